@@ -65,7 +65,7 @@ type Replica struct {
 	holds        *holds.Store
 }
 
-// New makes a replica on a database; now is its clock. the seed's keys sign the codes of tickets.
+// New makes a replica on a database. now is its clock. Keys from seed sign the codes of tickets.
 func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica, error) {
 	keys, err := ticket.ParseKeys(seed)
 	if err != nil {
@@ -114,8 +114,8 @@ func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { retu
 // Consume applies records of the topic payment-events.
 func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
 
-// Sweep ends holds, transfers and purchases of memberships whose time is over and what is left of cancelled
-// events, and puts places on sale again that users have given back.
+// Sweep ends holds, transfers and purchases of memberships that are due, ends the rest of cancelled
+// events, and puts returned places on sale again.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)

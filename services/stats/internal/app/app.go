@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// deadLetters returns where the dead letters of this service are: its consumer group and topics.
+// deadLetters returns the consumer group and topics whose dead letters belong to this service.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: figures.Group, Topics: topics.ConsumedBy(name)}
 }
@@ -71,7 +71,7 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate applies the migrations of the database. The topics are created by their publishers.
+// Migrate migrates the database. Each Kafka topic is created by the service that publishes to it.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...)
 }

@@ -44,8 +44,8 @@ const (
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// installation is a database, topics and groups with unique prefixes. It has no topics of
-// rewards and requests, like a platform without reward and worker.
+// installation is the database, Kafka topics and groups of one test, named with a unique prefix.
+// Like a platform without the services reward and worker, it has no topics of rewards and requests.
 type installation struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
@@ -60,7 +60,7 @@ func newInstallation(t *testing.T) *installation {
 		RPC:      rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
 		Kafka:    kafkatest.Config(t),
 		Postgres: postgres.Config{URL: postgrestest.URL(t), MaxConns: 8},
-		Ticket:   rpc.Peer{Addr: backendtest.FreeAddr(t), Key: key}, // nobody is there
+		Ticket:   rpc.Peer{Addr: backendtest.FreeAddr(t), Key: key}, // nothing listens there
 	}}
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
 	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka,
@@ -82,7 +82,7 @@ func newInstallation(t *testing.T) *installation {
 	return w
 }
 
-// publish sends values (messages, or bytes as they are) with ids of the form <id>-<n>.
+// publish publishes protobuf messages or raw bytes, with the ids <id>-0, <id>-1, ….
 func (w *installation) publish(t *testing.T, topic, id string, values ...any) {
 	t.Helper()
 	require.NoError(t, w.producer.Publish(t.Context(), recordsOf(t, topic, id, values...)...))
@@ -105,8 +105,8 @@ func recordsOf(t *testing.T, topic, id string, values ...any) []kafka.Record {
 	return recs
 }
 
-// serve runs the service until it is stopped, at the latest until the test ends; it must end without
-// an error.
+// serve runs the service until stop is called or the test ends. The service must end without an
+// error.
 func (w *installation) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -138,7 +138,7 @@ func request(kind string, version int64, at time.Time) *eventsv1.RequestEvent {
 	return &eventsv1.RequestEvent{Type: kind, RequestId: "request", EventId: "campaign", Version: version, OccurredAt: timestamppb.New(at)}
 }
 
-// requireFigures waits until operators get the figures, whenever they changed.
+// requireFigures waits until operators get the wanted figures. It ignores updated_at.
 func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventStats) {
 	t.Helper()
 	req := &statsv1.GetEventStatsForOperatorsRequest{
@@ -158,19 +158,19 @@ func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventS
 	})
 }
 
-// Published events are counted and served: repeated ones once, many of them in few transactions,
-// unreadable ones as dead letters.
+// Published events are counted in few transactions, and once even if they are published twice.
+// Unreadable ones become dead letters.
 func TestPublishedEventsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
-	const many = 3000
+	const busyCount = 3000
 	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
-	busy := make([]any, many)
+	busy := make([]any, busyCount)
 	for i := range busy {
 		busy[i] = reservation("busy", "RESERVATION_CREATED", 1, at)
 	}
 	w.publish(t, reservations, "busy", busy...)
-	for range 2 { // an outbox that crashed between the publishing and the deletion
+	for range 2 { // an outbox that crashed before it deleted published rows
 		w.publish(t, reservations, "r", reservation("e", "RESERVATION_CREATED", 2, at), reservation("e", "RESERVATION_CONFIRMED", 2, at))
 		w.publish(t, payments, "p", payment("PAYMENT_CONFIRMED", 3000, at), payment("PAYMENT_REFUNDED", 1000, at))
 	}
@@ -183,13 +183,13 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	})
 	testkit.Until(t, func() bool {
 		got, err := w.stats.GetEventStats(t.Context(), &statsv1.GetEventStatsRequest{EventId: "busy"})
-		return err == nil && got.GetCreated() == many
+		return err == nil && got.GetCreated() == busyCount
 	}, "all reservations of the busy event are counted")
 
 	var transactions, claims int
 	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(DISTINCT xmin::text), count(*) FROM processed_events WHERE event_key LIKE 'busy-%'`).
 		Scan(&transactions, &claims))
-	require.Equal(t, many, claims)
+	require.Equal(t, busyCount, claims)
 	require.LessOrEqual(t, transactions, 30)
 
 	w.publish(t, reservations, "bad", []byte(`{`))
@@ -198,8 +198,8 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
 }
 
-// A database that was restored from a backup, or whose figures were dropped, is behind the offsets of
-// the group: what it does not have is counted again.
+// A database that was restored from a backup, or whose figures were dropped, is behind the offsets
+// of the consumer group. The events that it lacks are counted again.
 func TestFiguresFollowTheirDatabase(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -218,8 +218,8 @@ func TestFiguresFollowTheirDatabase(t *testing.T) {
 	w.requireFigures(t, want)
 }
 
-// A platform may get reward or worker, and with it a topic, while stats runs. Until then the other
-// topics are counted all the same.
+// The services reward and worker, and their topics, may be installed while stats runs. Until then
+// the events of the other topics are counted.
 func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -256,8 +256,8 @@ func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 	require.Equal(t, "stats-service-group", letter.Headers[kafka.HeaderGroup])
 }
 
-// Published acts are kept once, whichever of their two events comes first, and listed; what is no act
-// becomes a dead letter.
+// Each act is stored once and listed, whichever of its two Kafka events comes first. A record that
+// is not an act becomes a dead letter.
 func TestPublishedActsAreListed(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -272,7 +272,7 @@ func TestPublishedActsAreListed(t *testing.T) {
 		}
 		return e
 	}
-	for range 2 { // a gateway that died after the publishing
+	for range 2 { // a gateway that died after publishing
 		w.publish(t, operators, "first", act(1, "OPERATOR_ACTED"), act(1, "OPERATOR_ACT_ENDED"), act(2, "OPERATOR_ACT_ENDED"), act(3, "OPERATOR_ACTED"))
 	}
 	w.publish(t, operators, "second", act(2, "OPERATOR_ACTED"), []byte("{"))

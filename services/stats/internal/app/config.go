@@ -16,7 +16,7 @@ type Config struct {
 	RPC      rpc.ServerConfig
 	Postgres postgres.Config
 	Kafka    kafka.Config
-	// Ticket knows the time zones of events.
+	// Ticket is the ticket service, which knows the time zones of events.
 	Ticket rpc.Peer `env:", prefix=TICKET_"`
 
 	// AuditRetention is how long the acts of operators are kept. The Kafka topic keeps them longer.

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/stats/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The environment that the Helm chart sets must load into the service's Config.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "stats")

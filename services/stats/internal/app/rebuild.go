@@ -16,14 +16,13 @@ import (
 	"urr.guru/services/stats/internal/rebuild"
 )
 
-const accept = "--accept-differences"
+const acceptFlag = "--accept-differences"
 
-// Rebuild returns the subcommand `rebuild`, with which operators count all figures anew beside live
-// traffic.
+// Rebuild returns the subcommand `rebuild`, which counts all figures anew while the service runs.
 func Rebuild() lifecycle.Command[Config] {
-	return lifecycle.Command[Config]{Usage: "rebuild [" + accept + "]", Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
-		if len(args) > 1 || len(args) == 1 && args[0] != accept {
-			return errors.New("usage: " + name + " rebuild [" + accept + "]")
+	return lifecycle.Command[Config]{Usage: "rebuild [" + acceptFlag + "]", Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
+		if len(args) > 1 || len(args) == 1 && args[0] != acceptFlag {
+			return errors.New("usage: " + name + " rebuild [" + acceptFlag + "]")
 		}
 		shadow, err := postgres.NewShadow(ctx, cfg.Postgres)
 		if err != nil {
@@ -32,11 +31,11 @@ func Rebuild() lifecycle.Command[Config] {
 		defer shadow.Close(context.WithoutCancel(ctx))
 		r := &rebuild.Rebuild{
 			Source: kafka.NewReplay(cfg.Kafka), Shadow: shadow, Service: figures.NewService(shadow, inbox.Retention, time.Now),
-			Accept: slices.Contains(args, accept), Out: out,
+			Accept: slices.Contains(args, acceptFlag), Out: out,
 		}
 		err = r.Run(ctx)
 		if errors.Is(err, rebuild.ErrDifferent) {
-			return fmt.Errorf("%w: nothing was swapped; %s does", err, accept)
+			return fmt.Errorf("%w: nothing was swapped; %s does", err, acceptFlag)
 		}
 		return err
 	}}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	processtest.Main(m, func() int { return lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild()) })
 }
 
-// environment is what a process of its own reads; it listens at an address of its own.
+// environment returns the variables of a child process, which listens at an address of its own.
 func (w *installation) environment(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -36,15 +36,15 @@ func (w *installation) environment(t *testing.T) map[string]string {
 	}
 }
 
-// traffic publishes events until it is stopped, and then returns how many reservations there are.
+// traffic publishes events until stop is called, which returns the number of reservations.
 func (w *installation) traffic(t *testing.T) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	var publishing errgroup.Group
-	pace := time.NewTicker(5 * time.Millisecond)
+	ticker := time.NewTicker(5 * time.Millisecond)
 	publishing.Go(func() error {
-		defer pace.Stop()
+		defer ticker.Stop()
 		for ; ctx.Err() == nil; n++ {
 			at := time.Date(2026, 11, 21, 14, n%60, 0, 0, time.UTC).AddDate(0, 0, -n%200)
 			recs := append(recordsOf(t, reservations, fmt.Sprint("r", n), reservation("e", "RESERVATION_CREATED", 2, at), reservation("e", "RESERVATION_CONFIRMED", 2, at)),
@@ -52,7 +52,7 @@ func (w *installation) traffic(t *testing.T) (stop func() int) {
 			if err := w.producer.Publish(context.WithoutCancel(ctx), recs...); err != nil {
 				return err
 			}
-			<-pace.C
+			<-ticker.C
 		}
 		return nil
 	})
@@ -94,7 +94,7 @@ func (w *installation) schemas(t *testing.T) []string {
 	return names
 }
 
-// Figures are counted anew and swapped, again and again, while events come in. The acts of operators stay.
+// Figures are rebuilt repeatedly while events come in. The acts of operators stay.
 func TestRebuildBesideTraffic(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -134,12 +134,12 @@ func TestRebuildBesideTraffic(t *testing.T) {
 	require.ErrorContains(t, err, "usage: stats rebuild")
 }
 
-// A replica and, later, the rebuild itself die in the middle of the swap. Nothing is counted twice or lost.
+// A replica, and later the rebuild, is killed during the swap. Nothing is lost or counted twice.
 func TestKillsDuringTheSwap(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
 	require.NoError(t, app.Migrate(t.Context(), &w.cfg, nil))
-	doomed := processtest.Start(t, w.environment(t))
+	replica := processtest.Start(t, w.environment(t))
 	processtest.Start(t, w.environment(t))
 	stop := w.traffic(t)
 	testkit.Until(t, func() bool {
@@ -159,18 +159,18 @@ func TestKillsDuringTheSwap(t *testing.T) {
 	w.untilSwapWaits(t)
 	_, err := w.rebuild(t)
 	require.ErrorContains(t, err, "another rebuild is running")
-	doomed.Kill()
+	replica.Kill()
 	processtest.Start(t, w.environment(t))
 	release()
 	require.NoError(t, <-done)
 
 	release = w.holdSwap(t)
-	dying := processtest.Start(t, w.environment(t), "rebuild")
+	rebuilding := processtest.Start(t, w.environment(t), "rebuild")
 	w.untilSwapWaits(t)
-	dying.Kill()
+	rebuilding.Kill()
 	release()
 	out, err := w.rebuild(t)
-	for err != nil && strings.Contains(err.Error(), "another rebuild is running") { // the server has not noticed yet
+	for err != nil && strings.Contains(err.Error(), "another rebuild is running") { // lock still held
 		out, err = w.rebuild(t)
 	}
 	require.NoError(t, err, out)
@@ -181,7 +181,7 @@ func TestKillsDuringTheSwap(t *testing.T) {
 	require.Contains(t, out, " 0 differences\n")
 }
 
-// holdSwap keeps a swap from ending once it has begun, at a lock on a table.
+// holdSwap locks a table that a swap must lock too. A swap that has begun waits until release.
 func (w *installation) holdSwap(t *testing.T) (release func()) {
 	t.Helper()
 	tx, err := w.pool.Begin(t.Context())
@@ -191,7 +191,7 @@ func (w *installation) holdSwap(t *testing.T) (release func()) {
 	return func() { require.NoError(t, tx.Rollback(t.Context())) }
 }
 
-// untilSwapWaits waits until a swap has stopped the counting and waits at that lock.
+// untilSwapWaits waits until a swap has stopped live counting and waits for the lock of holdSwap.
 func (w *installation) untilSwapWaits(t *testing.T) {
 	t.Helper()
 	testkit.Until(t, func() bool {

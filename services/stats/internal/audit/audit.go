@@ -1,5 +1,5 @@
-// Package audit has the log of the acts of operators (calls that change or read protected data),
-// and pages through it.
+// Package audit defines the log of the acts of operators (calls that change or read protected
+// data), and reads it in pages.
 package audit
 
 import (
@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// Act is a call of an operator that changes something, or reads what people did, as the gateway
+// Act is a call of an operator that changes something, or reads data about users, as the gateway
 // recorded it.
 type Act struct {
 	ID                  uuid.UUID
@@ -33,7 +33,7 @@ type Act struct {
 // Outcome is the answer that the operator got.
 type Outcome struct {
 	Status int
-	// Code of the error, "" after success.
+	// Code is the code of the error, "" after success.
 	Code string
 	At   time.Time
 }
@@ -43,7 +43,7 @@ type Outcome struct {
 func Merge(acts []Act) []Act {
 	merged := make(map[uuid.UUID]Act, len(acts))
 	for _, a := range acts {
-		if known, ok := merged[a.ID]; ok && known.Outcome != nil {
+		if earlier, ok := merged[a.ID]; ok && earlier.Outcome != nil {
 			continue
 		}
 		merged[a.ID] = a
@@ -55,7 +55,7 @@ func Merge(acts []Act) []Act {
 type Filter struct {
 	EventID, UserID string
 	From, To        time.Time // To is exclusive
-	Before          Position  // of the last act of the page before
+	Before          Position  // position of the previous page's last act
 	Limit           int
 }
 

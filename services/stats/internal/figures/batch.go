@@ -13,17 +13,17 @@ type Batch struct {
 	Partition int32
 	// Next is the offset after the batch's last record.
 	Next int64
-	// EventIDs are the ids of the batch's Kafka events. Delta computes what the events whose ids
-	// are in fresh add to the figures; its result must not be changed.
+	// EventIDs are the ids of the batch's Kafka events, Times the times at which they were published.
 	EventIDs []string
-	// Times are when they were published.
-	Times []time.Time
+	Times    []time.Time
+	// Delta returns what the events whose ids are in fresh add to the figures. Callers must not
+	// change the result.
 	Delta func(fresh map[string]bool) (Delta, error)
-	// Old has, by their ids, the offsets of events so old that the inbox may have deleted their ids.
-	// The offset of such an event tells whether it was counted.
+	// Old maps ids to offsets, for events so old that the inbox may have deleted their ids. The offset
+	// of such an event tells whether it was counted.
 	Old map[string]int64
 	// Redriven are the ids of dead letters that were published again. Each of them counts once,
-	// however late another copy of it comes.
+	// however late another copy of it arrives.
 	Redriven []string
 }
 
@@ -37,7 +37,7 @@ func newBatch(topic string, partition int32, records []Record, oldest time.Time)
 			b.Redriven = append(b.Redriven, r.EventID)
 		}
 		_, repeated := b.Old[r.EventID]
-		if r.Time.Before(oldest) && !repeated { // the first offset of an event is the one counted
+		if r.Time.Before(oldest) && !repeated { // an event counts at its first offset
 			if b.Old == nil {
 				b.Old = make(map[string]int64)
 			}
@@ -76,7 +76,7 @@ func sumInBackground(records []Record) *expectedDelta {
 // deltaOf returns what the records whose event ids are in fresh add to the figures.
 func (e *expectedDelta) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
 	if len(fresh) < len(e.ids) {
-		return sumFresh(records, fresh) // an event that was counted earlier may be undecodable
+		return sumFresh(records, fresh) // e.err may be that of an event that is counted already
 	}
 	e.done.Wait()
 	return e.delta, e.err

@@ -6,7 +6,7 @@ import (
 	"urr.guru/proto/events"
 )
 
-// figureOf has, by the type of a Kafka event, the figure that the event raises by one.
+// figureOf maps the type of a Kafka event to the figure that the event increments.
 var figureOf = map[string]Figure{
 	events.ReservationCreated:   Created,
 	events.ReservationConfirmed: Confirmed,
@@ -34,7 +34,7 @@ var figureOf = map[string]Figure{
 	events.RequestFailed:    RequestsFailed,
 }
 
-// Event is one Kafka event of which nothing but its type is counted.
+// Event is a Kafka event that is counted by its type alone.
 type Event struct {
 	Type, EventID string
 	At            time.Time
@@ -47,8 +47,8 @@ func (d *Delta) Add(e Event) {
 	}
 }
 
-// ReasonRefunded is the reason of a cancellation in which a refund gives places back. StatusConfirmed
-// is the status of a reservation that keeps other places afterwards: it is not cancelled yet.
+// ReasonRefunded is the reason of a cancellation in which a refund gives places back.
+// StatusConfirmed is the status of a reservation that keeps other places after such a refund.
 const (
 	ReasonRefunded  = "REFUNDED"
 	StatusConfirmed = "CONFIRMED"
@@ -59,14 +59,14 @@ type Reservation struct {
 	Event
 
 	Reason, Status, Currency string
-	// Quantity is the number of places of the reservation; after a refund, of those given back. Fee
-	// is the part of its amount that is fees; after a refund, the fees given back with these places.
-	// Quantity of TICKETS_CHECKED_IN is the number of tickets that were used.
+	// Quantity is the number of places of the reservation, and Fee the fees paid for them. For a
+	// refund both count only the places given back. For TICKETS_CHECKED_IN, Quantity is the number of
+	// tickets used, negative if they became valid again.
 	Quantity, Fee int64
 }
 
-// AddReservation counts one Kafka event about a reservation. A reservation that a refund left
-// some places is not cancelled.
+// AddReservation counts one Kafka event about a reservation. A reservation that keeps some places
+// after a refund does not count as cancelled.
 func (d *Delta) AddReservation(r Reservation) {
 	refunded := r.Type == events.ReservationCancelled && r.Reason == ReasonRefunded
 	if r.Type != events.ReservationCancelled || r.Status != StatusConfirmed {

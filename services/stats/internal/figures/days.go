@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// MaxDays is the longest period of one list of days.
+// MaxDays is the largest number of days that one list may span.
 const MaxDays = 366
 
 // DefaultDaysPage is the length of a page of days unless the caller asks for another.
@@ -18,13 +18,13 @@ const DefaultDaysPage = 100
 
 // DayStore reads figures by day.
 type DayStore interface {
-	// CountedEvents returns the ids of the events that may have figures in the days from and to or
-	// between them, whatever their time zones.
+	// CountedEvents returns the ids of the events that may have figures in the days from one to
+	// another, both included, in any time zone.
 	CountedEvents(ctx context.Context, from, to time.Time) ([]string, error)
 	EventDays(ctx context.Context, q DaysQuery) ([]EventDay, error)
 }
 
-// Zones knows the time zones of events.
+// Zones looks up the time zones of events.
 type Zones interface {
 	// ZonesOf returns the time zones of events by their ids.
 	ZonesOf(ctx context.Context, eventIDs []string) (map[string]string, error)
@@ -36,16 +36,16 @@ type Days struct {
 	zones Zones
 }
 
-// NewDays makes Days that are read from store.
+// NewDays makes Days that read figures from store.
 func NewDays(store DayStore, zones Zones) *Days { return &Days{store, zones} }
 
-// DaysFilter asks for a page of days, from a day to another, both included. EventID is "" for all
+// DaysFilter selects a page of the days from From to To, both included. EventID is "" for all
 // events.
 type DaysFilter struct {
 	From, To time.Time
 	EventID  string
 	Limit    int
-	After    DayPosition // of the last day of the page before
+	After    DayPosition // position of the previous page's last day
 }
 
 // DayPosition is the place of an event's day in a list, which is sorted by day, then by event.

@@ -15,7 +15,7 @@ import (
 
 var friday = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// dayStore has a day of each of its events on Friday and on Saturday.
+// dayStore is a fake store of events that each have figures on Friday and Saturday.
 type dayStore []string
 
 func (s dayStore) CountedEvents(context.Context, time.Time, time.Time) ([]string, error) {
@@ -25,8 +25,8 @@ func (s dayStore) CountedEvents(context.Context, time.Time, time.Time) ([]string
 func (s dayStore) EventDays(_ context.Context, q figures.DaysQuery) (page []figures.EventDay, err error) {
 	for _, day := range []time.Time{friday, friday.AddDate(0, 0, 1)} {
 		for _, id := range slices.Sorted(maps.Keys(q.Zones)) {
-			behind := day.After(q.AfterDay) || day.Equal(q.AfterDay) && id > q.AfterEvent
-			if behind && len(page) < q.Limit {
+			afterCursor := day.After(q.AfterDay) || day.Equal(q.AfterDay) && id > q.AfterEvent
+			if afterCursor && len(page) < q.Limit {
 				page = append(page, figures.EventDay{EventID: id, Day: day, Zone: q.Zones[id]})
 			}
 		}

@@ -1,5 +1,5 @@
-// Package figures counts the Kafka events of other services: totals per event (performance,
-// campaign or promotion), and their course by minute.
+// Package figures counts the Kafka events of other services, in total and by minute, for each event
+// (performance, campaign or promotion).
 package figures
 
 import (
@@ -11,11 +11,11 @@ import (
 	"urr.guru/proto/events"
 )
 
-// Figure names what is counted. The names are stored.
+// Figure is the name of a number that is counted. The database stores it.
 type Figure string
 
-// What is counted of sales, payments, transfers, memberships, campaigns and promotions. For what
-// is no money the sum of the values is the figure; most events add 1.
+// The figures of sales, payments, transfers, memberships, campaigns and promotions that are not
+// money. Most Kafka events add 1.
 const (
 	Created   Figure = "created"
 	Confirmed Figure = "confirmed"
@@ -35,7 +35,7 @@ const (
 	MembershipsRejected  Figure = "memberships_rejected"
 	MembershipsEnded     Figure = "memberships_ended"
 
-	// Entries of campaigns: days attended, prizes drawn for.
+	// Entries are days attended and entries to prize draws, of campaigns.
 	Entries          Figure = "entries"
 	RewardsPaid      Figure = "rewards_paid"
 	RewardsFailed    Figure = "rewards_failed"
@@ -47,8 +47,8 @@ const (
 	RequestsFailed    Figure = "requests_failed"
 )
 
-// Key says of which event, in which minute, a figure is. An EventID of "" is the shop, for what
-// belongs to no event, such as memberships. Currency is "" for what is no money.
+// Key identifies a figure of one event in one minute. EventID is "" for figures of the whole shop,
+// such as memberships. Currency is "" for figures that are not money.
 type Key struct {
 	EventID  string
 	Minute   time.Time
@@ -56,7 +56,7 @@ type Key struct {
 	Currency string
 }
 
-// Sum has the sum of what was counted, and how many Kafka events added to it. Money is in minor
+// Sum is the value of a figure, and the number of Kafka events that added to it. Money is in minor
 // units.
 type Sum struct{ Amount, Times int64 }
 
@@ -66,7 +66,7 @@ func (s Sum) Add(o Sum) Sum { return Sum{Amount: s.Amount + o.Amount, Times: s.T
 // Delta is what a batch of Kafka events adds to the figures. A nil map is empty.
 type Delta map[Key]Sum
 
-// add adds one Kafka event's part to a figure.
+// add adds the amount of one Kafka event to a figure.
 func (d *Delta) add(eventID string, at time.Time, figure Figure, currency string, amount int64) {
 	if *d == nil {
 		*d = Delta{}
@@ -75,7 +75,7 @@ func (d *Delta) add(eventID string, at time.Time, figure Figure, currency string
 	(*d)[key] = (*d)[key].Add(Sum{Amount: amount, Times: 1})
 }
 
-// Keys returns the keys in an order in which concurrent transactions can lock rows.
+// Keys returns the keys sorted, so that concurrent transactions lock rows in the same order.
 func (d Delta) Keys() []Key {
 	return slices.SortedFunc(maps.Keys(d), func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.EventID, b.EventID), a.Minute.Compare(b.Minute), cmp.Compare(a.Figure, b.Figure), cmp.Compare(a.Currency, b.Currency))

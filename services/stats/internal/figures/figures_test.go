@@ -12,13 +12,13 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// evening is within a minute.
+// evening is no whole minute, so that tests see whether times are truncated.
 var evening = time.Date(2026, 11, 20, 15, 30, 7, 5, time.UTC)
 
-// at is event e at evening.
+// at returns a Kafka event of a type, about event e at evening.
 func at(kind string) figures.Event { return figures.Event{Type: kind, EventID: "e", At: evening} }
 
-// counted is a delta in the minute of evening, by figure, where each Kafka event added one.
+// counted returns a delta for event e at evening: figure f was incremented want[f] times.
 func counted(want map[figures.Figure]int64) (d figures.Delta) {
 	for figure, n := range want {
 		if d == nil {
@@ -29,7 +29,7 @@ func counted(want map[figures.Figure]int64) (d figures.Delta) {
 	return d
 }
 
-// amounts is what a delta of one event and minute has added to each figure.
+// amounts returns the sum of each figure in a delta.
 func amounts(d figures.Delta) map[figures.Figure]int64 {
 	out := make(map[figures.Figure]int64)
 	for k, sum := range d {
@@ -38,7 +38,7 @@ func amounts(d figures.Delta) map[figures.Figure]int64 {
 	return out
 }
 
-// What each type of event adds, and what adds nothing. Other packages take this for granted.
+// Each type of event adds to the right figures, or to none. Tests of other packages rely on this.
 func TestReservationsAdd(t *testing.T) {
 	t.Parallel()
 	reservation := func(kind, reason, status string, quantity, fee int64) figures.Reservation {
@@ -96,8 +96,8 @@ func TestReservationsAdd(t *testing.T) {
 
 func TestRewardsAdd(t *testing.T) {
 	t.Parallel()
-	reward := func(kind, what string, value int64) figures.Reward {
-		return figures.Reward{Event: at(kind), Kind: what, Value: value}
+	reward := func(kind, rewardKind string, value int64) figures.Reward {
+		return figures.Reward{Event: at(kind), Kind: rewardKind, Value: value}
 	}
 	type (
 		rewards = []figures.Reward

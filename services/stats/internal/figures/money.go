@@ -2,8 +2,8 @@ package figures
 
 import "urr.guru/proto/events"
 
-// Money by its cause. A figure's value is the sum of the amounts, Times the number of payments or
-// refunds.
+// The figures that are money, by the cause of the payment or refund. Sum.Amount is the sum of the
+// amounts, Sum.Times the number of payments or refunds.
 const (
 	// Sale and Membership are what buyers paid, SaleRefund and MembershipRefund what they got back.
 	Sale             Figure = "sale"
@@ -16,8 +16,8 @@ const (
 	Transfer       Figure = "transfer"
 	TransferPayout Figure = "transfer_payout"
 	TransferReturn Figure = "transfer_return"
-	// TransferRefund is what the buyer of a transferred ticket got back for it, as by a cancellation.
-	// It is given of the shop's revenue: the seller's payment has that much less left to give back.
+	// TransferRefund is what the buyer of a transferred ticket got back for it, as after a
+	// cancellation. It reduces revenue. In return less of the seller's payment can be refunded.
 	TransferRefund Figure = "transfer_refund"
 	// Fee is the part of Sale that is fees, FeeRefund the part of the refunds that is fees.
 	Fee       Figure = "fee"
@@ -25,7 +25,7 @@ const (
 )
 
 // Revenue has the sums of an event's payments and refunds in one currency, in minor units, and how
-// many there were. What passes from the buyer of a transferred ticket to its seller is in neither.
+// many there were. What the buyer of a transferred ticket pays the seller is not included.
 type Revenue struct {
 	Currency                               string
 	Confirmed, Refunded, Payments, Refunds int64
@@ -34,7 +34,7 @@ type Revenue struct {
 // Net is the revenue after refunds, in minor units.
 func (r Revenue) Net() int64 { return r.Confirmed - r.Refunded }
 
-// add adds money of a cause to the revenue that it belongs to.
+// add adds the payments or refunds of one cause.
 func (r *Revenue) add(cause Figure, s Sum) {
 	switch cause { //nolint:exhaustive // other figures are no revenue
 	case Sale, Membership:
@@ -53,7 +53,7 @@ const (
 	typeTransfer = "transfer"
 
 	causeTransfer     = "TRANSFER"     // the seller of a ticket is paid by a refund of their own payment
-	causeCompensation = "COMPENSATION" // of a payment for which nothing was given
+	causeCompensation = "COMPENSATION" // a payment is given back for which the buyer got nothing
 )
 
 // Payment is one Kafka event about a payment: it was confirmed or refunded. Amount is the amount of
@@ -63,7 +63,7 @@ type Payment struct {
 
 	PaymentType, Currency string
 
-	Cause  string // of a refund
+	Cause  string // why a refund was made
 	Amount int64
 }
 

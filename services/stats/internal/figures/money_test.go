@@ -17,7 +17,7 @@ func refunded(paymentType, cause string, amount int64) figures.Payment {
 	return figures.Payment{Event: at("PAYMENT_REFUNDED"), PaymentType: paymentType, Cause: cause, Currency: "KRW", Amount: amount}
 }
 
-// totals are the figures that payments add up to.
+// totals returns the figures that the payments add up to.
 func totals(payments ...figures.Payment) (f figures.Figures) {
 	var d figures.Delta
 	for _, p := range payments {
@@ -62,8 +62,8 @@ func TestMoneyHasACause(t *testing.T) {
 	require.Empty(t, totals(unknown))
 }
 
-// A ticket that A bought for 100 goes to B for 60 and to C for 50. Transfers are no revenue, at no
-// moment; what their buyers get back is.
+// A sells a ticket bought for 100 to B for 60, and B sells it to C for 50. Transfers never count as
+// revenue. Refunds to their buyers reduce it.
 func TestTransfersAreNoRevenue(t *testing.T) {
 	t.Parallel()
 	var done []figures.Payment

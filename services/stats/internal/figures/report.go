@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// ID names a figure, and the currency of one that is money.
+// ID identifies a figure. Currency is "" for a figure that is not money.
 type ID struct {
 	Figure   Figure
 	Currency string
 }
 
-// Figures are the figures of an event, or of a part of its time. Those that nothing added to are
-// missing.
+// Figures are the figures of an event, in total or in a period. A figure to which nothing was added
+// is missing.
 type Figures map[ID]Sum
 
-// Count returns a figure that is no money.
+// Count returns a figure that is not money.
 func (f Figures) Count(figure Figure) int64 { return f[ID{Figure: figure}].Amount }
 
-// Currencies returns the currencies in which there is money, sorted.
+// Currencies returns the currencies of the figures that are money, sorted.
 func (f Figures) Currencies() []string {
 	found := make(map[string]bool)
 	for id := range f {
@@ -41,14 +41,14 @@ func (f Figures) Revenue(currency string) Revenue {
 	return r
 }
 
-// EventFigures are the totals of an event. Updated has when each figure last changed.
+// EventFigures are the totals of an event. Updated tells when each figure last changed.
 type EventFigures struct {
 	Figures
 
 	Updated map[ID]time.Time
 }
 
-// UpdatedAt returns when the last of some figures that are no money changed; zero: none was counted.
+// UpdatedAt returns when one of the figures (not money) last changed; zero if none was counted.
 func (e *EventFigures) UpdatedAt(figures ...Figure) (last time.Time) {
 	for _, figure := range figures {
 		if at := e.Updated[ID{Figure: figure}]; at.After(last) {
@@ -58,14 +58,14 @@ func (e *EventFigures) UpdatedAt(figures ...Figure) (last time.Time) {
 	return last
 }
 
-// Point is a part of an event's series: the figures of the time that begins At.
+// Point has the figures of one step of an event's series. The step begins At.
 type Point struct {
 	At time.Time
 	Figures
 }
 
-// SeriesQuery asks for an event's figures from a time to another, in steps; both are whole minutes,
-// and steps are. No Only means all figures.
+// SeriesQuery asks for an event's figures from From to To, summed by Step. All three are whole
+// minutes. Only selects figures; empty selects all.
 type SeriesQuery struct {
 	EventID  string
 	From, To time.Time
@@ -82,8 +82,8 @@ type EventDay struct {
 	Figures
 }
 
-// DaysQuery asks for the days of events, sorted by day and event: at most Limit from one day to
-// another, both included, that come after a position.
+// DaysQuery asks for at most Limit days of events from From to To, both included, sorted by day and
+// event. They come after the position of AfterDay and AfterEvent.
 type DaysQuery struct {
 	From, To   time.Time
 	AfterDay   time.Time
@@ -93,8 +93,8 @@ type DaysQuery struct {
 	Zones map[string]string
 }
 
-// DefaultZone is the time zone of the days of what has none of its own: campaigns, promotions and
-// memberships.
+// DefaultZone is the time zone of campaigns, promotions and memberships, which have none of their
+// own.
 const DefaultZone = "Asia/Seoul"
 
 // Set sets a figure.

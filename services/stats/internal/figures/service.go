@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Group is the Kafka consumer group of all replicas of stats. The inbox records events under it too.
+// Group is the Kafka consumer group of all replicas of stats. The inbox uses this name too.
 const Group = "stats-service-group"
 
 // Record is one Kafka event, read from a partition.
@@ -38,8 +38,8 @@ func NewService(store Store, inboxAge time.Duration, now func() time.Time) *Serv
 	return &Service{store: store, inboxAge: inboxAge, now: now}
 }
 
-// Count counts consecutive records of one partition in one transaction, each event once. It returns an
-// error of AddTo as it is.
+// Count counts consecutive records of one partition in one transaction, each event once. It does
+// not wrap an error of AddTo.
 func (s *Service) Count(ctx context.Context, topic string, partition int32, records []Record) error {
 	if len(records) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// batches is a store that keeps what it is given.
+// batches is a fake store that records the batches that it is given.
 type batches []figures.Batch
 
 func (b *batches) Apply(_ context.Context, batch figures.Batch) error {
@@ -35,7 +35,7 @@ func count(t *testing.T, records ...figures.Record) figures.Batch {
 	return store[0]
 }
 
-// created is a record that adds one reservation.
+// created returns a record that adds one reservation.
 func created(id string, offset int64) figures.Record {
 	return figures.Record{EventID: id, Offset: offset, Time: evening, AddTo: func(d *figures.Delta) error {
 		d.Add(at("RESERVATION_CREATED"))
@@ -91,7 +91,7 @@ func TestPanicOfAnEventFailsItsBatch(t *testing.T) {
 	require.Len(t, delta, 1)
 }
 
-// A counted event that cannot be read fails nothing.
+// An unreadable event that is counted already does not fail its batch.
 func TestOnlyFreshEventsCount(t *testing.T) {
 	t.Parallel()
 	unreadable := errors.New("cannot be read")

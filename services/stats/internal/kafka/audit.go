@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// ActKeeper stores the acts of operators, at most one of each id in a call.
+// ActKeeper stores the acts of operators. The acts of one call have different ids.
 type ActKeeper interface {
 	Keep(ctx context.Context, acts []audit.Act) error
 }

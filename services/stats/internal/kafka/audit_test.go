@@ -19,11 +19,11 @@ import (
 
 const actID = "01990f5e-7b5a-7c3e-9d1a-3b5c7d9e1f20"
 
-// acts collects what is kept.
+// acts is a fake ActKeeper that collects the acts.
 type acts []audit.Act
 
-func (a *acts) Keep(_ context.Context, more []audit.Act) error {
-	*a = append(*a, more...)
+func (a *acts) Keep(_ context.Context, kept []audit.Act) error {
+	*a = append(*a, kept...)
 	return nil
 }
 

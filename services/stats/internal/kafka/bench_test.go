@@ -27,14 +27,14 @@ import (
 	"urr.guru/services/stats/internal/postgres"
 )
 
-// Events of a round: enough for half a second of each side.
+// Numbers of events that take each method about half a second, which is one round.
 const (
 	countedInBatches = 20_000
 	countedSingly    = 500
 )
 
-// BenchmarkStatsConsume is the row stats_consume of `make bench`: the handler of a partition with full
-// batches, beside one transaction per event. Both decode every event and leave the same rows.
+// BenchmarkStatsConsume measures the row stats_consume of `make bench`: counting full batches,
+// compared with one transaction per event. Both decode every event and write the same rows.
 func BenchmarkStatsConsume(b *testing.B) {
 	pool, err := pkgpostgres.Open(b.Context(), pkgpostgres.Config{URL: postgrestest.URL(b, postgres.Migrations...), MaxConns: 16}, b.Name(),
 		postgres.SearchPath())
@@ -42,7 +42,7 @@ func BenchmarkStatsConsume(b *testing.B) {
 	b.Cleanup(pool.Close)
 	service := figures.NewService(postgres.NewStore(pool), inbox.Retention, time.Now)
 	var offset int64
-	side := func(n int, count func([]kafka.Record) error) rounds.MeasureFunc {
+	measure := func(n int, count func([]kafka.Record) error) rounds.MeasureFunc {
 		return func(context.Context) (float64, map[string]float64, error) {
 			_, err := pool.Exec(b.Context(), `TRUNCATE processed_events, minutes, totals`)
 			require.NoError(b, err)
@@ -60,12 +60,12 @@ func BenchmarkStatsConsume(b *testing.B) {
 	}
 	roundstest.Compare(b, rounds.Result{
 		Name: "stats_consume", What: "count the events of a partition, in full batches", Besides: "one transaction per event", Unit: "µs per event", Must: 20, Aim: 25,
-	}, side(countedInBatches, func(recs []kafka.Record) error { return countBatches(b.Context(), service, recs) }),
-		side(countedSingly, func(recs []kafka.Record) error { return countSingly(b.Context(), pool, recs) }))
+	}, measure(countedInBatches, func(recs []kafka.Record) error { return countBatches(b.Context(), service, recs) }),
+		measure(countedSingly, func(recs []kafka.Record) error { return countSingly(b.Context(), pool, recs) }))
 }
 
-// confirmations are records of reservations for two seats each, of some events.
-func confirmations(b *testing.B, from int64, n int) []kafka.Record {
+// confirmations returns records of confirmed reservations of two seats each, for five events.
+func confirmations(b *testing.B, firstOffset int64, n int) []kafka.Record {
 	b.Helper()
 	now := time.Now()
 	recs := make([]kafka.Record, n)
@@ -76,12 +76,12 @@ func confirmations(b *testing.B, from int64, n int) []kafka.Record {
 			PaymentId: proto.String(uuid.NewString()), OccurredAt: timestamppb.New(now),
 		})
 		require.NoError(b, err)
-		recs[i] = kafka.Record{Topic: events.Reservations, Offset: from + int64(i), EventID: uuid.Must(uuid.NewV7()).String(), Value: value, Time: now}
+		recs[i] = kafka.Record{Topic: events.Reservations, Offset: firstOffset + int64(i), EventID: uuid.Must(uuid.NewV7()).String(), Value: value, Time: now}
 	}
 	return recs
 }
 
-// countBatches counts records as the consumer hands them over when there are many.
+// countBatches counts records in full batches, as the consumer does when many are waiting.
 func countBatches(ctx context.Context, counter stats.RecordCounter, recs []kafka.Record) error {
 	for len(recs) > 0 {
 		n := min(stats.BatchSize, len(recs))
@@ -93,7 +93,7 @@ func countBatches(ctx context.Context, counter stats.RecordCounter, recs []kafka
 	return nil
 }
 
-// countSingly is the baseline: a transaction for each event.
+// countSingly is the baseline. It counts each event in a transaction of its own.
 func countSingly(ctx context.Context, pool *pgxpool.Pool, recs []kafka.Record) error {
 	for _, rec := range recs {
 		var e eventsv1.ReservationEvent

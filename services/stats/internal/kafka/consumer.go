@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-const batchSize = 1000 // records of one transaction; more gained nothing in measurements
+const batchSize = 1000 // records in one transaction; more were not faster in measurements
 
 // RecordCounter counts consecutive records of one partition, each event once.
 type RecordCounter interface {
@@ -51,12 +51,12 @@ func (p positions) Save(ctx context.Context, topic string, partition int32, next
 // acts to keeper and all other records to counter, and starts each partition at its stored offset.
 // The topic of a service that is not installed is consumed as soon as it exists.
 func NewConsumer(cfg kafka.Config, counter RecordCounter, keeper ActKeeper, offsets OffsetStore, log *slog.Logger) (*kafka.Consumer, error) {
-	handle := func(ctx context.Context, recs []kafka.Record) error { // all of one partition
+	handle := func(ctx context.Context, recs []kafka.Record) error { // recs are of one partition
 		if recs[0].Topic == events.Audit {
 			if err := keepActs(ctx, keeper, recs); err != nil {
 				return err
 			}
-			last := recs[len(recs)-1] // its act is stored, so that no offset is ahead of the acts
+			last := recs[len(recs)-1] // saved after its act, so that the offset is never ahead of the acts
 			return offsets.SaveOffset(ctx, last.Topic, last.Partition, last.Offset+1)
 		}
 		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
@@ -98,7 +98,7 @@ func addRecord(d *figures.Delta, r kafka.Record) error {
 	return nil
 }
 
-// kafkaEvent has the members that the messages of all counted topics share.
+// kafkaEvent has the methods that the messages of all counted topics have in common.
 type kafkaEvent interface {
 	proto.Message
 	GetType() string
@@ -132,7 +132,7 @@ func checkStorable(e kafkaEvent) error {
 	}
 }
 
-// membershipEvent is about a membership, which is sold apart from events.
+// membershipEvent has no event id, since memberships are sold apart from events.
 type membershipEvent struct{ *eventsv1.MembershipEvent }
 
 func (membershipEvent) GetEventId() string { return "" }

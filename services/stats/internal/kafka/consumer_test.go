@@ -27,7 +27,7 @@ func record(t *testing.T, topic, id string, offset int64, m proto.Message) kafka
 	return kafka.Record{Topic: topic, Partition: 1, Offset: offset, EventID: id, Value: value}
 }
 
-// delta is what a record adds.
+// delta returns what a record adds to the figures.
 func delta(rec kafka.Record) (d figures.Delta, err error) {
 	err = stats.ToRecords([]kafka.Record{rec})[0].AddTo(&d)
 	return d, err
@@ -150,7 +150,7 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 	}
 }
 
-// A type that is not counted may lack what the counted ones need.
+// A Kafka event whose type is not counted may lack members that counted types require.
 func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{"reservation-events", "payment-events", "transfer-events", "membership-events", "reward-events", "request-events"} {

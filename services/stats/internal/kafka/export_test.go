@@ -3,7 +3,7 @@ package kafka
 // BatchSize is the largest batch of the consumer.
 const BatchSize = batchSize
 
-// For tests that need no broker.
+// Exported for tests without a Kafka broker.
 var (
 	ToRecords = toRecords
 	Keep      = keepActs

@@ -17,8 +17,8 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-// Keep stores acts and outcomes. Repeating it with the same acts, however old, changes nothing, so
-// it needs no offset in the same transaction.
+// Keep stores acts and outcomes. It is idempotent for acts of any age, so that the offset need not
+// be saved in the same transaction.
 func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 	var p db.KeepActsParams
 	for i := range acts {
@@ -74,8 +74,8 @@ const (
 	pruneBatch = 5000
 )
 
-// PruneActs deletes the acts older than a time, pruneBatch per statement, and returns how many it
-// has deleted. Several replicas may do so at the same time.
+// PruneActs deletes the acts before a time, pruneBatch per statement, and returns how many it has
+// deleted. Several replicas may call it at the same time.
 func (s *Store) PruneActs(ctx context.Context, before time.Time) (total int64, err error) {
 	total, err = loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		return s.q.PruneActs(ctx, s.pool, db.PruneActsParams{Before: before, Count: size})

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// newAct is the act number n, one a second. Each has a user and an event that only some share.
+// newAct returns act number n, n seconds after noon. The acts have two users and three events.
 func newAct(n int) audit.Act {
 	return audit.Act{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n)), At: noon.Add(time.Duration(n) * time.Second), UserID: fmt.Sprint("user-", n%2),
@@ -22,7 +22,7 @@ func newAct(n int) audit.Act {
 	}
 }
 
-// The event of an act on a reward is known with its outcome only.
+// For an act on a reward, only the Kafka event with the outcome has the EventID.
 func TestEventOfAnActComesWithItsOutcome(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)
@@ -47,17 +47,17 @@ func TestActs(t *testing.T) {
 	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)))
 	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)), "a repetition changes nothing")
 
-	list := func(f audit.Filter) (ns []int) {
+	list := func(f audit.Filter) (numbers []int) {
 		t.Helper()
 		for {
 			page, next, err := audit.ReadPage(t.Context(), store, f)
 			require.NoError(t, err)
 			for _, a := range page {
-				ns = append(ns, int(a.At.Sub(noon)/time.Second))
-				require.Empty(t, cmp.Diff(acts[ns[len(ns)-1]], a))
+				numbers = append(numbers, int(a.At.Sub(noon)/time.Second))
+				require.Empty(t, cmp.Diff(acts[numbers[len(numbers)-1]], a))
 			}
 			if next == "" {
-				return ns
+				return numbers
 			}
 			f.Before, err = audit.ParseCursor(next)
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Replicas that keep the same acts at once do not block each other.
+// Replicas that store the same acts at the same time do not deadlock.
 func TestConcurrentKeeping(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)

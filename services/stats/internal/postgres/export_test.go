@@ -2,7 +2,7 @@ package postgres
 
 import "time"
 
-// At is the store at a time that a test sets.
+// At returns a copy of the store whose clock stands at now.
 func (s *Store) At(now time.Time) *Store {
 	at := *s
 	at.now = &now

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/stats/internal/postgres/db"
 )
 
-// MinutesKept is how long figures are kept by minute. Older ones are kept by quarter of an hour.
+// MinutesKept is how long figures are kept by minute. Later they are kept by quarter of an hour.
 const MinutesKept = 90 * 24 * time.Hour
 
 const (
@@ -19,8 +19,8 @@ const (
 	foldBatch = 2000
 )
 
-// FoldMinutes moves the figures of the minutes before a time to the beginning of their quarters of an
-// hour, foldBatch rows per statement. Several replicas may do so at the same time.
+// FoldMinutes merges the minutes before a time into quarters of an hour, foldBatch rows per
+// statement. Several replicas may call it at the same time.
 func (s *Store) FoldMinutes(ctx context.Context, before time.Time) (total int64, err error) {
 	total, err = loop.Batches(ctx, foldBatch, func(ctx context.Context, size int32) (int64, error) {
 		return s.q.FoldMinutes(ctx, s.pool, db.FoldMinutesParams{Before: before, Max: size})

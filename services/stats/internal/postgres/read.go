@@ -12,7 +12,7 @@ import (
 
 var _ figures.DayStore = (*Store)(nil)
 
-// EventFigures returns the totals of an event; none if nothing was counted.
+// EventFigures returns the totals of an event. They are empty if nothing was counted.
 func (s *Store) EventFigures(ctx context.Context, eventID string) (figures.EventFigures, error) {
 	rows, err := s.q.EventTotals(ctx, s.pool, eventID)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Store) EventFigures(ctx context.Context, eventID string) (figures.Event
 	return e, nil
 }
 
-// EventSeries returns the parts of an event's time in which something was counted, the first first.
+// EventSeries returns the steps of q in which something was counted, in order of time.
 func (s *Store) EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error) {
 	p := db.EventSeriesParams{EventID: q.EventID, Since: q.From, Until: q.To, Seconds: q.Step.Seconds(), Figures: []string{}}
 	for _, f := range q.Only {
@@ -47,8 +47,8 @@ func (s *Store) EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figur
 	return points, nil
 }
 
-// CountedEvents returns the ids of the events that may have figures in the days from and to or
-// between them, whatever their time zones.
+// CountedEvents returns the ids of the events that may have figures in the days from one to
+// another, both included, in any time zone.
 func (s *Store) CountedEvents(ctx context.Context, from, to time.Time) ([]string, error) {
 	ids, err := s.q.CountedEvents(ctx, s.pool, db.CountedEventsParams{Since: from.AddDate(0, 0, -1), Until: to.AddDate(0, 0, 2)})
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// swapLock is the key of an advisory lock: who counts has it shared for a transaction, who swaps the
-	// schemas has it alone. So the figures and the offsets of all partitions stand still meanwhile.
+	// swapLock is the key of an advisory lock. A transaction that counts holds it shared. One that
+	// swaps the schemas holds it exclusively, so that no figure and no offset changes meanwhile.
 	swapLock = 7_364_217_001
-	// rebuildLock is the key of the lock of the one rebuild that may run.
+	// rebuildLock is the key of the lock that lets only one rebuild run at a time.
 	rebuildLock = swapLock + 1
 
 	shadowName = schema.Name + "_new"
 	oldName    = schema.Name + "_old"
 
-	// compareTimeout bounds the comparison, during which the live figures go on.
+	// compareTimeout bounds the comparison, during which live counting continues.
 	compareTimeout = time.Hour
 )
 
 func (s *Store) lockShared(ctx context.Context, tx pgx.Tx) error {
-	if s.shadow { // the one who swaps writes to it
+	if s.shadow { // a rebuild writes to its shadow while it holds the lock exclusively
 		return nil
 	}
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1)`, int64(swapLock)); err != nil {
@@ -45,8 +45,8 @@ func (s *Store) lockShared(ctx context.Context, tx pgx.Tx) error {
 type Shadow struct {
 	*Store // counts into the shadow
 
-	live   *pgxpool.Pool
-	locked *pgxpool.Conn // has rebuildLock
+	live     *pgxpool.Pool
+	lockConn *pgxpool.Conn // holds rebuildLock
 }
 
 var _ rebuild.Shadow = (*Shadow)(nil)
@@ -54,8 +54,8 @@ var _ rebuild.Shadow = (*Shadow)(nil)
 // ErrRebuilding is the error of a second rebuild at the same time.
 var ErrRebuilding = errors.New("another rebuild is running")
 
-// NewShadow makes an empty shadow beside the figures of the database. What a rebuild that died has left is
-// removed. The caller must close it.
+// NewShadow makes an empty shadow beside the live figures. It removes what a rebuild that died has
+// left. The caller must close the shadow.
 func NewShadow(ctx context.Context, cfg postgres.Config) (s *Shadow, err error) {
 	s = &Shadow{}
 	defer func() {
@@ -66,14 +66,14 @@ func NewShadow(ctx context.Context, cfg postgres.Config) (s *Shadow, err error) 
 	if s.live, err = postgres.Open(ctx, cfg, "stats-rebuild", SearchPath()); err != nil {
 		return s, err
 	}
-	if s.locked, err = s.live.Acquire(ctx); err != nil {
+	if s.lockConn, err = s.live.Acquire(ctx); err != nil {
 		return s, postgres.Err(err)
 	}
-	var alone bool
-	if err = s.locked.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(rebuildLock)).Scan(&alone); err != nil {
+	var acquired bool
+	if err = s.lockConn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(rebuildLock)).Scan(&acquired); err != nil {
 		return s, postgres.Err(err)
 	}
-	if !alone {
+	if !acquired {
 		return s, ErrRebuilding
 	}
 	if err = s.drop(ctx, shadowName, oldName); err != nil {
@@ -99,17 +99,17 @@ func (s *Shadow) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Close removes the shadow, or what it took the place of, and ends its connections.
+// Close removes the shadow, or after a swap the old figures, and closes the connections.
 func (s *Shadow) Close(ctx context.Context) {
 	if s.Store != nil {
 		s.pool.Close()
 	}
-	if s.locked != nil {
+	if s.lockConn != nil {
 		if s.Store != nil {
-			_ = s.drop(ctx, shadowName, oldName) // otherwise the next rebuild does
+			_ = s.drop(ctx, shadowName, oldName) // if this fails, the next rebuild drops them
 		}
-		_ = s.locked.Conn().Close(ctx) // ends its lock
-		s.locked.Release()
+		_ = s.lockConn.Conn().Close(ctx) // releases rebuildLock
+		s.lockConn.Release()
 	}
 	if s.live != nil {
 		s.live.Close()
@@ -140,10 +140,10 @@ func offsetsIn(ctx context.Context, pool *pgxpool.Pool) (rebuild.Offsets, error)
 	return offsets, postgres.Err(err)
 }
 
-// Compare calls catchUp while nothing is counted live, and compares all figures as they are then. It
-// returns how many rows there are, and those that differ, at most as many as max.
+// Compare calls catchUp while live counting is stopped, and compares all figures as they are then.
+// It returns the number of rows, and at most max rows that differ.
 func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Context) error) (rows int64, differences []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, compareTimeout) // instead of the limit of any statement
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout) // instead of statement_timeout
 	defer cancel()
 	var snapshot pgx.Tx
 	defer func() {
@@ -151,16 +151,16 @@ func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Cont
 			_ = snapshot.Rollback(context.WithoutCancel(ctx))
 		}
 	}()
-	err = s.alone(ctx, func(short context.Context, _ pgx.Tx) error {
-		if err := catchUp(short); err != nil {
+	err = s.whileStopped(ctx, func(txCtx context.Context, _ pgx.Tx) error {
+		if err := catchUp(txCtx); err != nil {
 			return err
 		}
 		var err error
 		if snapshot, err = s.live.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
 			return err
 		}
-		// The first statement that reads sets what the transaction sees: both schemas at equal offsets.
-		_, err = snapshot.Exec(short, `SET LOCAL statement_timeout = 0; SELECT count(*) FROM pg_catalog.pg_namespace`)
+		// The first statement that reads fixes the snapshot, with both schemas at equal offsets.
+		_, err = snapshot.Exec(txCtx, `SET LOCAL statement_timeout = 0; SELECT count(*) FROM pg_catalog.pg_namespace`)
 		return err
 	})
 	if err != nil {
@@ -169,13 +169,13 @@ func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Cont
 	if err = snapshot.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+shadowName+`.totals) + (SELECT count(*) FROM `+shadowName+`.minutes)`).Scan(&rows); err != nil {
 		return 0, nil, postgres.Err(err)
 	}
-	found, _ := snapshot.Query(ctx, compareFigures, max) // CollectRows returns its error
-	differences, err = pgx.CollectRows(found, pgx.RowTo[string])
+	diffRows, _ := snapshot.Query(ctx, compareFigures, max) // CollectRows returns its error
+	differences, err = pgx.CollectRows(diffRows, pgx.RowTo[string])
 	return rows, differences, postgres.Err(err)
 }
 
-// compareFigures lists the rows of the two schemas that differ. Minutes of which one schema may have
-// been folded and the other not are compared by quarter of an hour.
+// compareFigures lists the rows of the two schemas that differ. Minutes that may have been folded
+// in only one of them are compared by quarter of an hour.
 const compareFigures = `
 WITH live AS (` + figuresOfSchema + schema.Name + minutesOfSchema + schema.Name + groupOfSchema + `),
      anew AS (` + figuresOfSchema + shadowName + minutesOfSchema + shadowName + groupOfSchema + `)
@@ -193,13 +193,13 @@ const (
 	groupOfSchema = `.minutes GROUP BY 1, 2, 4, 5`
 )
 
-// Swap calls catchUp while nothing is counted live, and then has the shadow take the place of the
-// figures. Both or neither happen.
+// Swap calls catchUp while live counting is stopped, and then replaces the live figures by the
+// shadow. If either step fails, the live figures stay.
 func (s *Shadow) Swap(ctx context.Context, catchUp func(context.Context) error) error {
 	if _, err := inbox.Prune(ctx, s.pool, nil); err != nil {
 		return err
 	}
-	return s.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.whileStopped(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := catchUp(ctx); err != nil {
 			return err
 		}
@@ -212,8 +212,8 @@ func (s *Shadow) Swap(ctx context.Context, catchUp func(context.Context) error) 
 	})
 }
 
-// alone runs fn in a transaction during which nobody counts live.
-func (s *Shadow) alone(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+// whileStopped runs fn in a transaction during which live counting is stopped.
+func (s *Shadow) whileStopped(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return postgres.InTx(ctx, s.live, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(swapLock)); err != nil {
 			return fmt.Errorf("lock the figures: %w", err)

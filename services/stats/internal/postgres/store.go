@@ -34,7 +34,7 @@ type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
 	now  *time.Time // nil: the database's clock; tests set it
-	// shadow: the figures are those of a rebuild, which nobody reads yet.
+	// shadow says that the figures are those of a rebuild, which nobody reads yet.
 	shadow bool
 }
 
@@ -61,13 +61,13 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 		if err != nil {
 			return err
 		}
-		rest := postgres.Defer(tx)
-		if err := s.add(ctx, rest, delta); err != nil {
+		deferred := postgres.Defer(tx)
+		if err := s.add(ctx, deferred, delta); err != nil {
 			return err
 		}
-		err = s.q.SaveOffset(ctx, rest, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
+		err = s.q.SaveOffset(ctx, deferred, db.SaveOffsetParams{Topic: b.Topic, Partition: b.Partition, NextOffset: b.Next})
 		if err == nil {
-			err = rest.Send(ctx)
+			err = deferred.Send(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("add figures: %w", err)
@@ -98,8 +98,8 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d figures.Delta) error {
 	})
 }
 
-// claim claims the events of a batch, and returns those that are not counted yet. All that a rebuild
-// reads was published earlier; the inbox keeps an id from then on.
+// claim claims the events of a batch, and returns those that are not counted yet. A rebuild claims
+// them as of their publication, so that the inbox deletes their ids in time.
 func (s *Store) claim(ctx context.Context, tx pgx.Tx, b figures.Batch) (map[string]bool, error) {
 	if s.shadow {
 		return inbox.ClaimAllAt(ctx, tx, b.EventIDs, b.Times, figures.Group)
@@ -139,19 +139,19 @@ func (s *Store) claimRedriven(ctx context.Context, tx pgx.Tx, redriven []string,
 	if len(redriven) == 0 {
 		return nil
 	}
-	first, err := s.q.ClaimRedriven(ctx, tx, redriven)
+	firstTime, err := s.q.ClaimRedriven(ctx, tx, redriven)
 	if err != nil {
 		return fmt.Errorf("claim redriven events: %w", err)
 	}
 	for _, id := range redriven {
-		if !slices.Contains(first, id) {
+		if !slices.Contains(firstTime, id) {
 			delete(fresh, id)
 		}
 	}
 	return nil
 }
 
-// Offsets returns, by partition of a topic, the offset after the last record that was stored.
+// Offsets returns, for each partition of a topic, the offset after the last stored record.
 func (s *Store) Offsets(ctx context.Context, topic string) (map[int32]int64, error) {
 	next := make(map[int32]int64)
 	if topic == events.Audit {

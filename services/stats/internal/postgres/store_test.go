@@ -37,20 +37,20 @@ func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	return postgres.NewStore(pool), pool
 }
 
-// fixedBatch is a batch that adds d whichever of its events are fresh.
+// fixedBatch returns a batch that adds d, whichever of its events are fresh.
 func fixedBatch(next int64, d figures.Delta, ids ...string) figures.Batch {
 	return figures.Batch{
 		Topic: "topic", Next: next, EventIDs: ids, Delta: func(map[string]bool) (figures.Delta, error) { return d, nil },
 	}
 }
 
-// figuresOfE are all figures that countingBatch adds to.
+// figuresOfE are the figures of event e to which countingBatch adds.
 var figuresOfE = []figures.ID{
 	{Figure: figures.Created}, {Figure: figures.SeatsSold}, {Figure: figures.PointsPaid}, {Figure: figures.RequestsFailed},
 	{Figure: figures.Sale, Currency: "KRW"}, {Figure: figures.Sale, Currency: "USD"},
 }
 
-// countingBatch is a batch that adds one to some figures of event e for every fresh id.
+// countingBatch returns a batch that adds 1 to each of figuresOfE for every fresh id.
 func countingBatch(next int64, ids ...string) figures.Batch {
 	b := fixedBatch(next, nil, ids...)
 	b.Delta = func(fresh map[string]bool) (figures.Delta, error) {
@@ -86,14 +86,14 @@ func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	require.Empty(t, cmp.Diff([]figures.Point{{At: saturday, Figures: want}}, points))
 }
 
-// offset is how far the one partition of these tests has been counted.
+// offset returns the saved offset of the one partition of these tests, -1 if there is none.
 func offset(t *testing.T, pool *pgxpool.Pool) (next int64) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT coalesce(max(next_offset), -1) FROM consumer_offsets`).Scan(&next))
 	return next
 }
 
-// key is a figure of an event in a minute of Saturday.
+// key returns the key of a figure of an event, in a minute of Saturday.
 func key(event string, minute int, figure figures.Figure, currency string) figures.Key {
 	return figures.Key{EventID: event, Minute: saturday.Add(time.Duration(minute) * time.Minute), Figure: figure, Currency: currency}
 }
@@ -141,8 +141,8 @@ func TestFiguresAddUpByMinute(t *testing.T) {
 		FROM totals ORDER BY 1`)
 }
 
-// A day is that of the event's time zone, also where its offset from UTC is no whole hour and where
-// summer time begins.
+// Figures are summed by the day of the event's time zone, also if its offset from UTC is not a
+// whole hour.
 func TestDaysAreThoseOfTheEvent(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)
@@ -191,7 +191,7 @@ func TestDaysAreThoseOfTheEvent(t *testing.T) {
 	requireDays("2026-11-21 kathmandu 6", "2026-11-21 new-york 6")
 }
 
-// Old minutes become quarters of an hour. Totals, days and what comes late stay right.
+// Old minutes are folded into quarters of an hour. Sums stay right, also if events come late.
 func TestOldMinutesAreFolded(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
@@ -222,7 +222,7 @@ func TestOldMinutesAreFolded(t *testing.T) {
 	requireRows(t, pool, []string{"created 12", "sale 1200"}, `SELECT figure || ' ' || sum(amount) FROM minutes GROUP BY figure ORDER BY 1`)
 }
 
-// requireRows compares the lines that a query returns.
+// requireRows fails unless the query returns the wanted lines.
 func requireRows(t *testing.T, pool *pgxpool.Pool, want []string, query string) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), query)
@@ -251,27 +251,27 @@ func TestEachEventCountsOnce(t *testing.T) {
 	require.Equal(t, int64(3), offset(t, pool), "a replay does not take the offset back")
 }
 
-// Claims, figures and the offset are one transaction, so that whatever crashes, none of them is
-// there without the others. A group that lost its offsets reads its topics from the start: what the
-// inbox has forgotten meanwhile is known by its offset.
+// A consumer group that lost its offsets reads its topics from the start. If the inbox has deleted
+// the id of an event, its offset tells that it is counted: figures and offset are saved in one
+// transaction.
 func TestPrunedEventsAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
 	require.NoError(t, store.Apply(t.Context(), countingBatch(3, "a", "b", "c")))
 	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events WHERE event_key <> 'c'`)
 	require.NoError(t, err)
-	again := countingBatch(5, "a", "b", "c", "d", "e")
-	again.Old = map[string]int64{"a": 0, "b": 1, "d": 3} // d has waited for long, and counts
-	require.NoError(t, store.Apply(t.Context(), again))
+	reread := countingBatch(5, "a", "b", "c", "d", "e")
+	reread.Old = map[string]int64{"a": 0, "b": 1, "d": 3} // d is old, but not counted yet
+	require.NoError(t, store.Apply(t.Context(), reread))
 	requireFigures(t, store, 5)
 
-	other := countingBatch(2, "f", "g")
-	other.Partition, other.Old = 1, map[string]int64{"f": 0, "g": 1}
-	require.NoError(t, store.Apply(t.Context(), other))
+	otherPartition := countingBatch(2, "f", "g")
+	otherPartition.Partition, otherPartition.Old = 1, map[string]int64{"f": 0, "g": 1}
+	require.NoError(t, store.Apply(t.Context(), otherPartition))
 	requireFigures(t, store, 7)
 }
 
-// A dead letter that was redriven and counted may be redriven again when the inbox has forgotten it.
+// A counted dead letter may be redriven again after the inbox has deleted its id.
 func TestRedrivenEventCountsOnce(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
@@ -281,14 +281,14 @@ func TestRedrivenEventCountsOnce(t *testing.T) {
 	requireFigures(t, store, 2)
 	_, err := pool.Exec(t.Context(), `DELETE FROM processed_events`)
 	require.NoError(t, err)
-	again := countingBatch(4, "b", "c")
-	again.Redriven = []string{"b", "c"}
-	require.NoError(t, store.Apply(t.Context(), again))
+	redrivenAgain := countingBatch(4, "b", "c")
+	redrivenAgain.Redriven = []string{"b", "c"}
+	require.NoError(t, store.Apply(t.Context(), redrivenAgain))
 	requireFigures(t, store, 3)
 }
 
-// The log of acts outlives figures that are counted anew: their schema is dropped, and the consumer
-// starts where nothing is stored.
+// After the schema of the figures was dropped, all figures are counted anew. The log of acts and
+// its offsets stay.
 func TestFiguresAreCountedAnew(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
@@ -304,7 +304,7 @@ func TestFiguresAreCountedAnew(t *testing.T) {
 	require.NoError(t, err)
 	database := pkgpostgres.Config{URL: config.Secret(pool.Config().ConnString())}
 	require.NoError(t, pkgpostgres.MigrateOnce(t.Context(), database, "stats", postgres.Migrations...))
-	pool.Reset() // sessions have plans of the tables that were dropped
+	pool.Reset() // sessions cache plans for the dropped tables
 	requireFigures(t, store, 0)
 	next, err = store.Offsets(t.Context(), "topic")
 	require.NoError(t, err)
@@ -328,7 +328,7 @@ func TestBatchIsOneTransaction(t *testing.T) {
 	require.Equal(t, int64(-1), offset(t, pool), "the offset went with the failure")
 
 	require.NoError(t, store.Apply(t.Context(), countingBatch(7, "a", "b")))
-	requireFigures(t, store, 2) // so did the claims
+	requireFigures(t, store, 2) // the claims were rolled back too
 	require.Equal(t, int64(7), offset(t, pool))
 	var transactions, rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `
@@ -352,7 +352,7 @@ func TestConcurrentReplicas(t *testing.T) {
 	requireFigures(t, store, 2*batches) // every replica was given the same events
 }
 
-// applyAll applies the same batches as every other replica, some from the end.
+// applyAll applies the batches that every replica applies. Odd replicas begin with the last batch.
 func applyAll(ctx context.Context, store *postgres.Store, replica, batches int) error {
 	for i := range batches {
 		if replica%2 == 1 {

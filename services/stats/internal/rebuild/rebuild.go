@@ -15,12 +15,12 @@ import (
 // Offsets are the offsets after the last records that were counted, by topic and partition.
 type Offsets map[string]map[int32]int64
 
-// Source reads the topics of figures, from any offset.
+// Source reads the Kafka topics from which figures are counted, from any offset.
 type Source interface {
-	// Check fails unless the topics have all their records.
+	// Check fails unless the topics still have all their records.
 	Check(ctx context.Context) error
-	// Read hands over the records of a topic from offsets to others, those of a partition in their
-	// order; next is the offset after them.
+	// Read calls count with the records of a topic between the offsets from and to, in order within
+	// each partition. next is the offset after the records.
 	Read(ctx context.Context, topic string, from, to map[int32]int64, count func(ctx context.Context, partition int32, recs []figures.Record, next int64) error) error
 	// Unreadable reports whether an error of figures.Record.AddTo means that the record is a dead letter.
 	Unreadable(err error) bool
@@ -33,20 +33,20 @@ type Shadow interface {
 	Offsets(ctx context.Context) (Offsets, error)
 	LiveOffsets(ctx context.Context) (Offsets, error)
 	SaveOffset(ctx context.Context, topic string, partition int32, next int64) error
-	// Compare and Swap call catchUp while nothing is counted live.
+	// Compare and Swap call catchUp while live counting is stopped.
 	Compare(ctx context.Context, max int, catchUp func(context.Context) error) (rows int64, differences []string, err error)
 	Swap(ctx context.Context, catchUp func(context.Context) error) error
 }
 
 const (
 	maxDifferences = 20
-	// near is how many records the shadow may be behind when live counting is stopped for it.
-	near = 2000
-	// attempts is how often live counting is stopped, at most, if the shadow does not catch up in time.
-	attempts = 10
+	// maxBehind is how many records the shadow may be behind when live counting is stopped.
+	maxBehind = 2000
+	// maxAttempts is how often live counting may be stopped if the shadow does not catch up in time.
+	maxAttempts = 10
 )
 
-// ErrDifferent says that the figures counted anew are not those in use.
+// ErrDifferent says that the figures counted anew differ from those in use.
 var ErrDifferent = errors.New("the figures differ")
 
 // Rebuild counts all figures anew. Unless Accept is set, it swaps only what equals the live figures.
@@ -58,15 +58,15 @@ type Rebuild struct {
 	Out     io.Writer
 }
 
-// Run rebuilds the figures. It may be ended at any point: the live figures are complete before and after
-// the swap.
+// Run rebuilds the figures. It may be killed at any point: the live figures are complete before and
+// after the swap.
 func (r *Rebuild) Run(ctx context.Context) error {
 	if err := r.Source.Check(ctx); err != nil {
 		return err
 	}
 	var rows int64
 	var differences []string
-	err := r.nearBy(ctx, func(ctx context.Context) (err error) {
+	err := r.whenNear(ctx, func(ctx context.Context) (err error) {
 		rows, differences, err = r.Shadow.Compare(ctx, maxDifferences, r.catchUp)
 		return err
 	})
@@ -80,54 +80,54 @@ func (r *Rebuild) Run(ctx context.Context) error {
 	if len(differences) > 0 && !r.Accept {
 		return ErrDifferent
 	}
-	if err := r.nearBy(ctx, func(ctx context.Context) error { return r.Shadow.Swap(ctx, r.catchUp) }); err != nil {
+	if err := r.whenNear(ctx, func(ctx context.Context) error { return r.Shadow.Swap(ctx, r.catchUp) }); err != nil {
 		return fmt.Errorf("swap: %w", err)
 	}
 	fmt.Fprintln(r.Out, "swapped")
 	return nil
 }
 
-// nearBy calls stop, for which live counting stands still, once the shadow is near the live figures. It
-// tries again if that takes too long.
-func (r *Rebuild) nearBy(ctx context.Context, stop func(context.Context) error) error {
+// whenNear calls fn, which stops live counting, once the shadow is at most maxBehind records behind
+// the live figures. It tries again if fn takes too long.
+func (r *Rebuild) whenNear(ctx context.Context, fn func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		for {
-			behind, err := r.readOn(ctx)
+			behind, err := r.advance(ctx)
 			if err != nil {
 				return err
 			}
-			if behind <= near {
+			if behind <= maxBehind {
 				break
 			}
 		}
-		err := stop(ctx)
-		if err == nil || attempt == attempts || !errors.Is(err, errs.ErrUnavailable) {
+		err := fn(ctx)
+		if err == nil || attempt == maxAttempts || !errors.Is(err, errs.ErrUnavailable) {
 			return err
 		}
 	}
 }
 
-// catchUp counts until the shadow has counted exactly what the live figures have, which stand still.
+// catchUp counts what is missing while live counting is stopped. Then both have the same records.
 func (r *Rebuild) catchUp(ctx context.Context) error {
-	_, err := r.readOn(ctx)
+	_, err := r.advance(ctx)
 	return err
 }
 
-// readOn counts up to where the live figures are, and returns how many records that were.
-func (r *Rebuild) readOn(ctx context.Context) (read int64, err error) {
+// advance counts up to the offsets of the live figures, and returns the number of records.
+func (r *Rebuild) advance(ctx context.Context) (read int64, err error) {
 	live, err := r.Shadow.LiveOffsets(ctx)
 	if err != nil {
 		return 0, err
 	}
-	at, err := r.Shadow.Offsets(ctx)
+	shadowOffsets, err := r.Shadow.Offsets(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for topic, to := range live {
 		for p, end := range to {
-			read += max(0, end-at[topic][p])
+			read += max(0, end-shadowOffsets[topic][p])
 		}
-		err := r.Source.Read(ctx, topic, at[topic], to, func(ctx context.Context, partition int32, recs []figures.Record, next int64) error {
+		err := r.Source.Read(ctx, topic, shadowOffsets[topic], to, func(ctx context.Context, partition int32, recs []figures.Record, next int64) error {
 			if err := r.count(ctx, topic, partition, recs); err != nil {
 				return err
 			}
@@ -153,8 +153,8 @@ func (r *Rebuild) count(ctx context.Context, topic string, partition int32, recs
 			return err
 		}
 		for i := 0; err != nil && i < n; i++ {
-			if one := r.Service.Count(ctx, topic, partition, recs[i:i+1]); one != nil && !r.Source.Unreadable(one) {
-				return one
+			if recordErr := r.Service.Count(ctx, topic, partition, recs[i:i+1]); recordErr != nil && !r.Source.Unreadable(recordErr) {
+				return recordErr
 			}
 		}
 		recs = recs[n:]

@@ -20,13 +20,13 @@ import (
 	"urr.guru/services/stats/internal/rpc"
 )
 
-// log has two acts, and the filter of the last call.
-type log struct{ asked audit.Filter }
+// log is a fake audit.Store with two acts. It records the filter of the last call.
+type log struct{ lastFilter audit.Filter }
 
 func (l *log) Keep(context.Context, []audit.Act) error { return nil }
 
 func (l *log) List(_ context.Context, f audit.Filter) ([]audit.Act, error) {
-	l.asked = f
+	l.lastFilter = f
 	acts := []audit.Act{
 		{ID: uuid.Max, At: updated, UserID: "ann", Address: "203.0.113.7", Outcome: &audit.Outcome{Status: 409, Code: "CONFLICT", At: updated}},
 		{At: updated, UserID: "bob"},
@@ -48,17 +48,17 @@ func TestListActs(t *testing.T) {
 	}
 	second := &statsv1.Act{ActId: uuid.Nil.String(), At: timestamppb.New(updated), UserId: "bob"}
 	require.Empty(t, cmp.Diff(&statsv1.ListActsResponse{Items: []*statsv1.Act{first, second}}, got, protocmp.Transform()))
-	require.Equal(t, audit.Filter{Limit: audit.DefaultLimit + 1}, l.asked)
+	require.Equal(t, audit.Filter{Limit: audit.DefaultLimit + 1}, l.lastFilter)
 
 	got, err = acts.ListActs(t.Context(), &statsv1.ListActsRequest{
 		Caller: operator, EventId: "e", User: "ann", From: timestamppb.New(updated), To: timestamppb.New(updated), Limit: 1,
 	})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*statsv1.Act{first}, got.GetItems(), protocmp.Transform()))
-	require.Equal(t, audit.Filter{EventID: "e", UserID: "ann", From: updated, To: updated, Limit: 2}, l.asked)
+	require.Equal(t, audit.Filter{EventID: "e", UserID: "ann", From: updated, To: updated, Limit: 2}, l.lastFilter)
 	_, err = acts.ListActs(t.Context(), &statsv1.ListActsRequest{Caller: operator, Cursor: got.GetNextCursor()})
 	require.NoError(t, err)
-	require.Equal(t, audit.Position{At: updated, ID: uuid.Max}, l.asked.Before)
+	require.Equal(t, audit.Position{At: updated, ID: uuid.Max}, l.lastFilter.Before)
 
 	for name, c := range map[string]struct {
 		req  *statsv1.ListActsRequest

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// maxSteps bounds the length of a series: a day by minute.
+// maxSteps is the largest number of steps of a series, enough for a day by minute.
 const maxSteps = 1440
 
 func (s *Stats) GetEventSeries(ctx context.Context, req *statsv1.GetEventSeriesRequest) (*statsv1.EventSeries, error) {
@@ -58,20 +58,20 @@ func (s *Stats) readSeries(ctx context.Context, req seriesRequest, only []figure
 	q := figures.SeriesQuery{
 		EventID: req.GetEventId(), From: req.GetFrom().AsTime(), To: req.GetTo().AsTime(), Step: time.Duration(cmp.Or(req.GetStep(), 60)) * time.Second, Only: only,
 	}
-	bad := func(path, message string) ([]figures.Point, error) {
+	invalid := func(path, message string) ([]figures.Point, error) {
 		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: path, Message: message})
 	}
 	switch {
 	case req.GetFrom().CheckValid() != nil || !wholeMinutes(q.From):
-		return bad("from", "must be a whole minute")
+		return invalid("from", "must be a whole minute")
 	case req.GetTo().CheckValid() != nil || !wholeMinutes(q.To):
-		return bad("to", "must be a whole minute")
+		return invalid("to", "must be a whole minute")
 	case !q.From.Before(q.To):
-		return bad("to", "must be after from")
+		return invalid("to", "must be after from")
 	case q.Step%time.Minute != 0:
-		return bad("step", "must be whole minutes, in seconds")
+		return invalid("step", "must be whole minutes, in seconds")
 	case q.To.Sub(q.From) > maxSteps*q.Step:
-		return bad("step", "must be so long that there are at most 1440")
+		return invalid("step", "must be so long that there are at most 1440")
 	}
 	return s.figures.EventSeries(ctx, q)
 }

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures reads the totals of one event (a performance, campaign or promotion), and their course.
+// Figures reads the totals of one event (a performance, campaign or promotion), and its series.
 type Figures interface {
 	EventFigures(ctx context.Context, eventID string) (figures.EventFigures, error)
 	EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error)
@@ -38,7 +38,7 @@ func New(f Figures, days Days, acts audit.Store) *Stats {
 	return &Stats{figures: f, days: days, acts: acts}
 }
 
-// GetEventStats returns zeroes for an event that does not exist: stats cannot tell.
+// GetEventStats returns zeroes for an event that does not exist. stats does not know which exist.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	f, err := s.figures.EventFigures(ctx, req.GetEventId())
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 	}, nil
 }
 
-// publicFigures are those that everybody may see.
+// publicFigures are the figures that everybody may see.
 var publicFigures = []figures.Figure{
 	figures.Created, figures.Confirmed, figures.Cancelled, figures.Expired, figures.Rejected, figures.SeatsSold,
 }
@@ -106,10 +106,10 @@ func toRevenue(f figures.Figures) (out []*statsv1.Revenue) {
 }
 
 func toCauses(f figures.Figures, currency string) *statsv1.MoneyByCause {
-	of := func(cause figures.Figure) int64 { return f[figures.ID{Figure: cause, Currency: currency}].Amount }
+	amount := func(cause figures.Figure) int64 { return f[figures.ID{Figure: cause, Currency: currency}].Amount }
 	return &statsv1.MoneyByCause{
-		Sale: of(figures.Sale), SaleRefund: of(figures.SaleRefund), Fee: of(figures.Fee), FeeRefund: of(figures.FeeRefund),
-		Transfer: of(figures.Transfer), TransferPayout: of(figures.TransferPayout), TransferReturn: of(figures.TransferReturn),
-		TransferRefund: of(figures.TransferRefund), Membership: of(figures.Membership), MembershipRefund: of(figures.MembershipRefund),
+		Sale: amount(figures.Sale), SaleRefund: amount(figures.SaleRefund), Fee: amount(figures.Fee), FeeRefund: amount(figures.FeeRefund),
+		Transfer: amount(figures.Transfer), TransferPayout: amount(figures.TransferPayout), TransferReturn: amount(figures.TransferReturn),
+		TransferRefund: amount(figures.TransferRefund), Membership: amount(figures.Membership), MembershipRefund: amount(figures.MembershipRefund),
 	}
 }

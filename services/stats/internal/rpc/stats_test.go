@@ -21,7 +21,7 @@ import (
 
 var updated = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// fake knows the one event "e", and keeps the queries that it is given.
+// fake has figures of the event "e" only. It records the queries that it is given.
 type fake struct {
 	series figures.SeriesQuery
 	days   figures.DaysFilter

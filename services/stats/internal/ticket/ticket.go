@@ -18,38 +18,38 @@ import (
 var _ figures.Zones = (*Zones)(nil)
 
 const (
-	// maxAge is how old a known time zone may be. Operators seldom change one.
+	// maxAge is how long a time zone is cached. Operators seldom change one.
 	maxAge = time.Minute
-	// atOnce bounds the calls for one list.
-	atOnce = 16
+	// maxCalls bounds the concurrent calls for one list.
+	maxCalls = 16
 )
 
-// Zones reads the time zones of events at ticket, and remembers them for maxAge. Campaigns,
-// promotions and events that ticket does not know have figures.DefaultZone.
+// Zones reads the time zones of events from the ticket service, and caches them for maxAge.
+// Campaigns, promotions and events that ticket does not know have figures.DefaultZone.
 type Zones struct {
 	events ticketv1.EventServiceClient
 	now    func() time.Time
 
 	mu    sync.Mutex
-	known map[string]knownZone
+	cache map[string]cachedZone
 }
 
-type knownZone struct {
+type cachedZone struct {
 	name string
 	at   time.Time
 }
 
 // NewZones makes Zones that call ticket on a connection.
 func NewZones(conn grpc.ClientConnInterface, now func() time.Time) *Zones {
-	return &Zones{events: ticketv1.NewEventServiceClient(conn), now: now, known: make(map[string]knownZone)}
+	return &Zones{events: ticketv1.NewEventServiceClient(conn), now: now, cache: make(map[string]cachedZone)}
 }
 
 // ZonesOf returns the time zones of events by their ids. The id "" has the default.
 func (z *Zones) ZonesOf(ctx context.Context, eventIDs []string) (map[string]string, error) {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxCalls)
 	for _, id := range eventIDs {
-		if _, known := z.recall(id); known {
+		if _, cached := z.recall(id); cached {
 			continue
 		}
 		g.Go(func() error {
@@ -71,15 +71,15 @@ func (z *Zones) ZonesOf(ctx context.Context, eventIDs []string) (map[string]stri
 	return zones, nil
 }
 
-// recall returns the time zone that was read last, and whether it is young enough.
-func (z *Zones) recall(id string) (name string, known bool) {
+// recall returns the cached time zone of an event, and whether it is younger than maxAge.
+func (z *Zones) recall(id string) (name string, fresh bool) {
 	if id == "" {
 		return figures.DefaultZone, true
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	k, known := z.known[id]
-	return k.name, known && z.now().Sub(k.at) < maxAge
+	k, fresh := z.cache[id]
+	return k.name, fresh && z.now().Sub(k.at) < maxAge
 }
 
 func (z *Zones) remember(id, name string) {
@@ -88,5 +88,5 @@ func (z *Zones) remember(id, name string) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.known[id] = knownZone{name, z.now()}
+	z.cache[id] = cachedZone{name, z.now()}
 }

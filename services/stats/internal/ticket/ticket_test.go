@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/stats/internal/ticket"
 )
 
-// events knows "paris", and "old", which has no time zone; it is down for "down".
+// events is a fake that knows "paris", and "old" without a time zone. It fails for "down".
 type events struct {
 	ticketv1.UnimplementedEventServiceServer
 	calls atomic.Int64

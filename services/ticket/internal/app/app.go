@@ -96,15 +96,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	registerMemberships(server, membershipService, entitlementService)
 	ticketService := registerTickets(server, database, cfg.keys)
-	sent, err := startNotices(a, cfg, database, ticketService, log)
+	senders, err := startNotices(a, cfg, database, ticketService, log)
 	if err != nil {
 		return err
 	}
-	ticketv1.RegisterWebhookServiceServer(server, rpc.NewWebhooks(sent.webhooks))
+	ticketv1.RegisterWebhookServiceServer(server, rpc.NewWebhooks(senders.webhooks))
 	log.InfoContext(ctx, "ticket codes are signed", "public_keys", cfg.keys.Public())
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		ticketService.Rekey(next.keys)
-		sent.rekey(next)
+		senders.rekey(next)
 		log.InfoContext(ctx, "ticket codes are signed", "public_keys", next.keys.Public())
 		return server.Rekey(next.RPC.Accept)
 	})
@@ -129,7 +129,7 @@ func openDatabase(ctx context.Context, a *lifecycle.App, cfg *Config) (*pgxpool.
 	return pool, postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal}), nil
 }
 
-// targetsOf returns what payments are made for.
+// targetsOf returns the handlers of payments, by what a payment is made for.
 func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Service) settlement.Targets {
 	return settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: r}, settlement.Transfer: settlement.Transfers{Service: t},
@@ -144,8 +144,8 @@ func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service, e 
 	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(e))
 }
 
-// startEntitlements starts the worker that deletes lists of users which were replaced, and returns
-// the service that tells who may buy in presales.
+// startEntitlements starts the worker that deletes replaced lists of users, and returns the service
+// that decides who may buy in presales.
 func startEntitlements(
 	a *lifecycle.App, events *event.Service, members *membership.Service, database *postgres.Database, log *slog.Logger,
 ) *entitlement.Service {
@@ -164,8 +164,8 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 	return s
 }
 
-// startSweepers starts the background workers that expire holds, count sold places, put places on
-// sale again that users have given back, publish counts of check-ins, and delete old rows.
+// startSweepers starts the background workers that expire holds, count sold places, put returned
+// places on sale again, publish counts of check-ins, and delete old rows.
 func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, store *events.Store, log *slog.Logger) {
 	sweeper := &reservation.Sweeper{
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
@@ -182,8 +182,8 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
 }
 
-// startTransfers starts the workers that end, and count, offers of tickets to other users, and
-// returns the service that makes them.
+// startTransfers starts the workers that end and count offers of tickets to other users, and
+// returns the service that makes the offers.
 func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *transfer.Service {
 	store := transfers.NewStore(database)
 	s := transfer.NewService(store, cfg.HoldMaxExtension)
@@ -192,8 +192,8 @@ func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, 
 	return s
 }
 
-// startMemberships starts the workers that end, and count, purchases of memberships that are not
-// paid, and returns the service that sells them.
+// startMemberships starts the workers that end and count unpaid purchases of memberships, and
+// returns the service that sells memberships.
 func startMemberships(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *membership.Service {
 	store := memberships.NewStore(database)
 	s := membership.NewService(store, store, cfg.HoldMaxExtension)
@@ -202,12 +202,12 @@ func startMemberships(a *lifecycle.App, cfg *Config, database *postgres.Database
 	return s
 }
 
-// startCancellationWalker starts the workers that end, and count, what is left of cancelled events.
+// startCancellationWalker starts workers that end and count holds and orders of cancelled events.
 func startCancellationWalker(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) {
-	ends := cancellations.NewStore(database)
-	walker := &cancellation.Walker{Store: ends, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
+	store := cancellations.NewStore(database)
+	walker := &cancellation.Walker{Store: store, Holds: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log}
 	a.Go("cancelled events", walker.Run)
-	a.Go("left of cancelled events", reportLeft(ends.CountRemaining, log))
+	a.Go("left of cancelled events", reportRemaining(store.CountRemaining, log))
 }
 
 // Outbox returns the operators' command for Kafka events that were put aside (parked) because one

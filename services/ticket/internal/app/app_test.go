@@ -19,7 +19,7 @@ func rows(name string, n, perRow int32) *ticketv1.SectionSpec {
 	return &ticketv1.SectionSpec{Section: name, Price: 55000, Rows: &n, SeatsPerRow: &perRow}
 }
 
-// The real process on PostgreSQL and Kafka, from an empty database to a clean stop.
+// TestService runs the real process on PostgreSQL and Kafka, from an empty database to a stop.
 func TestService(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -32,7 +32,7 @@ func TestService(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(s.in(t, "e-"+uuid.NewString()))
+				test(s.forSubtest(t, "e-"+uuid.NewString()))
 			})
 		}
 	})
@@ -40,7 +40,7 @@ func TestService(t *testing.T) {
 	require.NoError(t, p.Wait(), "a clean stop")
 }
 
-// A reservation's whole life.
+// reservationLife holds seats, pays twice (the second payment is rejected) and refunds the first.
 func reservationLife(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 2, 10))
@@ -61,7 +61,7 @@ func reservationLife(s *service) {
 	s.mustClaimRefund(r, refund, payment)
 	refunded := s.refund(r, refund, payment, "USER")
 	s.waitForStatus(r, "REFUNDED")
-	s.settled(paid, paidAgain, compensated, refunded) // the two payments are in different partitions
+	s.waitUntilSettled(paid, paidAgain, compensated, refunded) // two partitions
 	for _, tk := range s.ticketsOf("ann") {
 		require.Equal(s.t, "REFUNDED", tk.GetStatus())
 	}
@@ -83,7 +83,7 @@ func holdExpires(s *service) {
 	s.mustHold("cat", "A-1-1")
 }
 
-// Events that cannot be settled go to the dead-letter topic and do not block those behind them.
+// Payment events that cannot be settled go to the dead-letter topic and do not block later ones.
 func poisonIsDeadLettered(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 1, 10))
@@ -95,14 +95,14 @@ func poisonIsDeadLettered(s *service) {
 		`{"type":"PAYMENT_REFUNDED","cause":"USER","refundId":"` + payment + `","paymentId":"` + payment + `","referenceId":"` + payment + `"}`,
 	}
 	for _, value := range bad {
-		s.publishRaw("order-"+payment, []byte(value), nil) // the partition of the payment below
+		s.publishRaw("order-"+payment, []byte(value), nil) // to the partition of the payment below
 	}
 	s.pay(r, payment)
 	s.waitForStatus(r, "CONFIRMED")
 
 	var letters []kafka.Record
 	testkit.Until(s.t, func() bool {
-		letters = s.all("payment-events" + kafka.DLQSuffix)
+		letters = s.readTopic("payment-events" + kafka.DLQSuffix)
 		return len(letters) == len(bad)
 	}, "the dead letters are written")
 	for i, l := range letters {
@@ -115,7 +115,7 @@ func poisonIsDeadLettered(s *service) {
 	require.NoError(s.t, err, out)
 	require.Equal(s.t, "payment-events: 3 redriven, 0 refused by the broker\n", out)
 	testkit.Until(s.t, func() bool {
-		letters = s.all("payment-events" + kafka.DLQSuffix)
+		letters = s.readTopic("payment-events" + kafka.DLQSuffix)
 		return len(letters) == len(bad)+3
 	}, "those that fail again are dead letters again")
 	operator := &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}

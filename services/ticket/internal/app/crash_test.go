@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 )
 
-// newReadyService is newService after its migration.
+// newReadyService returns a service whose database is migrated and whose topics exist.
 func newReadyService(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, postgres.Migrations...)
@@ -33,8 +33,8 @@ func (s *service) waitForCrash(p *processtest.Process) {
 	s.leaveGroup()
 }
 
-// leaveGroup takes the consumer of a killed process out of its group. The broker would do so too,
-// but only after the 10 seconds of its session.
+// leaveGroup removes the consumer of a killed process from its group. The broker would do so too,
+// but only when the consumer's session of 10 s ends.
 func (s *service) leaveGroup() {
 	s.t.Helper()
 	client, name := s.client(), s.kafka.GroupPrefix+group
@@ -97,7 +97,7 @@ func TestCrashAfterAHold(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, a payment leads to its tickets and its event, once.
+// Wherever the process dies, a payment makes its tickets and publishes its event exactly once.
 func TestCrashWhileConfirming(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
@@ -125,7 +125,7 @@ func TestCrashWhileConfirming(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, a refund ends its tickets and gives their places back, once.
+// Wherever the process dies, a refund ends its tickets and gives their places back exactly once.
 func TestCrashWhileRefunding(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
@@ -160,8 +160,8 @@ func TestCrashWhileRefunding(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, the tickets of a refund that is given up are valid again,
-// and another refund may have them.
+// Wherever the process dies, the tickets of an aborted refund are valid again, and another refund
+// can claim them.
 func TestCrashWhileAborting(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"ticket.abort.before_commit", "ticket.abort.after_commit"} {
@@ -182,7 +182,7 @@ func TestCrashWhileAborting(t *testing.T) {
 			require.Error(t, abort())
 			s.waitForCrash(p)
 			s.start("")
-			s.answers(abort)
+			s.callUntilAnswered(abort)
 			require.Equal(t, 2, s.count(`SELECT count(*) FROM tickets WHERE status = 'VALID' AND given = 0`))
 			require.Equal(t, 1, s.count(`SELECT count(*) FROM refund_claims WHERE status = 'ABORTED'`))
 			s.mustClaimRefund(r, uuid.NewString(), payment)
@@ -190,7 +190,7 @@ func TestCrashWhileAborting(t *testing.T) {
 	}
 }
 
-// At whichever point the process dies, payment is told of an order of a cancelled event once.
+// Wherever the process dies, the refund of an order of a cancelled event is requested exactly once.
 func TestCrashWhileEndingAnEvent(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"ticket.walk.before_commit", "ticket.walk.after_commit"} {
@@ -202,7 +202,7 @@ func TestCrashWhileEndingAnEvent(t *testing.T) {
 			r := s.mustHold("ann", "A-1-1", "A-1-2")
 			s.pay(r, uuid.NewString())
 			s.waitForStatus(r, "CONFIRMED")
-			// It may die before it answers.
+			// The process may die before it answers.
 			_, _ = s.CancelEvent(t.Context(), &ticketv1.CancelEventRequest{
 				Caller: &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}, EventId: s.event, GraceSeconds: new(int32(0)),
 			})

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	soldEvery = 10 * time.Second
-	// soldEvents is the largest number of events in the metric urr_sold: those whose sale opened last.
+	updateInterval = 10 * time.Second
+	// soldEvents is the maximum number of events in the metric urr_sold: those whose sale opened last.
 	soldEvents = 100
 )
 
@@ -30,20 +30,20 @@ var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals 
 	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
 }, []string{"event"})
 
-var cancelledLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+var cancelledRemaining = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_cancelled_left",
 	Help: "What is left of events whose refunds have begun: unpaid reservations (holds), and orders of which a place was not given back. Every replica reports the same.",
 }, []string{"what"})
 
-// reportLeft returns a worker that updates the metric urr_cancelled_left with what countLeft
-// returns. When it fails, the metric keeps its last values.
-func reportLeft(countLeft func(context.Context) (cancellation.Remaining, error), log *slog.Logger) func(context.Context) error {
+// reportRemaining returns a worker that updates the metric urr_cancelled_left with what count
+// returns. When count fails, the metric keeps its last values.
+func reportRemaining(count func(context.Context) (cancellation.Remaining, error), log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, soldEvery, log, "rest of cancelled events not counted", func(ctx context.Context) error {
-			l, err := countLeft(ctx)
+		return loop.Try(ctx, updateInterval, log, "rest of cancelled events not counted", func(ctx context.Context) error {
+			remaining, err := count(ctx)
 			if err == nil {
-				cancelledLeft.WithLabelValues("holds").Set(float64(l.Holds))
-				cancelledLeft.WithLabelValues("orders").Set(float64(l.Orders))
+				cancelledRemaining.WithLabelValues("holds").Set(float64(remaining.Holds))
+				cancelledRemaining.WithLabelValues("orders").Set(float64(remaining.Orders))
 			}
 			return err
 		})
@@ -55,11 +55,11 @@ var offers = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobal
 	Help: "Offers of tickets to other users: open ones, those whose payment is awaited, and of both those whose time has been over for a minute (overdue). Every replica reports the same.",
 }, []string{"state"})
 
-// reportOffers returns a worker that updates the metric urr_transfers with what count returns. When it
-// fails, the metric keeps its last values.
+// reportOffers returns a worker that updates the metric urr_transfers with what count returns. When
+// count fails, the metric keeps its last values.
 func reportOffers(count func(context.Context) (transfer.Counts, error), log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, soldEvery, log, "offers of tickets not counted", func(ctx context.Context) error {
+		return loop.Try(ctx, updateInterval, log, "offers of tickets not counted", func(ctx context.Context) error {
 			c, err := count(ctx)
 			if err == nil {
 				offers.WithLabelValues("open").Set(float64(c.Open))
@@ -76,11 +76,11 @@ var purchases = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglo
 	Help: "Purchases of memberships: those that are to be paid (pending), and of them those whose time has been over for a minute (overdue). Every replica reports the same.",
 }, []string{"state"})
 
-// reportPurchases returns a worker that updates the metric urr_memberships_unpaid with what count returns.
-// When it fails, the metric keeps its last values.
+// reportPurchases returns a worker that updates the metric urr_memberships_unpaid with what count
+// returns. When count fails, the metric keeps its last values.
 func reportPurchases(count func(context.Context) (membership.Counts, error), log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, soldEvery, log, "purchases of memberships not counted", func(ctx context.Context) error {
+		return loop.Try(ctx, updateInterval, log, "purchases of memberships not counted", func(ctx context.Context) error {
 			c, err := count(ctx)
 			if err == nil {
 				purchases.WithLabelValues("pending").Set(float64(c.Pending))
@@ -98,7 +98,7 @@ type soldGauge struct {
 	last  map[string]int64
 }
 
-func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, soldEvery, g.update) }
+func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, updateInterval, g.update) }
 
 // update replaces the values of the metric one by one, without a reset, so that a scrape always
 // finds all of them. When the sold places cannot be counted, the metric keeps its last values.
@@ -114,7 +114,7 @@ func (g *soldGauge) update(ctx context.Context) {
 		sold.WithLabelValues(id).Set(float64(n))
 	}
 	for id := range g.last {
-		if _, still := counts[id]; !still {
+		if _, found := counts[id]; !found {
 			sold.DeleteLabelValues(id)
 		}
 	}

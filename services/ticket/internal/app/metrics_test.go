@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// soldPlaces reads urr_sold of the events of this test.
+// soldPlaces returns the values of the metric urr_sold for the events of this test, by event id.
 func soldPlaces(t *testing.T) map[string]float64 {
 	t.Helper()
 	places := metricstest.ByLabel(t, "urr_sold", "event")

@@ -22,7 +22,7 @@ var noticesSent = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochec
 	Help: "Attempts to send notices, by receiver (the name of a webhook, or E-MAIL) and result (DELIVERED or FAILED).",
 }, []string{"receiver", "result"})
 
-var noticesLeft = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+var noticesUndelivered = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_notices",
 	Help: "Notices that have not arrived, by receiver and state: PENDING, or FAILED after they were tried for too long. Every replica reports the same.",
 }, []string{"receiver", "state"})
@@ -32,8 +32,8 @@ var noticesOldest = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gocheckn
 	Help: "How long the notice of a receiver that waits longest has been tried; of NOT_QUEUED: has waited to be queued. Every replica reports the same.",
 }, []string{"receiver"})
 
-// notQueued stands for the receiver of notices whose receivers are not looked up yet. It is no name of a
-// webhook: those are in lower case.
+// notQueued is the label for notices whose receivers are not looked up yet. Names of webhooks are
+// in lower case, so no webhook has this label.
 const notQueued = "NOT_QUEUED"
 
 func observeAttempt(receiver string, o notice.Outcome) {
@@ -44,7 +44,7 @@ func observeAttempt(receiver string, o notice.Outcome) {
 	noticesSent.WithLabelValues(receiver, string(result)).Inc()
 }
 
-// noticeSenders are what sends notices.
+// noticeSenders has the senders of notices.
 type noticeSenders struct {
 	webhooks *notice.Webhooks
 	mails    *mail.Sender // nil: no e-mails are sent
@@ -59,10 +59,10 @@ func (s *noticeSenders) rekey(cfg *Config) {
 // startNotices starts the workers that send notices. codes signs the codes of tickets in e-mails.
 func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, codes *ticket.Service, log *slog.Logger) (*noticeSenders, error) {
 	store := notices.NewStore(database, cfg.SMTPAddr != "")
-	private := cfg.Webhooks == "development"
-	sender := webhook.NewSender(webhook.Options{Private: private})
+	allowPrivate := cfg.Webhooks == "development"
+	sender := webhook.NewSender(webhook.Options{Private: allowPrivate})
 	a.OnClose("webhooks", sender.Close)
-	senders := &noticeSenders{webhooks: notice.NewWebhooks(store, private)}
+	senders := &noticeSenders{webhooks: notice.NewWebhooks(store, allowPrivate)}
 	if cfg.SMTPAddr != "" {
 		var err error
 		if senders.mails, err = mail.NewSender(cfg.mailSettings(), store, codes); err != nil {
@@ -71,14 +71,14 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, co
 	}
 	lanes := func(ctx context.Context) ([]notice.Lane, error) {
 		webhooks, err := store.ListWebhooks(ctx)
-		all := make([]notice.Lane, 0, len(webhooks)+1)
+		list := make([]notice.Lane, 0, len(webhooks)+1)
 		for _, w := range webhooks {
-			all = append(all, sender.Lane(w))
+			list = append(list, sender.Lane(w))
 		}
 		if senders.mails != nil {
-			all = append(all, senders.mails.Lane())
+			list = append(list, senders.mails.Lane())
 		}
-		return all, err
+		return list, err
 	}
 	sending := &notice.Lanes{
 		Queue: store, List: lanes, Concurrency: cfg.NoticesAtOnce, Every: cfg.SweepInterval, Log: log,
@@ -92,17 +92,17 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, co
 	return senders, nil
 }
 
-// reportNotices returns a worker that updates the metrics of notices that have not arrived. When it fails,
-// they keep their last values.
+// reportNotices returns a worker that updates the metrics of undelivered notices. When it fails,
+// the metrics keep their last values.
 func reportNotices(lanes func(context.Context) ([]notice.Lane, error), store *notices.Store, log *slog.Logger) func(context.Context) error {
-	last := make(map[string]notices.Counts)
+	reported := make(map[string]notices.Counts)
 	return func(ctx context.Context) error {
-		return loop.Try(ctx, soldEvery, log, "notices not counted", func(ctx context.Context) error {
-			toWalk, err := store.OldestToWalk(ctx)
+		return loop.Try(ctx, updateInterval, log, "notices not counted", func(ctx context.Context) error {
+			unqueuedAge, err := store.OldestToWalk(ctx)
 			if err != nil {
 				return err
 			}
-			noticesOldest.WithLabelValues(notQueued).Set(toWalk.Seconds())
+			noticesOldest.WithLabelValues(notQueued).Set(unqueuedAge.Seconds())
 			all, err := lanes(ctx)
 			if err != nil {
 				return err
@@ -113,16 +113,16 @@ func reportNotices(lanes func(context.Context) ([]notice.Lane, error), store *no
 					return err
 				}
 			}
-			for name := range last {
-				if _, still := counts[name]; !still {
-					noticesLeft.DeletePartialMatch(prometheus.Labels{"receiver": name})
+			for name := range reported {
+				if _, found := counts[name]; !found {
+					noticesUndelivered.DeletePartialMatch(prometheus.Labels{"receiver": name})
 					noticesOldest.DeleteLabelValues(name)
 				}
 			}
-			last = counts
+			reported = counts
 			for name, c := range counts {
-				noticesLeft.WithLabelValues(name, string(notice.Pending)).Set(float64(c.Pending))
-				noticesLeft.WithLabelValues(name, string(notice.Failed)).Set(float64(c.Failed))
+				noticesUndelivered.WithLabelValues(name, string(notice.Pending)).Set(float64(c.Pending))
+				noticesUndelivered.WithLabelValues(name, string(notice.Failed)).Set(float64(c.Failed))
 				noticesOldest.WithLabelValues(name).Set(c.Oldest.Seconds())
 			}
 			return nil

@@ -39,8 +39,8 @@ const (
 	paymentKey = config.Secret("payment-ticket-key-of-thirty-two-b")
 )
 
-// service is the whole service, as processes of its own, on a database and topics of its own. Each
-// test of one service has its own event.
+// service runs the ticket service in processes of its own, with a database and topics of its own.
+// Tests that share it use different events.
 type service struct {
 	t        *testing.T
 	env      map[string]string
@@ -56,7 +56,7 @@ type service struct {
 	letters  kafkav1.DeadLetterServiceClient
 }
 
-// newService prepares all that the service needs; sets are the migrations that its database has.
+// newService prepares a service, its topics, and its database with the migrations sets.
 func newService(t *testing.T, sets ...postgres.MigrationSet) *service {
 	t.Helper()
 	s := &service{t: t, env: environment(), kafka: kafkatest.Config(t), event: "e"}
@@ -76,7 +76,7 @@ func newService(t *testing.T, sets ...postgres.MigrationSet) *service {
 		}
 		kafkatest.Delete(t, topics...)
 	})
-	s.ensureTopic("payment-events") // payment's
+	s.ensureTopic("payment-events") // which the payment service makes in production
 	var err error
 	s.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
 	require.NoError(t, err)
@@ -105,20 +105,20 @@ func (s *service) dial(address string) {
 	s.payables = ticketv1.NewPayableServiceClient(payment)
 }
 
-// in is the same service in another test, with an event of its own.
-func (s *service) in(t *testing.T, event string) *service {
+// forSubtest returns the same service for a subtest, with an event of its own.
+func (s *service) forSubtest(t *testing.T, event string) *service {
 	t.Helper()
-	own := *s
-	own.t, own.event = t, event
+	shared := *s
+	shared.t, shared.event = t, event
 	var err error
-	own.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
+	shared.db, err = pgx.Connect(t.Context(), s.env["DATABASE_URL"])
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = own.db.Close(context.Background()) })
-	return &own
+	t.Cleanup(func() { _ = shared.db.Close(context.Background()) })
+	return &shared
 }
 
-// start starts a process of the service and waits until it answers. Failpoints are those at which
-// it fails or dies, if any.
+// start starts a process of the service and waits until it answers. failpoints are where the
+// process fails or dies; empty: nowhere.
 func (s *service) start(failpoints string) *processtest.Process {
 	s.t.Helper()
 	env := maps.Clone(s.env)
@@ -155,7 +155,7 @@ func (s *service) callerWithSlot(user string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user, IdempotencyKey: "hold"}
 }
 
-// hold asks for seats; the answer may be lost with the process.
+// hold requests seats. The call fails if the process dies before it answers.
 func (s *service) hold(user string, seats ...string) (*ticketv1.Reservation, error) {
 	return onlyResult(s.HoldSeats(s.t.Context(), &ticketv1.HoldSeatsRequest{
 		Items: []*ticketv1.HoldSeatsItem{{Caller: s.callerWithSlot(user), EventId: s.event, SeatIds: seats}},
@@ -186,8 +186,8 @@ func (s *service) ticketsOf(user string) []*ticketv1.Ticket {
 	return page.GetItems()
 }
 
-// endHold puts the end of a hold into the past: the clock of a process is the database's, which no
-// test can set.
+// endHold ends a hold by a change of its row: the process uses the database's clock, which no test
+// can set.
 func (s *service) endHold(r *ticketv1.Reservation) {
 	s.t.Helper()
 	_, err := s.db.Exec(s.t.Context(), `

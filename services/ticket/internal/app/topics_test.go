@@ -20,7 +20,7 @@ import (
 
 const group = "ticket-service-group"
 
-// pay publishes the event that a payment of the reservation's amount was taken, and returns its id.
+// pay publishes PAYMENT_CONFIRMED for a reservation's amount, and returns the Kafka event's id.
 func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	s.t.Helper()
 	return s.publish(&eventsv1.PaymentEvent{
@@ -29,8 +29,8 @@ func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
 	})
 }
 
-// claimRefund claims all tickets of a payment for its user; the answer may be lost with the
-// process.
+// claimRefund claims all tickets of a payment for a refund by its user. The call fails if the
+// process dies before it answers.
 func (s *service) claimRefund(r *ticketv1.Reservation, refund, payment string) (*ticketv1.RefundClaim, error) {
 	return s.payables.BeginRefund(s.t.Context(), &ticketv1.BeginRefundRequest{
 		RefundId: refund, PaymentId: payment, PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: r.GetUserId(),
@@ -38,9 +38,9 @@ func (s *service) claimRefund(r *ticketv1.Reservation, refund, payment string) (
 	})
 }
 
-// answers repeats a call until the process answers: connections to one that was started again wait
-// before they dial.
-func (s *service) answers(call func() error) {
+// callUntilAnswered repeats a call until the process answers: after a restart of the process, gRPC
+// waits before it dials again.
+func (s *service) callUntilAnswered(call func() error) {
 	s.t.Helper()
 	var err error
 	testkit.Until(s.t, func() bool {
@@ -53,7 +53,7 @@ func (s *service) answers(call func() error) {
 func (s *service) mustClaimRefund(r *ticketv1.Reservation, refund, payment string) {
 	s.t.Helper()
 	var c *ticketv1.RefundClaim
-	s.answers(func() (err error) {
+	s.callUntilAnswered(func() (err error) {
 		c, err = s.claimRefund(r, refund, payment)
 		return err
 	})
@@ -85,8 +85,8 @@ func (s *service) publishRaw(key string, value []byte, headers map[string]string
 	require.NoError(s.t, s.producer.Publish(s.t.Context(), rec))
 }
 
-// settled waits until the payment events have been settled.
-func (s *service) settled(events ...uuid.UUID) {
+// waitUntilSettled waits until the payment events are stored as processed.
+func (s *service) waitUntilSettled(events ...uuid.UUID) {
 	s.t.Helper()
 	keys := make([]string, len(events))
 	for i, id := range events {
@@ -97,15 +97,15 @@ func (s *service) settled(events ...uuid.UUID) {
 	}, "the payment events are settled")
 }
 
-// published waits until all events of a reservation have left the outbox, and returns the types of
-// those in the topic in their order, repetitions left out.
+// published waits until the outbox has no events of a reservation. It returns the types of its
+// events in the topic, in order and without repetitions.
 func (s *service) published(r *ticketv1.Reservation) []string {
 	s.t.Helper()
 	testkit.Until(s.t, func() bool { return s.count(`SELECT count(*) FROM outbox WHERE key = $1`, r.GetReservationId()) == 0 },
 		"the events leave the outbox")
 	var types []string
 	seen := make(map[string]bool)
-	for _, rec := range s.all("reservation-events") {
+	for _, rec := range s.readTopic("reservation-events") {
 		if string(rec.Key) == r.GetReservationId() && !seen[rec.EventID] {
 			seen[rec.EventID] = true
 			types = append(types, rec.Type)
@@ -114,8 +114,8 @@ func (s *service) published(r *ticketv1.Reservation) []string {
 	return types
 }
 
-// all reads a topic from its beginning to its present end.
-func (s *service) all(topic string) []kafka.Record {
+// readTopic reads a topic from its beginning to its present end.
+func (s *service) readTopic(topic string) []kafka.Record {
 	s.t.Helper()
 	return kafkatest.ReadAll(s.t, s.kafka.TopicPrefix+topic)
 }

@@ -1,5 +1,5 @@
-// Package cancellation ends what is left of cancelled events: it ends unpaid reservations and
-// offers of tickets, and refunds the tickets.
+// Package cancellation cleans up after cancelled events: it ends unpaid reservations and offers of
+// tickets, and refunds the tickets.
 package cancellation
 
 import (
@@ -16,13 +16,13 @@ import (
 const (
 	// holdBatch bounds the unpaid reservations that one transaction ends.
 	holdBatch = 200
-	// ticketBatch bounds the tickets whose refunds one walk of an event begins; an event has at
-	// most one walk a second. So the Kafka events of its refunds do not delay others. The payment
-	// service sends refunds to the provider more slowly anyway.
+	// ticketBatch bounds the tickets whose refunds one walk of an event begins. An event has at most
+	// one walk a second, so the Kafka events of its refunds do not delay those of other events. The
+	// payment service sends refunds to the provider more slowly anyway.
 	ticketBatch = 100
-	// lease is for how long a replica has an event for itself. Work that takes longer does no harm:
-	// each transaction looks again at the rows that it has locked.
-	lease = 10 * time.Second
+	// leaseTime is how long a replica has an event for itself. Work that takes longer does no harm:
+	// each transaction rechecks the rows that it has locked.
+	leaseTime = 10 * time.Second
 )
 
 // OwedOrder is a reservation with those of its tickets that must still be refunded: tickets that
@@ -39,26 +39,26 @@ type Position struct {
 	FromUser string
 }
 
-// Remaining counts what must still be ended of events that were cancelled.
+// Remaining counts the reservations of cancelled events that must still be ended.
 type Remaining struct {
 	// Holds are unpaid reservations; Orders are paid ones of which a place was not given back.
 	Holds, Orders int64
 }
 
-// Store reads and ends what belongs to cancelled events.
+// Store reads and ends the reservations, offers and tickets of cancelled events.
 type Store interface {
 	// EndCancelled makes cancelled events ENDED when the time to undo is over, and returns their ids.
 	EndCancelled(ctx context.Context) ([]string, error)
 	// Lease reserves an ended event for this replica, and returns where to continue; ok is false if
 	// no ended event is due.
-	Lease(ctx context.Context, lease time.Duration) (at Position, ok bool, err error)
-	// EndLease ends a lease and stores where to continue. Unless moreLeft, the event is leased
-	// again after pauses that grow: something may be left later.
+	Lease(ctx context.Context, leaseTime time.Duration) (at Position, ok bool, err error)
+	// EndLease ends a lease and stores where to continue. Unless moreLeft, the event is leased again
+	// only after pauses that grow, since more work may still appear.
 	EndLease(ctx context.Context, next Position, moreLeft bool) error
 	// CancelOffers cancels the offers of tickets to other users for which no payment is under way.
 	CancelOffers(ctx context.Context, eventID string) error
-	// Orders returns the next orders, with up to max tickets together, and the user with whose
-	// orders to continue; empty at the end.
+	// Orders returns the next orders, with up to max tickets in all, and the FromUser of the next
+	// Position; empty: there are no more orders.
 	Orders(ctx context.Context, at Position, max int) (orders []OwedOrder, nextUser string, err error)
 	// Refund ends the tickets of an order and records the refund that is owed, in one transaction.
 	Refund(ctx context.Context, order OwedOrder) error
@@ -82,7 +82,7 @@ type Walker struct {
 	Log   *slog.Logger
 }
 
-// Run walks until ctx ends.
+// Run calls Walk again and again until ctx ends.
 func (w *Walker) Run(ctx context.Context) error {
 	return loop.Try(ctx, w.Every, w.Log, "cancelled events not walked", w.Walk)
 }
@@ -99,7 +99,7 @@ func (w *Walker) Walk(ctx context.Context) error {
 		for _, id := range ended {
 			w.Log.InfoContext(ctx, "the refunds of a cancelled event begin", "event", id)
 		}
-		at, ok, err := w.Store.Lease(ctx, lease)
+		at, ok, err := w.Store.Lease(ctx, leaseTime)
 		if err != nil || !ok {
 			return errors.Join(append(errs, err)...)
 		}
@@ -108,8 +108,8 @@ func (w *Walker) Walk(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// walkOne ends a part of what is left of an event, from the position on. A reservation or an order
-// that cannot be ended does not stop the others.
+// walkOne ends the next reservations, offers and orders of an event, from the position on. A
+// reservation or an order that cannot be ended does not stop the others.
 func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	var errs []error
 	ended := 0
@@ -124,8 +124,8 @@ func (w *Walker) walkOne(ctx context.Context, at Position) error {
 		errs = append(errs, w.Store.Refund(ctx, o))
 	}
 	failed := errors.Join(errs...) // if anything failed, more may be left
-	left := failed != nil || ended+len(orders) > 0 || at.FromUser != ""
-	return errors.Join(failed, w.Store.EndLease(ctx, Position{EventID: at.EventID, FromUser: nextUser}, left))
+	moreLeft := failed != nil || ended+len(orders) > 0 || at.FromUser != ""
+	return errors.Join(failed, w.Store.EndLease(ctx, Position{EventID: at.EventID, FromUser: nextUser}, moreLeft))
 }
 
 // endUnpaid ends the unpaid reservations and the offers of an event.

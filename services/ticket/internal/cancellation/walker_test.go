@@ -14,11 +14,11 @@ import (
 
 var errDown = errors.New("down")
 
-// store has one ended event, without orders. What fails is named.
+// store is a fake Store with one ended event without orders. fails names the call that fails.
 type store struct {
 	fails  string
 	leased bool
-	// left is what the walker has said of the event.
+	// left has the arguments moreLeft of the calls of EndLease.
 	left []bool
 }
 
@@ -51,7 +51,7 @@ func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {
 	return 0, s.failed("holds")
 }
 
-// What could not be read may be left: an event is looked at again as soon as one with refunds to make.
+// After a failure more may be left to do, so the event is leased again without a growing pause.
 func TestFailuresAreTriedAgainSoon(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"", "holds", "offers", "orders"} {

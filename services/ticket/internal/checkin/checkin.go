@@ -23,7 +23,7 @@ const (
 	// time. A ticket's id contains a time, by a replica's clock, shortly before the commit. So
 	// every ticket whose id is older than the list's time was committed, and is on the list.
 	listMargin = 10 * time.Second
-	// transferWait is after how long a door shall ask again for its list, if a transfer is under way.
+	// transferWait is how long a door shall wait for its list while a ticket is being transferred.
 	transferWait = 5 * time.Second
 )
 
@@ -63,7 +63,7 @@ type Event struct {
 	Epoch int
 	// ClosesAt is the end of refunds by users and of transfers.
 	ClosesAt time.Time
-	// Transferring: a ticket's transfer to another user is under way. It is read for lists only.
+	// Transferring: a transfer of a ticket to another user is under way. It is set for lists only.
 	Transferring bool
 	Now          time.Time
 }
@@ -75,10 +75,10 @@ type Scan struct {
 	N      int64
 	Epoch  int
 	Device string
-	// UserID is the operator at the door, who checked in or uploaded the scan.
+	// UserID is the user at the door who checked the ticket in or uploaded the scan.
 	UserID string
 	Result Result
-	// At is when the door read the code, RecordedAt when the platform heard of it.
+	// At is when the door read the code, RecordedAt when the platform received it.
 	At, RecordedAt time.Time
 }
 
@@ -90,7 +90,7 @@ type ReadCode struct {
 	At   time.Time
 }
 
-// Batch is a number of codes that one door has read.
+// Batch has codes that one door has read.
 type Batch struct {
 	EventID, Device, UserID string
 	// Epoch is the epoch of the list that the door used; 0: the door has a network and needs no list.
@@ -98,7 +98,7 @@ type Batch struct {
 	Reads []ReadCode
 }
 
-// Online reports whether the door asks before it admits.
+// Online reports whether the door asks the platform before it admits anybody.
 func (b *Batch) Online() bool { return b.Epoch == 0 }
 
 // Outcome is a recorded scan with its ticket (nil: no ticket has the code).
@@ -134,15 +134,14 @@ func (e *Event) Decide(b *Batch, code *ticket.Code, t *ticket.Ticket) Result {
 	return Admitted
 }
 
-// cancelledFor reports whether the door should have admitted nobody because the event is cancelled. A
-// door without a network cannot know of a cancellation that may yet be undone: whom it admitted is in.
+// cancelledFor reports whether this door counts the event as cancelled. A door without a network
+// cannot know of a cancellation that may yet be undone, so whoever it admitted stays admitted.
 func (e *Event) cancelledFor(b *Batch) bool {
 	return e.State == event.Ended || b.Online() && !e.State.TakesPlace()
 }
 
-// postponedFor reports whether the door was open for an earlier date of the event, which was
-// postponed since. A door with a network is open for an earlier date until the refunds before the
-// new one end.
+// postponedFor reports whether the door admits for an earlier date of the event, which was
+// postponed since. A door with a network does so until the refunds before the new date end.
 func (e *Event) postponedFor(b *Batch) bool {
 	if b.Online() {
 		return e.Epoch > 1 && e.Now.Before(e.ClosesAt)
@@ -206,7 +205,7 @@ func (e *Event) startOfPage(from *Position) (Position, error) {
 // Counts are the numbers of an event's tickets that were sold and used, and of conflicting scans.
 type Counts struct{ Sold, CheckedIn, Conflicts int64 }
 
-// Store stores scans, and reads what doors need.
+// Store stores scans, and reads the data that doors need.
 type Store interface {
 	// Record applies Event.Decide to each code of the batch and stores the results. It stores every
 	// scan of a door without a network, and of other doors those that admitted somebody. For a scan

@@ -14,7 +14,7 @@ import (
 // countsAge is the maximum age of cached counts; every door asks for them again and again.
 const countsAge = time.Second
 
-// Codes verifies the codes of tickets, and signs the lists of doors.
+// Codes verifies the codes of tickets, and signs the ticket lists of doors.
 type Codes interface {
 	Verify(code string) (ticket.Code, error)
 	SignDoorList(l *ticket.DoorList) string
@@ -76,8 +76,8 @@ type Scanned struct {
 
 // Upload records codes that a door has read without a network, in the order in which it read them.
 func (s *Service) Upload(ctx context.Context, door Batch, scans []Scanned) ([]Outcome, error) {
-	for _, one := range scans {
-		door.Reads = append(door.Reads, s.verifyCode(one.ScanID, one.Code, one.At))
+	for _, scan := range scans {
+		door.Reads = append(door.Reads, s.verifyCode(scan.ScanID, scan.Code, scan.At))
 	}
 	return s.store.Record(ctx, door)
 }
@@ -110,8 +110,8 @@ func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, befo
 	return list[:limit], list[limit-1].N, nil
 }
 
-// defaultPage is the number of tickets on a page of a list.
-const defaultPage = 1000
+// defaultPageSize is the number of tickets on a page of a list, unless a request sets another.
+const defaultPageSize = 1000
 
 // SignedPage is a signed page of a door's list. Next is the position of the next page, nil on the last one.
 type SignedPage struct {
@@ -131,7 +131,7 @@ func (s *Service) List(ctx context.Context, eventID string, from *Position, limi
 	if err != nil {
 		return nil, err
 	}
-	limit = cmp.Or(limit, defaultPage)
+	limit = cmp.Or(limit, defaultPageSize)
 	// The event is read before the tickets: a ticket missing on the list is newer than start.Time.
 	list, end, err := s.store.ListTickets(ctx, eventID, start, limit)
 	if err != nil {

@@ -30,7 +30,7 @@ type Comp struct {
 	Name string
 	// ByLink: the comp was made for whoever claims it with its link, not for a named user.
 	ByLink bool
-	// TicketIDs are the tickets that admit somebody.
+	// TicketIDs are the tickets that were neither refunded nor transferred.
 	TicketIDs []uuid.UUID
 	// Claim is the secret in the comp's link. Only the answer to the request for the comp has it.
 	Claim string
@@ -39,16 +39,16 @@ type Comp struct {
 // Store stores comps.
 type Store interface {
 	// Make gives places of the house away, all or none. A repeated request returns the first comp.
-	// renewed: claimHash is stored now, which it is not once somebody has the comp's tickets.
+	// renewed reports whether claimHash was stored: it is not once somebody has the comp's tickets.
 	Make(ctx context.Context, req Request, claimHash []byte) (order Comp, renewed bool, err error)
 	// List returns up to limit comps of an event with ids below before (zero: all), newest first.
 	List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, error)
 	// Claim gives the tickets of a comp to a user. It fails with ticket.ErrNotFound when another
 	// user has claimed them, or no comp has this claim.
-	Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (Comp, error)
+	Claim(ctx context.Context, claimHash []byte, userID string, contact reservation.Contact) (Comp, error)
 }
 
-// Service makes comps. It draws their claims, of which only hashes are stored.
+// Service makes comps and their claims. Only the hashes of claims are stored.
 type Service struct{ store Store }
 
 // NewService makes a Service that keeps comps in store.
@@ -70,7 +70,7 @@ func (s *Service) Make(ctx context.Context, req Request) (Comp, error) {
 	return order, err
 }
 
-// List returns a page of an event's comps, newest first, and before for the next page (zero: none).
+// List returns a page of an event's comps, newest first, and the next page's `before` (zero: none).
 func (s *Service) List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, uuid.UUID, error) {
 	list, err := s.store.List(ctx, eventID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -80,6 +80,6 @@ func (s *Service) List(ctx context.Context, eventID string, limit int, before uu
 }
 
 // Claim gives the tickets of the comp with this claim to a user. It may be repeated.
-func (s *Service) Claim(ctx context.Context, secret, userID string, to reservation.Contact) (Comp, error) {
-	return s.store.Claim(ctx, claim.Hash(secret), userID, to)
+func (s *Service) Claim(ctx context.Context, secret, userID string, contact reservation.Contact) (Comp, error) {
+	return s.store.Claim(ctx, claim.Hash(secret), userID, contact)
 }

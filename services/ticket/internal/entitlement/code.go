@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// alphabet has no letters that are read as digits or as one another (Crockford's base 32).
+	// alphabet has no letters that look like digits or like each other (Crockford's base 32).
 	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	// codeLength is the length of a code without hyphens: 100 random bits.
 	codeLength = 20
@@ -17,8 +17,8 @@ const (
 	groupLength = 5
 )
 
-// MakeCodes makes a batch of codes for the event (b.EventID, CodeList, Count, Uses), and returns it with
-// the codes, of which only the hashes are kept.
+// MakeCodes makes a batch of codes by the EventID, CodeList, Count and Uses of b. It returns the
+// batch and the codes, and stores only the hashes of the codes.
 func (s *Service) MakeCodes(ctx context.Context, b Batch) (made Batch, codes []string, err error) {
 	codes = make([]string, b.Count)
 	hashes := make([][]byte, b.Count)
@@ -30,7 +30,7 @@ func (s *Service) MakeCodes(ctx context.Context, b Batch) (made Batch, codes []s
 	return made, codes, err
 }
 
-// UseCode lets a user have the entitlement that a code gives.
+// UseCode gives a user the entitlement of a code.
 func (s *Service) UseCode(ctx context.Context, eventID, userID, code string) error {
 	if _, err := s.events.Head(ctx, eventID); err != nil {
 		return err
@@ -51,9 +51,9 @@ func newCode() string {
 	return code.String()
 }
 
-// misread has the characters that people type for others, or between groups.
-var misread = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1") //nolint:gochecknoglobals // a constant table
+// typingErrors replaces characters that people mistype, and removes separators.
+var typingErrors = strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1") //nolint:gochecknoglobals // a constant table
 
-// codeHash returns what is stored of a code, as a person may have typed it. A hash without a key is
-// enough, since nobody can try 2^100 codes.
-func codeHash(code string) []byte { return claim.Hash(misread.Replace(strings.ToUpper(code))) }
+// codeHash returns the stored hash of a code, which a person may have typed. A hash without a key
+// is enough, since nobody can try 2^100 codes.
+func codeHash(code string) []byte { return claim.Hash(typingErrors.Replace(strings.ToUpper(code))) }

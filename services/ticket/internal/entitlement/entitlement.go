@@ -1,5 +1,5 @@
-// Package entitlement decides who may buy in the presale of an event: holders of a membership, users
-// with a code, users on an uploaded list, and users of whom the identity provider says something.
+// Package entitlement decides who may buy in the presale of an event: holders of a membership,
+// users with a code, users on an uploaded list, and users with a claim of the identity provider.
 package entitlement
 
 import (
@@ -10,19 +10,19 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// User is a user of whom it is asked.
+// User is a user whose entitlement is to be decided.
 type User struct {
 	ID string
 	// Email is the verified e-mail address in lower case; empty: unknown.
 	Email string
-	// Claims are what the identity provider says of the user, "name=value" each.
+	// Claims are the identity provider's claims about the user, each as "name=value".
 	Claims []string
 }
 
-// Kind is by what a user has an entitlement.
+// Kind is the way in which a user has an entitlement.
 type Kind string
 
-// The kinds. None is that of a user without an entitlement.
+// The kinds of entitlements. None: the user has no entitlement.
 const (
 	None       Kind = ""
 	Membership Kind = "MEMBERSHIP"
@@ -37,20 +37,20 @@ type Events interface {
 	Head(ctx context.Context, id string) (event.Event, error)
 }
 
-// Memberships knows the members of plans.
+// Memberships finds the members of plans.
 type Memberships interface {
-	// Holders returns those of the users who have an active membership of the plan, with a time one
-	// that has been active since before then.
+	// Holders returns those of the users who are members of a plan now. With boughtBefore they must
+	// also have been members at that time, or have bought a membership before it.
 	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error)
 }
 
-// Found says what the store knows of a user.
+// Found says which stored entitlements a user has.
 type Found struct {
 	// Listed: the user is on one of the lists; UsedCode: the user has used a code of one of the code lists.
 	Listed, UsedCode bool
 }
 
-// Service answers who has an entitlement.
+// Service decides which users have an entitlement.
 type Service struct {
 	Store
 
@@ -63,8 +63,8 @@ func NewService(events Events, members Memberships, store Store) *Service {
 	return &Service{Store: store, events: events, members: members}
 }
 
-// HoldAny reports for each of the users whether they have an entitlement for the presale of an event.
-// Nobody has for an event without one.
+// HoldAny reports for each of the users whether they have an entitlement for the presale of an
+// event. Nobody has one for an event without a presale.
 func (s *Service) HoldAny(ctx context.Context, eventID string, users []User) ([]bool, error) {
 	e, err := s.events.Head(ctx, eventID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) Entitled(ctx context.Context, e *event.Event, u User) (bool, e
 	return err == nil && kinds[0] != None, err
 }
 
-// Kinds returns for each of the users by what they have an entitlement for the presale of the event.
+// Kinds returns the kind of each user's entitlement for the presale of the event.
 func (s *Service) Kinds(ctx context.Context, e *event.Event, users []User) ([]Kind, error) {
 	kinds := make([]Kind, len(users))
 	if e.Presale == nil || !e.Presale.Exists() {
@@ -120,9 +120,9 @@ func (s *Service) Kinds(ctx context.Context, e *event.Event, users []User) ([]Ki
 	return kinds, nil
 }
 
-// Mine is what an event's presale and limits allow a user.
+// Mine says what one user may buy at an event, by its presale and its limits.
 type Mine struct {
-	// Kind is by what the user may buy in the presale.
+	// Kind is the kind of the user's entitlement for the presale.
 	Kind Kind
 	// GeneralOpensAt is when everybody may buy.
 	GeneralOpensAt time.Time
@@ -130,7 +130,7 @@ type Mine struct {
 	Left int64
 }
 
-// Mine returns what the presale and the limits of an event allow a user.
+// Mine returns what a user may buy at an event, by its presale and its limits.
 func (s *Service) Mine(ctx context.Context, eventID string, u User) (Mine, error) {
 	e, err := s.events.Head(ctx, eventID)
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Service) addStored(ctx context.Context, eventID string, ways []event.Wa
 	return nil
 }
 
-// hasClaim reports whether the identity provider says of the user what one of the ways demands.
+// hasClaim reports whether the user has a claim that one of the ways demands.
 func (u *User) hasClaim(ways []event.Way) bool {
 	return slices.ContainsFunc(ways, func(w event.Way) bool {
 		return slices.ContainsFunc(w.Values, func(value string) bool { return slices.Contains(u.Claims, w.Claim+"="+value) })

@@ -17,7 +17,7 @@ const loadTimeout = 3 * time.Second
 // a list of events that was read before a change could still be served after the change.
 type cache[K comparable, V any] struct {
 	maxAge time.Duration
-	// limit is a number of entries: once there are so many, a new key evicts the expired ones.
+	// limit: once the cache has this many entries, a new key evicts the expired ones.
 	limit int
 	load  func(context.Context, []K) (map[K]V, error)
 	// maxAgeOf, unless nil, replaces maxAge by a maximum age for each value.

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// outcome is how a read ended.
+// outcome is the result of a read.
 type outcome[V any] struct {
 	value V
 	err   error
 }
 
-// getting reads a key in the background.
-func getting[V any](ctx context.Context, c *cache[string, V], key string) <-chan outcome[V] {
+// getAsync reads a key in the background.
+func getAsync[V any](ctx context.Context, c *cache[string, V], key string) <-chan outcome[V] {
 	read := make(chan outcome[V], 1)
 	go func() {
 		value, err := c.get(ctx, key)
@@ -39,7 +39,7 @@ func TestCacheLoadsOncePerKey(t *testing.T) {
 			t.Helper()
 			var readers []<-chan outcome[int64]
 			for range 50 {
-				readers = append(readers, getting(t.Context(), c, "k"))
+				readers = append(readers, getAsync(t.Context(), c, "k"))
 			}
 			for _, r := range readers {
 				require.Equal(t, outcome[int64]{value: want}, <-r)
@@ -47,7 +47,7 @@ func TestCacheLoadsOncePerKey(t *testing.T) {
 		}
 		read(1)
 		read(1)
-		time.Sleep(90 * time.Millisecond) // 100 ms since the load began: not older than that
+		time.Sleep(90 * time.Millisecond) // 100 ms since the load began: still served
 		read(1)
 		time.Sleep(time.Millisecond)
 		read(2)
@@ -58,7 +58,7 @@ func TestCacheLoadsOncePerKey(t *testing.T) {
 	})
 }
 
-// Readers of several keys share what others of them load or have loaded.
+// A reader of several keys loads only those that are not cached and that nobody is loading.
 func TestCacheLoadsMissingKeysTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,11 +127,11 @@ func TestCacheLoadOutlivesItsFirstReader(t *testing.T) {
 			}
 		})
 		first, leave := context.WithCancel(t.Context())
-		loader := getting(first, c, "k")
+		loader := getAsync(first, c, "k")
 		synctest.Wait()
 		second, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		cancelled, waiting := getting(second, c, "k"), getting(t.Context(), c, "k")
+		cancelled, waiting := getAsync(second, c, "k"), getAsync(t.Context(), c, "k")
 		synctest.Wait()
 		leave()
 		require.ErrorIs(t, (<-cancelled).err, context.DeadlineExceeded)

@@ -30,7 +30,7 @@ func (f CancellationFees) Kept(price int64, now time.Time) int64 {
 	return price/100*percent + price%100*percent/100 // price * percent might overflow
 }
 
-// check returns an error for each Until that is not after the previous one. nil: nothing to check.
+// check returns an error for each Until that is not after the previous one. f is nil if left out.
 func (f *CancellationFees) check() (bad []errs.Field) {
 	if f == nil {
 		return nil

@@ -13,7 +13,7 @@ type Seating string
 // The kinds of seating, of a section or of all sections of an event.
 const (
 	Assigned Seating = "ASSIGNED" // every seat has a row and a number
-	General  Seating = "GENERAL"  // a number of admissions per section
+	General  Seating = "GENERAL"  // a number of places per section
 	Mixed    Seating = "MIXED"    // of an event: some sections are sold by seat, others are not
 )
 
@@ -72,10 +72,10 @@ type Closing struct {
 	State State
 	// ClosesAt is the end of refunds and transfers; after it doors get lists of the valid tickets.
 	ClosesAt time.Time
-	// RefundUntil is until when users may give tickets back; UserRefunds: they may at all.
+	// RefundUntil is the end of refunds by users. UserRefunds is false if they get no refunds at all.
 	RefundUntil time.Time
 	UserRefunds bool
-	// FeesUntil is the time before which users get price and fee back, since the event was postponed.
+	// FeesUntil is the time before which users get price and fee back after a postponement.
 	FeesUntil time.Time
 	// CancellationFees are kept, besides the fee, when a user gives a ticket back.
 	CancellationFees CancellationFees
@@ -85,8 +85,8 @@ type Closing struct {
 	ReturnWithin time.Duration
 }
 
-// ReleaseAt returns when a place that is given back now is for sale again; zero: at once. It is a
-// random moment, so that nobody hands a seat over by giving it back and buying it at a known second.
+// ReleaseAt returns when a place that is given back now is for sale again; zero: at once. It is
+// random, so that no user can give a seat back for another to buy at a known second.
 func (c *Closing) ReleaseAt(now time.Time) time.Time {
 	if c.ReturnWithin <= 0 {
 		return time.Time{}

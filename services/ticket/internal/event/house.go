@@ -12,7 +12,7 @@ import (
 // HouseChange moves places of an event between its sale and its house: the places that the organiser
 // keeps. A repeated change changes nothing.
 type HouseChange struct {
-	// Take are free seats for the house, Release seats of the house for the sale.
+	// Take are free seats that move to the house, Release seats of the house that move to the sale.
 	Take, Release []string
 	// Standing has the wanted number of house places, by name of a section without seats.
 	Standing map[string]int64
@@ -124,7 +124,7 @@ func (s *Service) PutHouse(ctx context.Context, id string, c HouseChange) (House
 	return s.writer.House(ctx, id)
 }
 
-// House returns an event's house, or ErrNotFound.
+// House returns the places of an event that the organiser keeps, or ErrNotFound.
 func (s *Service) House(ctx context.Context, id string) (House, error) {
 	return s.writer.House(ctx, id)
 }

@@ -108,15 +108,15 @@ func (s *Section) layoutRows(x, y int) []LayoutRow {
 
 func (l *Layout) hash() string {
 	h := sha256.New()
-	number := func(n int64) { _ = binary.Write(h, binary.BigEndian, n) } // a hash never fails
+	writeNumber := func(n int64) { _ = binary.Write(h, binary.BigEndian, n) } // a hash never fails
 	for _, s := range l.Sections {
-		number(int64(len(s.Name)))
+		writeNumber(int64(len(s.Name)))
 		h.Write([]byte(s.Name))
-		number(int64(len(s.Rows)))
+		writeNumber(int64(len(s.Rows)))
 		for _, r := range s.Rows {
-			number(int64(r.Seats))
-			number(int64(r.X))
-			number(int64(r.Y))
+			writeNumber(int64(r.Seats))
+			writeNumber(int64(r.X))
+			writeNumber(int64(r.Y))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])

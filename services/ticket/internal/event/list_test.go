@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// catalogue is a Reader of events that start one after the other, e0 the last; each read takes a
+// catalogue is a fake Reader that lists the events e0, e1, … in this order. Each read takes a
 // second.
 type catalogue struct {
 	Reader
@@ -23,15 +23,15 @@ type catalogue struct {
 	events int
 	err    error
 
-	mu            sync.Mutex
-	counted       map[string]int
-	running, most int
+	mu                  sync.Mutex
+	counted             map[string]int
+	running, maxRunning int
 }
 
 func (c *catalogue) read(ctx context.Context) error {
 	c.mu.Lock()
 	c.running++
-	c.most = max(c.most, c.running)
+	c.maxRunning = max(c.maxRunning, c.running)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -110,20 +110,20 @@ func TestListsAreBounded(t *testing.T) {
 				results <- err
 			}()
 		}
-		shed, late := 0, 0
+		refused, timedOut := 0, 0
 		for range crowd {
 			switch err := <-results; {
 			case errors.Is(err, errs.ErrOverloaded):
-				shed++
+				refused++
 			case errors.Is(err, context.DeadlineExceeded):
-				late++
+				timedOut++
 			default:
 				require.NoError(t, err)
 			}
 		}
-		require.Equal(t, 100, shed)
-		require.Positive(t, late, "nobody waits for longer than a read may take")
-		require.Equal(t, listLoads, c.most)
+		require.Equal(t, 100, refused)
+		require.Positive(t, timedOut, "nobody waits for longer than a read may take")
+		require.Equal(t, listLoads, c.maxRunning)
 	})
 }
 

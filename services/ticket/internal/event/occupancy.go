@@ -20,10 +20,10 @@ type Occupancy struct {
 	sold      []byte          // bit i, most significant first within a byte: seat i is sold
 	soldCount int64           // the number of set bits of sold
 	held      map[int32]int64 // the end of the hold, in µs since 1970, by the seat's index
-	// last is the last snapshot; nil after a change. It is valid before lastUntil (µs since 1970),
-	// when the first hold that it counts as taken ends.
-	last      *Snapshot
-	lastUntil int64
+	// cached is the latest snapshot; nil after a change. It is valid before cachedUntil (µs since
+	// 1970), when the first hold that it counts as taken ends.
+	cached      *Snapshot
+	cachedUntil int64
 }
 
 // NewOccupancy makes the Occupancy of an event whose seats are all free.
@@ -37,17 +37,17 @@ func (o *Occupancy) Set(index int32, state int64) {
 	if index < 0 || int(index) >= o.seats {
 		return
 	}
-	o.last = nil
-	at, bit := index/8, byte(0x80>>(index%8))
-	if o.sold[at]&bit != 0 {
-		o.sold[at] &^= bit
+	o.cached = nil
+	byteIndex, bit := index/8, byte(0x80>>(index%8))
+	if o.sold[byteIndex]&bit != 0 {
+		o.sold[byteIndex] &^= bit
 		o.soldCount--
 	}
 	delete(o.held, index)
 	switch state {
 	case SeatFree:
 	case SeatSold:
-		o.sold[at] |= bit
+		o.sold[byteIndex] |= bit
 		o.soldCount++
 	default:
 		o.held[index] = state
@@ -57,30 +57,30 @@ func (o *Occupancy) Set(index int32, state int64) {
 // Snapshot returns the event with its free seats at a time. Expired holds count as free.
 func (o *Occupancy) Snapshot(e *Event, at time.Time) Snapshot {
 	now := at.UnixMicro()
-	if o.last != nil && now >= o.last.At.UnixMicro() && now < o.lastUntil {
-		s := *o.last
+	if o.cached != nil && now >= o.cached.At.UnixMicro() && now < o.cachedUntil {
+		s := *o.cached
 		s.At = at
 		return s
 	}
 	bitmap := bytes.Clone(o.sold)
-	o.lastUntil = math.MaxInt64
+	o.cachedUntil = math.MaxInt64
 	for index, until := range o.held {
 		if until > now {
 			bitmap[index/8] |= 0x80 >> (index % 8)
-			o.lastUntil = min(o.lastUntil, until)
+			o.cachedUntil = min(o.cachedUntil, until)
 		}
 	}
 	for i := range bitmap {
 		bitmap[i] = ^bitmap[i]
 	}
-	if rest := o.seats % 8; rest > 0 {
-		bitmap[len(bitmap)-1] &= 0xff << (8 - rest)
+	if usedBits := o.seats % 8; usedBits > 0 {
+		bitmap[len(bitmap)-1] &= 0xff << (8 - usedBits)
 	}
 	s := Snapshot{Event: *e, At: at, Bitmap: bitmap, Free: make([]int64, len(e.Sections)), Sold: o.soldCount}
 	for i, sec := range e.Sections {
 		s.Free[i] = countBits(bitmap, sec.First, sec.First+sec.Rows*sec.SeatsPerRow)
 	}
 	s.ETag = s.hash()
-	o.last = &s
+	o.cached = &s
 	return s
 }

@@ -24,12 +24,12 @@ type Postponement struct {
 	DoorsAt, SalesCloseAt, RefundUntil time.Time
 }
 
-// Postponed has the new times of an event. ClosesAt is set only for a delay: doors go on with the
-// lists of valid tickets that they have downloaded.
+// Postponed has the new times of an event. ClosesAt is set only for a delay: doors then go on with
+// the lists of valid tickets that they have downloaded.
 type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
 
-// delays reports whether this is a delay: the event has closed already, and starts some hours later.
-func (p Postponement) delays(e *Event, now time.Time) bool {
+// isDelay reports whether the event has closed already and starts at most delayWithin later.
+func (p Postponement) isDelay(e *Event, now time.Time) bool {
 	return p.DoorsAt.IsZero() && p.RefundUntil.IsZero() && !now.Before(e.Closing().ClosesAt) && p.StartsAt.Sub(e.StartsAt) <= delayWithin
 }
 
@@ -47,7 +47,7 @@ func (p Postponement) Plan(e *Event, doorsAt, now time.Time) (*Postponed, error)
 	if p.SalesCloseAt.IsZero() {
 		n.SalesCloseAt = e.SalesCloseAt
 	}
-	if p.delays(e, now) {
+	if p.isDelay(e, now) {
 		n.DoorsAt, n.ClosesAt = doorsAt, e.Closing().ClosesAt
 	}
 	repeated := p.RefundUntil.IsZero() || n.FeesUntil.Equal(e.FeesUntil)

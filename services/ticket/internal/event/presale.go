@@ -12,15 +12,15 @@ import (
 // value stands for an event without one.
 type Presale struct {
 	OpensAt time.Time
-	// MaxPerUser is the user's limit while the presale lasts; 0: that of the sale.
+	// MaxPerUser is the user's limit while the presale lasts; 0: the limit of the sale.
 	MaxPerUser int32
 	// Ways are the ways to an entitlement: a user needs one of them.
 	Ways []Way
 }
 
-// Way is one way to an entitlement. Just one of PlanID, CodeList, List and Claim is set.
+// Way is one way to an entitlement. Exactly one of PlanID, CodeList, List and Claim is set.
 type Way struct {
-	// PlanID is a plan of memberships. With BoughtBefore the membership must have been active before.
+	// PlanID is a plan of memberships. BoughtBefore: they must have been bought before that time.
 	PlanID       string     `json:"planId,omitzero"`
 	BoughtBefore *time.Time `json:"boughtBefore,omitempty"`
 	// CodeList has the codes of which the user must have used one.
@@ -35,7 +35,7 @@ type Way struct {
 // Exists reports whether the event has a presale.
 func (p *Presale) Exists() bool { return !p.OpensAt.IsZero() }
 
-// check returns a field for each rule that a presale breaks; nil: it is left out.
+// check returns a field for each rule that the presale breaks. p is nil if it is left out.
 func (p *Presale) check(salesOpenAt time.Time) (bad []errs.Field) {
 	switch {
 	case p == nil:
@@ -59,16 +59,16 @@ func (p *Presale) check(salesOpenAt time.Time) (bad []errs.Field) {
 	return bad
 }
 
-// problem says which rule the way breaks; empty: none.
+// problem describes the rule that the way breaks; empty: it breaks none.
 func (w *Way) problem() string {
-	given := 0
+	count := 0
 	for _, name := range []string{w.PlanID, w.CodeList, w.List, w.Claim} {
 		if name != "" {
-			given++
+			count++
 		}
 	}
 	switch {
-	case given != 1:
+	case count != 1:
 		return "must have one of planId, codeList, list and claim"
 	case w.BoughtBefore != nil && w.PlanID == "":
 		return "boughtBefore belongs to a planId"
@@ -90,17 +90,17 @@ func (p *Presale) PlanIDs() (ids []string) {
 	return ids
 }
 
-// CheckPlans returns ErrInvalid if a plan of the presale is not one of those that exist.
-func (p *Presale) CheckPlans(known []string) error {
+// CheckPlans returns ErrInvalid if a plan of the presale is not among the existing plans.
+func (p *Presale) CheckPlans(existing []string) error {
 	for i := range p.Ways {
-		if id := p.Ways[i].PlanID; id != "" && !slices.Contains(known, id) {
+		if id := p.Ways[i].PlanID; id != "" && !slices.Contains(existing, id) {
 			return ErrInvalid.WithFields(errs.Field{Path: fmt.Sprintf("presale.any[%d].planId", i), Message: "is not a plan of memberships"})
 		}
 	}
 	return nil
 }
 
-// stored returns the presale with times as precise as the database's; nil if it is left out.
+// stored returns the presale with its times truncated to the precision of the database.
 func (p *Presale) stored() *Presale {
 	if p == nil || !p.Exists() {
 		return p

@@ -10,7 +10,7 @@ import (
 // Sale has the settings of an event that decide whether places may be held.
 type Sale struct {
 	State State
-	// PresaleAt is from when on users with an entitlement may hold places; zero: there is no presale.
+	// PresaleAt is when users with an entitlement may begin to hold places; zero: there is no presale.
 	PresaleAt  time.Time
 	OpenAt     time.Time
 	CloseAt    time.Time
@@ -57,7 +57,7 @@ func (s Sale) Limit(now time.Time) int {
 	return s.MaxPerUser
 }
 
-// OpensAt is from when on anybody may hold places.
+// OpensAt is when the first users may hold places: in the presale if there is one.
 func (s Sale) OpensAt() time.Time {
 	if !s.PresaleAt.IsZero() {
 		return s.PresaleAt
@@ -65,8 +65,9 @@ func (s Sale) OpensAt() time.Time {
 	return s.OpenAt
 }
 
-// LineStatus returns the status of the sale as the waiting line gets it. While a cancellation can be
-// undone that is PAUSED: queue deletes the line of a cancelled sale, and an undo must find every place.
+// LineStatus returns the status of the sale for the waiting line. A cancellation that can be undone
+// counts as PAUSED: the queue service deletes the line of a cancelled sale, which an undo must
+// find.
 func (s Sale) LineStatus(now time.Time, soldOut bool) Status {
 	if s.State == Cancelled {
 		s.State = Paused
@@ -117,9 +118,8 @@ func (s SaleStatus) maxAge() time.Duration {
 }
 
 // SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
-// s. Ids without a sale are left out of found; missing is the age of the oldest cached result by
-// which an id has no sale. Statuses that are not cached are read by queries of statusesPerQuery
-// sales each.
+// s. Ids without a sale are left out of found; missing is the age of the oldest cached result that
+// says so. Statuses that are not cached are read by queries of statusesPerQuery sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {

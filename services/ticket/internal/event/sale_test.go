@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// salesReader is a database of sales. A statement takes 100 ms, and fails when it reads "bad".
+// salesReader is a fake Reader of sales. A read takes 100 ms, and fails when it reads "bad".
 type salesReader struct {
 	Reader
 

@@ -161,7 +161,7 @@ func (s *Service) put(ctx context.Context, id string, spec Spec, match *Match, k
 	return s.reader.Snapshot(ctx, e.ID)
 }
 
-// forget drops what is cached of an event that was changed.
+// forget drops the cached values of an event that was changed, and all cached pages of lists.
 func (s *Service) forget(id string) {
 	s.snapshots.invalidate(id)
 	s.heads.invalidate(id)

@@ -13,7 +13,7 @@ import (
 type LineSettings struct {
 	EventID string
 	// Threshold bounds the users who may be in the shop at once, each in a slot (a permission) of
-	// SlotSeconds; nil: queue's default.
+	// SlotSeconds; nil: the default of the queue service.
 	Threshold   *int64
 	SlotSeconds *int64
 	// ClosesAt is the end of the sale, when all slots end; nil when EventID names no event.
@@ -23,17 +23,17 @@ type LineSettings struct {
 	// Closed says that the sale has ended, by its closing time or because the refunds of the cancelled
 	// event have begun.
 	Closed bool
-	// NeverOpened says that queue has not opened the line yet.
+	// NeverOpened says that the queue service has not opened the line yet.
 	NeverOpened bool
 	// Act is the highest number of a change by an operator (LineChange.Act); 0: there was none.
 	Act int64
-	// LaterAct is set only by SettingsStore.ChangeLine, if it changed nothing, since a later change
-	// of the same setting is stored: the number of that change.
+	// LaterAct is the number of a stored later change of the same setting. SettingsStore.ChangeLine
+	// sets it when it has ignored a change for that reason.
 	LaterAct int64
 }
 
-// MaxBlockedUsers bounds the users blocked from a line. Every replica of queue reads all of them
-// whenever a setting of the line changes.
+// MaxBlockedUsers bounds the users blocked from a line. Every replica of the queue service reads
+// all of them whenever a setting of the line changes.
 const MaxBlockedUsers = 10_000
 
 // LineChange changes those settings of a line that are not nil. Unless they are empty, BlockUser is

@@ -37,7 +37,7 @@ func NewSnapshotFromCounts(e Event, at time.Time, counts Counts) Snapshot {
 }
 
 // WithGeneralSections returns a copy of a snapshot of seats that also has the free and sold places
-// of the sections without seats, as counts says.
+// of the sections without seats, taken from counts.
 func (s Snapshot) WithGeneralSections(counts Counts) Snapshot {
 	s.Free = slices.Clone(s.Free)
 	for i, free := range s.Event.Free(counts) {

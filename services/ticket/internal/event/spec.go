@@ -21,7 +21,7 @@ const (
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
-	// defaultReturnWithin is 20 min, in seconds.
+	// defaultReturnWithin is the default of Spec.ReturnWithin: 20 min, in seconds.
 	defaultReturnWithin = 1200
 )
 
@@ -41,8 +41,8 @@ type Spec struct {
 	MaxPerUser int
 	// HoldSeconds is the length of a hold; nil in a stored event: the service's default.
 	HoldSeconds *int32
-	// SlotSeconds and Threshold are settings of the event's line; nil in a stored event: queue's
-	// default. They are read only by SettingsStore.Settings.
+	// SlotSeconds and Threshold are settings of the event's line; nil in a stored event: the defaults
+	// of the queue service. They are read only by SettingsStore.Settings.
 	SlotSeconds *int64
 	Threshold   *int64
 	// TimeZone is the IANA time zone of the venue.
@@ -67,7 +67,7 @@ type Spec struct {
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	Presale          *Presale
-	// Expected is the crowd at the opening of the sale, or of the presale.
+	// Expected is the crowd that is expected when the sale, or its presale, opens.
 	Expected *plan.Expected
 	// Sections are in the order in which the operator put them.
 	Sections []Section
@@ -138,8 +138,8 @@ func (s *Spec) CheckClosing() error {
 	return nil
 }
 
-// MovedTimes returns the names of those times on which buyers rely that differ between old and new:
-// the start, the doors, and the end of refunds.
+// MovedTimes returns the names of the times that differ between old and new, of those on which
+// buyers rely: the start, the doors, and the end of refunds.
 func MovedTimes(old, new *Spec) (members []string) {
 	if !old.StartsAt.Equal(new.StartsAt) {
 		members = append(members, "startsAt")
@@ -192,17 +192,17 @@ func (s *Spec) Complete(current *Spec) {
 	if current == nil {
 		current = defaults()
 	}
-	to, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(current).Elem()
-	for i := range to.NumField() {
-		if member := to.Field(i); member.Kind() == reflect.Pointer && member.IsNil() {
-			member.Set(from.Field(i))
+	target, source := reflect.ValueOf(s).Elem(), reflect.ValueOf(current).Elem()
+	for i := range target.NumField() {
+		if member := target.Field(i); member.Kind() == reflect.Pointer && member.IsNil() {
+			member.Set(source.Field(i))
 		}
 	}
 }
 
 // encoded returns the spec as JSON, which is equal for equal specs.
 func (s *Spec) encoded() []byte {
-	b, _ := json.Marshal(s) // every member can be written
+	b, _ := json.Marshal(s) // every member can be encoded
 	return b
 }
 
@@ -244,8 +244,8 @@ func (s Spec) Validated() (Spec, error) {
 // would look like a change.
 func toMicroseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// checkTimeZone checks that the time zone exists. The request's own rule refuses names that depend
-// on the machine, such as "Local".
+// checkTimeZone checks that the time zone exists. The validation rules of the request refuse names
+// that depend on the machine, such as "Local".
 func (s *Spec) checkTimeZone() []errs.Field {
 	if s.TimeZone == nil {
 		return nil

@@ -37,8 +37,8 @@ var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant t
 // Answer reports whether the act changes state s. If not, answer is the error to return, nil if the
 // event is already in the state that the act makes.
 func (a Act) Answer(s State) (changes bool, answer error) {
-	answer, known := answers[a][s]
-	return !known, answer
+	answer, unchanged := answers[a][s]
+	return !unchanged, answer
 }
 
 // StateAndCounts is an event's state, with the numbers of its holds, orders, tickets and refunds.

@@ -31,18 +31,18 @@ type Settler interface {
 }
 
 // NewConsumer makes the consumer of the topic payment-events.
-func NewConsumer(cfg kafka.Config, sold settlement.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
-	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(sold, s)), log)
+func NewConsumer(cfg kafka.Config, targets settlement.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
+	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(targets, s)), log)
 }
 
 // Handle returns the handler of payment events. Three kinds of records go to the dead-letter topic:
 // those that cannot be decoded, payments of a kind that is not sold (no service would refund them),
 // and refunds that have not claimed any tickets (nobody can know which tickets end).
-func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
+func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]settlement.PaymentEvent, 0, len(recs))
 		for _, rec := range recs {
-			e, err := decode(rec, sold)
+			e, err := decode(rec, targets)
 			if errors.Is(err, errSkipped) {
 				continue
 			}
@@ -62,11 +62,11 @@ func Handle(sold settlement.Targets, s Settler) func(context.Context, []kafka.Re
 	}
 }
 
-// errSkipped is the error for an event that changes nothing here: payment itself releases the
-// reference of a declined payment.
+// errSkipped means that an event changes nothing here. The payment service itself releases the
+// reservation, transfer or membership of a declined payment.
 var errSkipped = errors.New("skipped")
 
-func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent, error) {
+func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
 	if err := kafka.Decode(rec, &p); err != nil {
 		return settlement.PaymentEvent{}, err
@@ -77,7 +77,7 @@ func decode(rec kafka.Record, sold settlement.Targets) (settlement.PaymentEvent,
 	bad := func(format string, args ...any) (settlement.PaymentEvent, error) {
 		return settlement.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
 	}
-	if t := p.GetPaymentType(); t != "" && !sold.Sold(settlement.Kind(t)) { // absent: of a reservation
+	if t := p.GetPaymentType(); t != "" && !targets.Sold(settlement.Kind(t)) { // none: a reservation
 		return bad("payment type %q is not sold here", t)
 	}
 	var dispute *settlement.Dispute

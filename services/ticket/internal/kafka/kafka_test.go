@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// settler notes what it is asked to settle.
+// settler is a fake Settler. It records the events that it gets, and returns err.
 type settler struct {
 	events []settlement.PaymentEvent
 	err    error
@@ -31,7 +31,7 @@ func (s *settler) Settle(_ context.Context, group string, events []settlement.Pa
 
 var payment, reference, refundID = uuid.New(), uuid.New(), uuid.New()
 
-var sold = settlement.Targets{settlement.Reservation: settlement.Reservations{}}
+var targets = settlement.Targets{settlement.Reservation: settlement.Reservations{}}
 
 func record(id, value string) kafka.Record {
 	return kafka.Record{Topic: "payment-events", EventID: id, Value: []byte(value)}
@@ -41,7 +41,7 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 	t.Parallel()
 	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`
 	var s settler
-	require.NoError(t, ticket.Handle(sold, &s)(t.Context(), []kafka.Record{
+	require.NoError(t, ticket.Handle(targets, &s)(t.Context(), []kafka.Record{
 		record("1", `{"type":"PAYMENT_CONFIRMED","userId":"u","eventId":"e","amount":55000,"currency":"KRW","version":3,"new":"member",`+ids+`}`),
 		record("2", `{"type":"PAYMENT_REFUNDED","paymentType":"reservation","cause":"USER","refundId":"`+refundID.String()+`",`+ids+`}`),
 		record("3", `{"type":"PAYMENT_REFUNDED","cause":"COMPENSATION",`+ids+`}`),
@@ -58,11 +58,11 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 	}, s.events)
 
 	s.err = errors.New("away")
-	err := ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+	err := ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
 	require.ErrorIs(t, err, s.err)
 	require.False(t, kafka.IsPoison(err), "it is tried again")
 	s.err = settlement.ErrUnclaimed
-	err = ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("4", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+	err = ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("4", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
 	require.True(t, kafka.IsPoison(err), "nobody knows which tickets it ends")
 }
 
@@ -77,7 +77,7 @@ func TestHandleRefusesPoison(t *testing.T) {
 		`{"type":"PAYMENT_CONFIRMED","paymentId":"1","referenceId":"` + reference.String() + `"}`,
 	} {
 		var s settler
-		err := ticket.Handle(sold, &s)(t.Context(), []kafka.Record{record("1", value)})
+		err := ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("1", value)})
 		require.True(t, kafka.IsPoison(err), "%s: %v", value, err)
 		require.Empty(t, s.events)
 	}

@@ -24,11 +24,11 @@ import (
 //go:embed templates
 var files embed.FS
 
-// English is the language of users whose own is not known.
+// English is the language of users whose own language is not known.
 const English = "en"
 
 // languages has the texts of each language: two templates for each type of notice, "TYPE" and
-// "TYPE.subject". Empty lines separate paragraphs. layout makes HTML of them.
+// "TYPE.subject". Empty lines separate paragraphs. layout makes HTML of the paragraphs.
 var (
 	languages = map[string]*template.Template{ //nolint:gochecknoglobals // constant
 		English: template.Must(template.ParseFS(files, "templates/en.txt")),
@@ -37,25 +37,25 @@ var (
 	layout = htmltemplate.Must(htmltemplate.ParseFS(files, "templates/layout.html")) //nolint:gochecknoglobals // constant
 )
 
-// times are the layouts of times in each language.
-var times = map[string]string{English: "2 January 2006, 15:04 (MST)", "ko": "2006년 1월 2일 15:04 (MST)"} //nolint:gochecknoglobals // constant
+// timeLayouts has the format of times in each language.
+var timeLayouts = map[string]string{English: "2 January 2006, 15:04 (MST)", "ko": "2006년 1월 2일 15:04 (MST)"} //nolint:gochecknoglobals // constant
 
 // imageSize is the side of a code's image, in pixels.
 const imageSize = 320
 
-// view is what templates see.
+// view has the values for the templates.
 type view struct {
 	Title, Venue, When, FormerWhen string
 	Places                         []string
 	// Amount is what was paid, or given back; empty: nothing.
 	Amount string
-	// Seller: the mail is for who has passed the ticket on.
+	// Seller: the mail is for the user who has passed the ticket on.
 	Seller bool
 	Link   string
 	Codes  bool
 }
 
-// content is a mail.
+// content is the content of one mail.
 type content struct {
 	subject, text, html string
 	codes               []code
@@ -69,7 +69,7 @@ type code struct {
 
 func (c *code) image() io.Reader { return bytes.NewReader(c.png) }
 
-// URL is that of the image in the mail.
+// URL returns the address of the image within the mail.
 func (c code) URL() htmltemplate.URL { return htmltemplate.URL("cid:" + c.file) } //nolint:gosec // our own name
 
 func (s *Sender) compose(d *notice.Delivery, f *notice.Facts) (*content, error) {
@@ -113,7 +113,7 @@ func (s *Sender) viewOf(d *notice.Delivery, f *notice.Facts, language string) (*
 	if err != nil {
 		zone = time.UTC // the database's list of zones is newer than ours
 	}
-	when := func(t time.Time) string { return t.In(zone).Format(times[language]) }
+	when := func(t time.Time) string { return t.In(zone).Format(timeLayouts[language]) }
 	v := &view{Title: f.Title, Venue: f.Venue, When: when(f.StartsAt), Link: s.settings.PublicURL + "/my"}
 	switch d.Type {
 	case notice.TicketsIssued, notice.TicketsRefunded:
@@ -153,7 +153,7 @@ func placeName(section, seatID string) string {
 	return section
 }
 
-// money returns an amount in minor units as people write it; empty: nothing.
+// money formats an amount in minor units for people; empty for 0.
 func money(amount int64, code string) string {
 	if amount == 0 {
 		return ""
@@ -163,14 +163,14 @@ func money(amount int64, code string) string {
 	if len(digits) <= n {
 		digits = strings.Repeat("0", n+1-len(digits)) + digits
 	}
-	whole, rest := digits[:len(digits)-n], digits[len(digits)-n:]
+	whole, fraction := digits[:len(digits)-n], digits[len(digits)-n:]
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}
-	if rest != "" {
-		rest = "." + rest
+	if fraction != "" {
+		fraction = "." + fraction
 	}
-	return code + " " + whole + rest
+	return code + " " + whole + fraction
 }
 
 func (s *Sender) codesOf(tickets []ticket.Ticket) (all []code, err error) {

@@ -25,17 +25,17 @@ import (
 // The ways to protect the connection.
 const (
 	StartTLS = "starttls" // required of the server
-	Implicit = "implicit" // from the first byte
+	Implicit = "implicit" // TLS from the first byte
 	None     = "none"     // for servers on the same host
 )
 
 // maxError bounds what is stored of an error, in bytes.
 const maxError = 200
 
-// Lane is the name of the lane of all mails; those of webhooks are in lower case.
+// Lane is the name of the lane of all mails. Names of webhooks' lanes are in lower case.
 const Lane = "E-MAIL"
 
-// Settings of the server, and of the mails.
+// Settings has the settings of the mail server and of the mails.
 type Settings struct {
 	Addr, User, Password string
 	TLS                  string
@@ -46,7 +46,7 @@ type Settings struct {
 	Trust *tls.Config
 }
 
-// Source reads the facts of a mail.
+// Source reads the data that a mail shows beside its notice.
 type Source interface {
 	Facts(ctx context.Context, eventID, userID string) (notice.Facts, error)
 }
@@ -60,7 +60,7 @@ type Sender struct {
 	codes    *ticket.Service
 }
 
-// NewSender makes a Sender of valid settings. codes signs the codes of tickets.
+// NewSender makes a Sender. The settings must be valid. codes signs the codes of tickets.
 func NewSender(s Settings, source Source, codes *ticket.Service) (*Sender, error) {
 	from, err := mail.ParseAddress(s.From)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Sender) send(ctx context.Context, d *notice.Delivery) error {
 	}
 	err = client.DialAndSendWithContext(ctx, m)
 	switch {
-	case m.IsDelivered(): // what failed was the end of the connection
+	case m.IsDelivered(): // only the end of the connection failed
 		return nil
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -122,10 +122,10 @@ func (s *Sender) send(ctx context.Context, d *notice.Delivery) error {
 	}
 }
 
-// messageID is the same whenever the mail is sent, so that a repeated one can be recognised.
+// messageID returns the same id at every attempt, so that a repeated mail can be recognised.
 func messageID(d *notice.Delivery, domain string) string {
-	who := sha256.Sum256([]byte(d.UserID))
-	return d.ID.String() + "." + hex.EncodeToString(who[:8]) + "@" + domain
+	userHash := sha256.Sum256([]byte(d.UserID))
+	return d.ID.String() + "." + hex.EncodeToString(userHash[:8]) + "@" + domain
 }
 
 func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
@@ -138,18 +138,18 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 		return nil, err
 	}
 	opts := []gomail.Option{gomail.WithPort(n), gomail.WithTLSPolicy(gomail.TLSMandatory)}
-	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.settings.Trust != nil {
-		trust = s.settings.Trust.Clone()
+		tlsConfig = s.settings.Trust.Clone()
 	}
-	trust.ServerName = host
-	opts = append(opts, gomail.WithTLSConfig(trust))
+	tlsConfig.ServerName = host
+	opts = append(opts, gomail.WithTLSConfig(tlsConfig))
 	dial := dialer(ctx)
 	switch s.settings.TLS {
 	case Implicit:
-		// The library takes the connection of a dialer for an encrypted one only with this policy.
+		// Only with this policy does the library accept that the dialer has encrypted the connection.
 		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
-		dial = encrypted(dial, trust)
+		dial = encrypted(dial, tlsConfig)
 	case None:
 		opts = append(opts, gomail.WithTLSPolicy(gomail.NoTLS))
 	}
@@ -163,10 +163,10 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 	return gomail.NewClient(host, opts...)
 }
 
-// dialer makes connections that end with ctx: the library applies its timeout anew to each step.
+// dialer dials connections that close when ctx ends: the library limits the time of each step only.
 func dialer(ctx context.Context) gomail.DialContextFunc {
-	return func(dialing context.Context, network, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(dialing, network, addr)
+	return func(dialCtx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(dialCtx, network, addr)
 		if err == nil {
 			context.AfterFunc(ctx, func() { _ = conn.Close() })
 		}
@@ -174,23 +174,23 @@ func dialer(ctx context.Context) gomail.DialContextFunc {
 	}
 }
 
-// encrypted makes the connections of dial with TLS from the first byte.
-func encrypted(dial gomail.DialContextFunc, trust *tls.Config) gomail.DialContextFunc {
+// encrypted returns a dial function that adds TLS to the connections of dial, from the first byte.
+func encrypted(dial gomail.DialContextFunc, tlsConfig *tls.Config) gomail.DialContextFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		raw, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		conn := tls.Client(raw, trust)
+		conn := tls.Client(raw, tlsConfig)
 		return conn, conn.HandshakeContext(ctx)
 	}
 }
 
-// errAddress means that nobody can be written to at the address.
+// errAddress means that no mail can be sent to the address.
 var errAddress = errors.New("the address is not valid")
 
-// outcome tells who cannot be written to at all, from a server that cannot take mails now. It does not
-// store addresses.
+// outcome converts an error of an attempt. It is Final if the recipient can never get mails, and
+// not if the server cannot take mails now. No address is stored.
 func outcome(err error) (o notice.Outcome) {
 	if err == nil {
 		return o

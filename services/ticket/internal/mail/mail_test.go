@@ -20,14 +20,14 @@ import (
 	"urr.guru/services/ticket/internal/notice"
 )
 
-// server speaks SMTP with one client at a time.
+// server is an SMTP server for one client at a time.
 type server struct {
 	// delay is the time before each answer.
 	delay time.Duration
-	// answers are those to commands that are not just accepted; an empty one ends the connection.
+	// answers has the answers to commands that are not just accepted; empty: the connection ends.
 	answers map[string]string
-	// asked are the commands.
-	asked chan string
+	// commands gets the commands of the clients.
+	commands chan string
 }
 
 func (s *server) serve(listener net.Listener) {
@@ -42,7 +42,7 @@ func (s *server) serve(listener net.Listener) {
 }
 
 func (s *server) talk(conn net.Conn) {
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // also when nobody ends it
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // if nobody ends it
 		return
 	}
 	lines := bufio.NewReader(conn)
@@ -64,7 +64,7 @@ func (s *server) talk(conn net.Conn) {
 
 func (s *server) answer(line string) string {
 	select {
-	case s.asked <- line:
+	case s.commands <- line:
 	default:
 	}
 	command, _, _ := strings.Cut(line, " ")
@@ -81,14 +81,14 @@ type facts struct{}
 
 func (facts) Facts(context.Context, string, string) (notice.Facts, error) { return notice.Facts{}, nil }
 
-// send makes an attempt at a mail to a server, and returns how long it took.
-func send(t *testing.T, s *server, settings mail.Settings, trust *tls.Config, within time.Duration) (notice.Outcome, time.Duration) {
+// send attempts to send a mail to s, and returns the outcome and the time that it took.
+func send(t *testing.T, s *server, settings mail.Settings, serverTLS *tls.Config, within time.Duration) (notice.Outcome, time.Duration) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	settings.Addr, settings.From, settings.PublicURL = listener.Addr().String(), "Tickets <tickets@urr.test>", "https://urr.test"
-	if trust != nil {
-		listener = tls.NewListener(listener, trust)
+	if serverTLS != nil {
+		listener = tls.NewListener(listener, serverTLS)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); s.serve(listener) }()
@@ -120,7 +120,7 @@ func TestAcceptedMailIsSent(t *testing.T) {
 	require.Equal(t, 451, o.Status)
 }
 
-// A server that is slow with every answer does not make an attempt last longer than it may.
+// An attempt ends at its deadline, even if the server is slow with every answer.
 func TestAttemptEndsInTime(t *testing.T) {
 	t.Parallel()
 	const within = 300 * time.Millisecond
@@ -129,20 +129,20 @@ func TestAttemptEndsInTime(t *testing.T) {
 	require.Less(t, took, within*5/4)
 }
 
-// Passwords are sent by connections that are encrypted from the first byte.
+// With implicit TLS, the connection is encrypted before the password is sent.
 func TestImplicitTLS(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
 	roots := x509.NewCertPool()
-	s := &server{answers: map[string]string{"EHLO": "250-urr.test\r\n250 AUTH PLAIN", "AUTH": "235 OK"}, asked: make(chan string, 20)}
+	s := &server{answers: map[string]string{"EHLO": "250-urr.test\r\n250 AUTH PLAIN", "AUTH": "235 OK"}, commands: make(chan string, 20)}
 	settings := mail.Settings{TLS: mail.Implicit, User: "u", Password: "p", Trust: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	own := &tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	o, _ := send(t, s, settings, own, 10*time.Second)
+	serverTLS := &tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	o, _ := send(t, s, settings, serverTLS, 10*time.Second)
 	require.Contains(t, o.Error, "certificate")
 	roots.AddCert(certified.Certificate())
-	o, _ = send(t, s, settings, own, 10*time.Second)
+	o, _ = send(t, s, settings, serverTLS, 10*time.Second)
 	require.Equal(t, notice.Outcome{}, o)
-	<-s.asked // EHLO
-	require.Equal(t, "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00u\x00p")), <-s.asked)
+	<-s.commands // EHLO
+	require.Equal(t, "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00u\x00p")), <-s.commands)
 }

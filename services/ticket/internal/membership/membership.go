@@ -1,5 +1,5 @@
-// Package membership has the rules of memberships: users buy to be members of a plan for some months, and
-// extend that.
+// Package membership has the rules of memberships: users buy a membership of a plan for some
+// months, and may extend it.
 package membership
 
 import (
@@ -22,13 +22,13 @@ var (
 //
 //	PENDING → ACTIVE            its payment was taken
 //	PENDING → CANCELLED         it was not paid in time
-//	ACTIVE → REFUNDING → ENDED  an operator gives it back, or somebody did at the provider
+//	ACTIVE → REFUNDING → ENDED  an operator refunds it, or somebody has at the provider
 //	REFUNDING → ACTIVE          the provider has refused the refund
 //
 // Only the transaction that has locked its row may change it.
 type Status string
 
-// The statuses. Expired is never stored: it is an ACTIVE one whose time is over.
+// The statuses. EXPIRED is never stored: it stands for an ACTIVE membership whose time is over.
 const (
 	Pending   Status = "PENDING"
 	Active    Status = "ACTIVE"
@@ -41,10 +41,10 @@ const (
 // Paid reports whether a payment has paid for a membership in this status.
 func (s Status) Paid() bool { return s == Active || s == Refunding || s == Ended }
 
-// PayWithin is the time to pay.
+// PayWithin is the time in which a purchase must be paid.
 const PayWithin = 30 * time.Minute
 
-// Plan is what is sold. Nothing of it changes but whether it is on sale.
+// Plan is an offer of memberships. Nothing of it ever changes, except OnSale.
 type Plan struct {
 	ID   string
 	Name string
@@ -56,7 +56,7 @@ type Plan struct {
 	CreatedAt time.Time
 }
 
-// Membership is a user's purchase of a plan, as the plan was then.
+// Membership is a user's purchase of a plan. It has the plan's price and months at that time.
 type Membership struct {
 	ID     uuid.UUID
 	UserID string
@@ -72,9 +72,9 @@ type Membership struct {
 	PaymentID uuid.UUID
 	// Opens counts the payment pages that were opened.
 	Opens int
-	// ActivatedAt is when it was paid. StartsAt and EndsAt are its time; zero unless it is paid.
+	// ActivatedAt is when it was paid, StartsAt and EndsAt when it begins and ends; zero: not paid.
 	ActivatedAt, StartsAt, EndsAt time.Time
-	// Given is what is promised or given back.
+	// Given is the amount that was given back, or is promised to be.
 	Given int64
 	// RefundID is the refund that has claimed it; zero: none.
 	RefundID  uuid.UUID
@@ -101,7 +101,7 @@ type Shown struct {
 	Now time.Time
 }
 
-// StatusNow returns the status with what its time makes of it.
+// StatusNow returns the status at the time Now: CANCELLED or EXPIRED if a time is over by then.
 func (s *Shown) StatusNow() Status {
 	switch {
 	case s.Due(s.Now):
@@ -127,7 +127,7 @@ func (m *Membership) Expire(now time.Time) {
 // lasts reports whether a membership was paid and not given back, and so may be extended.
 func (m *Membership) lasts() bool { return m.Status == Active || m.Status == Refunding }
 
-// zone is where the months of memberships begin and end, as the days of their figures do.
+// zone is the time zone in which months of memberships, and days of their figures, begin and end.
 var zone = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
 // addMonths returns the same day and time n months later, or the last day of a shorter month.
@@ -140,7 +140,7 @@ func addMonths(t time.Time, n int) time.Time {
 	return end.UTC()
 }
 
-// begin sets the time of a membership.
+// begin sets when a membership begins and ends.
 func (m *Membership) begin(at time.Time) {
 	m.StartsAt, m.EndsAt = at, addMonths(at, m.Months)
 	m.Version++
@@ -163,7 +163,7 @@ const (
 	EventEnded     EventType = "MEMBERSHIP_ENDED"
 )
 
-// Event is a Kafka event about a membership, as it was then, and the payment that it is about.
+// Event is a Kafka event about a membership, with a copy of it, and about a payment.
 type Event struct {
 	Type       EventType
 	Membership Membership
@@ -173,12 +173,12 @@ type Event struct {
 }
 
 func (m *Membership) emit(typ EventType, reason string, payment uuid.UUID, at time.Time) {
-	now := *m
-	now.events = nil
-	m.events = append(m.events, Event{Type: typ, Membership: now, PaymentID: payment, Reason: reason, At: at})
+	snapshot := *m
+	snapshot.events = nil
+	m.events = append(m.events, Event{Type: typ, Membership: snapshot, PaymentID: payment, Reason: reason, At: at})
 }
 
-// TakeEvents returns the events since the membership was read, once.
+// TakeEvents returns and removes the events that were added since the membership was read.
 func (m *Membership) TakeEvents() []Event {
 	events := m.events
 	m.events = nil

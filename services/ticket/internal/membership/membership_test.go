@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// seoul is a time in Korea, where the months of memberships begin and end.
+// seoul returns a time in Korea, where the months of memberships begin and end.
 func seoul(year int, month time.Month, day, hour int) time.Time {
 	return time.Date(year, month, day, hour, 0, 0, 0, time.FixedZone("KST", 9*60*60)).UTC()
 }
@@ -21,7 +21,7 @@ func pending(months int, now time.Time) *membership.Membership {
 	return membership.New("u", &membership.Plan{ID: "p", Price: 100, Currency: "KRW", Months: months}, now)
 }
 
-func paid(m *membership.Membership) reservation.Payment {
+func paymentOf(m *membership.Membership) reservation.Payment {
 	return reservation.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency}
 }
 
@@ -42,7 +42,7 @@ func TestMonthsOfTheCalendar(t *testing.T) {
 		{seoul(2030, time.December, 31, 23), 120, seoul(2040, time.December, 31, 23)},
 	} {
 		m := pending(c.months, c.start)
-		require.Empty(t, m.Settle(paid(m), nil, c.start))
+		require.Empty(t, m.Settle(paymentOf(m), nil, c.start))
 		require.Equal(t, c.start, m.StartsAt)
 		require.Equal(t, c.end, m.EndsAt, c.start)
 	}
@@ -57,7 +57,7 @@ func TestStatusNow(t *testing.T) {
 	}
 	require.Equal(t, membership.Pending, status(noon))
 	require.Equal(t, membership.Cancelled, status(noon.Add(membership.PayWithin)), "before the sweeper has seen it")
-	require.Empty(t, m.Settle(paid(m), nil, noon))
+	require.Empty(t, m.Settle(paymentOf(m), nil, noon))
 	require.Equal(t, membership.Active, status(m.EndsAt.Add(-1)))
 	require.Equal(t, membership.Expired, status(m.EndsAt))
 	req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: m.EndsAt}
@@ -65,7 +65,7 @@ func TestStatusNow(t *testing.T) {
 	require.Equal(t, membership.Refunding, status(m.EndsAt))
 }
 
-// What a refund of a membership's payment claims.
+// A refund claims the membership if an operator asks for it, or if all was given back by hand.
 func TestDecideRefund(t *testing.T) {
 	t.Parallel()
 	noon := seoul(2030, time.May, 1, 12)
@@ -87,16 +87,16 @@ func TestDecideRefund(t *testing.T) {
 		"by hand, whole and not heard of": {change: func(r *refund.Request) { r.Cause, r.Whole = refund.ByHand, true }, unknown: true, status: refund.Begun},
 	} {
 		m := pending(1, noon)
-		require.Empty(t, m.Settle(paid(m), nil, noon))
+		require.Empty(t, m.Settle(paymentOf(m), nil, noon))
 		req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon, AwaitsTickets: true}
 		if c.change != nil {
 			c.change(&req)
 		}
-		given := m
+		found := m
 		if c.unknown {
-			given = nil
+			found = nil
 		}
-		got := membership.DecideRefund(req, given, noon)
+		got := membership.DecideRefund(req, found, noon)
 		require.Equal(t, []any{c.status, c.reason, c.amount}, []any{got.Status, got.Reason, got.MembershipAmount}, name)
 		require.Equal(t, c.amount > 0, m.Status == membership.Refunding, name)
 		if c.amount > 0 {

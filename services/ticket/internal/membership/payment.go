@@ -12,7 +12,7 @@ import (
 const ReasonUnknown = "MEMBERSHIP_NOT_FOUND"
 
 // Payable returns nil while this user can pay. Errors: reservation.ErrReferenceNotFound for another
-// user's, ErrHoldExpired, ErrAlreadyPaid.
+// user's membership, ErrHoldExpired, ErrAlreadyPaid.
 func (m *Membership) Payable(user string, now time.Time) error {
 	switch {
 	case m.UserID != user:
@@ -26,8 +26,8 @@ func (m *Membership) Payable(user string, now time.Time) error {
 	}
 }
 
-// ClaimFor gives a payment its time, as reservation.ClaimFor does: a repeated call changes nothing, but
-// one with a time, which is about to charge, moves the end on.
+// ClaimFor reserves time for a payment, as reservation.ClaimFor does. A repeated call changes
+// nothing, except before a charge, when it moves the end on.
 func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, maxExtension time.Duration, t reservation.PayTime) error {
 	if err := m.Payable(user, now); err != nil {
 		return err
@@ -75,11 +75,11 @@ func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension
 	m.Expire(now)
 }
 
-// Settle applies a payment that the provider has taken: it activates the membership, or rejects the
-// payment, which is then refunded, and returns the reason. While another payment is under way this one is
-// accepted. It is idempotent. beside are the user's other memberships of the plan: this one begins when
-// the last of them ends, now if none lasts.
-func (m *Membership) Settle(p reservation.Payment, beside []*Membership, now time.Time) (rejected string) {
+// Settle applies a payment that the provider has taken: it activates the membership, or it rejects
+// the payment, which is then refunded, and returns the reason. It accepts the payment even while
+// another one is under way. Settle is idempotent. others are the user's other memberships of the
+// plan: this one begins when the last of them ends, or now if none lasts.
+func (m *Membership) Settle(p reservation.Payment, others []*Membership, now time.Time) (rejected string) {
 	m.Expire(now)
 	switch {
 	case m.Status.Paid() && m.PaymentID == p.ID:
@@ -94,7 +94,7 @@ func (m *Membership) Settle(p reservation.Payment, beside []*Membership, now tim
 		return m.reject(p, reservation.ReasonAmountMismatch, now)
 	}
 	start := now
-	for _, o := range beside {
+	for _, o := range others {
 		if o.lasts() {
 			start = latest(start, o.EndsAt)
 		}
@@ -105,7 +105,7 @@ func (m *Membership) Settle(p reservation.Payment, beside []*Membership, now tim
 	return ""
 }
 
-// reject adds the Kafka event that makes payment give p back. It is not under way any more.
+// reject ends payment p, and adds the Kafka event that makes the payment service refund it.
 func (m *Membership) reject(p reservation.Payment, reason string, now time.Time) string {
 	if m.Status == Pending && m.PaymentID == p.ID {
 		m.PaymentID = uuid.Nil

@@ -11,9 +11,9 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// DecideRefund answers a request for the refund of the payment of a membership, and claims it. m is nil
-// when the payment has paid for none here. Only operators give memberships back, and only as a whole; it
-// does not matter how much of the time is over. Money that a person gave back at the provider ends it
+// DecideRefund answers a request for a refund of a membership's payment, and claims the membership.
+// m is nil if the payment has paid for no membership. Only operators can refund memberships, as a
+// whole, and at any time. A refund that a person has made at the provider claims the membership
 // only if nothing is left of the payment.
 func DecideRefund(req refund.Request, m *Membership, now time.Time) refund.Claim {
 	c := refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun, BegunAt: now}
@@ -30,7 +30,7 @@ func DecideRefund(req refund.Request, m *Membership, now time.Time) refund.Claim
 	return c
 }
 
-// refusal returns why a membership is not given back; empty: it is.
+// refusal returns the reason why a membership is not refunded; empty: it is.
 func refusal(req *refund.Request, m *Membership, now time.Time) string {
 	switch {
 	case !now.Before(req.AskedAt.Add(refund.AskedWithin)):
@@ -46,7 +46,7 @@ func refusal(req *refund.Request, m *Membership, now time.Time) string {
 	}
 }
 
-// Unclaim gives up a claim: the provider has refused the refund.
+// Unclaim undoes the claim of a refund that the provider has refused.
 func (m *Membership) Unclaim(claim uuid.UUID, amount int64) error {
 	if m.Status != Refunding || m.RefundID != claim {
 		return m.notClaimed(claim)
@@ -61,10 +61,10 @@ func (m *Membership) notClaimed(claim uuid.UUID) error {
 	return fmt.Errorf("membership %s is %s and claimed by refund %s, not by %s: %w", m.ID, m.Status, m.RefundID, claim, ticket.ErrNotClaimed)
 }
 
-// EndRefund ends a membership whose refund was made. beside are the user's other memberships of the plan.
-// Those that would have begun after this one move forward, one after the other and after all that stay:
-// nobody waits for the end of a time that was given back.
-func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, beside []*Membership, now time.Time) error {
+// EndRefund ends a membership whose refund was made. others are the user's other memberships of the
+// plan. Those that would have begun after this one begin earlier, one after the other, after all
+// that stay: nobody waits for the end of a refunded membership.
+func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, others []*Membership, now time.Time) error {
 	if m.Status != Refunding || m.RefundID != claim {
 		return m.notClaimed(claim)
 	}
@@ -72,20 +72,20 @@ func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, beside []*Me
 	m.Version++
 	m.emit(EventEnded, string(cause), m.PaymentID, now)
 	var later []*Membership
-	from := latest(now, m.StartsAt)
-	for _, o := range beside {
+	start := latest(now, m.StartsAt)
+	for _, o := range others {
 		switch {
 		case !o.lasts():
 		case !o.StartsAt.Before(m.EndsAt) && o.StartsAt.After(now):
 			later = append(later, o)
 		default:
-			from = latest(from, o.EndsAt)
+			start = latest(start, o.EndsAt)
 		}
 	}
 	slices.SortFunc(later, func(a, b *Membership) int { return a.StartsAt.Compare(b.StartsAt) })
 	for _, o := range later {
-		o.begin(from)
-		from = o.EndsAt
+		o.begin(start)
+		start = o.EndsAt
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// plansOnSale bounds the plans that are shown to users.
-const plansOnSale = 100
+// maxOnSale bounds the plans that are shown to users.
+const maxOnSale = 100
 
 // Decide changes a membership, whose row is locked.
 type Decide func(m *Membership, now time.Time) error
@@ -23,7 +23,7 @@ type Decide func(m *Membership, now time.Time) error
 type Plans interface {
 	// CreatePlan stores a plan. A repeated request returns the id of the first.
 	CreatePlan(ctx context.Context, p Plan, key *idempotency.Key) (id string, err error)
-	// SetOnSale puts a plan on sale, or ends its sale; ErrPlanNotFound.
+	// SetOnSale begins or ends the sale of a plan, or returns ErrPlanNotFound.
 	SetOnSale(ctx context.Context, id string, onSale bool) error
 	// Plan returns a plan, or ErrPlanNotFound.
 	Plan(ctx context.Context, id string) (*Plan, error)
@@ -42,10 +42,10 @@ type Store interface {
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
 	// List returns memberships of a user with ids below before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
-	// Change changes a membership; ErrNotFound.
+	// Change lets decide change a membership, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
-	// Paying returns those of the payments that are under way, and of them those that have less than
-	// the given time left.
+	// Paying returns which of the payments are under way, and which of these have less time than left
+	// (short).
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
 	// Due returns up to max memberships whose time to pay is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
@@ -71,7 +71,7 @@ func NewService(plans Plans, store Store, maxExtension time.Duration) *Service {
 }
 
 // OnSale returns the plans that are on sale, oldest first.
-func (s *Service) OnSale(ctx context.Context) ([]Plan, error) { return s.ListOnSale(ctx, plansOnSale) }
+func (s *Service) OnSale(ctx context.Context) ([]Plan, error) { return s.ListOnSale(ctx, maxOnSale) }
 
 // Create makes a plan, which is on sale.
 func (s *Service) Create(ctx context.Context, p Plan, key *idempotency.Key) (*Plan, error) {
@@ -91,7 +91,7 @@ func (s *Service) Update(ctx context.Context, id string, onSale bool) (*Plan, er
 	return s.Plan(ctx, id)
 }
 
-// All returns a page of all plans, newest first, and before for the next page (zero: none).
+// All returns a page of all plans, newest first, and the next page's `before` (zero: none).
 func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan, uuid.UUID, error) {
 	list, err := s.ListPlans(ctx, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -120,7 +120,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown,
 	return m, err
 }
 
-// List returns a page of a user's memberships, newest first, and before for the next page (zero: none).
+// List returns a page of a user's memberships, newest first, and the next `before` (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -129,9 +129,9 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Holders returns those of the users who hold a membership of a plan now. With boughtBefore they must
-// have held one at that time, or have bought one before it: who extends one later stays a member, and who
-// buys one later is none.
+// Holders returns those of the users who hold a membership of a plan now. With boughtBefore they
+// must also have held one at that time, or have bought one before it: a later extension is no
+// obstacle, but a later first purchase is.
 func (s *Service) Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error) {
 	return s.store.Holders(ctx, planID, boughtBefore, userIDs)
 }
@@ -161,7 +161,7 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Sh
 	return m, nil
 }
 
-// ClaimFor gives a payment its time (see Membership.ClaimFor).
+// ClaimFor reserves time for a payment (see Membership.ClaimFor).
 func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Shown, error) {
 	err := s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
 		return m.ClaimFor(userID, payment, now, s.maxExtension, t)
@@ -172,7 +172,7 @@ func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.
 	return s.store.Find(ctx, id)
 }
 
-// asReference returns the error that payment knows for a reference that does not exist.
+// asReference replaces ErrNotFound by the error that the payment service expects.
 func asReference(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return reservation.ErrReferenceNotFound
@@ -188,7 +188,7 @@ func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 	}))
 }
 
-// ExtendPayments extends those of the payments that are under way, and returns them.
+// ExtendPayments extends the payments that are still under way, and returns them.
 func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
 	for i := 0; i < len(short) && err == nil; i++ {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// State is what became of a delivery. PENDING → DELIVERED, or FAILED when it was tried for too long; a
-// replay makes both PENDING again.
+// State is the state of a delivery: PENDING, then DELIVERED, or FAILED when it was tried for too
+// long. A replay makes it PENDING again.
 type State string
 
 // The states of a delivery.
@@ -19,24 +19,24 @@ const (
 	Failed    State = "FAILED"
 )
 
-// Delivery is a notice that a lane has to send. Attempt is its number; the outcome of an attempt counts
-// only while no other one has begun.
+// Delivery is a notice that a lane has to send. Attempt numbers the attempts: the outcome of an
+// attempt counts only if no later one has begun.
 type Delivery struct {
 	Notice
 
-	// UserID is who gets an e-mail, at Email, in Language.
+	// UserID is the user who gets an e-mail, at the address Email, in Language.
 	UserID, Email, Language string
 
 	Seq      int64
 	Lane     uuid.UUID
 	Attempt  int
 	Failures int
-	// TriedFrom is when it was tried first, since it was queued.
+	// TriedFrom is the time of the first attempt since it was queued.
 	TriedFrom time.Time
 }
 
-// Outcome is the result of an attempt. Status is that of HTTP, or of SMTP; 0: there was no answer. Error
-// is empty when the notice has arrived. Final: there is no sense in another attempt.
+// Outcome is the result of an attempt. Status is the status of HTTP or SMTP; 0: there was no
+// answer. Error is empty if the notice has arrived. Final: another attempt would fail too.
 type Outcome struct {
 	Status int
 	Error  string
@@ -48,8 +48,8 @@ const maxDelay = time.Hour
 
 // RetryPolicy says when a delivery is tried again.
 type RetryPolicy struct {
-	// After is the time after the first failure; it doubles with each one, up to an hour, and its second
-	// half is random. For is how long a delivery is tried; then it is FAILED.
+	// After is the delay after the first failure. It doubles with each failure, up to an hour, and its
+	// second half is random. For is how long a delivery is tried before it is FAILED.
 	After, For time.Duration
 }
 
@@ -65,10 +65,10 @@ func (p RetryPolicy) Next(d *Delivery, now time.Time) (delay time.Duration, ok b
 
 // Queue hands out deliveries, each to one sender at a time.
 type Queue interface {
-	// Claim takes up to max due deliveries of a lane for the time of the lease: of each entity the first
-	// that has not ended. more reports that there may be further ones.
+	// Claim leases up to max due deliveries of a lane: for each entity (order or event) the first that
+	// is still pending. more reports that further ones may be due.
 	Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []Delivery, more bool, err error)
-	// End stores the outcome of an attempt that is the last one, unless another one has begun since.
+	// End stores the outcome of the last attempt, unless another one has begun since.
 	End(ctx context.Context, d *Delivery, s State, o Outcome) error
 	// Retry stores the outcome of an attempt, and when the next one may begin.
 	Retry(ctx context.Context, d *Delivery, o Outcome, after time.Duration) error

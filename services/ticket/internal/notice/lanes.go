@@ -12,15 +12,15 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// storeWithin bounds the storing of an outcome, also after the process was told to end.
+// storeWithin bounds the time to store an outcome, even after the process was told to end.
 const storeWithin = 5 * time.Second
 
-// maxPass is how long drain claims what is due to a receiver, before the receiver is read again.
-// Attempts that have begun may take longer.
+// maxPass is how long drain claims the due deliveries of a receiver, before the receiver's settings
+// are read again. Attempts that have begun may take longer.
 const maxPass = 5 * time.Second
 
-// LeaseBeyond is how much longer than an attempt may last nobody else makes one: the time to store its
-// outcome.
+// LeaseBeyond is how much longer a delivery is leased than an attempt may last: the time to store
+// the outcome.
 const LeaseBeyond = 15 * time.Second
 
 // Lane sends the notices of one receiver. Lanes do not wait for each other.
@@ -31,27 +31,27 @@ type Lane struct {
 	Send func(ctx context.Context, d *Delivery) Outcome
 }
 
-// Lanes sends what is queued, a lane for each receiver. Any number of replicas may do so.
+// Lanes sends queued notices, by one lane for each receiver. Any number of replicas may run it.
 type Lanes struct {
 	Queue Queue
-	// List returns the lanes that there are now.
+	// List returns the present lanes.
 	List func(ctx context.Context) ([]Lane, error)
-	// Concurrency bounds the attempts of a lane at a time, Timeout the length of each. During Lease nobody
-	// else makes one: it is longer by the time to store the outcome.
+	// Concurrency bounds the attempts of a lane at a time, Timeout the length of each. Lease is how
+	// long nobody else sends the same delivery. It is LeaseBeyond longer than Timeout.
 	Concurrency    int
 	Timeout, Lease time.Duration
 	Retry          RetryPolicy
 	Every          time.Duration
 	Log            *slog.Logger
-	// Observe is told the outcome of every attempt.
+	// Observe is called with the outcome of every attempt.
 	Observe func(lane string, o Outcome)
 
 	now     func() time.Time
 	running sync.WaitGroup
-	open    map[uuid.UUID]*openLane // of Run's goroutine only
+	open    map[uuid.UUID]*openLane // used by Run's goroutine only
 }
 
-// openLane is what lasts of a lane from one pass to the next.
+// openLane is the state of a lane that lasts from one pass to the next.
 type openLane struct {
 	slots   *semaphore.Weighted
 	passing sync.Mutex // held during a pass
@@ -64,7 +64,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	return loop.Try(ctx, l.Every, l.Log, "receivers of notices not read", l.pass)
 }
 
-// pass starts a pass of every lane whose last one is over.
+// pass starts a pass of every lane whose previous pass has ended.
 func (l *Lanes) pass(ctx context.Context) error {
 	lanes, err := l.List(ctx)
 	if err != nil {
@@ -89,19 +89,19 @@ func (l *Lanes) pass(ctx context.Context) error {
 	return nil
 }
 
-// drain sends what is due, for a while: the next pass knows what was changed of the receiver. It does not
-// wait for the last attempts.
+// drain sends due deliveries for up to maxPass; the next pass uses the receiver's latest settings.
+// It does not wait for the last attempts.
 func (l *Lanes) drain(ctx context.Context, lane Lane, slots *semaphore.Weighted) error {
 	for end := l.now().Add(maxPass); ; {
 		if err := slots.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		free := 1
-		for free < l.Concurrency && slots.TryAcquire(1) {
-			free++
+		acquired := 1
+		for acquired < l.Concurrency && slots.TryAcquire(1) {
+			acquired++
 		}
-		list, more, err := l.Queue.Claim(ctx, lane.ID, free, l.Lease)
-		slots.Release(int64(free - len(list)))
+		list, more, err := l.Queue.Claim(ctx, lane.ID, acquired, l.Lease)
+		slots.Release(int64(acquired - len(list)))
 		for i := range list {
 			l.running.Go(func() {
 				defer slots.Release(1)
@@ -114,8 +114,8 @@ func (l *Lanes) drain(ctx context.Context, lane Lane, slots *semaphore.Weighted)
 	}
 }
 
-// attempt sends one notice. An attempt that the end of the process cuts off is not counted as a failure:
-// it is made again after the lease.
+// attempt sends one notice. An attempt that is interrupted by the end of the process is not a
+// failure: it is repeated after the lease.
 func (l *Lanes) attempt(ctx context.Context, lane Lane, d *Delivery) {
 	sending, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()

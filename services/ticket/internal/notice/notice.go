@@ -1,5 +1,5 @@
-// Package notice has what happened to tickets and events, as it is told to webhooks and by e-mail, and
-// the lanes that send it.
+// Package notice has notices of what happened to tickets and events, and the lanes that send them
+// to webhooks and by e-mail.
 package notice
 
 import (
@@ -19,25 +19,25 @@ const (
 	TicketsIssued     Type = "TICKETS_ISSUED"
 	TicketsRefunded   Type = "TICKETS_REFUNDED"
 	TicketTransferred Type = "TICKET_TRANSFERRED"
-	// EventCancelled is told when the cancellation cannot be undone any more.
+	// EventCancelled is sent when the cancellation cannot be undone any more.
 	EventCancelled Type = "EVENT_CANCELLED"
 	EventPostponed Type = "EVENT_POSTPONED"
-	// CodesDue is for e-mails only: from now on they have the codes of the event's tickets.
+	// CodesDue is for e-mails only: from then on they contain the codes of the event's tickets.
 	CodesDue Type = "CODES_DUE"
 )
 
-// Notice says once what happened, to whoever is told.
+// Notice says what happened, in the same way for all receivers.
 type Notice struct {
 	ID   uuid.UUID
 	Type Type
-	// Entity is the order, or the event, that it is about: its notices are sent in order.
+	// Entity is the order or event of the notice. The notices of one entity are sent in order.
 	Entity, EventID string
 	// Data is JSON, of one of the types below.
 	Data      []byte
 	CreatedAt time.Time
 }
 
-// Body returns what webhooks get. It is the same whenever it is sent.
+// Body returns the body that webhooks get. It is the same at every attempt.
 func (n *Notice) Body() []byte {
 	return fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, n.Type, n.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z"), n.Data)
 }
@@ -50,7 +50,7 @@ type Place struct {
 	Amount   int64  `json:"amount"`
 }
 
-// Order is the data of TicketsIssued and TicketsRefunded. Amount is that of all its tickets, in the
+// Order is the data of TicketsIssued and TicketsRefunded. Amount is the sum of its tickets, in the
 // currency's minor unit.
 type Order struct {
 	ReservationID string  `json:"reservationId"`
@@ -69,7 +69,7 @@ type Passed struct {
 	BuyerID       string `json:"buyerId"`
 	Section       string `json:"section"`
 	SeatID        string `json:"seatId,omitempty"`
-	// FormerTicketID is void; TicketID is the buyer's.
+	// FormerTicketID is the seller's ticket, which is void now; TicketID is the buyer's.
 	FormerTicketID string `json:"formerTicketId"`
 	TicketID       string `json:"ticketId"`
 	Price          int64  `json:"price"`
@@ -85,13 +85,13 @@ type Event struct {
 	FormerStartsAt *time.Time `json:"formerStartsAt,omitempty"`
 }
 
-// Facts are what a e-mail says beside its notice.
+// Facts are the data that an e-mail shows beside its notice.
 type Facts struct {
 	Title, Venue, TimeZone string
 	StartsAt               time.Time
-	// Codes: e-mails have the codes of the event's tickets now.
+	// Codes: e-mails contain the codes of the event's tickets at present.
 	Codes bool
-	// Tickets are the valid ones of the user. They are read only if Codes is set.
+	// Tickets are the user's valid tickets. They are read only if Codes is set.
 	Tickets []ticket.Ticket
 }
 
@@ -103,7 +103,7 @@ type New struct {
 }
 
 // OfNew returns the notices about new tickets: one for the tickets of each order, and one for each
-// ticket that was passed on. Of tickets that nobody has, until a link to them is claimed, there is none.
+// ticket that was passed on. Tickets that nobody has claimed by their link yet have none.
 func OfNew(tickets []ticket.Ticket) []New {
 	var issued []*ticket.Ticket
 	var all []New
@@ -129,7 +129,7 @@ func OfRefunded(tickets []*ticket.Ticket) []New {
 	return ofOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.Given })
 }
 
-// ofOrders groups tickets by order and holder.
+// ofOrders returns one notice for the tickets of each order and holder.
 func ofOrders(t Type, tickets []*ticket.Ticket, amount func(*ticket.Ticket) int64) []New {
 	type key struct {
 		order  uuid.UUID
@@ -138,18 +138,18 @@ func ofOrders(t Type, tickets []*ticket.Ticket, amount func(*ticket.Ticket) int6
 	var keys []key
 	orders := make(map[key]*Order)
 	for _, k := range tickets {
-		at := key{k.ReservationID, k.UserID}
-		o := orders[at]
+		group := key{k.ReservationID, k.UserID}
+		o := orders[group]
 		if o == nil {
 			o = &Order{ReservationID: k.ReservationID.String(), EventID: k.EventID, UserID: k.UserID, Currency: k.Currency}
-			orders[at], keys = o, append(keys, at)
+			orders[group], keys = o, append(keys, group)
 		}
 		o.Amount += amount(k)
 		o.Tickets = append(o.Tickets, Place{TicketID: k.ID.String(), Section: k.Section, SeatID: seatID(k), Amount: amount(k)})
 	}
 	all := make([]New, len(keys))
-	for i, at := range keys {
-		all[i] = New{Type: t, Entity: at.order.String(), EventID: orders[at].EventID, Data: orders[at]}
+	for i, group := range keys {
+		all[i] = New{Type: t, Entity: group.order.String(), EventID: orders[group].EventID, Data: orders[group]}
 	}
 	return all
 }

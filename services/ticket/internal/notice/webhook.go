@@ -36,7 +36,7 @@ type Webhook struct {
 	ID        uuid.UUID
 	Name, URL string
 	Types     []string
-	// Secret signs, and FormerSecret as well until FormerUntil.
+	// Secret signs the requests; until FormerUntil, FormerSecret signs them as well.
 	Secret, FormerSecret string
 	FormerUntil          time.Time
 	CreatedAt, UpdatedAt time.Time
@@ -50,19 +50,19 @@ func (w *Webhook) Secrets(now time.Time) []string {
 	return []string{w.Secret, w.FormerSecret}
 }
 
-// check returns ErrInvalidRequest with the fields that are wrong. plain allows http.
-func (w *Webhook) check(plain bool) error {
+// check returns ErrInvalidRequest with the fields that are wrong. allowHTTP accepts http URLs too.
+func (w *Webhook) check(allowHTTP bool) error {
 	var bad []errs.Field
 	u, err := url.Parse(w.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Fragment != "" || u.User != nil:
 		bad = append(bad, errs.Field{Path: "url", Message: "must be an address as https://example.com/notices"})
-	case u.Scheme != "https" && (!plain || u.Scheme != "http"):
+	case u.Scheme != "https" && (!allowHTTP || u.Scheme != "http"):
 		bad = append(bad, errs.Field{Path: "url", Message: "must begin with https://"})
 	}
 	if w.Secret != "" {
-		rest, prefixed := strings.CutPrefix(w.Secret, secretPrefix)
-		key, err := base64.StdEncoding.DecodeString(rest)
+		encoded, prefixed := strings.CutPrefix(w.Secret, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(encoded)
 		if !prefixed || err != nil || len(key) < minSecret || len(key) > maxSecret {
 			bad = append(bad, errs.Field{Path: "secret", Message: "must be whsec_ and 24 to 64 bytes in base64"})
 		}
@@ -73,7 +73,7 @@ func (w *Webhook) check(plain bool) error {
 	return nil
 }
 
-// LogEntry is what became of a notice that a webhook gets.
+// LogEntry is the state of the delivery of one notice to a webhook.
 type LogEntry struct {
 	NoticeID    uuid.UUID
 	Type        Type
@@ -92,32 +92,32 @@ type Replay struct {
 	Since time.Time
 }
 
-// WebhookStore stores webhooks, and what they get.
+// WebhookStore stores webhooks and the deliveries to them.
 type WebhookStore interface {
-	// PutWebhook makes or changes a webhook. An empty secret stays as it is; errMissing if there is none.
+	// PutWebhook makes or changes a webhook. An empty secret keeps the stored one, else errMissing.
 	PutWebhook(ctx context.Context, w Webhook, errMissing error) (Webhook, error)
 	ListWebhooks(ctx context.Context) ([]Webhook, error)
 	DeleteWebhook(ctx context.Context, name string) error
 	// Log returns deliveries of notices with smaller ids than before (zero: all), newest first.
 	Log(ctx context.Context, name string, limit int, before uuid.UUID) ([]LogEntry, error)
-	// Replay queues at most max notices, and returns where the next call goes on; zero: nowhere.
+	// Replay queues at most max notices, and returns the Since of the next call; zero: all are queued.
 	Replay(ctx context.Context, name string, r Replay, max int) (queued int, next time.Time, err error)
 }
 
-// Webhooks is what operators do with webhooks.
+// Webhooks manages webhooks for operators.
 type Webhooks struct {
-	store WebhookStore
-	plain bool
+	store     WebhookStore
+	allowHTTP bool
 }
 
-// NewWebhooks makes a Webhooks. plain allows http, for development.
-func NewWebhooks(store WebhookStore, plain bool) *Webhooks {
-	return &Webhooks{store: store, plain: plain}
+// NewWebhooks makes a Webhooks. allowHTTP accepts http URLs too, for development.
+func NewWebhooks(store WebhookStore, allowHTTP bool) *Webhooks {
+	return &Webhooks{store: store, allowHTTP: allowHTTP}
 }
 
 // Put makes or changes a webhook. Errors: errs.ErrInvalidRequest, ErrTooManyWebhooks.
 func (s *Webhooks) Put(ctx context.Context, w Webhook) (Webhook, error) {
-	if err := w.check(s.plain); err != nil {
+	if err := w.check(s.allowHTTP); err != nil {
 		return Webhook{}, err
 	}
 	return s.store.PutWebhook(ctx, w, errInvalid.WithFields(errs.Field{Path: "secret", Message: "is required for a new webhook"}))
@@ -131,7 +131,7 @@ func (s *Webhooks) Delete(ctx context.Context, name string) error {
 	return s.store.DeleteWebhook(ctx, name)
 }
 
-// Log returns a page of a webhook's deliveries, newest first, and before for the next page (zero: none).
+// Log returns a page of a webhook's deliveries, newest first, and the next `before` (zero: none).
 func (s *Webhooks) Log(ctx context.Context, name string, limit int, before uuid.UUID) ([]LogEntry, uuid.UUID, error) {
 	list, err := s.store.Log(ctx, name, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -140,7 +140,7 @@ func (s *Webhooks) Log(ctx context.Context, name string, limit int, before uuid.
 	return list[:limit], list[limit-1].NoticeID, nil
 }
 
-// Replay sends notices again. next is where the next call goes on; zero: nowhere.
+// Replay sends notices again. next is the Since of the next call; zero: all are queued.
 func (s *Webhooks) Replay(ctx context.Context, name string, r Replay) (queued int, next time.Time, err error) {
 	if (len(r.IDs) == 0) == r.Since.IsZero() {
 		return 0, next, errInvalid.WithFields(errs.Field{Path: "since", Message: "is required, or else noticeIds"})

@@ -25,7 +25,7 @@ func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[stri
 	return closings, now, err
 }
 
-// CancellationFees makes the cancellation fees of an event from its two columns, row by row.
+// CancellationFees makes the cancellation fees of an event from two columns of equal length.
 func CancellationFees(until []time.Time, percents []int32) event.CancellationFees {
 	fees := make(event.CancellationFees, len(until))
 	for i := range until {

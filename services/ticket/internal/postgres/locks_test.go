@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// whileLocked runs fn while a transaction holds the rows that sql locks, waits until fn waits for
-// them, runs check and the statements of release, commits, and returns what fn returned.
+// whileLocked runs fn while another transaction has locked rows by sql. Once fn waits for them, it
+// runs check and the statements of release, and commits. It returns the error of fn.
 func whileLocked(t *testing.T, svc *storetest.Service, sql string, fn func() error, check func(), release ...string) error {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -48,8 +48,8 @@ func requireUnlocked(t *testing.T, svc *storetest.Service, sql string) {
 const advisoryLocks = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 	WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted`
 
-// The order is (event, user) → seats → reservation: a transaction that waits for one lock has not
-// taken a later one yet.
+// The order of locks is (event, user) → seats → reservation. A transaction that waits for one lock
+// has not taken a later one yet.
 func TestLockOrderOfSeats(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -156,8 +156,8 @@ func TestExpireDueSkipsLockedSeats(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// The order is claims → payments → … → seats → reservation → tickets: a refund's end that waits for
-// a lock has not taken a later one yet.
+// The order of locks is claims → payments → … → seats → reservation → tickets. A settlement of a
+// refund that waits for one lock has not taken a later one yet.
 func TestLockOrderOfRefunds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -170,10 +170,10 @@ func TestLockOrderOfRefunds(t *testing.T) {
 	order := []string{claims, seats, reservations, tickets, sections}
 	for i, locked := range order {
 		c := svc.BeginRefund(t, svc.RefundRequest(p, refund.User))
-		made := storetest.MadeRefund(c, p)
+		refundMade := storetest.MadeRefund(c, p)
 		require.NoError(t, whileLocked(t, svc, locked+` FOR UPDATE`,
 			func() error {
-				return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{made})
+				return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{refundMade})
 			},
 			func() {
 				for _, later := range order[i+1:] {
@@ -187,8 +187,8 @@ func TestLockOrderOfRefunds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A claim locks tickets only. Its time is that at which it has them: a refund that waits until it
-// is too late is too late.
+// A refund claim locks tickets only. It reads the clock after it has locked them, so that a refund
+// which waits until it is too late is refused.
 func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -222,7 +222,7 @@ func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
 	r := svc.MustHoldSeats(t, "u", "A-1-3")
 	p := storetest.Payment(r)
-	confirmed := make(chan error, 1)
+	refundBegun := make(chan error, 1)
 	var c *refund.Claim
 	require.NoError(t, whileLocked(t, svc, `SELECT 1 FROM reservations FOR UPDATE`,
 		func() error {
@@ -232,11 +232,11 @@ func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 			go func() {
 				var err error
 				c, err = svc.Refunds.Begin(t.Context(), svc.RefundRequest(p, refund.ByHand))
-				confirmed <- err
+				refundBegun <- err
 			}()
 			testkit.Until(t, func() bool { return svc.WaitingForLocks(t) == 2 }, "the refund waits for the confirmation")
 		}))
-	require.NoError(t, <-confirmed)
+	require.NoError(t, <-refundBegun)
 	require.Len(t, c.Items, 1)
 	svc.RequireInvariants(t)
 }

@@ -9,17 +9,17 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 )
 
-// The exceptions: a page of events is read along the index of its order, and all events are scanned
-// once in ten seconds. There are few webhooks, and
-// notices_to_walk and events_codes_to_send have only what is to be done.
+// Every statement uses an index, with exceptions: ListEvents reads a page in index order, and
+// SoldByEvent scans all events once in ten seconds. There are few webhooks, and the indexes
+// notices_to_walk and events_codes_to_send contain only rows that await work.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events",
 		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices", "CodesDue events")
 }
 
-// What every replica reads again and again must not cost more the more is sold, nor the more holds
-// of other sales are due.
+// The cost of reads that every replica repeats must not grow with the sold places, nor with the
+// expired holds of other sales.
 func TestFiguresOfSalesAreBounded(t *testing.T) {
 	t.Parallel()
 	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
@@ -28,7 +28,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
 		require.Contains(t, plans[name], "reservations_unpaid_by_section", name)
 	}
-	// A refund reads the tickets of its payment, however many its event has.
+	// A refund reads only the tickets of its payment, however many its event has.
 	require.Contains(t, plans["TicketsOfPayment"], "tickets_by_payment")
 	for name, index := range map[string]string{
 		"LockTickets": "tickets_pkey", "ReservationsOf": "tickets_pkey", "UpdateTickets": "tickets_pkey", "LockClaims": "refund_claims_pkey",
@@ -46,7 +46,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for _, index := range []string{"entitlement_entries_pkey", "used_codes_pkey", "entitlement_lists_current"} {
 		require.Contains(t, plans["EntitledUsers"], index)
 	}
-	// A page of orders reads its own, in their order.
+	// A page of orders reads only its own rows, in their order.
 	for _, name := range []string{"OrdersOfEvent", "FindOrders"} {
 		require.NotContains(t, plans[name], "Seq Scan", name)
 	}
@@ -57,7 +57,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	require.Contains(t, plans["OrdersOfSeat"], "tickets_ended_by_seat")
 	require.Contains(t, plans["TicketsOfOrder"], "tickets_one_live")
 	require.Contains(t, plans["ClaimDeliveries"], "deliveries_due")
-	// A page of a door's list reads its own tickets, and the figures of the doors no ticket.
+	// A page of a door's list reads only its own tickets. The counts of the doors read no ticket.
 	require.NotContains(t, plans["DoorTickets"], "Sort")
 	for _, index := range []string{"scans_admitted_once", "scans_conflicts", "sections_pkey"} {
 		require.Contains(t, plans["DoorCounts"], index)

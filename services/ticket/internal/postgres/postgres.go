@@ -2,11 +2,11 @@
 // the clock, and the locks of users.
 //
 // Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
-// payments, the advisory locks of (event, user), or (series, user) where the event has a series,
-// seats by their index (or sections of general admission), reservations by id, tickets by id, transfers by
-// id, the advisory locks of (plan, user), memberships by id. A
-// transaction that needs an event's row locks it before all of these. All times are those of the
-// database's clock, so that the clocks of replicas need not agree. Tests may replace this clock.
+// payments, the advisory locks of (event, user), or (series, user) if the event has a series, seats
+// by their index (or sections of general admission), reservations by id, tickets by id, transfers
+// by id, the advisory locks of (plan, user), memberships by id. A transaction that needs an event's
+// row locks it before all of these. All times are those of the database's clock, so that the clocks
+// of replicas need not agree. Tests may replace this clock.
 package postgres
 
 import (
@@ -46,7 +46,7 @@ type Database struct {
 	clock       func() time.Time
 }
 
-// Options are the optional parts of a Database.
+// Options are the optional settings of a Database.
 type Options struct {
 	// Reads is the pool for visitors' reads of events; nil: the pool of holds and payments.
 	Reads *pgxpool.Pool
@@ -148,7 +148,7 @@ func TimeOrZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// OrEpoch returns the time that stands for NULL in statements about many rows if t is zero.
+// OrEpoch returns t, or for zero the Unix epoch, which statements on many rows store as NULL.
 func OrEpoch(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)
@@ -225,12 +225,12 @@ func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	return sortedUnique(keys)
 }
 
-// Member is a user of a plan of memberships.
+// Member is a user with memberships of a plan.
 type Member struct{ PlanID, UserID string }
 
 // MemberLockKeys returns the keys of the advisory locks of members, in the order in which all
-// transactions take them. A lock makes what changes the times of a user's memberships of a plan wait for
-// each other.
+// transactions take them. The lock of a member serializes changes of the times of the user's
+// memberships of the plan.
 func MemberLockKeys(members []Member) []int64 {
 	keys := make([]int64, len(members))
 	for i, m := range members {

@@ -23,8 +23,8 @@ import (
 
 type holdFunc func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error)
 
-// shopper is a user who holds places, and does with them whatever buyers and payment may do, in any
-// order.
+// shopper is a user who holds places, and then does what buyers, operators and payment may do with
+// them, in random order.
 type shopper struct {
 	*storetest.Service
 
@@ -37,7 +37,7 @@ type shopper struct {
 func (s shopper) visit(ctx context.Context) error {
 	r, err := s.hold(ctx, s.Service, s.user)
 	if err != nil {
-		s.Clock.Advance(20 * time.Second) // towards the end of the holds that are in the way
+		s.Clock.Advance(20 * time.Second) // so that the holds in the way expire
 		return ignoreRefusal(err)
 	}
 	p := storetest.Payment(r)
@@ -49,8 +49,8 @@ func (s shopper) visit(ctx context.Context) error {
 	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
 	byHand := func() error { return s.giveBack(ctx, p, refund.ByHand, false) }
 	wait := func() error { s.Clock.Advance(2 * time.Minute); return nil }
-	keep := func() error { return s.keep(ctx) }
-	steps := []func() error{cancel, begin, begin, abort, pay, pay, giveBack, operator, byHand, wait, keep}
+	changeHouse := func() error { return s.changeHouse(ctx) }
+	steps := []func() error{cancel, begin, begin, abort, pay, pay, giveBack, operator, byHand, wait, changeHouse}
 	for range rand.N(4) {
 		if err := ignoreRefusal(steps[rand.N(len(steps))]()); err != nil {
 			return err
@@ -62,8 +62,8 @@ func (s shopper) visit(ctx context.Context) error {
 	return nil
 }
 
-// keep takes some places for the house, or releases those that it has.
-func (s shopper) keep(ctx context.Context) error {
+// changeHouse takes some places for the house, or releases those that the house has.
+func (s shopper) changeHouse(ctx context.Context) error {
 	house, err := s.Events.House(ctx, "e")
 	if err != nil {
 		return err
@@ -83,11 +83,11 @@ func (s shopper) keep(ctx context.Context) error {
 	return err
 }
 
-// giveBack claims the tickets of a payment, or only one, and makes the refund, or aborts it, or
-// both as far as they are allowed to happen.
-func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, one bool) error {
+// giveBack begins a refund of all tickets of a payment, or of one ticket. If it has begun, it is
+// settled or, unless made by hand, sometimes aborted.
+func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, onlyOne bool) error {
 	req := s.RefundRequest(p, cause)
-	if one {
+	if onlyOne {
 		err := s.Pool.QueryRow(ctx, `SELECT ARRAY(SELECT ticket_id FROM tickets WHERE payment_id = $1 LIMIT 1)`, p.ID).Scan(&req.TicketIDs)
 		if err != nil {
 			return err
@@ -157,8 +157,8 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 	}
 }
 
-// requireInvariantsDuringVisits checks the invariants again and again while a dozen shoppers visit
-// the replicas, until at least one reservation was confirmed and one expired.
+// requireInvariantsDuringVisits checks the invariants repeatedly while a dozen shoppers visit the
+// replicas, until at least one reservation was confirmed and one expired.
 func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, hold holdFunc) {
 	t.Helper()
 	const shoppers = 12
@@ -168,7 +168,7 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	}
 	ctx, stop := testkit.Context(t)
 	defer stop()
-	var bothEnds atomic.Bool
+	var bothSeen atomic.Bool
 	var visited []error
 	svc := replicas[0]
 	var swept error
@@ -176,7 +176,7 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	wg.Go(func() {
 		defer stop()
 		visited = storetest.Concurrently(shoppers, func(i int) (err error) {
-			for n := 0; (n < visits || !bothEnds.Load()) && err == nil && ctx.Err() == nil; n++ {
+			for n := 0; (n < visits || !bothSeen.Load()) && err == nil && ctx.Err() == nil; n++ {
 				// A dozen users, so that the limit matters.
 				s := shopper{Service: replicas[(i+n)%2], user: fmt.Sprintf("u%d", rand.N(12)), hold: hold}
 				err = s.visit(t.Context())
@@ -194,7 +194,7 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	found, err := svc.Violations(t.Context())
 	for found == "" && err == nil && ctx.Err() == nil {
 		found, err = svc.Violations(t.Context())
-		bothEnds.Store(svc.Count(t, `SELECT count(DISTINCT type) FROM outbox WHERE type IN ('RESERVATION_CONFIRMED', 'RESERVATION_EXPIRED')`) == 2)
+		bothSeen.Store(svc.Count(t, `SELECT count(DISTINCT type) FROM outbox WHERE type IN ('RESERVATION_CONFIRMED', 'RESERVATION_EXPIRED')`) == 2)
 	}
 	stop()
 	wg.Wait()
@@ -204,5 +204,5 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 	for _, err := range visited {
 		require.NoError(t, err)
 	}
-	require.True(t, bothEnds.Load(), "a reservation was confirmed, and one expired")
+	require.True(t, bothSeen.Load(), "a reservation was confirmed, and one expired")
 }

@@ -27,7 +27,7 @@ func (s *Terms) takesUserRefunds() bool {
 	return s.Now.Before(s.userRefundsUntil())
 }
 
-// keepsFees reports whether users do not get fees back. They do for some time after a postponement.
+// keepsFees reports whether users get no fees back. For some time after a postponement they do.
 func (s *Terms) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
 
 // userRefundsUntil is the end of refunds by users; zero: there are none.

@@ -17,7 +17,7 @@ var (
 	payment = uuid.New()
 )
 
-// onSale is a sale whose users may give tickets back for an hour, and others for two.
+// onSale returns terms that allow refunds by users for one hour, and refunds by hand for two.
 func onSale() refund.Terms {
 	return refund.Terms{Now: noon, Closing: event.Closing{
 		State: event.Open, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour), UserRefunds: true,
@@ -30,7 +30,7 @@ func request(cause refund.Cause) refund.Request {
 	}
 }
 
-// bought is a ticket of 70 and a fee of 5.
+// bought returns a ticket with a price of 70 and a fee of 5.
 func bought(status ticket.Status) *ticket.Ticket {
 	t := &ticket.Ticket{ID: uuid.New(), UserID: "u", PaymentID: payment, Price: 70, Paid: 75, Fee: 5, Status: status}
 	if status == ticket.Refunding || status == ticket.Refunded {
@@ -80,20 +80,20 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// All named tickets are claimed or none; without names, those that are VALID.
+// A refund claims all tickets that it names, or none. Without names it claims the VALID ones.
 func TestDecideInEveryStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []ticket.Status{ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded} {
 		for _, cause := range []refund.Cause{refund.User, refund.Operator, refund.ByHand} {
 			valid, other := bought(ticket.Valid), bought(status)
-			was := *other
+			before := *other
 			c := refund.Decide(request(cause), []*ticket.Ticket{other, valid}, onSale())
 			require.Equal(t, refund.Begun, c.Status, "%s %s", cause, status)
 			require.Equal(t, []uuid.UUID{valid.ID}, c.TicketIDs())
 			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
-			require.Equal(t, was, *other)
+			require.Equal(t, before, *other)
 
-			if cause == refund.ByHand { // it names none
+			if cause == refund.ByHand { // a refund by hand names no tickets
 				continue
 			}
 			valid = bought(ticket.Valid)
@@ -112,40 +112,40 @@ func TestDecideInEveryStatus(t *testing.T) {
 	}
 }
 
-// Who may give back what, and until when.
+// Users, operators and refunds by hand have different rules and deadlines.
 func TestDecideRefuses(t *testing.T) {
 	t.Parallel()
-	const too, not, gone = refund.ProblemTooLate, refund.ProblemNotYours, refund.ReasonEventCancelled
+	const tooLate, notYours, eventCancelled = refund.ProblemTooLate, refund.ProblemNotYours, refund.ReasonEventCancelled
 	for name, c := range map[string]struct {
 		change func(req *refund.Request, tk *ticket.Ticket, sale *refund.Terms)
-		// What is said to a user, an operator, and of a refund by hand: a ticket's problem, the reason of
-		// the refusal, or nothing.
+		// The answers to a user, an operator, and a refund by hand: the problem of a ticket, the reason
+		// of the refusal, or nothing.
 		user, operator, byHand string
 	}{
 		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Terms) {}, "", "", ""},
 		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
-		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil }, too, "", ""},
+		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil }, tooLate, "", ""},
 		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
-		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, too, "", too},
+		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, tooLate, "", tooLate},
 		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Paused }, "", "", ""},
-		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, gone, gone, ""},
-		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Ended }, gone, gone, ""},
-		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.UserID = "v" }, not, "", ""},
-		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.PaymentID = uuid.New() }, not, not, not},
+		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, eventCancelled, eventCancelled, ""},
+		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Ended }, eventCancelled, eventCancelled, ""},
+		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.UserID = "v" }, notYours, "", ""},
+		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.PaymentID = uuid.New() }, notYours, notYours, notYours},
 		"asked late":  {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Terms) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
 		"missing": {func(r *refund.Request, tk *ticket.Ticket, _ *refund.Terms) {
 			r.TicketIDs = []uuid.UUID{tk.ID, uuid.New()}
-		}, not, not, not},
+		}, notYours, notYours, notYours},
 	} {
 		for cause, want := range map[refund.Cause]string{refund.User: c.user, refund.Operator: c.operator, refund.ByHand: c.byHand} {
 			req, tk, sale := request(cause), bought(ticket.Valid), onSale()
 			c.change(&req, tk, &sale)
 			claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
-			said := claim.Reason
+			got := claim.Reason
 			if len(claim.Problems) > 0 {
-				said = claim.Problems[0].Reason
+				got = claim.Problems[0].Reason
 			}
-			require.Equal(t, want, said, "%s, %s", name, cause)
+			require.Equal(t, want, got, "%s, %s", name, cause)
 			if cause == refund.ByHand {
 				require.Equal(t, refund.Begun, claim.Status, "%s: the money is gone, whatever is thought of it", name)
 			} else {
@@ -156,7 +156,7 @@ func TestDecideRefuses(t *testing.T) {
 	}
 }
 
-// Money that was given back in part ends no ticket: nobody knows which it was for.
+// A refund by hand of a part of the payment ends no ticket: nobody knows which one it was for.
 func TestRefundByHandInPart(t *testing.T) {
 	t.Parallel()
 	req, tk := request(refund.ByHand), bought(ticket.Valid)
@@ -171,7 +171,7 @@ func TestRefundByHandInPart(t *testing.T) {
 	require.False(t, req.EndsUnknownPayment(1))
 }
 
-// What a ticket's holder is offered is what a request of theirs would get.
+// OfferTo offers a ticket's holder exactly what a request by the holder would get.
 func TestOfferIsWhatARequestGets(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Terms){

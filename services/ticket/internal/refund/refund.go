@@ -1,5 +1,5 @@
-// Package refund decides which tickets a refund ends, and how much is given back for each. A refund of a
-// membership claims that instead.
+// Package refund decides which tickets a refund ends, and how much is given back for each. A refund
+// of a membership claims the membership instead.
 package refund
 
 import (
@@ -114,7 +114,7 @@ type Request struct {
 	Cause         Cause
 	// UserID is the user who asks for a refund of cause User.
 	UserID string
-	// TicketIDs are the tickets, all of them or none; empty: every VALID ticket of the payment.
+	// TicketIDs are the tickets to claim, all or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
 	// KeepFees: the organiser keeps the fees. If the cause is User, the organiser always keeps
 	// them, and cancellation fees too, unless the event was postponed.
@@ -124,8 +124,8 @@ type Request struct {
 	AskedAt time.Time
 	// Membership: the payment is for a membership.
 	Membership bool
-	// AwaitsTickets says that tickets, or the membership, follow if there are none yet: the payment is for
-	// places or a membership, and was not rejected.
+	// AwaitsTickets: the payment is for places or a membership and was not rejected, so that its
+	// tickets or membership still follow if there are none.
 	AwaitsTickets bool
 }
 

@@ -83,8 +83,8 @@ func (p *picker) release(eventID string, seats []int) {
 func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 	var withoutSingle, withSingle []int // the first seat of each candidate
 	offsets := middleOut(sec.SeatsPerRow - n + 1)
-	wanted := adjacentSearch{section: sec.Name, n: n}
-	for row := f.firstRow[wanted]; row < sec.Rows; row++ {
+	search := adjacentSearch{section: sec.Name, n: n}
+	for row := f.firstRow[search]; row < sec.Rows; row++ {
 		first := sec.First + row*sec.SeatsPerRow
 		inRow := func(i int) bool { return i >= first && i < first+sec.SeatsPerRow && f.isFree(i) }
 		for _, offset := range offsets {
@@ -101,7 +101,7 @@ func (f *freeSeats) pickAdjacent(sec event.Section, n, candidates int) []int {
 			break
 		}
 		if len(withoutSingle)+len(withSingle) == 0 {
-			f.firstRow[wanted] = row + 1
+			f.firstRow[search] = row + 1
 		}
 	}
 	if len(withoutSingle) == 0 {

@@ -14,7 +14,7 @@ import (
 // snapshotTime is when the snapshots are taken.
 var snapshotTime = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
-// snapshotOf draws a section: one string per row, `.` free, anything else taken.
+// snapshotOf makes a snapshot from a drawing of a section: one string per row, `.` is a free seat.
 func snapshotOf(at time.Time, rows ...string) (event.Snapshot, event.Section) {
 	sec := event.Section{Name: "A", Rows: len(rows), SeatsPerRow: len(rows[0]), Capacity: int64(len(rows) * len(rows[0])), First: 3}
 	e := event.Event{ID: "e", Spec: event.Spec{Seating: event.Assigned, Sections: []event.Section{{Name: "Z", Rows: 1, SeatsPerRow: 3}, sec}}}
@@ -82,7 +82,7 @@ func TestPickGivesNoSeatTwice(t *testing.T) {
 			p.release("e", []int{sec.First + 4})
 			require.Equal(t, []int{sec.First + 4}, p.pick(&snap, sec, 1, false, 0))
 		}
-		// A newer snapshot shows whether they were held.
+		// A newer snapshot shows which of the picked seats were held.
 		newer, _ := snapshotOf(snapshotTime.Add(time.Millisecond), "xxxxxxxxxx", ".xxxxxxxxx")
 		require.Equal(t, []int{sec.First + 10}, p.pick(&newer, sec, 1, adjacent, 0))
 	}

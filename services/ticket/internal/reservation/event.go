@@ -25,7 +25,7 @@ const (
 type Event struct {
 	Type        EventType
 	Reservation Reservation
-	// Reason may be empty.
+	// Reason is one of the constants such as ReasonUser; empty: none.
 	Reason string
 	// PaymentID is the payment that confirmed the reservation or was rejected; zero: none.
 	PaymentID uuid.UUID

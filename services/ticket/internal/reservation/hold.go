@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Contact is where, and in which language, a user is written to. An empty Email: nowhere.
+// Contact is the address for e-mails to a user, and their language. Empty Email: no e-mails.
 type Contact struct{ Email, Language string }
 
 // SeatsRequest asks for named seats, all of them or none.
@@ -27,13 +27,13 @@ type SeatsRequest struct {
 
 // Standing is what decides whether a user may hold places in a presale.
 type Standing struct {
-	// Claims are what the identity provider has said of the user, "name=value" each.
+	// Claims are the identity provider's claims about the user, each as "name=value".
 	Claims []string
 	// Entitled is set by the Service: the user has an entitlement for the event's presale.
 	Entitled bool
 }
 
-// BestRequest asks for a number of places of a section: the best free seats, or general admissions.
+// BestRequest asks for a number of places of a section: its best free seats, or general admission.
 type BestRequest struct {
 	EventID, UserID, SlotID string
 	Contact                 Contact

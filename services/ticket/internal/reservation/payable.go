@@ -45,9 +45,9 @@ func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment u
 	return s.ClaimFor(ctx, userID, id, payment, PayTime{})
 }
 
-// ClaimFor reserves time for a payment (see Reservation.ClaimFor). It must succeed before
-// the provider is called. For a cancelled event none begins, although the head that Payable reads may be
-// older.
+// ClaimFor reserves time for a payment (see Reservation.ClaimFor). It must succeed before the
+// provider is called. No payment begins for a cancelled event, even if Payable has read an older
+// state of the event from the cache.
 func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t PayTime) (*Payable, error) {
 	p, err := s.Payable(ctx, userID, id)
 	if err != nil {
@@ -63,14 +63,14 @@ func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.
 	return p, nil
 }
 
-// MaxExtension is the most by which payments extend a hold.
+// MaxExtension returns the maximum time by which payments may extend a hold.
 func (s *Service) MaxExtension() time.Duration { return s.maxExtension }
 
 // UnderWay is a payment that is under way for a reservation, or for another reference.
 type UnderWay struct{ ReferenceID, PaymentID uuid.UUID }
 
-// ExtendPayments extends those of the payments that are under way (see Reservation.Extend), and
-// returns them. Only those that are short of time are locked.
+// ExtendPayments extends the payments that are still under way (see Reservation.Extend), and
+// returns them. It locks only the reservations of payments that are short of time.
 func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, ExtendTo)
 	if err != nil || len(short) == 0 {

@@ -29,7 +29,7 @@ const (
 	Refunded  Status = "REFUNDED"
 )
 
-// Live reports whether a reservation in this status has its places, so that no other one can have them.
+// Live reports whether a reservation in this status keeps its places from other reservations.
 func (s Status) Live() bool { return s == Held || s == Paying || s == Confirmed }
 
 // Unpaid reports whether a reservation in this status is not paid, and so expires at ExpiresAt.
@@ -42,9 +42,9 @@ const (
 	RetryWithin = 3 * time.Minute
 	// MaxOpens bounds the payment pages of one hold.
 	MaxOpens = 3
-	// chargeWithin is what is left of the extension of a hold for a charge when a page's time is over.
+	// chargeWithin is the time of a hold's extension that a payment page leaves for the charge.
 	chargeWithin = 4 * time.Minute
-	// ExtendTo is the time that an extended payment has at least. It is extended every minute.
+	// ExtendTo is the least time that a payment has after an extension. Extensions come every minute.
 	ExtendTo = 3 * time.Minute
 )
 
@@ -66,7 +66,7 @@ type Reservation struct {
 	ID      uuid.UUID
 	EventID string
 	UserID  string
-	// Contact is the user's. Only new reservations have it.
+	// Contact is the user's address for e-mails. Only new reservations have it.
 	Contact Contact
 	// SlotID is the slot of the waiting line in which the user made the reservation.
 	SlotID string
@@ -115,11 +115,11 @@ func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 
 // NewComp completes r to a reservation that is given away: it is confirmed without a payment.
 func NewComp(r Reservation, now time.Time) *Reservation {
-	made := NewHeld(r, 0, now)
-	made.Status = Confirmed
-	made.Version++
-	made.emit(EventConfirmed, "", uuid.Nil, now)
-	return made
+	comp := NewHeld(r, 0, now)
+	comp.Status = Confirmed
+	comp.Version++
+	comp.emit(EventConfirmed, "", uuid.Nil, now)
+	return comp
 }
 
 // Due reports whether the reservation's time is over, although it may not be EXPIRED yet.

@@ -59,8 +59,8 @@ type Store interface {
 	// ChangeOfEvent does what Change does, but returns event.ErrCancelled if the event is
 	// cancelled. It reads the event's state after it has taken the locks.
 	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
-	// Paying returns those of the payments that are under way, and of these the ones whose time ends
-	// within a while. It locks nothing.
+	// Paying returns which of the payments are under way, and which of these end within the given time
+	// (short). It locks nothing.
 	Paying(ctx context.Context, payments []UnderWay, within time.Duration) (paying, short []UnderWay, err error)
 	// ChangeAll is Change for the reservations of several payments.
 	ChangeAll(ctx context.Context, payments []UnderWay, change func(r *Reservation, payment uuid.UUID, now time.Time)) error
@@ -93,8 +93,8 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	return s.holder.HoldSeats(ctx, req)
 }
 
-// entitled reports whether the user may buy in the event's presale. Nobody is asked for when there is
-// none, or when it has ended by any clock: the transaction of the hold decides by the database's.
+// entitled reports whether the user may buy in the event's presale. It does not ask if there is no
+// presale, or if it has ended by any clock: the transaction of the hold uses the database's clock.
 func (s *Service) entitled(ctx context.Context, e *event.Event, u entitlement.User) (bool, error) {
 	if e.Presale == nil || !e.Presale.Exists() || time.Since(e.SalesOpenAt) > time.Minute {
 		return false, nil

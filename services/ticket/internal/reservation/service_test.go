@@ -15,15 +15,15 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// hall is one section of four seats. It records how often its seats are counted.
+// hall is an event with one section of four seats. It records how often its seats are counted.
 type hall struct {
 	reservation.Holder
 
 	taken  []int32
 	counts int
-	// broken is a seat of which a hold fails; asked is how often it was requested.
-	broken string
-	asked  int
+	// broken is a seat whose hold fails; requests counts the requests for it.
+	broken   string
+	requests int
 }
 
 func (h *hall) event() event.Event {
@@ -49,7 +49,7 @@ func (h *hall) HoldSeats(_ context.Context, req reservation.SeatsRequest) (*rese
 	if !slices.Contains(req.SeatIDs, h.broken) {
 		return &reservation.Reservation{}, nil
 	}
-	h.asked++
+	h.requests++
 	return nil, errors.New("broken")
 }
 
@@ -85,12 +85,12 @@ func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 // The next request does not get the seats of a hold that failed with an internal error.
 func TestSeatsOfAFailureAreNotPickedAgain(t *testing.T) {
 	t.Parallel()
-	h := &hall{broken: "A-1-2"} // the best one
+	h := &hall{broken: "A-1-2"} // the best seat
 	svc := reservation.NewService(h, nil, h, nil, extension)
 	req := reservation.BestRequest{EventID: "e", UserID: "u", Section: "A", Quantity: 1}
 	_, err := svc.HoldBest(t.Context(), req)
 	require.Error(t, err)
 	_, err = svc.HoldBest(t.Context(), req)
 	require.NoError(t, err)
-	require.Equal(t, 1, h.asked)
+	require.Equal(t, 1, h.requests)
 }

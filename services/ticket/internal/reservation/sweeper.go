@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// sweepBatch bounds what is looked up at once, and the holds that one transaction ends, and so the
+// sweepBatch bounds what one query returns, and the holds that one transaction ends, and so the
 // seats that it locks.
 const sweepBatch = 200
 
@@ -44,8 +44,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	})
 }
 
-// EndDue calls end for each entity that due lists, at most max at a time, until none is due. An
-// error of one does not stop the others.
+// EndDue calls end for each entity that due returns, sweepBatch at a time, until none is due. An
+// error for one entity does not stop the others.
 func EndDue(ctx context.Context, due func(ctx context.Context, max int) ([]uuid.UUID, error), end func(context.Context, uuid.UUID) error) error {
 	for ctx.Err() == nil {
 		ids, err := due(ctx, sweepBatch)

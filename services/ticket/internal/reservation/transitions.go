@@ -27,10 +27,10 @@ func (r *Reservation) CancelWithEvent(now time.Time) {
 	r.emit(EventCancelled, ReasonEventCancelled, uuid.Nil, now)
 }
 
-// Cancel ends a hold, and may be repeated, also while a payment's page is open: ticket refuses the
-// claim before its charge then, so nothing will be charged. The event names that payment. Errors:
-// ErrHoldExpired when the hold's time is over; ErrNotHeld in other statuses: a payment that may have
-// been charged must end first.
+// Cancel ends a hold, and may be repeated. It also ends a hold while a payment's page is open: this
+// service then refuses the claim before the charge, so that nothing is charged. The Kafka event
+// names that payment. Errors: ErrHoldExpired when the hold's time is over; ErrNotHeld in other
+// statuses: a payment that may have been charged must end first.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -61,9 +61,9 @@ func (r *Reservation) Payable(now time.Time) error {
 	}
 }
 
-// PayTime is the time that a payment asks for; zero: PayWithin, all of it.
+// PayTime is the time that a payment asks for; the zero value asks for exactly PayWithin.
 type PayTime struct {
-	// Within is what it needs from now on, AtLeast the least that it accepts.
+	// Within is the time that it asks for from now on, AtLeast the least that it accepts.
 	Within, AtLeast time.Duration
 	// Opens says that a provider's page is opened, and nothing is charged yet.
 	Opens bool
@@ -97,12 +97,12 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 	return r.ClaimFor(payment, now, maxExtension, PayTime{})
 }
 
-// ClaimFor moves the reservation to PAYING for the payment's time, in which its places stay held; a
+// ClaimFor moves the reservation to PAYING for the payment's time, in which its places stay held. A
 // hold that lasts longer is not shortened, and none is extended by more than maxExtension. It is
-// idempotent; only a repetition that is about to charge moves the end on, since the places must stay
-// held during the charge. Errors: ErrPaymentInProgress while another payment is under way,
-// ErrHoldExpired when the hold cannot be extended by the least time, ErrNotPayable for the page of a
-// hold that has had MaxOpens.
+// idempotent. Only a repetition that is about to charge moves the end on, since the places must
+// stay held during the charge. Errors: ErrPaymentInProgress while another payment is under way,
+// ErrHoldExpired when the hold cannot be extended by the least time, ErrNotPayable for a payment
+// page after the first MaxOpens pages of the hold.
 func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension time.Duration, t PayTime) error {
 	if err := r.Payable(now); err != nil {
 		return err

@@ -23,7 +23,7 @@ func held() *reservation.Reservation {
 	}, 5*time.Minute, noon)
 }
 
-func pay(r *reservation.Reservation) reservation.Payment {
+func paymentFor(r *reservation.Reservation) reservation.Payment {
 	return reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}
 }
 
@@ -72,7 +72,7 @@ func TestBeginPaymentDoesNotShortenTheHold(t *testing.T) {
 }
 
 // A user who declines every payment and begins the next one at once, or at the last moment, does
-// not keep the seats longer than that.
+// not keep the seats longer than the extension allows.
 func TestExtensionIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(r *reservation.Reservation, now time.Time) time.Time{
@@ -105,7 +105,7 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	t.Parallel()
 	r := held()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
-	p := pay(r)
+	p := paymentFor(r)
 	r.Settle(p, noon.Add(time.Minute))
 	r.GiveBack([]reservation.GivenBack{{N: 1}}, noon.Add(2*time.Minute))
 	type seen struct {
@@ -128,8 +128,8 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.Empty(t, r.TakeEvents())
 }
 
-// A reservation that ends unpaid names no payment: it would be taken for answered when it is
-// confirmed later, and neither a ticket nor a refund would follow.
+// A reservation that ends unpaid forgets its payment. Otherwise a late confirmation would count as
+// settled already, and lead to neither a ticket nor a refund.
 func TestUnpaidEndsForgetThePayment(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *reservation.Reservation, payment uuid.UUID){
@@ -139,7 +139,7 @@ func TestUnpaidEndsForgetThePayment(t *testing.T) {
 		"expired, then ended": func(r *reservation.Reservation, _ uuid.UUID) { r.CancelWithEvent(noon.Add(time.Hour)) },
 	} {
 		r := held()
-		p := pay(r)
+		p := paymentFor(r)
 		require.NoError(t, r.BeginPayment(p.ID, noon, extension))
 		end(r, p.ID)
 		require.False(t, r.Status.Live(), name)
@@ -148,19 +148,19 @@ func TestUnpaidEndsForgetThePayment(t *testing.T) {
 		require.Equal(t, reservation.Rejected, r.Status, name)
 	}
 	r := held()
-	r.Settle(pay(r), noon)
+	r.Settle(paymentFor(r), noon)
 	r.CancelWithEvent(noon)
 	require.Equal(t, reservation.Confirmed, r.Status, "what is paid is refunded ticket by ticket")
 }
 
-// A reservation of several places ends with the last one, and each event tells what it gave back.
+// A reservation ends when its last place is given back. Each event has the places that it frees.
 func TestGiveBackOneByOne(t *testing.T) {
 	t.Parallel()
 	r := reservation.NewHeld(reservation.Reservation{
 		ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 3, Amount: 210, Fee: 30, Currency: "KRW",
 		Seats: []reservation.Seat{{ID: "A-1-1"}, {ID: "A-1-2"}, {ID: "A-1-3"}},
 	}, time.Minute, noon)
-	r.Settle(pay(r), noon)
+	r.Settle(paymentFor(r), noon)
 	r.TakeEvents()
 	r.GiveBack(nil, noon)
 	require.Empty(t, r.TakeEvents())
@@ -177,11 +177,11 @@ func TestGiveBackOneByOne(t *testing.T) {
 		seats  []string
 		fee    int64
 	}{{reservation.Confirmed, []string{"A-1-2"}, 0}, {reservation.Refunded, []string{"A-1-3", "A-1-1"}, 15}} {
-		told := events[i].Reservation
-		require.Equal(t, want.status, told.Status)
-		require.Equal(t, want.seats, told.SeatIDs())
-		require.Equal(t, len(want.seats), told.Quantity)
-		require.Equal(t, want.fee, told.Fee)
+		got := events[i].Reservation
+		require.Equal(t, want.status, got.Status)
+		require.Equal(t, want.seats, got.SeatIDs())
+		require.Equal(t, len(want.seats), got.Quantity)
+		require.Equal(t, want.fee, got.Fee)
 	}
 	require.Zero(t, r.AsCreated().Released)
 }
@@ -191,7 +191,7 @@ func TestAsCreated(t *testing.T) {
 	r := held()
 	first := *r.AsCreated()
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
-	r.Settle(pay(r), noon)
+	r.Settle(paymentFor(r), noon)
 	require.Equal(t, first, *r.AsCreated())
 }
 
@@ -204,7 +204,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
-		func(r *reservation.Reservation, now time.Time) { r.Settle(pay(r), now) },
+		func(r *reservation.Reservation, now time.Time) { r.Settle(paymentFor(r), now) },
 		func(r *reservation.Reservation, now time.Time) {
 			if r.Status == reservation.Confirmed {
 				r.GiveBack([]reservation.GivenBack{{N: 1}}, now)
@@ -219,7 +219,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 			steps[p%len(steps)](r, now)
 		}
 		r.TakeEvents()
-		was, p := *r, pay(r)
+		before, p := *r, paymentFor(r)
 		r.Settle(p, now)
 		var confirmed, refused int
 		for _, e := range r.TakeEvents() {
@@ -230,8 +230,8 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 				refused++
 			}
 		}
-		require.Equal(t, 1, confirmed+refused, "from %s", was.Status)
-		require.Equal(t, confirmed == 1, was.Status.Unpaid() && !was.Due(now), "from %s", was.Status)
+		require.Equal(t, 1, confirmed+refused, "from %s", before.Status)
+		require.Equal(t, confirmed == 1, before.Status.Unpaid() && !before.Due(now), "from %s", before.Status)
 		require.Equal(t, confirmed == 1, r.Status == reservation.Confirmed && r.PaymentID == p.ID)
 		again := *r
 		if r.PaymentID == p.ID {
@@ -277,7 +277,7 @@ func TestAllotDecidesInOrder(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrSaleNotOpen)
 }
 
-// The time of a page ends early enough for a charge at its end, and a hold has three pages.
+// A payment page ends early enough for a charge after it, and a hold can have three pages.
 func TestPagesOfAHold(t *testing.T) {
 	t.Parallel()
 	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
@@ -303,7 +303,7 @@ func TestPagesOfAHold(t *testing.T) {
 	require.NoError(t, r.ClaimFor(uuid.New(), now, time.Hour, charge), "a charge without a page")
 }
 
-// What HOLD_MAX_EXTENSION leaves may be less than a payment wants, but not less than it needs.
+// HOLD_MAX_EXTENSION may leave a payment less time than Within, but never less than AtLeast.
 func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
@@ -347,7 +347,7 @@ func TestExtend(t *testing.T) {
 	require.Equal(t, end.Add(2*time.Minute), r.ExpiresAt, "not beyond HOLD_MAX_EXTENSION")
 }
 
-// Places can be given up while a payment's page is open, and not once it may have been charged.
+// A user can cancel a hold while a payment's page is open, but not once it may have been charged.
 func TestGivingUpAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}

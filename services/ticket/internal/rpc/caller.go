@@ -85,8 +85,8 @@ func decodeEventCursor(s string) (event.Cursor, error) {
 	if err != nil {
 		return event.Cursor{}, errs.ErrInvalidCursor
 	}
-	at, id, _ := strings.Cut(string(b), ".")
-	micros, err := strconv.ParseInt(at, 10, 64)
+	start, id, _ := strings.Cut(string(b), ".")
+	micros, err := strconv.ParseInt(start, 10, 64)
 	if err != nil || !ids.ValidEventID(id) {
 		return event.Cursor{}, errs.ErrInvalidCursor
 	}

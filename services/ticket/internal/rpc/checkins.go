@@ -22,7 +22,7 @@ type CheckIns struct {
 	doors *checkin.Service
 }
 
-// NewCheckIns makes a server of the check-ins of s.
+// NewCheckIns makes a server that calls s for check-ins.
 func NewCheckIns(s *checkin.Service) *CheckIns { return &CheckIns{doors: s} }
 
 func (s *CheckIns) CheckIn(ctx context.Context, req *ticketv1.CheckInRequest) (*ticketv1.CheckedIn, error) {
@@ -103,12 +103,12 @@ func (s *CheckIns) UploadScans(ctx context.Context, req *ticketv1.UploadScansReq
 		return nil, err
 	}
 	scans := make([]checkin.Scanned, len(req.GetScans()))
-	for i, one := range req.GetScans() {
-		id, err := parseID(one.GetScanId())
+	for i, scan := range req.GetScans() {
+		id, err := parseID(scan.GetScanId())
 		if err != nil {
 			return nil, err
 		}
-		scans[i] = checkin.Scanned{ScanID: id, Code: one.GetCode(), At: one.GetAt().AsTime()}
+		scans[i] = checkin.Scanned{ScanID: id, Code: scan.GetCode(), At: scan.GetAt().AsTime()}
 	}
 	door := checkin.Batch{EventID: req.GetEventId(), Device: req.GetDeviceId(), UserID: user, Epoch: int(req.GetEpoch())}
 	outcomes, err := s.doors.Upload(ctx, door, scans)

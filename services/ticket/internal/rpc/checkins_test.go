@@ -19,7 +19,7 @@ import (
 
 func staff() *commonv1.Caller { return &commonv1.Caller{UserId: "door", Roles: []string{"staff"}} }
 
-// codes returns the codes of a user's new tickets.
+// codes buys seats for a user, and returns the codes of the user's tickets.
 func (c *client) codes(t *testing.T, user string, seats ...string) (codes []string) {
 	t.Helper()
 	r := c.holdSeats(t, user, seats...)
@@ -157,30 +157,30 @@ func TestDoorsWithoutANetworkOverRPC(t *testing.T) {
 	requireReason(t, err, "INVALID_REQUEST", "epoch")
 }
 
-// Every call of a door needs the role, at the service too.
+// The service itself requires the role of door staff for every call of a door.
 func TestDoorsAreForStaff(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	ctx := t.Context()
-	for reason, who := range map[string]*commonv1.Caller{"ROLE_REQUIRED": signedIn("u"), "UNAUTHENTICATED": nil} {
-		_, err := c.CheckIn(ctx, &ticketv1.CheckInRequest{Caller: who, EventId: "e", Code: "x"})
+	for reason, caller := range map[string]*commonv1.Caller{"ROLE_REQUIRED": signedIn("u"), "UNAUTHENTICATED": nil} {
+		_, err := c.CheckIn(ctx, &ticketv1.CheckInRequest{Caller: caller, EventId: "e", Code: "x"})
 		requireReason(t, err, reason)
-		_, err = c.UndoCheckIn(ctx, &ticketv1.UndoCheckInRequest{Caller: who, EventId: "e", ScanId: uuid.NewString()})
+		_, err = c.UndoCheckIn(ctx, &ticketv1.UndoCheckInRequest{Caller: caller, EventId: "e", ScanId: uuid.NewString()})
 		requireReason(t, err, reason)
-		_, err = c.GetDoorCounts(ctx, &ticketv1.GetDoorCountsRequest{Caller: who, EventId: "e"})
+		_, err = c.GetDoorCounts(ctx, &ticketv1.GetDoorCountsRequest{Caller: caller, EventId: "e"})
 		requireReason(t, err, reason)
-		_, err = c.GetDoorList(ctx, &ticketv1.GetDoorListRequest{Caller: who, EventId: "e"})
+		_, err = c.GetDoorList(ctx, &ticketv1.GetDoorListRequest{Caller: caller, EventId: "e"})
 		requireReason(t, err, reason)
 		_, err = c.UploadScans(ctx, &ticketv1.UploadScansRequest{
-			Caller: who, EventId: "e", Epoch: 1, Scans: []*ticketv1.OfflineScan{{ScanId: uuid.NewString(), Code: "x", At: timestamppb.New(opening)}},
+			Caller: caller, EventId: "e", Epoch: 1, Scans: []*ticketv1.OfflineScan{{ScanId: uuid.NewString(), Code: "x", At: timestamppb.New(opening)}},
 		})
 		requireReason(t, err, reason)
-		_, err = c.ListConflicts(ctx, &ticketv1.ListConflictsRequest{Caller: who, EventId: "e"})
+		_, err = c.ListConflicts(ctx, &ticketv1.ListConflictsRequest{Caller: caller, EventId: "e"})
 		requireReason(t, err, reason)
 	}
 }
 
-// A cursor is logged and kept where a list must not be.
+// Cursors of door lists contain no user ids, since they may be logged and stored.
 func TestCursorsOfDoorListsNameNobody(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -190,11 +190,11 @@ func TestCursorsOfDoorListsNameNobody(t *testing.T) {
 	list := &ticketv1.GetDoorListRequest{Caller: staff(), EventId: "e", Limit: 1}
 	first, err := c.GetDoorList(t.Context(), list)
 	require.NoError(t, err)
-	made, err := base64.RawURLEncoding.DecodeString(first.GetNextCursor())
+	decoded, err := base64.RawURLEncoding.DecodeString(first.GetNextCursor())
 	require.NoError(t, err)
-	require.NotContains(t, string(made), "somebody")
+	require.NotContains(t, string(decoded), "somebody")
 	for _, end := range []string{"\x00", "\xff", "u"} {
-		list.Cursor = base64.RawURLEncoding.EncodeToString(append(slices.Clone(made), end...))
+		list.Cursor = base64.RawURLEncoding.EncodeToString(append(slices.Clone(decoded), end...))
 		_, err = c.GetDoorList(t.Context(), list)
 		requireReason(t, err, "INVALID_CURSOR")
 	}

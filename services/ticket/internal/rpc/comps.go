@@ -23,7 +23,7 @@ type Comps struct {
 	comps *comp.Service
 }
 
-// NewComps makes a server of the comps of s.
+// NewComps makes a server that calls s for comps.
 func NewComps(s *comp.Service) *Comps { return &Comps{comps: s} }
 
 func (s *Comps) CreateComp(ctx context.Context, req *ticketv1.CreateCompRequest) (*ticketv1.Comp, error) {
@@ -31,18 +31,18 @@ func (s *Comps) CreateComp(ctx context.Context, req *ticketv1.CreateCompRequest)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := toComp(req)
+	compRequest, err := toComp(req)
 	if err != nil {
 		return nil, err
 	}
-	if wanted.IdempotencyKey, err = idempotency.Require(operator, "CreateComp", req.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(req)); err != nil {
+	if compRequest.IdempotencyKey, err = idempotency.Require(operator, "CreateComp", req.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(req)); err != nil {
 		return nil, err
 	}
-	made, err := s.comps.Make(ctx, wanted)
+	created, err := s.comps.Make(ctx, compRequest)
 	if err != nil {
 		return nil, err
 	}
-	return fromComp(&made), nil
+	return fromComp(&created), nil
 }
 
 func toComp(req *ticketv1.CreateCompRequest) (comp.Request, error) {

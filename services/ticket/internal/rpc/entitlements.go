@@ -10,14 +10,14 @@ import (
 	"urr.guru/services/ticket/internal/entitlement"
 )
 
-// Entitlements tells who may buy in presales, and takes users' codes.
+// Entitlements serves the RPCs about who may buy in presales, and those that take users' codes.
 type Entitlements struct {
 	ticketv1.UnimplementedEntitlementServiceServer
 
 	entitlements *entitlement.Service
 }
 
-// NewEntitlements makes a server of the entitlements of s.
+// NewEntitlements makes a server that calls s for entitlements.
 func NewEntitlements(s *entitlement.Service) *Entitlements { return &Entitlements{entitlements: s} }
 
 func (s *Entitlements) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
@@ -58,14 +58,14 @@ func (s *Entitlements) UseCode(ctx context.Context, req *ticketv1.UseCodeRequest
 	return &ticketv1.UseCodeResponse{}, nil
 }
 
-// EntitlementAdmin makes codes and takes lists of users for operators.
+// EntitlementAdmin serves the RPCs with which operators make codes and upload lists of users.
 type EntitlementAdmin struct {
 	ticketv1.UnimplementedEntitlementAdminServiceServer
 
 	entitlements *entitlement.Service
 }
 
-// NewEntitlementAdmin makes a server of the codes and lists of s.
+// NewEntitlementAdmin makes a server that calls s for codes and lists.
 func NewEntitlementAdmin(s *entitlement.Service) *EntitlementAdmin {
 	return &EntitlementAdmin{entitlements: s}
 }

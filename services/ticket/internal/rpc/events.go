@@ -13,15 +13,15 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Events serves the RPCs with which visitors read events, and queue reads sales and settings of
-// lines.
+// Events serves the RPCs with which visitors read events, and the queue service reads sales and
+// settings of lines.
 type Events struct {
 	ticketv1.UnimplementedEventServiceServer
 
 	events *event.Service
 }
 
-// NewEvents makes a server of the events of s.
+// NewEvents makes a server that calls s for events.
 func NewEvents(s *event.Service) *Events { return &Events{events: s} }
 
 func (s *Events) ListEvents(ctx context.Context, req *ticketv1.ListEventsRequest) (*ticketv1.ListEventsResponse, error) {
@@ -181,13 +181,13 @@ func (s *EventAdmin) PutEvent(ctx context.Context, req *ticketv1.PutEventRequest
 // withSettings makes the answer to an operator's change: the event with its present settings, which
 // another operator may have changed in the meantime.
 func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*ticketv1.Event, error) {
-	set, err := s.events.Settings(ctx, snap.Event.ID)
+	settings, err := s.events.Settings(ctx, snap.Event.ID)
 	if err != nil {
 		return nil, err
 	}
 	out := fromSnapshot(snap)
-	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = set.HoldSeconds, set.SlotSeconds, set.Threshold, new(set.ETag())
-	out.ReturnWithin, out.CodesFrom, out.Expected = set.ReturnWithin, set.CodesFrom, rpc.FromExpected(*set.Expected)
+	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = settings.HoldSeconds, settings.SlotSeconds, settings.Threshold, new(settings.ETag())
+	out.ReturnWithin, out.CodesFrom, out.Expected = settings.ReturnWithin, settings.CodesFrom, rpc.FromExpected(*settings.Expected)
 	return out, nil
 }
 
@@ -195,9 +195,9 @@ func (s *EventAdmin) GetEventSettings(ctx context.Context, req *ticketv1.GetEven
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	set, err := s.events.Settings(ctx, req.GetEventId())
+	settings, err := s.events.Settings(ctx, req.GetEventId())
 	if err != nil {
 		return nil, err
 	}
-	return &ticketv1.EventSettings{Spec: fromSpec(&set.Spec), Etag: new(set.ETag())}, nil
+	return &ticketv1.EventSettings{Spec: fromSpec(&settings.Spec), Etag: new(settings.ETag())}, nil
 }

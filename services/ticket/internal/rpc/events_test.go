@@ -292,8 +292,8 @@ func TestCallersNeedTheirRole(t *testing.T) {
 		},
 	}
 	for name, c := range map[string]struct {
-		client *client
-		may    map[string]bool
+		client  *client
+		allowed map[string]bool
 	}{
 		"payment": {payment, map[string]bool{"GetPayable": true}},
 		"queue":   {queue, map[string]bool{"GetEventInfo": true, "GetLineSettings": true, "GetSaleStatus": true, "MarkLineOpened": true}},
@@ -301,7 +301,7 @@ func TestCallersNeedTheirRole(t *testing.T) {
 	} {
 		for call, fn := range calls {
 			err := fn(c.client)
-			if !c.may[call] {
+			if !c.allowed[call] {
 				require.ErrorContains(t, err, "may not call this method", "%s %s", name, call)
 			} else if err != nil {
 				require.NotContains(t, err.Error(), "may not call this method", "%s %s", name, call)

@@ -115,7 +115,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	return req, err
 }
 
-// toContact returns where a caller is written to.
+// toContact returns the e-mail address and the language of a caller.
 func toContact(c *commonv1.Caller) reservation.Contact {
 	return reservation.Contact{Email: c.GetEmail(), Language: c.GetLanguage()}
 }

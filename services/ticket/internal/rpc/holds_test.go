@@ -108,12 +108,12 @@ func TestHoldBestAnswersEachItemInItsPlace(t *testing.T) {
 	}
 	require.Equal(t, [2]int{7, 2}, [2]int{held, soldOut}, "28 of 30 places in fours")
 
-	// Adjacent is the default.
+	// The three seats are adjacent by default. Another seat of their row can still be held.
 	scattered := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
 	require.NotNil(t, scattered)
 }
 
-// firstFree is a seat of the row A-1 that the hold of three in the middle left over.
+// firstFree returns the first seat of row A-1 that is not in r.
 func firstFree(r *ticketv1.Reservation) string {
 	taken := map[string]bool{}
 	for _, s := range r.GetSeats() {

@@ -22,7 +22,7 @@ type Memberships struct {
 	memberships *membership.Service
 }
 
-// NewMemberships makes a server of the memberships of s.
+// NewMemberships makes a server that calls s for memberships.
 func NewMemberships(s *membership.Service) *Memberships { return &Memberships{memberships: s} }
 
 func (s *Memberships) ListPlans(ctx context.Context, _ *ticketv1.ListPlansRequest) (*ticketv1.ListPlansResponse, error) {
@@ -78,7 +78,7 @@ type MembershipAdmin struct {
 	memberships *membership.Service
 }
 
-// NewMembershipAdmin makes a server of the memberships of s for operators.
+// NewMembershipAdmin makes a server for operators that calls s for memberships.
 func NewMembershipAdmin(s *membership.Service) *MembershipAdmin {
 	return &MembershipAdmin{memberships: s}
 }

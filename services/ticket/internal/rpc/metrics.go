@@ -20,7 +20,7 @@ func countHold(err error) {
 	holdsTotal.WithLabelValues(result).Inc()
 }
 
-// The values of the label door: with a network, or without one and uploaded later.
+// The values of the label door: a door with a network, or one without that uploads scans later.
 const (
 	doorOnline  = "online"
 	doorOffline = "offline"

@@ -11,14 +11,14 @@ import (
 	"urr.guru/services/ticket/internal/order"
 )
 
-// Orders serves the RPCs with which operators find orders. They do not show what payment knows.
+// Orders serves the RPCs with which operators find orders. The gateway adds the payments.
 type Orders struct {
 	ticketv1.UnimplementedOrderAdminServiceServer
 
 	orders *order.Service
 }
 
-// NewOrders makes a server of the orders of s.
+// NewOrders makes a server that calls s for orders.
 func NewOrders(s *order.Service) *Orders { return &Orders{orders: s} }
 
 func (s *Orders) SearchOrders(ctx context.Context, req *ticketv1.SearchOrdersRequest) (*ticketv1.SearchOrdersResponse, error) {

@@ -23,7 +23,7 @@ type Payables struct {
 	refunds refund.Store
 	paid    PaidMemberships
 	backlog Backlog
-	// maxExtension is the most by which payments extend a hold.
+	// maxExtension is the maximum time by which payments may extend a hold.
 	maxExtension time.Duration
 }
 
@@ -34,7 +34,7 @@ type Backlog interface {
 	Age() (oldest, measuredAgo time.Duration, known bool)
 }
 
-// PaidMemberships knows what has paid for memberships.
+// PaidMemberships finds the payments of memberships.
 type PaidMemberships interface {
 	// PaidBy returns the payment that has paid for a membership. Errors: membership.ErrNotFound,
 	// ErrNotPaid.
@@ -64,7 +64,7 @@ type payableRequest interface {
 	GetReferenceId() string
 }
 
-// referenceOf returns the target (the kind) and the id of what a request names.
+// referenceOf returns the target (the kind) and the id of the thing that the request names.
 func (s *Payables) referenceOf(req payableRequest) (target settlement.Target, id uuid.UUID, err error) {
 	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
 		id, err = parseID(req.GetReferenceId())
@@ -72,7 +72,7 @@ func (s *Payables) referenceOf(req payableRequest) (target settlement.Target, id
 	return target, id, err
 }
 
-// paymentOf returns the target and the id of what a request names, and the id of its payment.
+// paymentOf returns what referenceOf returns, and the id of the payment.
 func (s *Payables) paymentOf(req interface {
 	payableRequest
 	GetPaymentId() string
@@ -113,7 +113,7 @@ func (s *Payables) ExtendPayments(ctx context.Context, req *ticketv1.ExtendPayme
 	for _, p := range req.GetPayments() {
 		kind := settlement.Kind(p.GetPaymentType())
 		if !s.targets.Sold(kind) {
-			continue // no payment of it is under way here, and the others must not suffer
+			continue // this service has no such payments; the others are still extended
 		}
 		_, id, payment, err := s.paymentOf(p)
 		if err != nil {

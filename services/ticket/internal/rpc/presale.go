@@ -43,7 +43,7 @@ func fromPresale(p *event.Presale) *ticketv1.Presale {
 	return out
 }
 
-// shownPresale returns the presale as visitors see it: not which values a claim must have.
+// shownPresale returns the presale as visitors see it: without the values that a claim must have.
 func shownPresale(p *event.Presale) *ticketv1.Presale {
 	out := fromPresale(p)
 	for _, w := range out.GetAny() {

@@ -53,7 +53,7 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	require.NoError(t, err)
 	requireClaim(&ticketv1.RefundClaim{Status: "ABORTED"})
 
-	unheard := proto.CloneOf(begin)
+	original := proto.CloneOf(begin)
 	begin.RefundId, begin.PaymentId, begin.TicketIds = uuid.NewString(), uuid.NewString(), nil
 	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "TICKETS_PENDING"})
 	_, err = c.pool.Exec(ctx, `INSERT INTO ended_payments (payment_id, why) VALUES ($1, 'HOLD_EXPIRED')`, begin.GetPaymentId())
@@ -62,7 +62,7 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	begin.RefundId = uuid.NewString()
 	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"})
 
-	begin = unheard
+	begin = original
 	begin.RefundId, begin.UserId = uuid.NewString(), "v"
 	requireClaim(&ticketv1.RefundClaim{
 		Status: "REFUSED", Reason: "NOT_REFUNDABLE", Problems: []*ticketv1.RefundClaimProblem{{TicketId: first, Reason: "NOT_YOURS"}},

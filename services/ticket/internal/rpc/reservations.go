@@ -20,7 +20,7 @@ type Reservations struct {
 	reservations *reservation.Service
 }
 
-// NewReservations makes a server of the reservations of s.
+// NewReservations makes a server that calls s for reservations.
 func NewReservations(s *reservation.Service) *Reservations { return &Reservations{reservations: s} }
 
 func (s *Reservations) GetReservation(ctx context.Context, req *ticketv1.GetReservationRequest) (*ticketv1.Reservation, error) {

@@ -65,11 +65,11 @@ func TestListMyReservations(t *testing.T) {
 	}
 	page, err := c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Limit: 3})
 	require.NoError(t, err)
-	rest, err := c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Limit: 3, Cursor: page.GetNextCursor()})
+	secondPage, err := c.ListMyReservations(ctx, &ticketv1.ListMyReservationsRequest{Caller: signedIn("u"), Limit: 3, Cursor: page.GetNextCursor()})
 	require.NoError(t, err)
-	require.Empty(t, rest.GetNextCursor())
+	require.Empty(t, secondPage.GetNextCursor())
 	var ids []string
-	for _, r := range append(page.GetItems(), rest.GetItems()...) {
+	for _, r := range append(page.GetItems(), secondPage.GetItems()...) {
 		ids = append(ids, r.GetReservationId())
 	}
 	require.Equal(t, want, ids)

@@ -49,7 +49,7 @@ var opening = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 const holdFor = time.Minute
 
-// client is the whole service behind the production interceptors, on a database of its own.
+// client calls the whole service behind the production interceptors, on a database of its own.
 type client struct {
 	ticketv1.EventServiceClient
 	ticketv1.EventAdminServiceClient
@@ -111,7 +111,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 		ticketv1.RegisterOrderAdminServiceServer(r, rpc.NewOrders(order.NewService(orders.NewStore(database), ticketService)))
-	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // a call has the time that the machine needs
+	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // for busy machines
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
 		HoldServiceClient: ticketv1.NewHoldServiceClient(conn), ReservationServiceClient: ticketv1.NewReservationServiceClient(conn),
@@ -128,12 +128,12 @@ func ptr[T any](v T) *T { return &v }
 
 func admin() *commonv1.Caller { return &commonv1.Caller{UserId: "op", Roles: []string{"admin"}} }
 
-// inside is a caller with a verified entry token of the event.
+// inside returns a caller with a verified entry token of the event.
 func inside(user, eventID string) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: eventID, SlotId: "slot-" + user, Epoch: 7}
 }
 
-// signedIn is a caller with a session only.
+// signedIn returns a caller with a session only.
 func signedIn(user string) *commonv1.Caller { return &commonv1.Caller{UserId: user} }
 
 func putEvent(id, seating string, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
@@ -178,7 +178,7 @@ func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1
 	return res.GetResults()[0].GetReservation()
 }
 
-// age is the age of the oldest payment event that is not applied.
+// age is a fake Backlog: the age of the oldest payment event that is not applied.
 type age time.Duration
 
 func (a age) Age() (oldest, measuredAgo time.Duration, known bool) {

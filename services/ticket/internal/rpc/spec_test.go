@@ -21,7 +21,7 @@ import (
 
 // fullSpec has every setting that an event with this seating may have.
 func fullSpec(seating string) *ticketv1.EventSpec {
-	given := map[string]any{
+	overrides := map[string]any{
 		"seating": seating, "currency": "USD", "time_zone": "America/Argentina/Buenos_Aires",
 		"starts_at": timestamppb.New(opening.Add(48 * time.Hour)),
 		"doors_at":  timestamppb.New(opening.Add(46 * time.Hour)), "closes_at": timestamppb.New(opening.Add(45 * time.Hour)),
@@ -30,17 +30,17 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
 	}
 	if seating == "ASSIGNED" {
-		given["sections.capacity"] = nil
+		overrides["sections.capacity"] = nil
 	} else {
-		given["sections.rows"], given["sections.seats_per_row"] = nil, nil
+		overrides["sections.rows"], overrides["sections.seats_per_row"] = nil, nil
 	}
 	spec := &ticketv1.EventSpec{}
-	wiretest.Fill(spec, given)
+	wiretest.Fill(spec, overrides)
 	spec.Presale.Any = presaleWays()
 	return spec
 }
 
-// fans is a plan of memberships of which fullSpec has the members.
+// fans is the id of the plan of memberships in the presale of fullSpec.
 const fans = "fans"
 
 func (c *client) addFans(t *testing.T) {
@@ -58,9 +58,9 @@ func presaleWays() []*ticketv1.PresaleWay {
 	}
 }
 
-// Every setting is stored by a creation, by a PUT of a new event and by a change of another one, is
-// in the settings, which may be put again, and in what the event shows. Settings that are left out
-// stay. A new member of EventSpec needs a line here only when its rules refuse what Fill sets.
+// Every setting is stored by a creation, by a PUT of a new event and by a change of another event.
+// It is then in the settings, which may be put again, and in the event. Settings that are left out
+// stay. A new member of EventSpec needs a line in fullSpec only if its rules refuse what Fill sets.
 func TestSettingsRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -105,7 +105,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	}
 }
 
-// required is the spec without the settings that may be left out.
+// required returns the spec without the settings that may be left out.
 func required(full *ticketv1.EventSpec) *ticketv1.EventSpec {
 	spec, _ := proto.Clone(full).(*ticketv1.EventSpec)
 	fields := spec.ProtoReflect().Descriptor().Fields()
@@ -162,26 +162,26 @@ func TestIfMatch(t *testing.T) {
 	c := serve(t)
 	req := putEvent("e", "GENERAL", admissions("S", 100))
 	etag := c.put(t, req).GetEtag()
-	with := func(match string) error {
-		own, _ := proto.Clone(req).(*ticketv1.PutEventRequest)
-		own.Caller.IfMatch = match
-		_, err := c.PutEvent(t.Context(), own)
+	putIfMatch := func(match string) error {
+		conditional, _ := proto.Clone(req).(*ticketv1.PutEventRequest)
+		conditional.Caller.IfMatch = match
+		_, err := c.PutEvent(t.Context(), conditional)
 		return err
 	}
 	for _, match := range []string{"*", ` "` + etag + `"`, `"x" ,, "` + etag + `",`, `W/"x", "` + etag + `"`, `"a,b", "` + etag + `"`} {
-		require.NoError(t, with(match), match)
+		require.NoError(t, putIfMatch(match), match)
 	}
 	for _, match := range []string{`"x"`, `W/"` + etag + `"`, `""`} {
-		requireReason(t, with(match), "PRECONDITION_FAILED")
+		requireReason(t, putIfMatch(match), "PRECONDITION_FAILED")
 	}
 	for _, match := range []string{etag, `"` + etag, `"x" "` + etag + `"`, `*, "x"`, `w/"x"`, ","} {
-		requireReason(t, with(match), "INVALID_REQUEST", "If-Match")
+		requireReason(t, putIfMatch(match), "INVALID_REQUEST", "If-Match")
 	}
 	req.EventId = "absent"
-	requireReason(t, with("*"), "PRECONDITION_FAILED")
+	requireReason(t, putIfMatch("*"), "PRECONDITION_FAILED")
 }
 
-// Users see until when they get what for their tickets. Once something was sold the times stay.
+// Users see how much they get back for a ticket, and until when. After a sale the times stay.
 func TestTimesOfRefunds(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -206,9 +206,9 @@ func TestTimesOfRefunds(t *testing.T) {
 
 	r := c.holdSeats(t, "u", "A-1-1")
 	require.EqualValues(t, 56000, r.GetAmount())
-	pays := uuid.New()
+	paymentID := uuid.New()
 	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: pays, Amount: r.GetAmount(), Currency: "KRW"},
+		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: paymentID, Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 	mine := func() *ticketv1.Ticket {
 		list, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})
@@ -216,7 +216,7 @@ func TestTimesOfRefunds(t *testing.T) {
 		return list.GetItems()[0]
 	}
 	got := mine()
-	require.Equal(t, pays.String(), got.GetPaymentId())
+	require.Equal(t, paymentID.String(), got.GetPaymentId())
 	require.EqualValues(t, 55000, got.GetPrice())
 	require.EqualValues(t, 1000, got.GetFee())
 	require.EqualValues(t, 55000, got.GetRefundable().GetAmount())
@@ -245,7 +245,7 @@ func TestTimesOfRefunds(t *testing.T) {
 	require.EqualValues(t, 49500, mine().GetRefundable().GetAmount())
 	id := uuid.NewString()
 	claim, err := c.BeginRefund(t.Context(), &ticketv1.BeginRefundRequest{
-		RefundId: id, PaymentId: pays.String(), PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: "u", AskedAt: timestamppb.New(c.clock.Now()),
+		RefundId: id, PaymentId: paymentID.String(), PaymentType: "reservation", ReferenceId: r.GetReservationId(), Cause: "USER", UserId: "u", AskedAt: timestamppb.New(c.clock.Now()),
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 49500, claim.GetItems()[0].GetAmount())

@@ -15,7 +15,7 @@ type Tickets struct {
 	tickets *ticket.Service
 }
 
-// NewTickets makes a server of the tickets of s.
+// NewTickets makes a server that calls s for tickets.
 func NewTickets(s *ticket.Service) *Tickets { return &Tickets{tickets: s} }
 
 func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTicketsRequest) (*ticketv1.ListMyTicketsResponse, error) {

@@ -23,10 +23,10 @@ func TestTicketsOverRPC(t *testing.T) {
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, page.GetItems(), 2)
-	rest, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2, Cursor: page.GetNextCursor()})
+	secondPage, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2, Cursor: page.GetNextCursor()})
 	require.NoError(t, err)
-	require.Len(t, rest.GetItems(), 1)
-	for _, tk := range append(page.GetItems(), rest.GetItems()...) {
+	require.Len(t, secondPage.GetItems(), 1)
+	for _, tk := range append(page.GetItems(), secondPage.GetItems()...) {
 		require.Equal(t, "VALID", tk.GetStatus())
 		require.Equal(t, r.GetReservationId(), tk.GetReservationId())
 		code, err := c.keys.Verify(tk.GetCode())

@@ -24,7 +24,7 @@ type Transfers struct {
 	transfers *transfer.Service
 }
 
-// NewTransfers makes a server of the transfers of s.
+// NewTransfers makes a server that calls s for transfers.
 func NewTransfers(s *transfer.Service) *Transfers { return &Transfers{transfers: s} }
 
 func (s *Transfers) OfferTicket(ctx context.Context, req *ticketv1.OfferTicketRequest) (*ticketv1.Transfer, error) {
@@ -35,18 +35,18 @@ func (s *Transfers) OfferTicket(ctx context.Context, req *ticketv1.OfferTicketRe
 	if req.GetToUserId() != "" && !ids.ValidUser(req.GetToUserId()) {
 		return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "toUserId", Message: "is not a user id"})
 	}
-	wanted := transfer.Request{Seller: user, ToUser: req.GetToUserId(), Price: req.GetPrice()}
-	if wanted.TicketID, err = parseID(req.GetTicketId()); err != nil {
+	request := transfer.Request{Seller: user, ToUser: req.GetToUserId(), Price: req.GetPrice()}
+	if request.TicketID, err = parseID(req.GetTicketId()); err != nil {
 		return nil, err
 	}
 	if req.GetDeadline() != nil {
-		wanted.Deadline = req.GetDeadline().AsTime()
+		request.Deadline = req.GetDeadline().AsTime()
 	}
 	key, err := idempotency.Require(user, "OfferTicket", req.GetCaller().GetIdempotencyKey(), rpc.Fingerprint(req))
 	if err != nil {
 		return nil, err
 	}
-	t, claim, err := s.transfers.Offer(ctx, wanted, key)
+	t, claim, err := s.transfers.Offer(ctx, request, key)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ type offerRequest interface {
 	GetTransferId() string
 }
 
-// offerOf returns the caller, and the id of the offer that a request names; zero: it has a claim.
+// offerOf returns the caller, and the id of the offer; zero: the request has a claim instead.
 func offerOf(req offerRequest) (user string, id uuid.UUID, err error) {
 	if user, err = rpc.ValidUserFrom(req); err != nil {
 		return "", uuid.Nil, err
@@ -135,8 +135,8 @@ func fromTransferOf(user string, t *transfer.Shown, err error) (*ticketv1.Transf
 	return fromTransfer(t, user), nil
 }
 
-// fromTransfer returns a transfer as this user sees it. Nobody sees who the others are, but the seller
-// for whom it is.
+// fromTransfer returns a transfer as this user sees it. Users do not see each other's ids, but the
+// seller sees the user to whom the offer was made.
 func fromTransfer(t *transfer.Shown, user string) *ticketv1.Transfer {
 	out := &ticketv1.Transfer{
 		TransferId: t.ID.String(), EventId: t.EventID, EventTitle: t.EventTitle, StartsAt: timestamp(t.StartsAt), TimeZone: t.TimeZone,

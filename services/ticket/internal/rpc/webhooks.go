@@ -20,7 +20,7 @@ type Webhooks struct {
 	webhooks *notice.Webhooks
 }
 
-// NewWebhooks makes a server of the webhooks of s.
+// NewWebhooks makes a server that calls s for webhooks.
 func NewWebhooks(s *notice.Webhooks) *Webhooks { return &Webhooks{webhooks: s} }
 
 func (s *Webhooks) PutWebhook(ctx context.Context, req *ticketv1.PutWebhookRequest) (*ticketv1.Webhook, error) {
@@ -79,18 +79,18 @@ func (s *Webhooks) ReplayWebhook(ctx context.Context, req *ticketv1.ReplayWebhoo
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	var wanted notice.Replay
+	var replay notice.Replay
 	if req.GetSince() != nil {
-		wanted.Since = req.GetSince().AsTime()
+		replay.Since = req.GetSince().AsTime()
 	}
 	for _, raw := range req.GetNoticeIds() {
 		id, err := uuid.Parse(raw)
 		if err != nil {
 			return nil, errs.ErrInvalidID.WithFields(errs.Field{Path: "noticeIds", Message: "must be UUIDs"})
 		}
-		wanted.IDs = append(wanted.IDs, id)
+		replay.IDs = append(replay.IDs, id)
 	}
-	queued, next, err := s.webhooks.Replay(ctx, req.GetName(), wanted)
+	queued, next, err := s.webhooks.Replay(ctx, req.GetName(), replay)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// ErrUnclaimed means that a refund was made for which no claim is stored, so that nobody knows
-// which tickets, or which membership, it ends. Payment makes a refund only after its claim was stored. So this database
-// has lost the claim, or somebody has published the Kafka event by hand.
+// ErrUnclaimed means that no claim is stored for a refund that was made, so that nobody knows which
+// tickets or which membership it ends. The payment service makes a refund only after its claim was
+// stored. So this database has lost the claim, or somebody has published the event by hand.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
 // Section names a section of an event.
@@ -26,7 +26,7 @@ type Section struct{ EventID, Name string }
 // Batch applies Kafka events of payments to reservations, claims, tickets, transfers and memberships whose
 // rows are locked.
 type Batch struct {
-	// These return what is locked, nil if it does not exist.
+	// These return locked rows by their ids, nil if there is none.
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
 	Transfer    func(id uuid.UUID) *transfer.Transfer
@@ -37,24 +37,24 @@ type Batch struct {
 	// Ended has, by payment id, the reasons why payments can never pay for anything.
 	Ended    map[uuid.UUID]string
 	Closings map[string]event.Closing
-	// Scarce has the sections of which less than 5 % of the places is free.
+	// Scarce has the sections with less than 5 % of their places free.
 	Scarce map[Section]bool
 	Now    time.Time
 
 	// Rejected has the Kafka events that reject payments whose reservation does not exist. All
 	// other events are in their reservations.
 	Rejected []reservation.Event
-	// RejectedTransfers are those that reject payments whose transfer does not exist. Passed has the
-	// tickets of new holders.
+	// RejectedTransfers are the events that reject payments whose transfer does not exist. Passed has
+	// the tickets of new holders.
 	RejectedTransfers []transfer.Event
 	Passed            []ticket.Ticket
-	// RejectedMemberships are those that reject payments whose membership does not exist.
+	// RejectedMemberships are the events that reject payments whose membership does not exist.
 	RejectedMemberships []membership.Event
 	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
 	Done []uuid.UUID
-	// Disputes has, by payment id, the latest of the disputes.
+	// Disputes has, by payment id, the latest dispute of each payment.
 	Disputes map[uuid.UUID]Dispute
 }
 
@@ -151,8 +151,8 @@ func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 	b.Ended[payment], b.NewlyEnded[payment] = reason, reason
 }
 
-// endTickets ends the tickets that a refund has claimed, and gives their places back, or the membership.
-// Other tickets of the payment stay. A repeated event changes nothing.
+// endTickets ends the tickets that a refund has claimed and gives their places back, or ends the
+// claimed membership. Other tickets of the payment stay. A repeated event changes nothing.
 func (b *Batch) endTickets(e PaymentEvent) error {
 	c := b.Claims[e.RefundID]
 	if c == nil || (c.Status != refund.Begun && c.Status != refund.Done) {
@@ -164,7 +164,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 	if c.MembershipID != uuid.Nil {
 		return b.endMembership(c)
 	}
-	var order []uuid.UUID
+	var reservationIDs []uuid.UUID
 	places := make(map[uuid.UUID][]reservation.GivenBack)
 	for _, item := range c.Items {
 		t := b.Ticket(item.TicketID)
@@ -179,11 +179,11 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 			continue
 		}
 		if places[t.ReservationID] == nil {
-			order = append(order, t.ReservationID)
+			reservationIDs = append(reservationIDs, t.ReservationID)
 		}
 		places[t.ReservationID] = append(places[t.ReservationID], b.decideReturn(c, t))
 	}
-	for _, id := range order {
+	for _, id := range reservationIDs {
 		b.Reservation(id).GiveBack(places[id], b.Now)
 	}
 	c.Status = refund.Done
@@ -209,12 +209,12 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 // is for sale again at some time. Places of an event that has ended are not for sale in any case.
 func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
-	given := reservation.GivenBack{N: t.N, Fee: t.FeeGiven(), House: !c.BegunAt.Before(closing.ClosesAt)}
-	if given.House || closing.State == event.Ended {
-		return given
+	place := reservation.GivenBack{N: t.N, Fee: t.FeeGiven(), House: !c.BegunAt.Before(closing.ClosesAt)}
+	if place.House || closing.State == event.Ended {
+		return place
 	}
-	if given.House = b.Scarce[Section{EventID: t.EventID, Name: t.Section}]; !given.House {
-		given.ReleaseAt = closing.ReleaseAt(b.Now)
+	if place.House = b.Scarce[Section{EventID: t.EventID, Name: t.Section}]; !place.House {
+		place.ReleaseAt = closing.ReleaseAt(b.Now)
 	}
-	return given
+	return place
 }

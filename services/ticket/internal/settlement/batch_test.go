@@ -24,11 +24,11 @@ func held() *reservation.Reservation {
 	return r
 }
 
-func paid(r *reservation.Reservation) settlement.PaymentEvent {
+func confirmed(r *reservation.Reservation) settlement.PaymentEvent {
 	return settlement.PaymentEvent{ReferenceID: r.ID, Payment: reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}}
 }
 
-// batchOf is a batch of one reservation and its tickets.
+// batchOf returns a batch of one reservation and its tickets.
 func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.Batch {
 	return &settlement.Batch{
 		Reservation: func(id uuid.UUID) *reservation.Reservation {
@@ -50,10 +50,10 @@ func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.
 	}
 }
 
-// sold is a paid reservation of two tickets, and a claim of the first.
+// sold returns a paid reservation, its two tickets, and a refund's claim of the first ticket.
 func sold() (r *reservation.Reservation, tickets []*ticket.Ticket, c *refund.Claim) {
 	r = held()
-	r.Settle(paid(r).Payment, noon)
+	r.Settle(confirmed(r).Payment, noon)
 	r.TakeEvents()
 	c = &refund.Claim{ID: uuid.New(), Cause: refund.User, Status: refund.Begun, BegunAt: noon}
 	for _, t := range ticket.Issue(r) {
@@ -64,7 +64,7 @@ func sold() (r *reservation.Reservation, tickets []*ticket.Ticket, c *refund.Cla
 	return r, tickets, c
 }
 
-func made(c *refund.Claim) settlement.PaymentEvent {
+func refundMade(c *refund.Claim) settlement.PaymentEvent {
 	return settlement.PaymentEvent{Refunded: true, Cause: c.Cause, RefundID: c.ID}
 }
 
@@ -74,7 +74,7 @@ func TestApplyEndsTheClaimedTickets(t *testing.T) {
 	b := batchOf(r, tickets...)
 	b.Claims[c.ID] = c
 	tickets[0].Paid, tickets[0].Fee, tickets[0].Given = 70, 10, 65
-	require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c), made(c)}))
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c), refundMade(c)}))
 	require.Equal(t, []ticket.Status{ticket.Refunded, ticket.Valid}, []ticket.Status{tickets[0].Status, tickets[1].Status})
 	require.Equal(t, reservation.Confirmed, r.Status)
 	require.Equal(t, 1, r.Released)
@@ -88,7 +88,7 @@ func TestApplyEndsTheClaimedTickets(t *testing.T) {
 	require.Equal(t, 2, r.Quantity)
 }
 
-// What has no claim, or one that was given up, ends nothing.
+// A refund without a claim, or with a claim that was aborted or refused, ends nothing.
 func TestApplyRefusesRefundsWithoutAClaim(t *testing.T) {
 	t.Parallel()
 	for _, status := range []refund.Status{"", refund.Aborted, refund.Refused} {
@@ -98,29 +98,29 @@ func TestApplyRefusesRefundsWithoutAClaim(t *testing.T) {
 			b.Claims[c.ID] = c
 			c.Status = status
 		}
-		require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{made(c)}), settlement.ErrUnclaimed, status)
+		require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}), settlement.ErrUnclaimed, status)
 		require.Equal(t, ticket.Refunding, tickets[0].Status)
 	}
 	r, tickets, c := sold()
 	b := batchOf(r, tickets...)
 	b.Claims[c.ID] = c
 	tickets[0].RefundID = uuid.New()
-	require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{made(c)}), ticket.ErrNotClaimed)
+	require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}), ticket.ErrNotClaimed)
 }
 
-// A place that was passed on belongs to another ticket.
+// A refund of a transferred ticket leaves its place to the ticket of the new holder.
 func TestApplyKeepsThePlacesOfTransferredTickets(t *testing.T) {
 	t.Parallel()
 	r, tickets, c := sold()
 	b := batchOf(r, tickets...)
 	b.Claims[c.ID] = c
 	tickets[0].Status = ticket.Transferred
-	require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c)}))
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}))
 	require.Zero(t, r.Released)
 	require.Equal(t, []uuid.UUID{c.ID}, b.Done)
 }
 
-// Places whose claim began when doors may have lists are not sold again.
+// Places are not sold again if they were claimed after the close, when doors may have lists.
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for begun, house := range map[time.Duration]bool{59 * time.Minute: false, time.Hour: true} {
@@ -128,16 +128,16 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 		c.BegunAt = noon.Add(begun)
 		b := batchOf(r, tickets...)
 		b.Claims[c.ID], b.Now = c, noon.Add(2*time.Hour)
-		require.NoError(t, b.Apply([]settlement.PaymentEvent{made(c)}))
+		require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}))
 		require.Equal(t, []reservation.GivenBack{{N: 1, House: house}}, r.GivenBack(), begun)
 	}
 }
 
-// A rejection is final, whatever becomes of what was to be paid.
+// A rejection of a payment is final, even if a later event has the right amount.
 func TestApplyRejectsForGood(t *testing.T) {
 	t.Parallel()
 	r := held()
-	cheap := paid(r)
+	cheap := confirmed(r)
 	cheap.Payment.Amount--
 	b := batchOf(r)
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{cheap}))
@@ -157,7 +157,7 @@ func TestApplyRejectsForGood(t *testing.T) {
 func TestApplyRejectsPaymentsOfUnknownReservations(t *testing.T) {
 	t.Parallel()
 	r := held()
-	stray := paid(r)
+	stray := confirmed(r)
 	stray.ReferenceID = uuid.New()
 	compensated := stray
 	compensated.Refunded, compensated.Cause = true, refund.Compensation
@@ -178,7 +178,7 @@ func TestPaymentsOfACancelledEvent(t *testing.T) {
 		event.Open: reservation.Confirmed, event.Paused: reservation.Confirmed, event.Cancelled: reservation.Confirmed, event.Ended: reservation.Rejected,
 	} {
 		r := held()
-		e := paid(r)
+		e := confirmed(r)
 		require.NoError(t, r.BeginPayment(e.Payment.ID, noon, time.Hour))
 		b := batchOf(r)
 		b.Closings["e"] = event.Closing{State: state}

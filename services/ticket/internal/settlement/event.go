@@ -1,6 +1,6 @@
-// Package settlement applies what the payment service reports: a confirmed payment confirms its
-// reservation, transfer or membership, or is rejected, a refund ends the tickets or the membership that it
-// has claimed, and a dispute marks tickets.
+// Package settlement applies the events of the payment service. A confirmed payment confirms its
+// reservation, transfer or membership, or is rejected. A refund ends the tickets or the membership
+// that it has claimed. A dispute marks tickets.
 package settlement
 
 import (
@@ -28,15 +28,15 @@ type PaymentEvent struct {
 	Dispute *Dispute
 }
 
-// Dispute says whether the payer of tickets disputes the charge at the bank, since a version of the
+// Dispute says whether the payer of tickets disputes the charge at the bank, as of a version of the
 // payment.
 type Dispute struct {
 	Open    bool
 	Version int64
 }
 
-// Confirms reports whether the event is that of a confirmed payment.
+// Confirms reports whether the event is the confirmation of a payment.
 func (e *PaymentEvent) Confirms() bool { return !e.Refunded && e.Dispute == nil }
 
-// EndsTickets reports whether the event is that of a refund which ends what its claim names.
+// EndsTickets reports whether the event is a refund that ends what it has claimed.
 func (e *PaymentEvent) EndsTickets() bool { return e.Refunded && e.Cause.EndsTickets() }

@@ -42,11 +42,11 @@ type Payable struct {
 type Target interface {
 	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
-	// BeginPayment reserves it for a payment. It must succeed before the provider is called.
+	// BeginPayment reserves the Payable for a payment. It must succeed before the provider is called.
 	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error)
 	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
-	// ExtendPayments extends those of the payments that are under way, and returns them.
+	// ExtendPayments extends the payments that are still under way, and returns them.
 	ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error)
 }
 
@@ -64,7 +64,7 @@ func (t Targets) Of(k Kind) (Target, error) {
 	return t[k], nil
 }
 
-// Reservations is the Target whose things are reservations.
+// Reservations is the Target of payments for reservations.
 type Reservations struct{ *reservation.Service }
 
 var _ Target = Reservations{}
@@ -97,7 +97,7 @@ func describe(p *reservation.Payable) string {
 	return p.EventTitle + ": " + strconv.Itoa(r.Quantity) + " × " + r.Section
 }
 
-// Transfers is the Target whose things are tickets that pass from one user to another.
+// Transfers is the Target of payments for tickets that pass from one user to another.
 type Transfers struct{ *transfer.Service }
 
 var _ Target = Transfers{}
@@ -120,7 +120,7 @@ func transferPayable(t *transfer.Shown, err error) (*Payable, error) {
 	}, nil
 }
 
-// Memberships is the Target whose things are memberships.
+// Memberships is the Target of payments for memberships.
 type Memberships struct{ *membership.Service }
 
 var _ Target = Memberships{}

@@ -106,9 +106,9 @@ func (r *codeReader) readBytes(n int) []byte {
 		r.short, r.b = true, nil
 		return make([]byte, n)
 	}
-	taken := r.b[:n]
+	field := r.b[:n]
 	r.b = r.b[n:]
-	return taken
+	return field
 }
 
 func (r *codeReader) readString() []byte { return r.readBytes(int(r.readBytes(1)[0])) }

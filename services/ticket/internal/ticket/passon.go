@@ -5,7 +5,7 @@ import "github.com/google/uuid"
 // Reserve keeps a VALID ticket for a buyer who is about to be charged.
 func (t *Ticket) Reserve() { t.Status = Transferring }
 
-// Return makes a ticket VALID again whose buyer did not pay.
+// Return makes a ticket VALID again after its buyer did not pay.
 func (t *Ticket) Return() { t.Status = Valid }
 
 // PassOn ends the ticket for its holder, who is promised the price, and returns the ticket of the new

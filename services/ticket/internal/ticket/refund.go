@@ -23,7 +23,7 @@ func (t *Ticket) Owed() int64 { return t.Paid - t.Given }
 // End ends a ticket of a cancelled event for which nothing is owed.
 func (t *Ticket) End() { t.Status = Refunded }
 
-// PromiseRest promises the rest of the money for a ticket that was transferred to a new holder.
+// PromiseRest promises all of the payment back for a ticket that was transferred to a new holder.
 func (t *Ticket) PromiseRest() { t.Given = t.Paid }
 
 // Unclaim makes a ticket VALID again after its refund was refused.
@@ -49,7 +49,7 @@ func (t *Ticket) EndRefund(refundID uuid.UUID) (ended bool, err error) {
 	return true, nil
 }
 
-// FeeGiven returns the part of what was given back for the ticket that is the fee. The price goes first.
+// FeeGiven returns the fee within the amount that was given back. The price is given back first.
 func (t *Ticket) FeeGiven() int64 { return max(0, t.Given-(t.Paid-t.Fee)) }
 
 func (t *Ticket) notClaimed(refundID uuid.UUID) error {

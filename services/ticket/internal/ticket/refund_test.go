@@ -13,38 +13,38 @@ var statuses = []ticket.Status{
 	ticket.Valid, ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded,
 }
 
-// Only the claim that holds a ticket ends it or gives it up, whatever its status is.
+// Only the refund that has claimed a ticket ends it, or undoes the claim, whatever its status is.
 func TestRefundOfATicketInEveryStatus(t *testing.T) {
 	t.Parallel()
 	claim, another := uuid.New(), uuid.New()
 	for _, status := range statuses {
-		mine := status == ticket.Refunding || status == ticket.Refunded
+		hasClaim := status == ticket.Refunding || status == ticket.Refunded
 		for _, refund := range []uuid.UUID{claim, another} {
-			was := ticket.Ticket{Status: status, Paid: 75, Given: 75}
-			if mine {
-				was.RefundID = claim
+			before := ticket.Ticket{Status: status, Paid: 75, Given: 75}
+			if hasClaim {
+				before.RefundID = claim
 			}
 			claimed := status == ticket.Refunding && refund == claim
 
-			t1 := was
+			t1 := before
 			err := t1.Unclaim(refund, 75)
 			if claimed {
 				require.NoError(t, err)
 				require.Equal(t, ticket.Ticket{Status: ticket.Valid, Paid: 75}, t1)
 			} else {
 				require.ErrorIs(t, err, ticket.ErrNotClaimed, status)
-				require.Equal(t, was, t1)
+				require.Equal(t, before, t1)
 			}
 
-			t2 := was
+			t2 := before
 			ended, err := t2.EndRefund(refund)
 			require.Equal(t, claimed, ended, status)
 			if claimed {
-				was.Status = ticket.Refunded
+				before.Status = ticket.Refunded
 			} else if status != ticket.Transferred {
 				require.ErrorIs(t, err, ticket.ErrNotClaimed, status)
 			}
-			require.Equal(t, was, t2)
+			require.Equal(t, before, t2)
 		}
 	}
 	valid := ticket.Ticket{Status: ticket.Valid, Paid: 75}

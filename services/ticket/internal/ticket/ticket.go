@@ -46,8 +46,8 @@ const (
 // Ticket admits one person.
 type Ticket struct {
 	ID uuid.UUID
-	// Previous is the ticket that was passed on for this one, PreviousHolder by whom; zero: none. Only
-	// new tickets have them.
+	// Previous is the ticket that this one has replaced in a transfer, PreviousHolder its holder;
+	// zero: none. Only new tickets have them.
 	Previous       uuid.UUID
 	PreviousHolder string
 	ReservationID  uuid.UUID
@@ -72,7 +72,7 @@ type Ticket struct {
 	Status    Status
 	// RefundID is the refund that has claimed the ticket; zero: none.
 	RefundID uuid.UUID
-	// Disputed: its payer disputes the charge at the bank. It is valid all the same.
+	// Disputed: its payer disputes the charge at the bank. The ticket stays valid all the same.
 	Disputed bool
 	// Serial grows with every new code of the ticket, which makes the earlier codes invalid.
 	Serial   int
@@ -145,7 +145,7 @@ func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid
 	return t, nil
 }
 
-// List returns a page of a user's tickets, newest first, and before for the next page (zero: none).
+// List returns a page of a user's tickets, newest first, and the next page's `before` (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {

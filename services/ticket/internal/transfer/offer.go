@@ -11,7 +11,7 @@ import (
 
 // Reasons why a ticket cannot be passed on, besides its status.
 const (
-	NoTransfers  = "NO_TRANSFERS" // the event's tickets are not passed on
+	NoTransfers  = "NO_TRANSFERS" // tickets of the event cannot be passed on
 	TooLate      = "TOO_LATE"
 	EventGone    = "EVENT_CANCELLED"
 	Disputed     = "DISPUTED"       // its payer disputes the charge at the bank
@@ -22,7 +22,7 @@ const (
 
 // Possible says whether a ticket's holder could pass it on now.
 type Possible struct {
-	// Until is until when an offer can be accepted; zero: tickets of the event are not passed on.
+	// Until is the end of offers; zero: tickets of the event cannot be passed on.
 	Until time.Time
 	// MaxPrice is the highest price, in the currency's minor unit; 0: as a gift only.
 	MaxPrice int64
@@ -53,13 +53,13 @@ func PossibleFor(tk *ticket.Ticket, terms Terms) (p Possible) {
 	return p
 }
 
-// Request is the wish of a ticket's holder to pass it on.
+// Request is the request of a ticket's holder to offer the ticket.
 type Request struct {
 	TicketID uuid.UUID
 	Seller   string
 	ToUser   string
 	Price    int64
-	// Deadline is until when the offer can be accepted; zero: until the event closes.
+	// Deadline is the end of the time to accept the offer; zero: until the event closes.
 	Deadline time.Time
 }
 
@@ -97,15 +97,15 @@ func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Tran
 // Buyer is a user who accepts an offer.
 type Buyer struct {
 	UserID string
-	// Blocked: the user is blocked at the event. CheckLimit refuses one more place of the event, if it
-	// counts for the user's limit.
+	// Blocked: the user is blocked at the event. CheckLimit returns an error if one more place of the
+	// event would exceed the user's limit. It allows a place that the limit already counts.
 	Blocked    bool
 	CheckLimit func() error
 }
 
-// Accept accepts an offer: a gift passes on at once, and its new ticket is returned; else the buyer has
-// time to pay. A repeated call of the buyer changes nothing. The rows of the ticket and the transfer
-// are locked, and both users.
+// Accept accepts an offer. A gift passes on at once, and the new ticket is returned; otherwise the
+// buyer has time to pay. A repeated call of the buyer changes nothing. The rows of the ticket, the
+// transfer and both users are locked.
 func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Ticket, error) {
 	t.Expire(tk, terms.Now)
 	switch {
@@ -143,7 +143,7 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 	return nil, nil //nolint:nilnil // it is to be paid
 }
 
-// acceptUntil is until when an offer can be accepted: a buyer who pays needs time before the close.
+// acceptUntil returns the end of the time to accept: a buyer who pays needs time before the close.
 func (t *Transfer) acceptUntil(terms Terms) time.Time {
 	until := terms.ClosesAt
 	if t.Price > 0 {
@@ -157,14 +157,14 @@ func (t *Transfer) acceptUntil(terms Terms) time.Time {
 
 // complete passes the ticket on to the buyer, and returns the buyer's ticket.
 func (t *Transfer) complete(tk *ticket.Ticket, payment uuid.UUID, now time.Time) *ticket.Ticket {
-	seller := tk.PaymentID
+	sellerPayment := tk.PaymentID
 	if t.Price == 0 {
-		seller = uuid.Nil
+		sellerPayment = uuid.Nil
 	}
 	passed := tk.PassOn(t.Buyer, t.Price, payment)
 	t.Status, t.PaymentID, t.Charging, t.NewTicket = Completed, payment, false, passed.ID
 	t.PayUntil, t.PayEndsAt = time.Time{}, time.Time{}
 	t.Version++
-	t.emit(EventCompleted, "", payment, seller, now)
+	t.emit(EventCompleted, "", payment, sellerPayment, now)
 	return &passed
 }

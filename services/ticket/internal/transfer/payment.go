@@ -35,9 +35,9 @@ func (t *Transfer) Payable(tk *ticket.Ticket, buyer string, terms Terms) error {
 	}
 }
 
-// ClaimFor gives a payment its time, as reservation.ClaimFor does. When the payment is about to be
-// charged, the ticket is TRANSFERRING, so that nothing else can happen to it; while only a page is
-// opened it stays valid.
+// ClaimFor reserves time for a payment, as reservation.ClaimFor does. When the payment is about to
+// be charged, the ticket becomes TRANSFERRING, so that nothing else can happen to it. While only a
+// page is opened the ticket stays VALID.
 func (t *Transfer) ClaimFor(
 	tk *ticket.Ticket, buyer string, payment uuid.UUID, terms Terms, maxExtension time.Duration, pt reservation.PayTime,
 ) error {
@@ -81,8 +81,8 @@ func (t *Transfer) Extend(payment uuid.UUID, now time.Time, maxExtension time.Du
 }
 
 // AbortPayment undoes ClaimFor for a payment that was definitely not taken. The buyer may try again
-// until the original end of the time to pay, at least for reservation.RetryWithin, but not beyond the
-// last moment at which ClaimFor accepts another payment. Once that time is over the buyer has lost it.
+// until the original end of the time to pay, at least for reservation.RetryWithin, but not beyond
+// the last moment at which ClaimFor accepts another payment. After that the offer is open again.
 func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if t.Status != Awaiting || t.PaymentID != payment {
 		return
@@ -97,10 +97,10 @@ func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.T
 	t.Expire(tk, now)
 }
 
-// Settle applies a payment that the provider has taken: the ticket passes on, and the new one is
-// returned, or the payment is rejected, which then is refunded. It is idempotent. A payment whose claim
-// was never stored here completes too while its buyer could still pay, but not when doors may have
-// the seller's ticket on their lists.
+// Settle applies a payment that the provider has taken. The ticket passes on and the new one is
+// returned, or the payment is rejected and then refunded. Settle is idempotent. A payment without a
+// stored claim completes too while its buyer could still pay, but not when doors may have the
+// seller's ticket on their lists.
 func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms) (passed *ticket.Ticket, rejected string) {
 	if t.Status == Completed && t.PaymentID == p.ID {
 		return nil, ""
@@ -109,7 +109,7 @@ func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms)
 	if reason == "" {
 		return t.complete(tk, p.ID, terms.Now), ""
 	}
-	if t.Status == Awaiting && t.PaymentID == p.ID { // it is not honoured, so it is not under way
+	if t.Status == Awaiting && t.PaymentID == p.ID { // a rejected payment is no longer under way
 		t.release(tk)
 	}
 	t.Version++
@@ -119,7 +119,7 @@ func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms)
 
 // refusal returns why a payment cannot be honoured; empty: it can.
 func (t *Transfer) refusal(tk *ticket.Ticket, p reservation.Payment, terms Terms) string {
-	own := t.Status == Awaiting && t.Buyer == p.UserID
+	byBuyer := t.Status == Awaiting && t.Buyer == p.UserID
 	switch {
 	case p.EndedWhy != "":
 		return p.EndedWhy
@@ -127,7 +127,7 @@ func (t *Transfer) refusal(tk *ticket.Ticket, p reservation.Payment, terms Terms
 		return reservation.ReasonAlreadyPaid
 	case terms.State == event.Ended:
 		return reservation.ReasonEventCancelled
-	case !own:
+	case !byBuyer:
 		return reservation.ReasonHoldExpired
 	case t.Price != p.Amount || t.Currency != p.Currency:
 		return reservation.ReasonAmountMismatch

@@ -20,8 +20,8 @@ type Decide func(t *Transfer, tk *ticket.Ticket, terms Terms) error
 
 // Store stores transfers.
 type Store interface {
-	// Offer stores the offer that make returns for the locked ticket. A repeated request returns the
-	// first offer; renewed: claimHash is stored now, which it is not once the offer has ended.
+	// Offer stores the offer that transfer.Offer makes. A repeated request returns the first offer.
+	// renewed reports whether claimHash was stored: it is not once the offer has ended.
 	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
 	// Find returns a transfer, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
@@ -29,22 +29,22 @@ type Store interface {
 	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
 	// List returns transfers of a user, newest first, with ids below before (zero: all).
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
-	// Change changes a transfer and its ticket; ErrNotFound.
+	// Change lets decide change a transfer and its ticket, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
 	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error
-	// Paying returns those of the payments that are under way, and of them those that have less than
-	// the given time left.
+	// Paying returns which of the payments are under way, and which of these have less time than left
+	// (short).
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
 	// Due returns up to max transfers whose time is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
 }
 
-// Counts are the numbers of offers that may still be completed: Open ones, and those whose payment is
-// Awaited. Of both, the time of the Overdue ones has been over for a minute.
+// Counts are the numbers of offers that may still be completed: Open ones, and those whose payment
+// is Awaited. Overdue counts those of both kinds whose time has been over for a minute.
 type Counts struct{ Open, Awaited, Overdue int64 }
 
-// Service lets users pass their tickets on. It draws the claims of links, of which only hashes are
+// Service lets users pass their tickets on. It makes the claims of links, of which only hashes are
 // stored.
 type Service struct {
 	store        Store
@@ -71,8 +71,8 @@ func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) 
 	return shown, secret, err
 }
 
-// Look returns the offer that a link carries (its claim), or one that is made to the user by name (its
-// id). ErrNotFound for offers to others.
+// Look returns the offer of a link (with this secret), or an offer that was made to this user (with
+// this id). ErrNotFound for offers to others.
 func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
 	if secret != "" {
 		var err error
@@ -84,12 +84,12 @@ func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID)
 	if err != nil {
 		return nil, err
 	}
-	party := userID == t.Seller || userID == t.Buyer || userID == t.ToUser
+	isParty := userID == t.Seller || userID == t.Buyer || userID == t.ToUser
 	switch {
-	case party:
+	case isParty:
 	case secret == "" || t.ToUser != "":
 		return nil, ErrNotFound
-	case !t.Status.Lasts(): // the link tells nothing more
+	case !t.Status.Lasts(): // the link shows ended offers to nobody else
 		return nil, ErrEnded
 	}
 	return t, nil
@@ -107,7 +107,7 @@ func (s *Service) Accept(ctx context.Context, userID string, contact reservation
 	return s.store.Find(ctx, t.ID)
 }
 
-// Cancel ends an offer of its seller, or gives it up for its buyer (see Transfer.Cancel).
+// Cancel ends the offer for its seller, or the purchase for its buyer (see Transfer.Cancel).
 func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
 	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Cancel(tk, userID, terms.Now) })
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Sho
 	return s.store.Find(ctx, id)
 }
 
-// List returns a page of a user's transfers, newest first, and before for the next page (zero: none).
+// List returns a page of a user's transfers, newest first, and the next `before` (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -130,7 +130,7 @@ func (s *Service) Payable(ctx context.Context, buyer string, id uuid.UUID) (*Sho
 	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Payable(tk, buyer, terms) })
 }
 
-// ClaimFor gives a payment its time, and the ticket once it is about to be charged (see
+// ClaimFor reserves time for a payment, and the ticket when it is about to be charged (see
 // Transfer.ClaimFor).
 func (s *Service) ClaimFor(ctx context.Context, buyer string, id, payment uuid.UUID, pt reservation.PayTime) (*Shown, error) {
 	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
@@ -146,7 +146,7 @@ func (s *Service) forPayment(ctx context.Context, id uuid.UUID, decide Decide) (
 	return nil, asReference(err)
 }
 
-// asReference returns the error that payment knows for a reference that does not exist.
+// asReference replaces ErrNotFound by the error that the payment service expects.
 func asReference(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return reservation.ErrReferenceNotFound
@@ -162,7 +162,7 @@ func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 	}))
 }
 
-// ExtendPayments extends those of the payments that are under way, and returns them.
+// ExtendPayments extends the payments that are still under way, and returns them.
 func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
 	for i := 0; i < len(short) && err == nil; i++ {
@@ -174,8 +174,8 @@ func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.Und
 	return paying, err
 }
 
-// ExpireDue ends what is over of transfers (see Transfer.Expire), until nothing is due. Any number of
-// replicas may call it at the same time.
+// ExpireDue ends offers and purchases whose time is over (see Transfer.Expire), until none is due.
+// Any number of replicas may call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
 	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
 		return s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {

@@ -58,7 +58,7 @@ const (
 )
 
 const (
-	// PayWithin is the buyer's time to pay. Offers that cost something can be accepted until as long
+	// PayWithin is the buyer's time to pay. An offer with a price can be accepted until this long
 	// before the event closes.
 	PayWithin = 15 * time.Minute
 	// maxUnpaid is the number of buyers who do not pay after which an offer ends.
@@ -80,9 +80,9 @@ type Transfer struct {
 	Status   Status
 	// Reason is why it has ended without a new holder.
 	Reason string
-	// Deadline is until when it can be accepted.
+	// Deadline is the end of the time to accept it.
 	Deadline time.Time
-	// Buyer is who has accepted it; empty: nobody.
+	// Buyer is the user who has accepted it; empty: nobody has.
 	Buyer string
 	// PayUntil is the end of the buyer's time to pay, PayEndsAt what it was before payments extended
 	// it; both are zero unless a payment is awaited.
@@ -127,8 +127,8 @@ func (t *Transfer) Due(now time.Time) bool {
 	}
 }
 
-// Expire ends what is over: a buyer's time to pay, so that the ticket is its holder's alone again and
-// the offer open, or the offer itself.
+// Expire opens the offer again if its buyer's time to pay is over, and then ends the offer if its
+// deadline has passed.
 func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 	if t.Status == Awaiting && t.Due(now) {
 		t.reopen(tk, now)
@@ -138,7 +138,7 @@ func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 	}
 }
 
-// reopen makes an accepted offer open again; it ends if too many buyers have not paid.
+// reopen opens an accepted offer again, or ends it if maxUnpaid buyers have not paid.
 func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 	t.Unpaid++
 	if t.Charging {
@@ -153,7 +153,7 @@ func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 	t.Version++
 }
 
-// release takes the ticket from the payment that was under way.
+// release frees the ticket from the payment that was under way.
 func (t *Transfer) release(tk *ticket.Ticket) {
 	if t.Charging {
 		tk.Return()
@@ -169,9 +169,9 @@ func (t *Transfer) end(s Status, reason string, now time.Time) {
 	t.PaymentID = uuid.Nil
 }
 
-// Cancel ends an offer for its seller; for its buyer it makes it open again. It may be repeated.
-// Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress while the buyer may
-// have been charged.
+// Cancel ends an offer for its seller; for its buyer it opens the offer again. It may be repeated.
+// Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress while the buyer
+// may have been charged.
 func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	seller := user == t.Seller
 	switch {
@@ -195,7 +195,7 @@ func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 }
 
 // EndWith ends an offer whose ticket is not valid any more, or whose event was cancelled or
-// postponed; not one whose buyer may have been charged.
+// postponed. An offer whose buyer may have been charged does not end.
 func (t *Transfer) EndWith(reason string, now time.Time) {
 	if t.Status.Lasts() && !t.Charging {
 		t.end(Cancelled, reason, now)
@@ -220,7 +220,7 @@ const (
 	EventRejected  EventType = "TRANSFER_REJECTED"
 )
 
-// Event is a Kafka event about a transfer, as it was then.
+// Event is a Kafka event about a transfer, with a copy of the transfer at that time.
 type Event struct {
 	Type     EventType
 	Transfer Transfer
@@ -231,12 +231,12 @@ type Event struct {
 }
 
 func (t *Transfer) emit(typ EventType, reason string, payment, sellerPayment uuid.UUID, at time.Time) {
-	now := *t
-	now.events = nil
-	t.events = append(t.events, Event{Type: typ, Transfer: now, PaymentID: payment, SellerPayment: sellerPayment, Reason: reason, At: at})
+	snapshot := *t
+	snapshot.events = nil
+	t.events = append(t.events, Event{Type: typ, Transfer: snapshot, PaymentID: payment, SellerPayment: sellerPayment, Reason: reason, At: at})
 }
 
-// TakeEvents returns the events since the transfer was read, once.
+// TakeEvents returns and removes the events that were added since the transfer was read.
 func (t *Transfer) TakeEvents() []Event {
 	events := t.events
 	t.events = nil

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is read, so that its connection can be used again.
+	// maxAnswer is how many bytes of an answer are read, so that its connection can be used again.
 	maxAnswer = 4 << 10
 	// maxError bounds what the log keeps of an error, in bytes.
 	maxError = 200
@@ -102,7 +102,7 @@ func (s *Sender) send(ctx context.Context, w *notice.Webhook, n *notice.Notice) 
 		return 0, err
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // the status has said all
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // only the status matters
 	if res.StatusCode/100 != 2 {
 		return res.StatusCode, fmt.Errorf("the answer was %s", strconv.Itoa(res.StatusCode))
 	}
@@ -111,20 +111,20 @@ func (s *Sender) send(ctx context.Context, w *notice.Webhook, n *notice.Notice) 
 
 // sign returns a signature by each secret, separated by spaces.
 func sign(secrets []string, id string, at time.Time, body []byte) (string, error) {
-	all := make([]string, len(secrets))
+	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
 		w, err := standardwebhooks.NewWebhook(secret)
 		if err != nil {
 			return "", errors.New("the secret cannot be read") // without the secret
 		}
-		if all[i], err = w.Sign(id, at, body); err != nil {
+		if signatures[i], err = w.Sign(id, at, body); err != nil {
 			return "", err
 		}
 	}
-	return strings.Join(all, " "), nil
+	return strings.Join(signatures, " "), nil
 }
 
-// describe returns what operators are told of an error.
+// describe returns the text of an error as operators see it.
 func describe(err error) string {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {

@@ -64,35 +64,35 @@ func TestBothSecretsSignWhileOneIsReplaced(t *testing.T) {
 	require.Error(t, verify(formerSecret))
 }
 
-// No name may lead into the platform's own network, whatever it resolves to, and no answer elsewhere.
+// No host name leads into the platform's own network, whatever it resolves to; redirects end there.
 func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		asked++
+		requests++
 		rw.Header().Set("Location", "/elsewhere")
 		rw.WriteHeader(http.StatusFound)
 	}))
 	t.Cleanup(server.Close)
-	at, err := url.Parse(server.URL)
+	address, err := url.Parse(server.URL)
 	require.NoError(t, err)
 	s := webhook.NewSender(webhook.Options{})
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[fd00::1]", "[fe80::1]", "100.64.0.1"} {
-		o := s.Lane(notice.Webhook{URL: "http://" + host + ":" + at.Port(), Secret: newSecret}).Send(t.Context(), delivery())
+		o := s.Lane(notice.Webhook{URL: "http://" + host + ":" + address.Port(), Secret: newSecret}).Send(t.Context(), delivery())
 		require.Equal(t, notice.Outcome{Error: "the address is not public"}, o, host)
 	}
-	require.Zero(t, asked)
+	require.Zero(t, requests)
 
-	open := webhook.NewSender(webhook.Options{Private: true})
-	t.Cleanup(func() { require.NoError(t, open.Close(context.Background())) })
-	o := open.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(t.Context(), delivery())
+	unrestricted := webhook.NewSender(webhook.Options{Private: true})
+	t.Cleanup(func() { require.NoError(t, unrestricted.Close(context.Background())) })
+	o := unrestricted.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(t.Context(), delivery())
 	require.Equal(t, notice.Outcome{Status: http.StatusFound, Error: "the answer was 302"}, o)
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, requests)
 	server.Close()
-	o = open.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(t.Context(), delivery())
+	o = unrestricted.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(t.Context(), delivery())
 	require.NotEmpty(t, o.Error)
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	require.Equal(t, notice.Outcome{Error: "no answer in time"}, open.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(late, delivery()))
+	require.Equal(t, notice.Outcome{Error: "no answer in time"}, unrestricted.Lane(notice.Webhook{URL: server.URL, Secret: newSecret}).Send(late, delivery()))
 }

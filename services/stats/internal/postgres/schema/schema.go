@@ -1,5 +1,5 @@
-// Package schema has the migrations of the figures, their inbox and their offsets. These tables
-// have a database schema of their own, which can be dropped to count everything anew.
+// Package schema has the migrations of the tables of figures, their inbox and their offsets. They
+// have their own database schema, which can be dropped to count everything anew.
 package schema
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Name of the schema.
+// Name is the name of the schema.
 const Name = "figures"
 
 // Migrations create the schema's tables.

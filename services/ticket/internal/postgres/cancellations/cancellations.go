@@ -1,4 +1,4 @@
-// Package cancellations reads and ends what belongs to cancelled events in PostgreSQL.
+// Package cancellations ends cancelled events in PostgreSQL, and refunds their tickets.
 package cancellations
 
 import (
@@ -40,11 +40,11 @@ func (s *Store) EndCancelled(ctx context.Context) (ids []string, err error) {
 			return err
 		}
 		ids = make([]string, len(ended))
-		told := make([]notice.New, len(ended))
+		newNotices := make([]notice.New, len(ended))
 		for i, e := range ended {
-			ids[i], told[i] = e.EventID, notice.OfEvent(notice.EventCancelled, notice.Event{EventID: e.EventID, Title: e.Title, StartsAt: e.StartsAt.UTC()})
+			ids[i], newNotices[i] = e.EventID, notice.OfEvent(notice.EventCancelled, notice.Event{EventID: e.EventID, Title: e.Title, StartsAt: e.StartsAt.UTC()})
 		}
-		return notices.Insert(ctx, tx.Queries, told)
+		return notices.Insert(ctx, tx.Queries, newNotices)
 	})
 	return ids, err
 }
@@ -87,8 +87,8 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 	}
 	index := make(map[uuid.UUID]int)
 	for _, r := range rows {
-		i, known := index[r.ReservationID]
-		if !known {
+		i, found := index[r.ReservationID]
+		if !found {
 			i = len(orders)
 			index[r.ReservationID] = i
 			orders = append(orders, cancellation.OwedOrder{ReservationID: r.ReservationID})
@@ -104,8 +104,8 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 	return orders, rows[max-1].UserID, nil
 }
 
-// Refund refunds the tickets of an order. It takes locks in the order in which all transactions do.
-// The row of a claim is new, so that nobody waits for its lock.
+// Refund refunds the tickets of an order. It locks rows in the same order as all other
+// transactions. The rows of claims are new, so that nobody waits for their locks.
 func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})

@@ -26,7 +26,7 @@ func act(t *testing.T, svc *storetest.Service, a event.Act) event.StateAndCounts
 	return s
 }
 
-// walk looks at cancelled events as the walker does in a minute.
+// walk has the walker process the cancelled events, a minute later.
 func walk(t *testing.T, svc *storetest.Service) {
 	t.Helper()
 	svc.Clock.Advance(time.Minute)
@@ -40,8 +40,8 @@ func status(t *testing.T, svc *storetest.Service, id uuid.UUID) ticket.Status {
 	return found.Status
 }
 
-// duePayments returns the refunds that payment is told to make of a reservation.
-func duePayments(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []storetest.OutboxEvent) {
+// dueRefunds returns the Kafka events that ask payment for refunds of a reservation.
+func dueRefunds(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []storetest.OutboxEvent) {
 	t.Helper()
 	for _, e := range svc.OutboxEvents(t, id) {
 		if e.Type == "TICKETS_REFUND_DUE" {
@@ -52,7 +52,7 @@ func duePayments(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []stor
 	return due
 }
 
-// made is payment's event that such a refund was made.
+// made returns the event by which payment reports that it has made a due refund.
 func made(t *testing.T, due storetest.OutboxEvent) settlement.PaymentEvent {
 	t.Helper()
 	return settlement.PaymentEvent{
@@ -61,7 +61,7 @@ func made(t *testing.T, due storetest.OutboxEvent) settlement.PaymentEvent {
 	}
 }
 
-// What the end of an event does to a ticket in every status, with a VALID one of the same payment.
+// Each subtest ends an event with a ticket of one status and a VALID one of the same payment.
 func TestEndOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -80,25 +80,25 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 		require.NoError(t, store.Refund(t.Context(), orders[0]))
 		require.NoError(t, store.Refund(t.Context(), orders[0]), "again")
 
-		wanted := map[ticket.Status]ticket.Status{ticket.Valid: ticket.Refunding, ticket.Used: ticket.Refunding}
-		is := in.Status
+		statusAfter := map[ticket.Status]ticket.Status{ticket.Valid: ticket.Refunding, ticket.Used: ticket.Refunding}
+		wantStatus := in.Status
 		items := 1
-		if after, ends := wanted[in.Status]; ends {
-			is, items = after, 2
+		if after, ends := statusAfter[in.Status]; ends {
+			wantStatus, items = after, 2
 		}
 		if in.Status == ticket.Transferred { // its holder has not got the price back
 			items = 2
 		}
-		require.Equal(t, is, status(t, in.Service, in.Ticket.ID))
+		require.Equal(t, wantStatus, status(t, in.Service, in.Ticket.ID))
 		require.Equal(t, ticket.Refunding, status(t, in.Service, in.Other))
-		due := duePayments(t, in.Service, in.Reservation.ID)
+		due := dueRefunds(t, in.Service, in.Reservation.ID)
 		require.Len(t, due, 1)
 		require.Equal(t, in.Payment.ID.String(), due[0].PaymentID)
 		require.Len(t, due[0].Items, items)
 		for _, item := range due[0].Items {
 			require.EqualValues(t, 75, item.Amount, "price and fee")
 		}
-		if in.Status == ticket.Transferred { // the friend's was a gift: nothing to refund
+		if in.Status == ticket.Transferred { // the transfer was free: its receiver gets no refund
 			require.Equal(t, 1, in.Find(t, in.Reservation.ID).Released)
 			require.EqualValues(t, 1, in.Count(t, `SELECT count(*) FROM tickets WHERE prev = $1 AND status = 'REFUNDED'`, in.Ticket.ID))
 		}
@@ -110,32 +110,32 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 	})
 }
 
-// An undo within the grace leaves all as it was: nothing has ended, and a charge that was under way has
-// become a ticket.
+// An undo within the grace period leaves everything as it was. A payment that was begun before the
+// cancellation has become a ticket.
 func TestUndoKeepsEverything(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
 	spec.HoldSeconds = new(int32(3600))
 	svc.Put(t, spec)
-	for _, from := range []event.State{event.Open, event.Paused} {
-		sold := svc.MustHoldSeats(t, "a"+string(from), "A-1-1")
+	for _, state := range []event.State{event.Open, event.Paused} {
+		sold := svc.MustHoldSeats(t, "a"+string(state), "A-1-1")
 		p := storetest.Payment(sold)
 		svc.Confirm(t, sold, p)
-		charged := svc.MustHoldSeats(t, "b"+string(from), "A-1-3")
+		charged := svc.MustHoldSeats(t, "b"+string(state), "A-1-3")
 		charge := svc.BeginPayment(t, charged)
-		held := svc.MustHoldSeats(t, "c"+string(from), "A-1-5")
-		if from == event.Paused {
+		held := svc.MustHoldSeats(t, "c"+string(state), "A-1-5")
+		if state == event.Paused {
 			act(t, svc, event.Pause)
 		}
-		other := svc.Replica(t)
-		_, err := other.Events.Head(t.Context(), "e")
+		otherReplica := svc.Replica(t)
+		_, err := otherReplica.Events.Head(t.Context(), "e")
 		require.NoError(t, err)
 		cancelled := act(t, svc, event.Cancel)
 		require.Equal(t, event.Cancelled, cancelled.State)
 		svc.RequireFromNow(t, grace, cancelled.RefundsAt)
 
-		_, err = other.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New())
+		_, err = otherReplica.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New())
 		require.ErrorIs(t, err, event.ErrCancelled, "although the replica has read the event before")
 		_, err = svc.HoldSeats(t.Context(), "d", "A-1-7")
 		require.ErrorIs(t, err, event.ErrCancelled)
@@ -145,14 +145,14 @@ func TestUndoKeepsEverything(t *testing.T) {
 			walk(t, svc)
 		}
 		svc.RequireInvariants(t)
-		require.Equal(t, from, act(t, svc, event.Undo).State)
+		require.Equal(t, state, act(t, svc, event.Undo).State)
 		walk(t, svc)
 		walk(t, svc)
 		for _, payment := range []reservation.Payment{p, charge} {
 			require.Equal(t, ticket.Valid, status(t, svc, svc.TicketIDs(t, payment)[0]))
 		}
 		require.Equal(t, reservation.Held, svc.Find(t, held.ID).Status)
-		if from == event.Open {
+		if state == event.Open {
 			svc.Refund(t, p, refund.User)
 			svc.Refund(t, charge, refund.User)
 			require.NoError(t, svc.Reservations.Cancel(t.Context(), held.UserID, "", held.ID))
@@ -161,8 +161,8 @@ func TestUndoKeepsEverything(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// After the grace all ends: holds are free, a charge that comes later is rejected, everybody gets
-// everything back, and a refund that began before and was refused is made again.
+// After the grace period holds are freed, a later payment is rejected, and all tickets are refunded
+// in full. A refund that began before and was aborted is made again.
 func TestEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -175,8 +175,8 @@ func TestEndAfterTheGrace(t *testing.T) {
 		return r, p
 	}
 	sold, _ := buy("a", 2)
-	_, other := buy("b", 1)
-	early := svc.BeginRefund(t, svc.RefundRequest(other, refund.User))
+	_, otherPayment := buy("b", 1)
+	earlyClaim := svc.BeginRefund(t, svc.RefundRequest(otherPayment, refund.User))
 	held, err := svc.HoldBest(t.Context(), "c", 3)
 	require.NoError(t, err)
 	charged, err := svc.HoldBest(t.Context(), "d", 1)
@@ -187,7 +187,7 @@ func TestEndAfterTheGrace(t *testing.T) {
 	svc.Clock.Advance(grace)
 	walk(t, svc)
 	require.Equal(t, event.StateAndCounts{
-		State: event.Ended, RefundsAt: svcTime(t, svc), Orders: 2, Refunds: 2,
+		State: event.Ended, RefundsAt: refundsBegan(t, svc), Orders: 2, Refunds: 2,
 	}, act(t, svc, event.Cancel), "of the two refunds one began before")
 	require.Equal(t, reservation.Expired, svc.Find(t, held.ID).Status, "its time was over")
 	require.Equal(t, reservation.Cancelled, svc.Find(t, charged.ID).Status)
@@ -195,44 +195,44 @@ func TestEndAfterTheGrace(t *testing.T) {
 	svc.Confirm(t, charged, charge)
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CANCELLED", "RESERVATION_REJECTED"}, svc.EventTypes(t, charged.ID))
 
-	due := duePayments(t, svc, sold.ID)
+	due := dueRefunds(t, svc, sold.ID)
 	require.Len(t, due, 1)
 	require.Len(t, due[0].Items, 2)
 	svc.Settle(t, made(t, due[0]))
 	require.Equal(t, reservation.Refunded, svc.Find(t, sold.ID).Status)
-	require.NoError(t, svc.Refunds.Abort(t.Context(), early.ID))
-	require.Equal(t, ticket.Valid, status(t, svc, svc.TicketIDs(t, other)[0]))
+	require.NoError(t, svc.Refunds.Abort(t.Context(), earlyClaim.ID))
+	require.Equal(t, ticket.Valid, status(t, svc, svc.TicketIDs(t, otherPayment)[0]))
 	walk(t, svc)
-	require.Equal(t, ticket.Refunding, status(t, svc, svc.TicketIDs(t, other)[0]))
-	left, err := svc.Walker.Store.CountRemaining(t.Context())
+	require.Equal(t, ticket.Refunding, status(t, svc, svc.TicketIDs(t, otherPayment)[0]))
+	remaining, err := svc.Walker.Store.CountRemaining(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, cancellation.Remaining{Orders: 1}, left)
+	require.Equal(t, cancellation.Remaining{Orders: 1}, remaining)
 	var owed []storetest.OutboxEvent
-	for _, id := range svc.TicketIDs(t, other) {
+	for _, id := range svc.TicketIDs(t, otherPayment) {
 		found, err := svc.Tickets.FindTicket(t.Context(), id)
 		require.NoError(t, err)
-		owed = append(owed, duePayments(t, svc, found.ReservationID)...)
+		owed = append(owed, dueRefunds(t, svc, found.ReservationID)...)
 	}
 	svc.Settle(t, made(t, owed[0]))
-	require.Equal(t, event.StateAndCounts{State: event.Ended, RefundsAt: svcTime(t, svc)}, act(t, svc, event.Refund))
+	require.Equal(t, event.StateAndCounts{State: event.Ended, RefundsAt: refundsBegan(t, svc)}, act(t, svc, event.Refund))
 	svc.RequireInvariants(t)
 }
 
 func errorOf(_ event.StateAndCounts, err error) error { return err }
 
-// svcTime is when the refunds of the event began.
-func svcTime(t *testing.T, svc *storetest.Service) (at time.Time) {
+// refundsBegan returns the time at which the refunds of the event began.
+func refundsBegan(t *testing.T, svc *storetest.Service) (at time.Time) {
 	t.Helper()
 	require.NoError(t, svc.Pool.QueryRow(t.Context(), `SELECT refund_after FROM events`).Scan(&at))
 	return at.UTC()
 }
 
-// Replicas share the walk: a leased event is walked by one. Of an event that is done nothing is read
-// again for a while, and then again, for ever.
+// One replica at a time walks (processes) an ended event, under a lease. Once nothing is left to
+// refund, the event is still read again at least every hour, forever.
 func TestWalksAreShared(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 1000)))
 	for i := range 60 {
 		r, err := svc.HoldBest(t.Context(), "u"+string(rune('A'+i)), 2)
@@ -244,10 +244,10 @@ func TestWalksAreShared(t *testing.T) {
 	claims := func() int64 { return svc.Count(t, `SELECT count(*) FROM refund_claims`) }
 	require.NoError(t, svc.Walker.Walk(t.Context()))
 	require.EqualValues(t, 49, claims(), "one batch, without the order that it may have cut")
-	require.NoError(t, other.Walker.Walk(t.Context()))
+	require.NoError(t, otherReplica.Walker.Walk(t.Context()))
 	require.EqualValues(t, 49, claims(), "within the same second")
 	svc.Clock.Advance(time.Second)
-	require.NoError(t, other.Walker.Walk(t.Context()))
+	require.NoError(t, otherReplica.Walker.Walk(t.Context()))
 	require.EqualValues(t, 60, claims())
 	svc.Clock.Advance(time.Second)
 	require.NoError(t, svc.Walker.Walk(t.Context()))
@@ -259,13 +259,13 @@ func TestWalksAreShared(t *testing.T) {
 	require.NoError(t, svc.Walker.Walk(t.Context()))
 	require.Equal(t, read+1, svc.Statements.Sent("OwedTickets"))
 	svc.Clock.Advance(time.Hour)
-	require.NoError(t, other.Walker.Walk(t.Context()))
+	require.NoError(t, otherReplica.Walker.Walk(t.Context()))
 	require.Equal(t, read+2, svc.Statements.Sent("OwedTickets"), "at least hourly")
 	svc.RequireInvariants(t)
 }
 
-// A walk goes on where the one before has ended, and not from the beginning: neither what is refunded
-// already nor what cannot be refunded is read again before all others.
+// A walk continues where the previous one ended. Tickets that are refunded, or cannot be, are read
+// again only after all others.
 func TestWalksGoOn(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -295,7 +295,7 @@ func TestWalksGoOn(t *testing.T) {
 	require.Equal(t, 2, svc.Statements.Sent("HoldsOf"))
 }
 
-// A reservation whose rows contradict each other, as after a manual write, stops nothing else.
+// A reservation with contradictory rows, as after a manual write, does not stop the others.
 func TestAContradictionStopsNoOther(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -309,5 +309,5 @@ func TestAContradictionStopsNoOther(t *testing.T) {
 	act(t, svc, event.Refund)
 	require.ErrorContains(t, svc.Walker.Walk(t.Context()), bad.ID.String())
 	require.Equal(t, reservation.Cancelled, svc.Find(t, held.ID).Status)
-	require.Len(t, duePayments(t, svc, sold.ID), 1)
+	require.Len(t, dueRefunds(t, svc, sold.ID), 1)
 }

@@ -17,9 +17,9 @@ import (
 
 const races = 20
 
-// race cancels an event, begins its refunds and walks, all while other runs; then it walks until all is
-// ended, opens the event again, and checks the invariants.
-func race(t *testing.T, svc *storetest.Service, other func() error, ended func()) {
+// race cancels the event, begins its refunds and runs the walker, while other runs. It then runs
+// the walker again, calls check, checks the invariants, and opens the event again.
+func race(t *testing.T, svc *storetest.Service, other func() error, check func()) {
 	t.Helper()
 	replica := svc.Replica(t)
 	cancel := func() error {
@@ -35,23 +35,23 @@ func race(t *testing.T, svc *storetest.Service, other func() error, ended func()
 		require.NoError(t, err)
 	}
 	walk(t, svc)
-	ended()
+	check()
 	svc.RequireInvariants(t)
 	_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'OPEN', refund_after = NULL, walk_at = NULL`)
 	require.NoError(t, err)
 }
 
-// refunded lets payment refund everything that it was told, and checks that this is all that was paid.
-func refunded(t *testing.T, svc *storetest.Service, r *reservation.Reservation) {
+// settleRefund settles the refund that is due for r. It must be the only one, of the price paid.
+func settleRefund(t *testing.T, svc *storetest.Service, r *reservation.Reservation) {
 	t.Helper()
-	due := duePayments(t, svc, r.ID)
+	due := dueRefunds(t, svc, r.ID)
 	require.Len(t, due, 1)
 	require.EqualValues(t, 70, due[0].Items[0].Amount)
 	svc.Settle(t, made(t, due[0]))
 	require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
 }
 
-// A hold is refused, or ended.
+// A hold is refused, or ended by the cancellation.
 func TestCancelDuringAHold(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -74,7 +74,7 @@ func TestCancelDuringAHold(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A charge is rejected, or becomes a ticket whose money goes back.
+// A payment is rejected, or becomes a ticket that is refunded.
 func TestCancelDuringAPayment(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -87,10 +87,10 @@ func TestCancelDuringAPayment(t *testing.T) {
 			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}, func() {
 			if svc.Find(t, r.ID).Status == reservation.Rejected {
-				require.Empty(t, duePayments(t, svc, r.ID))
+				require.Empty(t, dueRefunds(t, svc, r.ID))
 				return
 			}
-			refunded(t, svc, r)
+			settleRefund(t, svc, r)
 		})
 	}
 	svc.RequireNoDeadlocks(t)
@@ -114,7 +114,7 @@ func TestCancelDuringTheBeginOfAPayment(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A user's refund and that of the event claim a ticket once.
+// A user's refund and the refund of the cancelled event claim a ticket only once.
 func TestCancelDuringARefund(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -129,10 +129,10 @@ func TestCancelDuringARefund(t *testing.T) {
 			return err
 		}, func() {
 			if c.Status != refund.Begun {
-				refunded(t, svc, r)
+				settleRefund(t, svc, r)
 				return
 			}
-			require.Empty(t, duePayments(t, svc, r.ID))
+			require.Empty(t, dueRefunds(t, svc, r.ID))
 			svc.Settle(t, storetest.MadeRefund(c, p))
 			require.Equal(t, ticket.Refunded, status(t, svc, svc.TicketIDs(t, p)[0]))
 		})

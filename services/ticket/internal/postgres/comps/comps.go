@@ -1,4 +1,4 @@
-// Package comps stores comps: orders without a payment, of places that the organiser gives away.
+// Package comps stores comps: orders without payment, of places that the organiser gives away.
 package comps
 
 import (
@@ -33,12 +33,12 @@ func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 func (s *Store) Make(ctx context.Context, req comp.Request, claimHash []byte) (order comp.Comp, renewed bool, err error) {
 	var id uuid.UUID
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		made, err := answers.Claim(ctx, tx, req.IdempotencyKey)
+		earlierID, err := answers.Claim(ctx, tx, req.IdempotencyKey)
 		if err != nil {
 			return err
 		}
-		if made != "" {
-			id, renewed, err = renewClaim(ctx, tx, made, claimHash)
+		if earlierID != "" {
+			id, renewed, err = renewClaim(ctx, tx, earlierID, claimHash)
 			return err
 		}
 		t := makeTx{Tx: tx, req: req}
@@ -94,14 +94,14 @@ func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
 	if !event.State(sale.State).TakesPlace() {
 		return uuid.Nil, event.ErrCancelled
 	}
-	wanted := reservation.Reservation{
+	order := reservation.Reservation{
 		ID: reservation.NewID(), EventID: t.req.EventID, UserID: t.req.UserID, Section: t.req.Section, Quantity: t.req.Quantity, Currency: sale.Currency,
 	}
 	for _, id := range t.req.SeatIDs {
-		wanted.Seats = append(wanted.Seats, reservation.NewSeat(id, 0))
+		order.Seats = append(order.Seats, reservation.NewSeat(id, 0))
 	}
-	reservation.SortSeats(wanted.Seats)
-	return wanted.ID, t.save(ctx, reservation.NewComp(wanted, sale.Now.UTC()), claimHash)
+	reservation.SortSeats(order.Seats)
+	return order.ID, t.save(ctx, reservation.NewComp(order, sale.Now.UTC()), claimHash)
 }
 
 // lock locks the places, and checks that the organiser keeps them (they are in the house).
@@ -117,19 +117,19 @@ func (t *makeTx) lock(ctx context.Context) error {
 	for _, r := range rows {
 		status[r.SeatID] = r.Status
 	}
-	var missing, others []string
+	var missing, notHouse []string
 	for _, id := range t.req.SeatIDs {
 		if status[id] == "" {
 			missing = append(missing, id)
 		} else if status[id] != event.SeatStatusHouse {
-			others = append(others, id)
+			notHouse = append(notHouse, id)
 		}
 	}
 	switch {
 	case len(missing) > 0:
 		return event.ErrSeatNotFound.With("seatIds", strings.Join(missing, ","))
-	case len(others) > 0:
-		return errs.ErrSeatTaken.With("seatIds", strings.Join(others, ","))
+	case len(notHouse) > 0:
+		return errs.ErrSeatTaken.With("seatIds", strings.Join(notHouse, ","))
 	default:
 		return nil
 	}
@@ -189,11 +189,11 @@ func (s *Store) List(ctx context.Context, eventID string, limit int, before uuid
 }
 
 func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.Comp, error) {
-	found := make([]db.Reservation, len(rows))
+	reservationRows := make([]db.Reservation, len(rows))
 	for i, r := range rows {
-		found[i] = r.Reservation
+		reservationRows[i] = r.Reservation
 	}
-	orders, err := reservations.FromRows(ctx, s.database.ReadQueries(), found)
+	orders, err := reservations.FromRows(ctx, s.database.ReadQueries(), reservationRows)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 	return list, nil
 }
 
-// Claim gives the tickets of a comp to a user, who is then told of them. It locks the row of the order before its tickets.
+// Claim gives a comp's tickets to a user, with a notice. It locks the order before the tickets.
 func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

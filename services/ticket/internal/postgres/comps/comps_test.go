@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// setup puts an event of 10 seats and 10 admissions, of which 3 each are in the house.
+// setup puts an event of 10 seats and 10 admissions. The organiser keeps 3 of each (the house).
 func setup(t *testing.T) *storetest.Service {
 	t.Helper()
 	svc := storetest.New(t)
@@ -97,8 +97,8 @@ func TestCompByALink(t *testing.T) {
 	if results[0] != nil {
 		winner = users[1]
 	}
-	told := `SELECT count(*) FROM notices WHERE type = 'TICKETS_ISSUED' AND data ->> 'reservationId' = $1`
-	require.EqualValues(t, 1, svc.Count(t, told, order.ID.String()), "once, of whoever has claimed it")
+	countNotices := `SELECT count(*) FROM notices WHERE type = 'TICKETS_ISSUED' AND data ->> 'reservationId' = $1`
+	require.EqualValues(t, 1, svc.Count(t, countNotices, order.ID.String()), "once, of whoever has claimed it")
 	_, err = svc.Comps.Claim(t.Context(), order.Claim, winner, reservation.Contact{Email: "guest@example.com", Language: "ko"})
 	require.NoError(t, err, "again")
 	again, err := svc.Comps.Make(t.Context(), req)
@@ -120,18 +120,18 @@ func TestCompByALink(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrSectionNotFound)
 }
 
-// Of two orders for one place, and of an order and its release, one gets it.
+// Two comps and a release compete for a seat of the house. At most one comp gets it.
 func TestCompsAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		svc := setup(t)
-		other := svc.Replica(t)
+		otherReplica := svc.Replica(t)
 		reqs := []comp.Request{
 			request(t, comp.Request{SeatIDs: []string{"A-1-1", "A-1-2"}, UserID: "ann"}), request(t, comp.Request{SeatIDs: []string{"A-1-2", "A-1-3"}}),
 		}
 		acts := []func() error{
 			func() error { _, err := svc.Comps.Make(t.Context(), reqs[0]); return err },
-			func() error { _, err := other.Comps.Make(t.Context(), reqs[1]); return err },
+			func() error { _, err := otherReplica.Comps.Make(t.Context(), reqs[1]); return err },
 			func() error {
 				_, err := svc.Events.PutHouse(t.Context(), "e", event.HouseChange{Release: []string{"A-1-2"}})
 				return err
@@ -145,14 +145,14 @@ func TestCompsAtOnce(t *testing.T) {
 	}
 }
 
-// With the event they end: nothing is owed for them.
+// Comps end with their cancelled event. No refund is owed for them.
 func TestCompsOfACancelledEvent(t *testing.T) {
 	t.Parallel()
 	svc := setup(t)
-	made := make([]comp.Comp, 2)
+	orders := make([]comp.Comp, 2)
 	for i, req := range []comp.Request{{SeatIDs: []string{"A-1-1"}, UserID: "ann"}, {Section: "F", Quantity: 3}} {
 		var err error
-		made[i], err = svc.Comps.Make(t.Context(), request(t, req))
+		orders[i], err = svc.Comps.Make(t.Context(), request(t, req))
 		require.NoError(t, err)
 	}
 	for _, act := range []event.Act{event.Cancel, event.Refund} {
@@ -160,12 +160,12 @@ func TestCompsOfACancelledEvent(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, svc.Walker.Walk(t.Context()))
-	for _, order := range made {
+	for _, order := range orders {
 		require.Equal(t, reservation.Refunded, svc.Find(t, order.ID).Status)
 	}
 	_, err := svc.Comps.Make(t.Context(), request(t, comp.Request{SeatIDs: []string{"A-1-2"}}))
 	require.ErrorIs(t, err, event.ErrCancelled)
-	_, err = svc.Comps.Claim(t.Context(), made[1].Claim, "bob", reservation.Contact{Email: "guest@example.com", Language: "ko"})
+	_, err = svc.Comps.Claim(t.Context(), orders[1].Claim, "bob", reservation.Contact{Email: "guest@example.com", Language: "ko"})
 	require.ErrorIs(t, err, ticket.ErrNotFound)
 	svc.RequireInvariants(t)
 }

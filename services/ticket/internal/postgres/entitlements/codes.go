@@ -16,7 +16,7 @@ import (
 func (s *Store) MakeCodes(ctx context.Context, b entitlement.Batch, hashes [][]byte) (entitlement.Batch, error) {
 	b.ID = uuid.Must(uuid.NewV7())
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		if err := s.exists(ctx, tx.Queries, b.EventID); err != nil {
+		if err := s.checkEvent(ctx, tx.Queries, b.EventID); err != nil {
 			return err
 		}
 		arg := db.InsertCodeBatchParams{BatchID: b.ID, EventID: b.EventID, CodeList: b.CodeList, Count: b.Count, Uses: b.Uses, Now: tx.AsOf}
@@ -35,7 +35,7 @@ func (s *Store) MakeCodes(ctx context.Context, b entitlement.Batch, hashes [][]b
 
 func (s *Store) Batches(ctx context.Context, eventID string) ([]entitlement.Batch, error) {
 	q := s.database.Queries()
-	if err := s.exists(ctx, q, eventID); err != nil {
+	if err := s.checkEvent(ctx, q, eventID); err != nil {
 		return nil, err
 	}
 	rows, err := q.ListCodeBatches(ctx, eventID)
@@ -62,8 +62,8 @@ func toBatch(r db.ListCodeBatchesRow) entitlement.Batch {
 	}
 }
 
-// UseCode tries the codes of one user one after the other, so that their wrong ones are counted even
-// when many are tried at once. A wrong code is committed too.
+// UseCode serializes the calls of a user, so that every wrong code is counted even if many are
+// tried at once. The count is committed although the call fails.
 func (s *Store) UseCode(ctx context.Context, eventID, userID string, hash []byte) error {
 	var refused error
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// pruneEvery is how often lists that were replaced, and old wrong codes, are looked for.
+	// pruneEvery is how often replaced lists and old counts of wrong codes are deleted.
 	pruneEvery = time.Minute
 	// pruneBatch bounds the rows that one statement deletes.
 	pruneBatch = 10_000
@@ -40,7 +40,7 @@ func (s *Store) Find(ctx context.Context, eventID string, lists, codeLists []str
 	}
 	rows, err := s.database.ReadQueries().EntitledUsers(ctx, arg)
 	found := make(map[string]entitlement.Found, len(rows))
-	for _, r := range rows { // of one user twice, if two devices know different addresses
+	for _, r := range rows { // a user has two rows if two devices have different addresses
 		f := found[r.UserID]
 		found[r.UserID] = entitlement.Found{Listed: f.Listed || r.Listed, UsedCode: f.UsedCode || r.UsedCode}
 	}
@@ -70,7 +70,7 @@ func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "lists of entitlements not pruned", s.Prune)
 }
 
-// Prune deletes what Pruner says.
+// Prune does the work of Pruner once.
 func (s *Store) Prune(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
@@ -85,8 +85,8 @@ func (s *Store) Prune(ctx context.Context) error {
 	return err
 }
 
-// dropPart deletes up to pruneBatch entries of a list that no presale uses, and with the last ones the
-// list; more is false when there is none.
+// dropPart deletes up to pruneBatch entries of a list that no presale uses, and after the last
+// entry the list. more is false if there is no such list.
 func (s *Store) dropPart(ctx context.Context) (more bool, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		more = false
@@ -107,7 +107,7 @@ func (s *Store) dropPart(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-func (s *Store) exists(ctx context.Context, q *postgres.Queries, eventID string) error {
+func (s *Store) checkEvent(ctx context.Context, q *postgres.Queries, eventID string) error {
 	_, err := q.FindEvent(ctx, db.FindEventParams{EventID: eventID, Now: q.AsOf})
 	return postgres.OrNotFound(err, event.ErrNotFound)
 }
@@ -115,7 +115,7 @@ func (s *Store) exists(ctx context.Context, q *postgres.Queries, eventID string)
 func (s *Store) BeginUpload(ctx context.Context, eventID, list string) (uuid.UUID, error) {
 	id := uuid.Must(uuid.NewV7())
 	q := s.database.Queries()
-	if err := s.exists(ctx, q, eventID); err != nil {
+	if err := s.checkEvent(ctx, q, eventID); err != nil {
 		return id, err
 	}
 	return id, pkgpostgres.Err(q.InsertUpload(ctx, db.InsertUploadParams{UploadID: id, EventID: eventID, List: list, Now: q.AsOf}))
@@ -144,7 +144,7 @@ func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID) (list entitlemen
 			return postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
 		}
 		if upload.Status == "UPLOADING" {
-			// Of two uploads of one list that end at once, one waits here for the other.
+			// If two uploads of one list finish at once, one waits here for the other.
 			if _, err := tx.LockEvent(ctx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID) (list entitlemen
 
 func (s *Store) Lists(ctx context.Context, eventID string) ([]entitlement.UploadedList, error) {
 	q := s.database.Queries()
-	if err := s.exists(ctx, q, eventID); err != nil {
+	if err := s.checkEvent(ctx, q, eventID); err != nil {
 		return nil, err
 	}
 	rows, err := q.ListEntitlementLists(ctx, eventID)

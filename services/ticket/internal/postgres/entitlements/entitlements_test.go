@@ -41,7 +41,7 @@ func upload(t *testing.T, svc *storetest.Service, list string, userIDs, emails [
 	t.Helper()
 	id, err := svc.Entitlements.BeginUpload(t.Context(), "e", list)
 	require.NoError(t, err)
-	for range 2 { // as by a caller whose answer was lost
+	for range 2 { // a caller whose response was lost repeats it
 		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails))
 	}
 	for range 2 {
@@ -56,9 +56,9 @@ func TestWhoIsEntitled(t *testing.T) {
 	t.Parallel()
 	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
 	_, codes := makeCodes(t, svc, "friends", 1, 1)
-	_, others := makeCodes(t, svc, "of another presale", 1, 1)
+	_, otherCodes := makeCodes(t, svc, "of another presale", 1, 1)
 	require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "coded", codes[0]))
-	require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "other", others[0]))
+	require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "other", otherCodes[0]))
 	upload(t, svc, "partners", []string{"listed", "Mail@example.com"}, []string{"known@example.com"})
 	upload(t, svc, "guests", []string{"other"}, nil)
 
@@ -89,22 +89,22 @@ func TestWhoIsEntitled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, entitled)
 	store := entitlements.NewStore(svc.Database)
-	left, err := store.BeginUpload(t.Context(), "e", "partners")
+	unfinished, err := store.BeginUpload(t.Context(), "e", "partners")
 	require.NoError(t, err)
-	require.NoError(t, store.AddToUpload(t.Context(), left, []string{"u"}, nil))
+	require.NoError(t, store.AddToUpload(t.Context(), unfinished, []string{"u"}, nil))
 	require.NoError(t, store.Prune(t.Context()))
 	require.EqualValues(t, 6, svc.Count(t, "SELECT count(*) FROM entitlement_entries"), "of both lists, the former one, and an upload")
 	svc.Clock.Advance(61 * time.Minute)
 	require.NoError(t, store.Prune(t.Context()))
 	require.EqualValues(t, 2, svc.Count(t, "SELECT count(*) FROM entitlement_entries"))
-	_, err = store.FinishUpload(t.Context(), left)
+	_, err = store.FinishUpload(t.Context(), unfinished)
 	require.ErrorIs(t, err, entitlement.ErrUploadNotFound)
 	lists, err := store.Lists(t.Context(), "e")
 	require.NoError(t, err)
 	require.Len(t, lists, 2)
 }
 
-// Two uploads of one list end at once: it is one of them, whole.
+// If several uploads of one list finish at once, one of them becomes the current list.
 func TestUploadsThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
@@ -128,7 +128,7 @@ func TestCodes(t *testing.T) {
 	use := func(user, code string) error { return svc.Entitlements.UseCode(t.Context(), "e", user, code) }
 	b, codes := makeCodes(t, svc, "friends", 2, 2)
 
-	// Many at once: the code is used twice, by two accounts.
+	// Concurrent uses of a code that may be used twice: two accounts succeed.
 	var group sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {
@@ -148,22 +148,22 @@ func TestCodes(t *testing.T) {
 	require.Len(t, batches, 1)
 	require.EqualValues(t, 2, batches[0].Used)
 
-	// As a person types it: with spaces, in lower case, with letters for digits.
+	// A typed code may have spaces around it and in place of the hyphen.
 	typed := " " + codes[1][:5] + " " + codes[1][6:]
 	require.NoError(t, use("v", typed))
 	require.ErrorIs(t, svc.Entitlements.UseCode(t.Context(), "unknown", "v", typed), event.ErrNotFound)
 
-	// Ten wrong codes within an hour, then none is tried; a code that the user has is accepted still.
+	// After MaxWrongCodes wrong codes within an hour, only a code that the user has used is accepted.
 	for range entitlement.MaxWrongCodes {
 		require.ErrorIs(t, use("v", "WRONG"), entitlement.ErrCodeInvalid)
 	}
-	_, more := makeCodes(t, svc, "friends", 1, 1)
-	require.ErrorIs(t, use("v", more[0]), entitlement.ErrTooManyCodes)
+	_, newCodes := makeCodes(t, svc, "friends", 1, 1)
+	require.ErrorIs(t, use("v", newCodes[0]), entitlement.ErrTooManyCodes)
 	require.NoError(t, use("v", codes[1]))
 	svc.Clock.Advance(time.Hour)
-	require.NoError(t, use("v", more[0]))
+	require.NoError(t, use("v", newCodes[0]))
 
-	// A batch that was withdrawn is void, also for those who have used its codes.
+	// The codes of a withdrawn batch are void, also for users who have used them.
 	_, err = svc.Entitlements.Withdraw(t.Context(), "e", uuid.New())
 	require.ErrorIs(t, err, entitlement.ErrBatchNotFound)
 	for range 2 {
@@ -180,8 +180,8 @@ func TestCodes(t *testing.T) {
 	require.Zero(t, svc.Count(t, "SELECT count(*) FROM wrong_codes"))
 }
 
-// In the presale only users with an entitlement hold places, of seats and of admissions, up to a limit
-// of their own; then everybody does, up to the limit of the sale.
+// In the presale only entitled users can hold seats or admissions, up to the presale's limit.
+// Afterwards everybody can, up to the limit of the sale.
 func TestHoldsInAPresale(t *testing.T) {
 	t.Parallel()
 	for seating, section := range map[event.Seating]event.Section{
@@ -200,11 +200,11 @@ func TestHoldsInAPresale(t *testing.T) {
 			require.NoError(t, hold("golden", 2, "tier=gold"))
 			require.ErrorIs(t, hold("golden", 1, "tier=gold"), reservation.ErrLimitExceeded)
 			if seating == event.Assigned {
-				named := reservation.SeatsRequest{EventID: "e", UserID: "anybody", SlotID: "s", SeatIDs: []string{"A-2-1"}}
-				_, err := svc.Reservations.HoldSeats(t.Context(), named)
+				seatsRequest := reservation.SeatsRequest{EventID: "e", UserID: "anybody", SlotID: "s", SeatIDs: []string{"A-2-1"}}
+				_, err := svc.Reservations.HoldSeats(t.Context(), seatsRequest)
 				require.ErrorIs(t, err, event.ErrNotEntitled)
-				named.UserID, named.Claims = "golden-2", []string{"tier=gold"}
-				_, err = svc.Reservations.HoldSeats(t.Context(), named)
+				seatsRequest.UserID, seatsRequest.Claims = "golden-2", []string{"tier=gold"}
+				_, err = svc.Reservations.HoldSeats(t.Context(), seatsRequest)
 				require.NoError(t, err)
 			}
 			svc.Clock.Advance(time.Hour)

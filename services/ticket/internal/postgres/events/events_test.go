@@ -109,7 +109,7 @@ func TestPutEventKeepsHeldAndSoldPlaces(t *testing.T) {
 		change(&changed)
 		_, err := svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
-		// Nor when the sale is postponed again.
+		// The change is refused also if the sale opens later.
 		changed.SalesOpenAt = storetest.Start.Add(time.Hour)
 		_, err = svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
@@ -187,7 +187,7 @@ func TestListEvents(t *testing.T) {
 		if i%2 == 0 {
 			s = storetest.Spec(fmt.Sprintf("e%d", i), event.Assigned, storetest.Rows("A", 70, 1, 9), storetest.Rows("B", 70, 1, 3))
 		}
-		s.StartsAt = storetest.Start.AddDate(0, 1, i/2) // two of a day
+		s.StartsAt = storetest.Start.AddDate(0, 1, i/2) // two events a day
 		svc.Put(t, s)
 	}
 	var ids []string
@@ -280,8 +280,8 @@ func TestSoldByEvent(t *testing.T) {
 	require.Equal(t, map[string]int64{"e": 2, "g": 0}, sold, "held is not sold")
 }
 
-// A sale opens twice if it has a presale. What a PUT leaves out stays expected, an empty value ends
-// it.
+// A sale with a presale opens twice. A PUT without expected visitors keeps the stored ones, and
+// zero visitors delete them.
 func TestExpectedOpenings(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -291,15 +291,15 @@ func TestExpectedOpenings(t *testing.T) {
 	s.Presale = &event.Presale{OpensAt: presale, Ways: []event.Way{{List: "partners"}}}
 	svc.Put(t, s)
 	svc.Put(t, storetest.Spec("f", event.General, storetest.Admissions("A", 70, 10)))
-	find := func(since, until time.Time) (at []time.Time) {
+	find := func(since, until time.Time) (times []time.Time) {
 		t.Helper()
 		found, err := svc.EventStore.ExpectedOpenings(t.Context(), since, until)
 		require.NoError(t, err)
 		for _, o := range found {
 			require.Equal(t, planned.Opening{EventID: "e", At: o.At, Expected: plan.Expected{Visitors: 100_000, WithinSeconds: 60}}, o)
-			at = append(at, o.At.UTC())
+			times = append(times, o.At.UTC())
 		}
-		return at
+		return times
 	}
 	require.Equal(t, []time.Time{opens, presale}, find(presale.Add(-time.Second), opens))
 	require.Equal(t, []time.Time{presale}, find(presale.Add(-time.Second), opens.Add(-time.Second)))

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// dueBatch bounds the expired holds that are ended at once to make room for a change of the house.
+	// dueBatch bounds how many expired holds are ended at a time, to free places for the house.
 	dueBatch = 1000
-	// houseAttempts bounds how many times a change is tried again after expired holds were ended.
+	// houseAttempts bounds how often a change is tried, each time after expired holds were ended.
 	houseAttempts = 20
 )
 
@@ -36,7 +36,7 @@ func (s *Store) House(ctx context.Context, id string) (house event.House, err er
 
 func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event.HouseSection, error) {
 	rows, err := q.HouseSections(ctx, id)
-	if err == nil && len(rows) == 0 { // an event has at least one
+	if err == nil && len(rows) == 0 { // every event has a section
 		err = event.ErrNotFound
 	}
 	sections := make([]event.HouseSection, len(rows))
@@ -48,9 +48,9 @@ func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event
 	return sections, err
 }
 
-// ChangeHouse moves places between the sale and the house. Expired holds count as free, as they do
-// for buyers. Expired holds of places for the house are ended before, in transactions of their own,
-// since a transaction must lock all seats before the row of a hold.
+// ChangeHouse moves places between the sale and the house (what the organiser keeps). Expired holds
+// count as free, as they do for buyers. Those of places for the house are ended first, in separate
+// transactions, since a transaction must lock all seats before the row of a hold.
 func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange) error {
 	for range houseAttempts {
 		var due []uuid.UUID
@@ -77,7 +77,7 @@ type houseTx struct {
 	id     string
 	change event.HouseChange
 	deltas postgres.CounterDeltas
-	due    []uuid.UUID // expired holds of places that the house shall get
+	due    []uuid.UUID // expired holds of places that the change takes
 }
 
 // run makes the change, or returns the expired holds that must be ended before it can be made.

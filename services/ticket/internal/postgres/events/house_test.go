@@ -59,7 +59,7 @@ func TestHouseSeats(t *testing.T) {
 	require.EqualValues(t, 2, svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
 }
 
-// A place whose hold is over is free, for the house as for buyers; a payment that began in time keeps it.
+// The house may take a place whose hold has expired, unless a payment for it began in time.
 func TestHouseTakesOverExpiredHolds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -130,7 +130,7 @@ func TestSoldOutDoesNotCountTheHouse(t *testing.T) {
 	require.Equal(t, [2]event.Status{event.StatusOnSale, event.StatusOnSale}, status())
 }
 
-// Of a hold and the house, one gets the seats, on two replicas; a seat that is released is sold once.
+// A hold competes with a take and a release of the house on two replicas. Each seat is given once.
 func TestHouseAgainstHolds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -169,7 +169,7 @@ func TestHouseAgainstHolds(t *testing.T) {
 
 const houseRaces = 20
 
-// While the house of a standing section grows and shrinks, holds and it never have more than there is.
+// Concurrent holds and changes of the house never exceed the capacity of a standing section.
 func TestHouseAgainstHoldsOfGeneralAdmission(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -31,8 +31,8 @@ func TestListsShareTheirCounts(t *testing.T) {
 			}
 		}
 	}
-	most := events * int(1+time.Since(began)/(5*time.Second))
-	require.LessOrEqual(t, svc.Statements.Sent("CountTaken")-before, most)
+	maxCounts := events * int(1+time.Since(began)/(5*time.Second))
+	require.LessOrEqual(t, svc.Statements.Sent("CountTaken")-before, maxCounts)
 }
 
 // Visitors who read must not take the connections that holds and payments need.
@@ -67,7 +67,7 @@ func TestListShowsSoldOutEvents(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-1", "B-1-1")
 	_, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: "A", Quantity: 2})
 	require.NoError(t, err)
-	list := func(free ...[]int64) {
+	requireFree := func(free ...[]int64) {
 		t.Helper()
 		page, _, err := svc.Replica(t).Events.List(t.Context(), 10, event.Cursor{})
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestListShowsSoldOutEvents(t *testing.T) {
 			require.Equal(t, free[i], s.Free, s.Event.ID)
 		}
 	}
-	list([]int64{0}, []int64{0, 0})
-	svc.Clock.Advance(storetest.HoldFor) // holds whose time is over are free before anybody has expired them
-	list([]int64{2}, []int64{1, 1})
+	requireFree([]int64{0}, []int64{0, 0})
+	svc.Clock.Advance(storetest.HoldFor) // expired holds count as free before the sweeper ends them
+	requireFree([]int64{2}, []int64{1, 1})
 }

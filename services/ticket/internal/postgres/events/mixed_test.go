@@ -11,12 +11,11 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// mixed has a standing section between two of seats.
+// mixed returns an event with a standing section between two sections of seats.
 func mixed() event.Event {
 	return storetest.Spec("e", event.Mixed, storetest.Rows("A", 70, 1, 3), storetest.Admissions("F", 50, 5), storetest.Rows("B", 60, 1, 2))
 }
 
-// The seating of an event follows from its sections.
 func TestSeatingFollowsFromTheSections(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -25,16 +24,16 @@ func TestSeatingFollowsFromTheSections(t *testing.T) {
 		event.Assigned: {storetest.Rows("A", 70, 1, 3)},
 		event.General:  {storetest.Admissions("F", 50, 5)},
 	} {
-		for _, said := range []event.Seating{"", event.Mixed} {
-			svc.Put(t, storetest.Spec(string(want), said, sections...))
+		for _, seating := range []event.Seating{"", event.Mixed} {
+			svc.Put(t, storetest.Spec(string(want), seating, sections...))
 			e, err := svc.EventStore.FindEvent(t.Context(), string(want))
 			require.NoError(t, err)
 			require.Equal(t, want, e.Seating)
 			require.EqualValues(t, 1, e.Version, "the same again is no change")
 		}
 	}
-	for _, said := range []event.Seating{event.Assigned, event.General} {
-		_, err := svc.Events.Put(t.Context(), "other", storetest.Spec("other", said, mixed().Sections...).Spec, nil)
+	for _, seating := range []event.Seating{event.Assigned, event.General} {
+		_, err := svc.Events.Put(t.Context(), "other", storetest.Spec("other", seating, mixed().Sections...).Spec, nil)
 		require.ErrorIs(t, err, event.ErrInvalid)
 	}
 	svc.RequireInvariants(t)
@@ -44,18 +43,18 @@ func TestMixedEvent(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, mixed())
-	best := func(section string, n int) (*reservation.Reservation, error) {
+	hold := func(section string, n int) (*reservation.Reservation, error) {
 		return svc.Reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "u" + section, SlotID: "s", Section: section, Quantity: n})
 	}
-	must := func(section string, n int) *reservation.Reservation {
+	mustHold := func(section string, n int) *reservation.Reservation {
 		t.Helper()
-		r, err := best(section, n)
+		r, err := hold(section, n)
 		require.NoError(t, err)
 		return r
 	}
-	free := func(want ...int64) {
+	requireFree := func(want ...int64) {
 		t.Helper()
-		for _, store := range []*storetest.Service{svc, svc.Replica(t)} { // one reads the changes, one all seats
+		for _, store := range []*storetest.Service{svc, svc.Replica(t)} { // with a cache, and without
 			snap, err := store.EventStore.Snapshot(t.Context(), "e")
 			require.NoError(t, err)
 			require.Equal(t, want, snap.Free)
@@ -64,26 +63,26 @@ func TestMixedEvent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, list[0].Free)
 	}
-	free(3, 5, 2)
-	seats, standing := must("A", 2), must("F", 3)
+	requireFree(3, 5, 2)
+	seats, standing := mustHold("A", 2), mustHold("F", 3)
 	require.Len(t, seats.Seats, 2)
 	require.Equal(t, "F", standing.Section)
-	free(1, 2, 2)
+	requireFree(1, 2, 2)
 	svc.MustHoldSeats(t, "v", "B-1-1", "B-1-2")
-	free(1, 2, 0)
+	requireFree(1, 2, 0)
 	_, err := svc.HoldSeats(t.Context(), "w", "F-1-1")
 	require.ErrorIs(t, err, event.ErrSeatNotFound)
-	_, err = best("Z", 1)
+	_, err = hold("Z", 1)
 	require.ErrorIs(t, err, event.ErrSectionNotFound)
 	_, err = svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "e", UserID: "w", SlotID: "s", Section: "A", Quantity: 1})
 	require.ErrorIs(t, err, event.ErrSeatingMismatch)
-	_, err = best("F", 3)
+	_, err = hold("F", 3)
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "the limit is over all sections")
 
 	payment := storetest.Payment(standing)
 	svc.Confirm(t, standing, payment)
 	svc.Refund(t, payment, refund.User)
-	free(1, 5, 0)
+	requireFree(1, 5, 0)
 	svc.RequireInvariants(t)
 
 	snap, err := svc.Events.Snapshot(t.Context(), "e")

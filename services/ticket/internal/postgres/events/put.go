@@ -59,7 +59,7 @@ func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *ev
 	if inserted == 0 {
 		return changeEvent(ctx, q, &e, match)
 	}
-	if match != nil { // no settings existed that could match
+	if match != nil { // a new event has no settings that could match
 		return event.ErrChanged
 	}
 	if err := insertPlaces(ctx, q, &created); err != nil {
@@ -136,17 +136,17 @@ func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *ev
 	return err
 }
 
-// checkPlans refuses a presale for the members of a plan that does not exist.
+// checkPlans refuses a presale for members of a membership plan that does not exist.
 func checkPlans(ctx context.Context, q *postgres.Queries, p *event.Presale) error {
 	ids := p.PlanIDs()
 	if len(ids) == 0 {
 		return nil
 	}
-	known, err := q.KnownPlans(ctx, ids)
+	existing, err := q.KnownPlans(ctx, ids)
 	if err != nil {
 		return err
 	}
-	return p.CheckPlans(known)
+	return p.CheckPlans(existing)
 }
 
 // checkSeries returns ErrLocked if the series can no longer be changed: the sale has opened, or
@@ -206,7 +206,7 @@ func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event
 	if err != nil {
 		return err
 	}
-	// Fewer rows were deleted: a hold that was made in the meantime has one of the places.
+	// If fewer rows were deleted, a hold that was made meanwhile has one of the places.
 	if seats != int64(old.Seats()) || sections != int64(len(old.Sections)) {
 		return event.ErrLocked.With("member", "sections")
 	}

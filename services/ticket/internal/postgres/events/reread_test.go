@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
 
-// sellUnseen sells the first seat without recording the change.
+// sellUnseen sells the first seat without recording the change in seat_changes.
 func sellUnseen(t *testing.T, svc *storetest.Service) {
 	t.Helper()
 	_, err := svc.Pool.Exec(t.Context(), `ALTER TABLE seats DISABLE TRIGGER seats_changed`)
@@ -25,11 +25,11 @@ func sellUnseen(t *testing.T, svc *storetest.Service) {
 	require.NoError(t, err)
 }
 
-// A change that was not recorded is seen after at most 35 s, and at once when the server is another
-// one or was restarted.
+// A change that was not recorded is seen after at most 35 s, or at once if the database server was
+// restarted or replaced.
 func TestSnapshotReadsAllAgain(t *testing.T) {
 	t.Parallel()
-	for name, happens := range map[string]func(svc *storetest.Service, now *time.Time){
+	for name, trigger := range map[string]func(svc *storetest.Service, now *time.Time){
 		"a while":   func(_ *storetest.Service, now *time.Time) { *now = now.Add(36 * time.Second) },
 		"a restart": func(svc *storetest.Service, _ *time.Time) { svc.EventStore.SetRestarted("e") },
 		"an older server": func(svc *storetest.Service, _ *time.Time) {
@@ -49,7 +49,7 @@ func TestSnapshotReadsAllAgain(t *testing.T) {
 			sellUnseen(t, svc)
 			now = now.Add(24 * time.Second)
 			require.Equal(t, "....", free(t, svc))
-			happens(svc, &now)
+			trigger(svc, &now)
 			require.Equal(t, "x...", free(t, svc))
 			read := svc.Statements.Sent("TakenSeats")
 			require.Equal(t, "x...", free(t, svc))
@@ -68,25 +68,25 @@ type planNode struct {
 	Plans    []planNode `json:"Plans"`
 }
 
-// read counts the rows of a table that a plan has read.
-func (n *planNode) read(table string) (rows float64) {
+// rowsRead returns how many rows of a table the plan has read.
+func (n *planNode) rowsRead(table string) (rows float64) {
 	if n.Relation == table {
 		rows = (n.Rows + n.Removed + n.Rechecks) * n.Loops
 	}
 	for i := range n.Plans {
-		rows += n.Plans[i].read(table)
+		rows += n.Plans[i].rowsRead(table)
 	}
 	return rows
 }
 
-// A long transaction keeps the snapshots' xmin in place. Changes that were read since are not read
-// again.
+// A long transaction keeps the xmin of all snapshots in place. Changes that were read meanwhile are
+// nevertheless not read again.
 func TestSnapshotDuringALongTransaction(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4)))
-	long := begin(t, svc)
-	change(t, long, sell, "A-1-1")
+	longTx := begin(t, svc)
+	change(t, longTx, sell, "A-1-1")
 	require.Equal(t, "....", free(t, svc))
 	for range 20 {
 		_, err := svc.Pool.Exec(t.Context(), `
@@ -102,11 +102,11 @@ func TestSnapshotDuringALongTransaction(t *testing.T) {
 	require.NoError(t, third.Commit(t.Context()))
 
 	plan := explainChanges(t, svc, since)
-	require.LessOrEqual(t, plan.read("seat_changes"), float64(10))
-	require.Positive(t, plan.read("seat_changes"))
+	require.LessOrEqual(t, plan.rowsRead("seat_changes"), float64(10))
+	require.Positive(t, plan.rowsRead("seat_changes"))
 	require.Equal(t, ".xx.", free(t, svc))
-	require.NoError(t, long.Commit(t.Context()))
-	require.LessOrEqual(t, explainChanges(t, svc, since).read("seat_changes"), float64(10))
+	require.NoError(t, longTx.Commit(t.Context()))
+	require.LessOrEqual(t, explainChanges(t, svc, since).rowsRead("seat_changes"), float64(10))
 	require.Equal(t, "xxx.", free(t, svc))
 }
 
@@ -122,8 +122,8 @@ func explainChanges(t *testing.T, svc *storetest.Service, since string) *planNod
 	return &plans[0].Plan
 }
 
-// PostgreSQL inlines the function of a seat's state: 50,000 calls would take longer than the rest
-// of the statement.
+// PostgreSQL inlines the function seat_state: 50,000 calls would take longer than the rest of the
+// statement.
 func TestStateOfSeatsIsInlined(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -134,7 +134,7 @@ func TestStateOfSeatsIsInlined(t *testing.T) {
 	require.NotContains(t, strings.Join(lines, "\n"), "seat_state(")
 }
 
-// A backlog is deleted by several statements, also while the bound stays where it is.
+// A backlog is deleted by several statements, also while the bound of old changes does not move.
 func TestPruningABacklog(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -14,8 +14,8 @@ import (
 // returnBatch bounds the places that one transaction puts on sale again, and so the seats it locks.
 const returnBatch = 200
 
-// ReleaseReturns puts places on sale again that were given back and whose waiting time is over. If the
-// event has closed by then, the organiser gets them instead. Any number of replicas may call it.
+// ReleaseReturns puts returned places on sale again once their waiting time is over. If the event
+// has closed by then, the organiser gets them instead. Any number of replicas may call it.
 func (s *Store) ReleaseReturns(ctx context.Context) error {
 	for n := returnBatch; n == returnBatch && ctx.Err() == nil; {
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

@@ -74,12 +74,12 @@ func TestSoldOut(t *testing.T) {
 	g := storetest.Spec("g", event.General, storetest.Admissions("A", 70, 2), storetest.Admissions("B", 70, 1))
 	g.StartsAt = g.StartsAt.Add(time.Hour)
 	svc.Put(t, g)
-	general := func(section string, n int) *reservation.Reservation {
+	holdGeneral := func(section string, n int) *reservation.Reservation {
 		r, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: section, Quantity: n})
 		require.NoError(t, err)
 		return r
 	}
-	says := func(want event.Status) {
+	requireStatus := func(want event.Status) {
 		t.Helper()
 		require.Equal(t, map[string]event.Status{"e": want, "g": want}, statuses(t, svc, "e", "g"))
 		fresh := svc.Replica(t).Events
@@ -94,8 +94,8 @@ func TestSoldOut(t *testing.T) {
 			require.Equal(t, want, s.Status(), "%s, listed", s.Event.ID)
 		}
 	}
-	held := []*reservation.Reservation{svc.MustHoldSeats(t, "u", "A-1-1", "B-1-1"), general("A", 2), general("B", 1)}
-	says(event.StatusOnSale)
+	held := []*reservation.Reservation{svc.MustHoldSeats(t, "u", "A-1-1", "B-1-1"), holdGeneral("A", 2), holdGeneral("B", 1)}
+	requireStatus(event.StatusOnSale)
 	paid := make([]reservation.Payment, len(held))
 	for i, r := range held {
 		paid[i] = storetest.Payment(r)
@@ -104,21 +104,21 @@ func TestSoldOut(t *testing.T) {
 			require.Equal(t, map[string]event.Status{"e": event.StatusSoldOut, "g": event.StatusOnSale}, statuses(t, svc, "e", "g"))
 		}
 	}
-	says(event.StatusSoldOut)
+	requireStatus(event.StatusSoldOut)
 	for _, p := range paid {
 		svc.Refund(t, p, refund.User)
 	}
-	says(event.StatusSoldOut) // the organiser keeps what is given back while few are left
+	requireStatus(event.StatusSoldOut) // while few places are left, the organiser keeps returned ones
 	for id, release := range map[string]event.HouseChange{
 		"e": {Release: []string{"A-1-1", "B-1-1"}}, "g": {Standing: map[string]int64{"A": 0, "B": 0}},
 	} {
 		_, err := svc.Events.PutHouse(t.Context(), id, release)
 		require.NoError(t, err)
 	}
-	says(event.StatusOnSale)
+	requireStatus(event.StatusOnSale)
 }
 
-// The statuses of all sales cost one statement, and no connection of the holds.
+// One statement reads the statuses of all sales. It takes no connection from the pool of holds.
 func TestSaleStatusesAreReadTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -97,7 +97,7 @@ func (s *Store) Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 	return s.readAll(ctx, q, id, c)
 }
 
-// snapshotAt returns the cached seats at a time. It reads the places of sections without seats.
+// snapshotAt returns the cached seats at a time. It reads the counts of sections without seats.
 func (c *cachedSeats) snapshotAt(ctx context.Context, q *postgres.Queries, at time.Time) (event.Snapshot, error) {
 	snap := c.seats.Snapshot(&c.event, at)
 	if c.event.Seating != event.Mixed {
@@ -124,7 +124,7 @@ func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string
 	return rows[0].Now.UTC(), true, nil
 }
 
-// hasAllChanges reports whether the row has all changes of seats since the cached snapshot.
+// hasAllChanges reports whether r says that all changes since the cached snapshot were read.
 func (c *cachedSeats) hasAllChanges(r *db.SeatChangesRow) bool {
 	return r.Complete && r.ServerStarted.Equal(c.serverStarted) && r.Version == c.event.Version && event.State(r.State) == c.event.State
 }

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
 
-// free draws the first section of a new snapshot: a dot for each free seat.
+// free draws the first section of a new snapshot: a dot for each free seat, an x for each other.
 func free(t *testing.T, svc *storetest.Service) string {
 	t.Helper()
 	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
@@ -33,7 +33,7 @@ func draw(snap event.Snapshot) string {
 	return string(seats)
 }
 
-// begin begins a transaction with an id of its own.
+// begin begins a transaction and has the server give it an id.
 func begin(t *testing.T, svc *storetest.Service) pgx.Tx {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -59,26 +59,26 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 6)))
 	svc.Put(t, storetest.Spec("other", event.Assigned, storetest.Rows("A", 70, 1, 6)))
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	require.Equal(t, "......", free(t, svc))
-	require.Equal(t, "......", free(t, other))
+	require.Equal(t, "......", free(t, otherReplica))
 	read := svc.Statements.Sent("TakenSeats")
 
 	r := svc.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
 	paid := svc.MustHoldSeats(t, "v", "A-1-4")
 	svc.Confirm(t, paid, storetest.Payment(paid))
-	for _, replica := range []*storetest.Service{svc, other} {
+	for _, replica := range []*storetest.Service{svc, otherReplica} {
 		require.Equal(t, "xx.x..", free(t, replica))
 	}
 	require.NoError(t, svc.Reservations.Cancel(t.Context(), "u", "e", r.ID))
-	for _, replica := range []*storetest.Service{svc, other} {
+	for _, replica := range []*storetest.Service{svc, otherReplica} {
 		require.Equal(t, "...x..", free(t, replica))
 	}
 	require.Equal(t, read, svc.Statements.Sent("TakenSeats"), "no replica has read all seats again")
 
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 90, 1, 6))
 	s.Title = "Another title"
-	_, err := other.Events.Put(t.Context(), s.ID, s.Spec, nil)
+	_, err := otherReplica.Events.Put(t.Context(), s.ID, s.Spec, nil)
 	require.NoError(t, err)
 	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 	require.EqualValues(t, 1, snap.Sold)
 }
 
-// A change may have a lower id than one that was read before: its transaction committed later.
+// A change that commits late may have a lower transaction id than changes that were read before.
 func TestSnapshotSeesWhatCommitsLate(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -131,35 +131,35 @@ func TestSnapshotKeepsTheOrderOfASeat(t *testing.T) {
 func TestSnapshotAfterPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	behind := svc.Replica(t)
+	laggingReplica := svc.Replica(t)
 	s := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 4))
 	hour := int32(3600) // longer than the test
 	s.HoldSeconds = &hour
 	svc.Put(t, s)
-	require.Equal(t, "....", free(t, behind))
+	require.Equal(t, "....", free(t, laggingReplica))
 	svc.MustHoldSeats(t, "u", "A-1-1")
 	require.Equal(t, "x...", free(t, svc))
 	read := svc.Statements.Sent("TakenSeats")
 	testkit.Until(t, func() bool {
 		return svc.Count(t, `SELECT count(*) FROM seat_changes WHERE xid >= pg_snapshot_xmin(pg_current_snapshot())`) == 0
 	}, "the transactions of other databases that keep changes back end")
-	for left := int64(1); left > 0; {
+	for remaining := int64(1); remaining > 0; {
 		svc.Clock.Advance(31 * time.Second)
 		require.NoError(t, svc.EventStore.PruneChanges(t.Context()))
-		require.NoError(t, behind.EventStore.PruneChanges(t.Context()), "the other one finds nothing to do")
+		require.NoError(t, laggingReplica.EventStore.PruneChanges(t.Context()), "the other one finds nothing to do")
 		require.Equal(t, "x...", free(t, svc))
-		left = svc.Count(t, `SELECT count(*) FROM seat_changes`)
+		remaining = svc.Count(t, `SELECT count(*) FROM seat_changes`)
 	}
 	svc.MustHoldSeats(t, "v", "A-1-2")
 	require.NoError(t, svc.EventStore.PruneChanges(t.Context()))
 	require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM seat_changes`), "not before half a minute")
 	require.Equal(t, "xx..", free(t, svc))
 	require.Equal(t, read, svc.Statements.Sent("TakenSeats"), "who has read need not read all")
-	require.Equal(t, "xx..", free(t, behind))
+	require.Equal(t, "xx..", free(t, laggingReplica))
 	require.Equal(t, read+1, svc.Statements.Sent("TakenSeats"))
 }
 
-// Rows restored from another server have transactions that this one has not reached yet.
+// Rows restored from another server have transaction ids that this server has not reached yet.
 func TestRestoredChangesAreIgnored(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -208,8 +208,8 @@ func TestSnapshotsUnderConcurrentChanges(t *testing.T) {
 	}
 	seen := []string{free(t, replicas[0]), free(t, replicas[1])}
 	require.Equal(t, read, svc.Statements.Sent("TakenSeats"))
-	all := free(t, svc.Replica(t)) // which reads all
-	require.Equal(t, []string{all, all}, seen)
+	allSeats := free(t, svc.Replica(t)) // a new replica reads all seats
+	require.Equal(t, []string{allSeats, allSeats}, seen)
 }
 
 // changeAtRandom changes two seats per transaction, in ascending order, with pauses before each

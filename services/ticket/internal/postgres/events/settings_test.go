@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/storetest"
 )
 
-// line reads the settings in force of the line of the event e.
+// line reads the current settings of the line of event e.
 func line(t *testing.T, svc *storetest.Service) event.LineSettings {
 	t.Helper()
 	l, err := svc.Events.LineSettings(t.Context(), "e")
@@ -77,28 +77,28 @@ func TestLastWriteOfASettingWins(t *testing.T) {
 	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
 }
 
-// Queue repeats acts, and may bring them late and in any order. Of two acts on one setting the later
-// one counts, and acts on different settings do not affect each other.
+// The service queue repeats operators' acts, and may send them late and in any order. Of two acts
+// on one setting the later one counts. Acts on different settings do not affect each other.
 func TestLaterActCounts(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	for _, x := range []struct {
+	for _, step := range []struct {
 		change event.LineChange
 		later  int64
 	}{
 		{event.LineChange{Threshold: new(int64(5)), Act: 10}, 0},
 		{event.LineChange{Paused: new(true), Act: 8}, 0},
 		{event.LineChange{Threshold: new(int64(6)), Act: 9}, 10},
-		{event.LineChange{Threshold: new(int64(7)), Act: 10}, 0}, // repeated, though with another value: it is stored
+		{event.LineChange{Threshold: new(int64(7)), Act: 10}, 0}, // act 10 is stored already
 		{event.LineChange{BlockUser: "a", Act: 3}, 0},
 		{event.LineChange{BlockUser: "b", Act: 2}, 0},
 		{event.LineChange{UnblockUser: "a", Act: 12}, 0},
 		{event.LineChange{BlockUser: "a", Act: 11}, 12},
 		{event.LineChange{Paused: new(false), Act: 7}, 8},
 	} {
-		l, err := svc.Events.ChangeLine(t.Context(), "e", x.change)
+		l, err := svc.Events.ChangeLine(t.Context(), "e", step.change)
 		require.NoError(t, err)
-		require.Equal(t, x.later, l.LaterAct, "%+v", x.change)
+		require.Equal(t, step.later, l.LaterAct, "%+v", step.change)
 	}
 	want := event.LineSettings{EventID: "e", Threshold: new(int64(5)), Paused: true, BlockedUsers: []string{"b"}, NeverOpened: true, Act: 12}
 	require.Empty(t, cmp.Diff(want, line(t, svc)))
@@ -114,16 +114,16 @@ func TestLaterActCounts(t *testing.T) {
 	require.EqualValues(t, 107, *line(t, svc).Threshold)
 }
 
-// A threshold that an operator puts with the event is later than an act that queue brings afterwards,
-// and earlier than the next act.
+// A PUT of the threshold wins over an earlier act that queue sends only after the PUT. The next act
+// wins over the PUT.
 func TestPutIsLaterThanActsBefore(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	s := storetest.Spec("e", event.General, storetest.Admissions("A", 70, 10))
 	s.Threshold = new(int64(50))
 	svc.Put(t, s)
-	act := func(n, at int64) event.LineSettings {
-		l, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: &n, Act: at})
+	act := func(n, number int64) event.LineSettings {
+		l, err := svc.Events.ChangeLine(t.Context(), "e", event.LineChange{Threshold: &n, Act: number})
 		require.NoError(t, err)
 		return l
 	}
@@ -137,7 +137,7 @@ func TestPutIsLaterThanActsBefore(t *testing.T) {
 	require.EqualValues(t, 50, *line(t, svc).Threshold)
 }
 
-// An act that is refused is not recorded: it may be repeated once there is room.
+// A refused act is not recorded, so that it may be repeated once fewer users are blocked.
 func TestRefusedActIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -154,8 +154,8 @@ func TestRefusedActIsNotRecorded(t *testing.T) {
 	require.Contains(t, line(t, svc).BlockedUsers, "bot")
 }
 
-// A line is opened once, by whichever call comes first. Its settings stay as they are, and later
-// changes of them do not make it new again.
+// Only the first call marks a line as opened. It changes no settings, and later changes of settings
+// keep the mark.
 func TestOneCallOpensALine(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -167,16 +167,16 @@ func TestOneCallOpensALine(t *testing.T) {
 		before, err := svc.Events.LineSettings(t.Context(), id)
 		require.NoError(t, err)
 		require.True(t, before.NeverOpened, id)
-		var firsts atomic.Int32
+		var firstCalls atomic.Int32
 		results := storetest.Concurrently(8, func(int) error {
 			first, err := svc.Events.MarkLineOpened(t.Context(), id)
 			if first {
-				firsts.Add(1)
+				firstCalls.Add(1)
 			}
 			return err
 		})
 		require.NoError(t, errors.Join(results...))
-		require.EqualValues(t, 1, firsts.Load(), id)
+		require.EqualValues(t, 1, firstCalls.Load(), id)
 		after, err := svc.Events.LineSettings(t.Context(), id)
 		require.NoError(t, err)
 		before.NeverOpened = false
@@ -197,7 +197,7 @@ func TestOneCallOpensALine(t *testing.T) {
 	require.False(t, first)
 }
 
-// Of the users blocked at the same time none is lost, and there are never more than the maximum.
+// Users who are blocked at the same time are all kept, but never more than the maximum.
 func TestBlockedUsersAreBounded(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -232,7 +232,7 @@ func TestPutEventKeepsTheLinesSettings(t *testing.T) {
 }
 
 // A line is closed at its sale's closing time, by the database's clock, or when the refunds of its
-// cancelled event have begun. A line without a sale never is.
+// cancelled event have begun. A line without a sale is never closed.
 func TestLineIsClosedAfterItsSale(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -299,7 +299,7 @@ func TestPutEventIfMatch(t *testing.T) {
 	require.ErrorIs(t, put(&event.Match{}), event.ErrChanged, "weak validators only")
 }
 
-// Of several PUTs with one ETag, one succeeds.
+// Of several concurrent PUTs with the same ETag, one succeeds.
 func TestPutEventIfMatchConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -308,20 +308,20 @@ func TestPutEventIfMatchConcurrently(t *testing.T) {
 	set, err := svc.Events.Settings(t.Context(), "e")
 	require.NoError(t, err)
 	results := storetest.Concurrently(8, func(i int) error {
-		with := s
-		with.Threshold = new(int64(i))
-		_, err := svc.Events.Put(t.Context(), with.ID, with.Spec, &event.Match{ETags: []string{set.ETag()}})
+		changed := s
+		changed.Threshold = new(int64(i))
+		_, err := svc.Events.Put(t.Context(), changed.ID, changed.Spec, &event.Match{ETags: []string{set.ETag()}})
 		return err
 	})
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, event.ErrChanged))
 }
 
-// Acts are forgotten 30 days after ticket has stored them, in which a replica of queue may bring an
-// earlier one. What they have set stays.
+// Acts are deleted 30 days after they were stored. Until then a replica of queue may send an
+// earlier act. The settings stay.
 func TestOldActsAreForgotten(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	later := func(c event.LineChange) int64 {
+	laterAct := func(c event.LineChange) int64 {
 		l, err := svc.Events.ChangeLine(t.Context(), "e", c)
 		require.NoError(t, err)
 		return l.LaterAct
@@ -331,12 +331,12 @@ func TestOldActsAreForgotten(t *testing.T) {
 		require.NoError(t, svc.Pool.QueryRow(t.Context(), "SELECT count(*) FROM line_acts").Scan(&n))
 		return n
 	}
-	require.Zero(t, later(event.LineChange{BlockUser: "a", Act: 10}))
-	require.Zero(t, later(event.LineChange{BlockUser: "b", Act: 11}))
+	require.Zero(t, laterAct(event.LineChange{BlockUser: "a", Act: 10}))
+	require.Zero(t, laterAct(event.LineChange{BlockUser: "b", Act: 11}))
 	svc.Clock.Advance(30*24*time.Hour - time.Minute)
 	require.Equal(t, 2, acts())
-	require.EqualValues(t, 10, later(event.LineChange{UnblockUser: "a", Act: 9}))
-	require.Zero(t, later(event.LineChange{BlockUser: "a", Act: 12}))
+	require.EqualValues(t, 10, laterAct(event.LineChange{UnblockUser: "a", Act: 9}))
+	require.Zero(t, laterAct(event.LineChange{BlockUser: "a", Act: 12}))
 	svc.Clock.Advance(2 * time.Minute)
 	require.Equal(t, 1, acts(), "that on b")
 	require.Equal(t, []string{"a", "b"}, line(t, svc).BlockedUsers)

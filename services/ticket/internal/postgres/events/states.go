@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// actAttempts bounds how many times an act is tried again after another one has changed the state.
+// actAttempts bounds how often an operator's act is retried after another has changed the state.
 const actAttempts = 5
 
 // Act changes the state of an event by one conditional statement. Of two acts at the same time, the
@@ -56,7 +56,7 @@ func (s *Store) applyAct(ctx context.Context, q *postgres.Queries, id string, ac
 	}
 }
 
-// beginRefunds ends a cancelled event for good, which is told at once.
+// beginRefunds ends a cancelled event for good, and stores a notice of it.
 func (s *Store) beginRefunds(ctx context.Context, id string) (changed int64, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		ended, err := tx.BeginRefunds(ctx, db.BeginRefundsParams{EventID: id, Now: tx.ClockTime()})
@@ -79,8 +79,8 @@ func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCo
 	}, nil
 }
 
-// Postpone moves the date of an event. It writes no tickets, of which there may be 100,000: a
-// ticket that was used in an earlier epoch of the event counts as VALID again.
+// Postpone moves the date of an event. It does not update the tickets, of which there may be
+// 100,000: a ticket that was used in an earlier epoch of the event counts as VALID again.
 func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})
@@ -88,19 +88,19 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 			return postgres.OrNotFound(err, event.ErrNotFound)
 		}
 		e := toEvent(row.Event, nil)
-		n, err := p.Plan(&e, postgres.TimeOrZero(row.Event.DoorsAt), row.Now)
-		if err != nil || n == nil {
+		times, err := p.Plan(&e, postgres.TimeOrZero(row.Event.DoorsAt), row.Now)
+		if err != nil || times == nil {
 			return err
 		}
 		err = tx.PostponeEvent(ctx, db.PostponeEventParams{
-			EventID: id, StartsAt: n.StartsAt, DoorsAt: orNull(n.DoorsAt), ClosesAt: orNull(n.ClosesAt), SalesCloseAt: n.SalesCloseAt,
-			FeesUntil: orNull(n.FeesUntil),
+			EventID: id, StartsAt: times.StartsAt, DoorsAt: orNull(times.DoorsAt), ClosesAt: orNull(times.ClosesAt), SalesCloseAt: times.SalesCloseAt,
+			FeesUntil: orNull(times.FeesUntil),
 		})
 		if err != nil {
 			return err
 		}
-		told := notice.OfEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: n.StartsAt, FormerStartsAt: &e.StartsAt})
-		if err := notices.Insert(ctx, tx.Queries, []notice.New{told}); err != nil {
+		postponed := notice.OfEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: times.StartsAt, FormerStartsAt: &e.StartsAt})
+		if err := notices.Insert(ctx, tx.Queries, []notice.New{postponed}); err != nil {
 			return err
 		}
 		return transfers.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// Every act in every state: where it leads, or why it is refused.
+// Every act, in every state, leads to the right state or is refused with the right error.
 func TestStatesOfEvents(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -27,7 +27,7 @@ func TestStatesOfEvents(t *testing.T) {
 		event.Undo:   {event.Ended: event.ErrRefundsBegun},
 		event.Refund: {event.Open: event.ErrNotCancelled, event.Paused: event.ErrNotCancelled},
 	}
-	leads := map[event.Act]map[event.State]event.State{
+	nextState := map[event.Act]map[event.State]event.State{
 		event.Pause:  {event.Open: event.Paused},
 		event.Resume: {event.Paused: event.Open},
 		event.Cancel: {event.Open: event.Cancelled, event.Paused: event.Cancelled},
@@ -35,18 +35,18 @@ func TestStatesOfEvents(t *testing.T) {
 		event.Refund: {event.Cancelled: event.Ended},
 	}
 	for from, path := range paths {
-		for act := range leads {
+		for act := range nextState {
 			_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET state = 'OPEN', undo_to = NULL, refund_after = NULL, walk_at = NULL`)
 			require.NoError(t, err)
 			for _, a := range path {
 				_, err := svc.Events.Act(t.Context(), "e", a, time.Hour)
 				require.NoError(t, err)
 			}
-			to, changes := leads[act][from]
+			to, changes := nextState[act][from]
 			if !changes {
 				to = from
 			}
-			for range 2 { // and again
+			for range 2 { // a repeated act has the same result
 				s, err := svc.Events.Act(t.Context(), "e", act, time.Hour)
 				if want := refused[act][from]; want != nil {
 					require.ErrorIs(t, err, want, "%s when %s", act, from)
@@ -62,8 +62,8 @@ func TestStatesOfEvents(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound)
 }
 
-// A repeated cancellation does not move the time of the refunds, and an undo leads to where the event
-// was.
+// A repeated cancellation does not move the time of the refunds. An undo restores the state before
+// the cancellation.
 func TestCancelAgain(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -85,7 +85,7 @@ func TestCancelAgain(t *testing.T) {
 	require.Zero(t, act(event.Undo, 0).RefundsAt)
 }
 
-// An undo and the begin of the refunds at once: the event is back, or ended, and both are told which.
+// If an undo and the begin of the refunds compete, one succeeds and the other gets an error.
 func TestUndoWhileRefundsBegin(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -113,8 +113,8 @@ func TestUndoWhileRefundsBegin(t *testing.T) {
 	}
 }
 
-// A postponed event: new times, holds as before, used tickets valid again, offers that nobody pays for
-// cancelled, and until a time users get price and fee back.
+// A postponement moves the times, opens the sale again, makes used tickets valid again, and cancels
+// offers that nobody is paying. For a time users get price and fee back.
 func TestPostpone(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -140,9 +140,9 @@ func TestPostpone(t *testing.T) {
 	svc.Clock.Set(storetest.Start.Add(49 * time.Hour)) // an hour after its start
 	require.Equal(t, refund.Refused, svc.BeginRefund(t, svc.RefundRequest(p, refund.User)).Status)
 	start := svc.Clock.Now().Add(30 * 24 * time.Hour).Truncate(time.Microsecond)
-	ask := event.Postponement{StartsAt: start, SalesCloseAt: start.Add(-time.Hour)}
+	postponement := event.Postponement{StartsAt: start, SalesCloseAt: start.Add(-time.Hour)}
 	for range 2 {
-		s, err := svc.Events.Postpone(t.Context(), "e", ask)
+		s, err := svc.Events.Postpone(t.Context(), "e", postponement)
 		require.NoError(t, err)
 		require.Equal(t, event.StateAndCounts{State: event.Open, Orders: 1, Tickets: 3}, s)
 		require.EqualValues(t, 2, svc.Count(t, `SELECT epoch FROM events`))
@@ -175,8 +175,8 @@ func TestPostpone(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A PUT may bring the event forward after a postponement that promised fees until later. Once doors may
-// have lists, users give nothing back.
+// After a postponement that lets users get fees back until later, a PUT may bring the event
+// forward. Once the event has closed, users cannot give tickets back.
 func TestFeesEndWhenTheEventCloses(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -226,7 +226,7 @@ func TestPutDoesNotPostpone(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrUsePostpone)
 }
 
-// A PUT is judged by the times that will be in force, those that it leaves out included.
+// A PUT is validated with the times that will be in force, including those that it leaves out.
 func TestPutIsJudgedByWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -253,7 +253,7 @@ func TestPutIsJudgedByWhatItLeavesOut(t *testing.T) {
 	require.NoError(t, put(50, 55))
 }
 
-// What is in force after a postponement can be put again.
+// The settings in force after a postponement can be put again.
 func TestSettingsOfAPostponedEventCanBePut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -261,16 +261,16 @@ func TestSettingsOfAPostponedEventCanBePut(t *testing.T) {
 	until := spec.StartsAt.Add(-2 * time.Hour)
 	spec.UserRefunds = &event.UserRefunds{Until: until}
 	svc.Put(t, spec)
-	for _, x := range []struct {
+	for _, step := range []struct {
 		start time.Time
 		until *event.UserRefunds
 	}{{spec.StartsAt.Add(24 * time.Hour), spec.UserRefunds}, {spec.StartsAt.Add(-time.Hour), spec.UserRefunds}, {spec.StartsAt.Add(-90 * time.Minute), nil}} {
-		_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: x.start})
+		_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: step.start})
 		require.NoError(t, err)
 		e, err := svc.EventStore.Settings(t.Context(), "e")
 		require.NoError(t, err)
-		require.Equal(t, x.until, e.UserRefunds)
-		e.Title = "Another " + x.start.String()
+		require.Equal(t, step.until, e.UserRefunds)
+		e.Title = "Another " + step.start.String()
 		_, err = svc.Events.Put(t.Context(), "e", e.Spec, nil)
 		require.NoError(t, err)
 	}

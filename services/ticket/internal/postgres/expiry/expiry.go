@@ -59,30 +59,30 @@ func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (i
 }
 
 // endEach calls end for reservations in one transaction. If one of them contradicts other rows, it
-// does so again for each in a transaction of its own.
+// repeats this for each in a separate transaction.
 func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
 	ended, err := s.endInTx(ctx, ids, end)
 	if !isContradiction(err) {
 		return ended, err
 	}
-	var bad []error
+	var contradictions []error
 	for _, id := range ids {
 		n, err := s.endInTx(ctx, []uuid.UUID{id}, end)
 		switch ended += n; {
 		case isContradiction(err):
 			s.failures.addInconsistent(id, s.database.Now())
-			bad = append(bad, fmt.Errorf("reservation %s: %w", id, err))
+			contradictions = append(contradictions, fmt.Errorf("reservation %s: %w", id, err))
 		case err != nil:
 			return ended, err
 		}
 	}
-	return ended, errors.Join(bad...)
+	return ended, errors.Join(contradictions...)
 }
 
 func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
 // endInTx locks those reservations that no other transaction has locked, has end change them, and
-// saves them. It returns the result of end: how many it has ended.
+// saves them. It returns the number of reservations that end has ended.
 func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
 	ended := 0
 	var locked *reservations.Locked

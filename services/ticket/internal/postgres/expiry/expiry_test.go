@@ -48,7 +48,7 @@ var contradictions = map[string]contradiction{
 	},
 }
 
-// holdOnePlaceEach makes n events of one place each, and a hold of it.
+// holdOnePlaceEach makes n events of one place each, and holds each place.
 func holdOnePlaceEach(t *testing.T, svc *storetest.Service, n int, spec func(id string) event.Event) []uuid.UUID {
 	t.Helper()
 	ids := make([]uuid.UUID, n)
@@ -114,7 +114,7 @@ func TestExpireDueSkipsContradictions(t *testing.T) {
 	}
 }
 
-// A reservation that another replica ends meanwhile is no longer counted.
+// A reservation that another replica has expired no longer counts as inconsistent.
 func TestInconsistentForgetsReservationsExpiredElsewhere(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

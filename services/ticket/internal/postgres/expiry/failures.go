@@ -44,7 +44,7 @@ func (f *expiryFailures) paused(now time.Time) []uuid.UUID {
 	return ids
 }
 
-// retain forgets the reservations that are neither paused nor among due, the reservations still due.
+// retain forgets the reservations that are neither paused nor still due.
 func (f *expiryFailures) retain(due []uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@ type holdBatch struct {
 	keys    []*idempotency.Key
 	results []result
 
-	// series is the event's series when the event was last read. Users are locked for this series.
+	// series is the series of the event as last read. Users are locked for this series.
 	series string
 	row    db.SaleOfRow
 	used   map[string]int64 // the places that each user has bought or holds
@@ -67,9 +67,9 @@ func (s *Store) runBatch(ctx context.Context, eventID string, keys []*idempotenc
 	return results, nil
 }
 
-// replayKnown answers repeated requests as the first time, and returns the indexes of the other
+// replayRepeated gives repeated requests their stored answers, and returns the indexes of the other
 // requests.
-func (t *holdBatch) replayKnown(ctx context.Context) ([]int, error) {
+func (t *holdBatch) replayRepeated(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
 		return nil, err
@@ -128,16 +128,16 @@ func (t *holdBatch) lockedSale() reservation.LockedSale {
 	}
 }
 
-// seriesOf returns the series of an event as the latest transaction of this replica has read it;
-// empty: none, or not read yet. So a transaction can lock users without reading the event before.
+// seriesOf returns the series of an event as this replica last read it. It is empty if there is
+// none, or before the first read. So a transaction can lock users without reading the event first.
 func (s *Store) seriesOf(eventID string) string {
 	series, _ := s.series.Load(eventID)
-	known, _ := series.(string)
-	return known
+	id, _ := series.(string)
+	return id
 }
 
-// checkSeries returns errOtherSeries if users are locked for another series than the event's, which
-// it remembers for the next try.
+// checkSeries returns errOtherSeries if users are locked for another series than the event's. It
+// stores the event's series for the next try.
 func (t *holdBatch) checkSeries() error {
 	if t.row.SeriesID == t.series {
 		return nil
@@ -158,7 +158,7 @@ func (t *holdBatch) user(id string) postgres.User {
 	return postgres.User{EventID: t.eventID, SeriesID: t.series, UserID: id}
 }
 
-// queueSale queues the read of the event's sale; pgx.ErrNoRows if the event does not exist.
+// queueSale queues the read of the event's sale, which fails with pgx.ErrNoRows without the event.
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
@@ -203,7 +203,7 @@ func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.Comm
 	return pgconn.CommandTag{}, nil
 }
 
-// expectRows queues a statement that must change this number of rows; table names them in the error.
+// expectRows queues a statement that must change a number of rows. Its error names the table.
 func (p *pipeline) expectRows(rows int, table, sql string, args ...any) {
 	p.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 		return postgres.ExpectRows(tag.RowsAffected(), rows, table, nil)

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// whileWaiting runs fn while a request waits for what sql has locked, and then lets it go on.
+// whileWaiting runs fn while request waits for what lock has locked, and then releases the lock.
 func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) error, request func() error, fn func()) {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -37,10 +37,10 @@ func TestHoldSeatsThatMeetALockDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
-	others := func(from int) func() {
+	holdOthers := func(first int) func() {
 		return func() {
 			for _, err := range storetest.Concurrently(6, func(i int) error {
-				_, err := svc.HoldSeats(t.Context(), fmt.Sprintf("u%d", from+i), fmt.Sprintf("A-1-%d", from+i))
+				_, err := svc.HoldSeats(t.Context(), fmt.Sprintf("u%d", first+i), fmt.Sprintf("A-1-%d", first+i))
 				return err
 			}) {
 				require.NoError(t, err)
@@ -50,11 +50,11 @@ func TestHoldSeatsThatMeetALockDelayNoOthers(t *testing.T) {
 	whileWaiting(t, svc, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), `SELECT 1 FROM seats WHERE seat_id = 'A-1-1' FOR UPDATE`)
 		return err
-	}, func() error { _, err := svc.HoldSeats(t.Context(), "v", "A-1-1"); return err }, others(2))
+	}, func() error { _, err := svc.HoldSeats(t.Context(), "v", "A-1-1"); return err }, holdOthers(2))
 	whileWaiting(t, svc, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, postgres.User{EventID: "e", UserID: "w"}.LockKey())
 		return err
-	}, func() error { _, err := svc.HoldSeats(t.Context(), "w", "A-1-8"); return err }, others(9))
+	}, func() error { _, err := svc.HoldSeats(t.Context(), "w", "A-1-8"); return err }, holdOthers(9))
 	require.EqualValues(t, 14, svc.Count(t, `SELECT count(*) FROM reservations`))
 	svc.RequireInvariants(t)
 }
@@ -69,11 +69,11 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
-	over := []*reservation.Reservation{svc.MustHoldSeats(t, "o1", "A-1-11", "A-1-12"), svc.MustHoldSeats(t, "o2", "A-1-14", "A-1-15")}
+	expired := []*reservation.Reservation{svc.MustHoldSeats(t, "o1", "A-1-11", "A-1-12"), svc.MustHoldSeats(t, "o2", "A-1-14", "A-1-15")}
 	svc.Clock.Advance(storetest.HoldFor)
 	svc.MustHoldSeats(t, "other", "A-1-20")
-	again := request("v", "A-1-6")
-	again.IdempotencyKey = key(t, "v", "key")
+	keyedReq := request("v", "A-1-6")
+	keyedReq.IdempotencyKey = key(t, "v", "key")
 	locked := svc.Statements.Sent("LockFreeSeats")
 
 	reqs := []reservation.SeatsRequest{
@@ -83,10 +83,10 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		request("u", "A-1-4", "A-1-5"),
 		request("v", "A-1-7", "A-1-20"),
 		request("v", "A-1-99"),
-		again,
-		again,
-		request("w", "A-1-12", "A-1-13"), // over a hold whose time is over
-		request("x", "A-1-11"),           // which that one has made free
+		keyedReq,
+		keyedReq,
+		request("w", "A-1-12", "A-1-13"), // A-1-12 is of an expired hold
+		request("x", "A-1-11"),           // freed by the request before
 		request("x", "A-1-12"),
 		request("y", "A-1-14", "A-1-1"),
 	}
@@ -99,10 +99,10 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	}
 	require.Equal(t, locked+1, svc.Statements.Sent("LockFreeSeats"), "one transaction")
 	require.Equal(t, "xxx..x....xxxxx....x", seats(t, svc))
-	require.Equal(t, reservation.Expired, svc.Find(t, over[0].ID).Status)
-	require.Equal(t, reservation.Held, svc.Find(t, over[1].ID).Status, "nobody has taken it over")
+	require.Equal(t, reservation.Expired, svc.Find(t, expired[0].ID).Status)
+	require.Equal(t, reservation.Held, svc.Find(t, expired[1].ID).Status, "nobody has taken it over")
 	svc.RequireInvariants(t)
-	repeated, err := svc.Holds.HoldSeats(t.Context(), again)
+	repeated, err := svc.Holds.HoldSeats(t.Context(), keyedReq)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-6"}, repeated.SeatIDs())
 	for _, id := range []string{"nowhere", "general"} {
@@ -115,7 +115,7 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	}
 }
 
-// seats draws the row of seats: a dot for each that no reservation has.
+// seats draws the row of seats: a dot for each seat without a reservation.
 func seats(t *testing.T, svc *storetest.Service) (row string) {
 	t.Helper()
 	err := svc.Pool.QueryRow(t.Context(), `SELECT string_agg(CASE status WHEN 'FREE' THEN '.' ELSE 'x' END, '' ORDER BY idx) FROM seats`).Scan(&row)
@@ -128,7 +128,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
-	// A reservation that has lost its seat: it cannot be ended.
+	// This reservation has lost its seat, so that it cannot be ended.
 	broken := svc.MustHoldSeats(t, "broken", "A-1-20")
 	svc.Clock.Advance(storetest.HoldFor)
 	_, err := svc.Pool.Exec(t.Context(), `UPDATE places SET live = false WHERE reservation_id = $1`, broken.ID)
@@ -143,7 +143,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	require.Equal(t, "xx.................x", seats(t, svc))
 }
 
-// A seat whose hold has expired, but whose reservation has not, is taken. It fails no other
+// A seat with an expired hold that contradicts its reservation counts as taken. It fails no other
 // request.
 func TestHoldSeatsOverAContradiction(t *testing.T) {
 	t.Parallel()
@@ -155,7 +155,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
 			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 8)))
-			broken, over := svc.MustHoldSeats(t, "broken", "A-1-4", "A-1-5"), svc.MustHoldSeats(t, "over", "A-1-8")
+			broken, expired := svc.MustHoldSeats(t, "broken", "A-1-4", "A-1-5"), svc.MustHoldSeats(t, "over", "A-1-8")
 			svc.Clock.Advance(storetest.HoldFor)
 			_, err := svc.Pool.Exec(t.Context(), contradict, broken.ID)
 			require.NoError(t, err)
@@ -163,7 +163,7 @@ func TestHoldSeatsOverAContradiction(t *testing.T) {
 			for i, err := range svc.Holds.DecideBatch(t.Context(), request("u", "A-1-1"), request("unlucky", "A-1-4"), request("v", "A-1-8")) {
 				require.ErrorIs(t, err, want[i], "request %d", i)
 			}
-			require.Equal(t, reservation.Expired, svc.Find(t, over.ID).Status)
+			require.Equal(t, reservation.Expired, svc.Find(t, expired.ID).Status)
 			_, err = svc.HoldSeats(t.Context(), "alone", "A-1-5", "A-1-2")
 			require.ErrorIs(t, err, reservation.ErrSeatTaken)
 			best, err := svc.HoldBest(t.Context(), "best", 2)
@@ -205,7 +205,7 @@ func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// A seat that is deleted while a request waits for it does not exist.
+// A request that waits for a seat which is then deleted gets ErrSeatNotFound.
 func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -220,8 +220,7 @@ func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-2")
 }
 
-// The server has room for a limited number of locks: a batch takes those of at most a hundred
-// users.
+// PostgreSQL has room for a limited number of locks, so that a batch locks at most a hundred users.
 func TestBatchesTakeFewLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

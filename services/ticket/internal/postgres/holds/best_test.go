@@ -27,9 +27,9 @@ func TestHoldBestSeats(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-5", "A-1-6", "A-1-7"}, second.SeatIDs())
 
-	svc.Clock.Advance(storetest.HoldFor - time.Minute) // the end of the first hold, not of the second
-	free := svc.Replica(t)                             // whose snapshot is not from before
-	third, err := free.HoldBest(t.Context(), "u3", 4)
+	svc.Clock.Advance(storetest.HoldFor - time.Minute) // only the first hold has expired
+	fresh := svc.Replica(t)                            // a new replica has no older snapshot
+	third, err := fresh.HoldBest(t.Context(), "u3", 4)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-1", "A-1-2", "A-1-3", "A-1-4"}, third.SeatIDs(), "over the hold whose time is over")
 	require.Equal(t, reservation.Expired, svc.Find(t, first.ID).Status)
@@ -79,19 +79,19 @@ func TestHoldBestConcurrently(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
-			other := svc.Replica(t)
+			otherReplica := svc.Replica(t)
 			svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 10, 20)))
 			ctx, cancel := testkit.Context(t)
 			defer cancel()
 			held := make([]*reservation.Reservation, c.crowd)
 			for _, err := range storetest.Concurrently(c.crowd, func(i int) (err error) {
-				from := svc
+				replica := svc
 				if i%2 == 0 {
-					from = other
+					replica = otherReplica
 				}
 				req := reservation.BestRequest{EventID: "e", UserID: fmt.Sprintf("u%d", i), Section: "A", Quantity: 2, Adjacent: c.adjacent}
 				for held[i] == nil && (err == nil || errors.Is(err, reservation.ErrTryAgain)) {
-					held[i], err = from.Reservations.HoldBest(ctx, req)
+					held[i], err = replica.Reservations.HoldBest(ctx, req)
 				}
 				return err
 			}) {

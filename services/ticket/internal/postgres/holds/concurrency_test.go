@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Payments need connections too: however holds are requested, and for however many events, they use
-// no more than they may.
+// Holds of any kind, for any number of events, use a bounded number of connections, since payments
+// need connections too.
 func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 	t.Parallel()
 	const concurrent, crowd, generalEvents = 2, 60, 20

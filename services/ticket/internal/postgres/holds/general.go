@@ -27,8 +27,8 @@ func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservat
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	// ctx belongs to the batch: when it ends, all callers get its error, so that nothing may be
-	// held for them.
+	// ctx belongs to the batch: when it ends, all callers get its error, so nothing may be held for
+	// them.
 	return limit.Do(ctx, s.limiter, func() ([]result, error) {
 		return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 			return (&generalTx{holdBatch: t, reqs: reqs}).holdAll(ctx)
@@ -42,11 +42,11 @@ type generalTx struct {
 
 	reqs []reservation.BestRequest
 	sale reservation.GeneralSale
-	due  []uuid.UUID // up to releaseBatch holds whose time is over
+	due  []uuid.UUID // expired holds, at most releaseBatch
 }
 
 func (t *generalTx) holdAll(ctx context.Context) error {
-	pending, err := t.replayKnown(ctx)
+	pending, err := t.replayRepeated(ctx)
 	if err != nil || len(pending) == 0 {
 		return err
 	}
@@ -100,7 +100,7 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	return t.sale.CheckSeating(event.General)
 }
 
-// releaseDueHolds expires holds whose time is over until all requests can be met or none is left.
+// releaseDueHolds ends expired holds until all requests can be met or no expired hold is left.
 func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 	wanted := make(map[string]int64)
 	for _, i := range pending {

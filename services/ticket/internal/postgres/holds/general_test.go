@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// counters reads the counters of all sections together.
+// counters returns the sums of the counters of all sections.
 func counters(t *testing.T, svc *storetest.Service) (held, sold int64) {
 	t.Helper()
 	require.NoError(t, svc.Pool.QueryRow(t.Context(), `SELECT sum(held), sum(sold) FROM sections`).Scan(&held, &sold))
@@ -47,36 +47,36 @@ func TestHoldGeneral(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound)
 
 	svc.Clock.Advance(storetest.HoldFor)
-	free, err := svc.EventStore.Snapshot(t.Context(), "e")
+	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
 	require.NoError(t, err)
-	require.Equal(t, []int64{5, 1}, free.Free, "a hold whose time is over is free before anybody frees it")
+	require.Equal(t, []int64{5, 1}, snap.Free, "a hold whose time is over is free before anybody frees it")
 	_, err = svc.HoldBest(t.Context(), "v", 4)
 	require.NoError(t, err, "and may be taken")
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, svc.EventTypes(t, r.ID))
 	svc.RequireInvariants(t)
 }
 
-// Four hundred requests for one to three of 300 places, through two replicas: exactly the 300
-// places are held.
+// Four hundred requests, each for one to three places, compete for 300 places on two replicas.
+// Exactly 300 places are held.
 func TestHoldGeneralConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 55, 300)))
-	var lapsed []*reservation.Reservation
+	var expired []*reservation.Reservation
 	for i := range 10 {
 		r, err := svc.HoldBest(t.Context(), fmt.Sprintf("gone%d", i), 4)
 		require.NoError(t, err)
-		lapsed = append(lapsed, r)
+		expired = append(expired, r)
 	}
 	svc.Clock.Advance(storetest.HoldFor)
 
 	results := storetest.Concurrently(400, func(i int) error {
-		from := svc
+		replica := svc
 		if i%2 == 0 {
-			from = other
+			replica = otherReplica
 		}
-		_, err := from.HoldBest(t.Context(), fmt.Sprintf("u%d", i), i%3+1)
+		_, err := replica.HoldBest(t.Context(), fmt.Sprintf("u%d", i), i%3+1)
 		return err
 	})
 	require.Less(t, storetest.CountSucceeded(t, results, reservation.ErrSoldOut), 400)
@@ -90,7 +90,7 @@ func TestHoldGeneralConcurrently(t *testing.T) {
 	require.Zero(t, sold)
 	require.EqualValues(t, places, held)
 	require.EqualValues(t, 300, held, "someone always wants one place, so none is left")
-	for _, r := range lapsed {
+	for _, r := range expired {
 		require.Equal(t, reservation.Expired, svc.Find(t, r.ID).Status)
 	}
 	svc.RequireInvariants(t)
@@ -99,14 +99,14 @@ func TestHoldGeneralConcurrently(t *testing.T) {
 func TestHoldGeneralLimitUnderRaces(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 55, 300), storetest.Admissions("B", 55, 300)))
 	results := storetest.Concurrently(40, func(i int) error {
-		from, section := svc, "A" // no section's lock keeps the replicas apart, only the user's
+		replica, section := svc, "A" // the replicas share the lock of the user, but of no section
 		if i%2 == 0 {
-			from, section = other, "B"
+			replica, section = otherReplica, "B"
 		}
-		_, err := from.Reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "greedy", Section: section, Quantity: 1})
+		_, err := replica.Reservations.HoldBest(t.Context(), reservation.BestRequest{EventID: "e", UserID: "greedy", Section: section, Quantity: 1})
 		return err
 	})
 	require.Equal(t, 4, storetest.CountSucceeded(t, results, reservation.ErrLimitExceeded))

@@ -24,11 +24,11 @@ const (
 	// maxBatch bounds the requests of one transaction. A request takes up to two advisory locks, of
 	// its key and of its user, and the server's max_locks_per_transaction limits their number.
 	maxBatch = 100
-	// smallRequest is the number of seats up to which a request's seats are read in the same round
+	// smallRequest is the largest number of seats of a request whose seats are read in the same round
 	// trip as the event's limit.
 	smallRequest = 16
 	// maxWaiting bounds the requests that wait for an event's batch or for a transaction. Further
-	// ones are refused with errs.ErrOverloaded.
+	// requests are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
 	// maxEvents bounds the events that have requests at the same time.
 	maxEvents = 10_000

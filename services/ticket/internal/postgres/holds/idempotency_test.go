@@ -14,14 +14,14 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-func key(t *testing.T, user, key string, asked ...string) *idempotency.Key {
+func key(t *testing.T, user, key string, request ...string) *idempotency.Key {
 	t.Helper()
-	k, err := idempotency.New(user, "route", key, asked...)
+	k, err := idempotency.New(user, "route", key, request...)
 	require.NoError(t, err)
 	return k
 }
 
-// ways are the three ways to hold places. Each test of keys runs for all of them.
+// ways are the three ways to hold places. Each test of idempotency keys runs for all of them.
 var ways = map[string]struct {
 	spec event.Event
 	hold func(ctx context.Context, svc *storetest.Service, user string, key *idempotency.Key) (*reservation.Reservation, error)
@@ -116,22 +116,22 @@ func TestIdempotencyKeyUnderRaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
-			other := svc.Replica(t)
+			otherReplica := svc.Replica(t)
 			svc.Put(t, way.spec)
 			k := key(t, "u", "k", "body")
 			results := storetest.Concurrently(20, func(i int) error {
-				from := svc
+				replica := svc
 				if i%2 == 0 {
-					from = other
+					replica = otherReplica
 				}
-				_, err := way.hold(t.Context(), from, "u", k)
-				if errors.Is(err, reservation.ErrTryAgain) { // its twin has the seat, but has not committed yet
+				_, err := way.hold(t.Context(), replica, "u", k)
+				if errors.Is(err, reservation.ErrTryAgain) { // another click has not committed yet
 					return idempotency.ErrInProgress
 				}
 				return err
 			})
 			storetest.CountSucceeded(t, results, idempotency.ErrInProgress)
-			// All calls may have met another one in progress; the next one is answered.
+			// Each call may have found another one in progress, but a later call is answered.
 			_, err := way.hold(t.Context(), svc, "u", k)
 			require.NoError(t, err)
 			require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM reservations`))

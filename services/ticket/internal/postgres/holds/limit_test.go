@@ -14,7 +14,7 @@ import (
 )
 
 // A payment that begins in the last moment of a hold extends it. A hold that the user requests
-// right after that end must count those places: both take the user's lock.
+// right after the original end must count the extended places, which the user's lock ensures.
 func TestLimitAtTheEndOfAHold(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Event{

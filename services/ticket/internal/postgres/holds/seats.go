@@ -72,7 +72,7 @@ type seatsTx struct {
 }
 
 func (t *seatsTx) holdAll(ctx context.Context) error {
-	pending, err := t.replayKnown(ctx)
+	pending, err := t.replayRepeated(ctx)
 	if err != nil || len(pending) == 0 {
 		return err
 	}
@@ -124,7 +124,7 @@ func (t *seatsTx) writeHolds(ctx context.Context, held []int) error {
 // queueSeatOwners queues the statement that writes the new owners of locked seats.
 func (t *seatsTx) queueSeatOwners(p *pipeline, heldUntil time.Time) error {
 	var seats []string
-	owners := make(map[string]*uuid.UUID) // nil: free
+	owners := make(map[string]*uuid.UUID) // nil if the seat becomes free
 	for id, seat := range t.sale.Locked {
 		if !seat.OwnerChanged {
 			continue

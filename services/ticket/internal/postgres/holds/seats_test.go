@@ -99,7 +99,7 @@ func TestHoldSeatsThatCannotBeHeld(t *testing.T) {
 	requireOnlyReservation(t, svc, 2)
 }
 
-// Requests may name a thousand seats. None of them is read for those above the event's limit.
+// A request may name a thousand seats. If they exceed the event's limit, none of them is read.
 func TestHoldSeatsReadsNoSeatsAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -149,25 +149,25 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Two hundred requests for overlapping seats in different orders: each seat goes to one, each
-// request gets all of its seats or none.
+// Two hundred requests name overlapping seats in different orders. Each seat goes to one request,
+// and each request gets all of its seats or none.
 func TestHoldSeatsConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
 
 	results := storetest.Concurrently(200, func(i int) error {
-		a := i%19 + 1
-		seats := []string{fmt.Sprintf("A-1-%d", a), fmt.Sprintf("A-1-%d", a+1)}
+		first := i%19 + 1
+		seats := []string{fmt.Sprintf("A-1-%d", first), fmt.Sprintf("A-1-%d", first+1)}
 		if i%2 == 0 {
 			slices.Reverse(seats)
 		}
-		from := svc
+		replica := svc
 		if i%3 == 0 {
-			from = other
+			replica = otherReplica
 		}
-		_, err := from.HoldSeats(t.Context(), fmt.Sprintf("u%d", i), seats...)
+		_, err := replica.HoldSeats(t.Context(), fmt.Sprintf("u%d", i), seats...)
 		return err
 	})
 	held := storetest.CountSucceeded(t, results, reservation.ErrSeatTaken)
@@ -181,15 +181,15 @@ func TestHoldSeatsConcurrently(t *testing.T) {
 func TestHoldSeatsLimitUnderRaces(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 4, 20)))
 
 	results := storetest.Concurrently(40, func(i int) error {
-		from := svc
+		replica := svc
 		if i%2 == 0 {
-			from = other
+			replica = otherReplica
 		}
-		_, err := from.HoldSeats(t.Context(), "greedy", fmt.Sprintf("A-%d-%d", i/20+1, i%20+1))
+		_, err := replica.HoldSeats(t.Context(), "greedy", fmt.Sprintf("A-%d-%d", i/20+1, i%20+1))
 		return err
 	})
 	require.Equal(t, 4, storetest.CountSucceeded(t, results, reservation.ErrLimitExceeded))
@@ -236,7 +236,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	other := svc.Replica(t)
+	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 40)))
 	for round := range 3 {
 		old := make([]*reservation.Reservation, 10)
@@ -246,16 +246,16 @@ func TestTakeoverConcurrently(t *testing.T) {
 		}
 		svc.Clock.Advance(storetest.HoldFor)
 		take := func(i int) error {
-			from := svc
+			replica := svc
 			if i%2 == 0 {
-				from = other
+				replica = otherReplica
 			}
-			// Across the borders of the old holds, from both sides.
+			// One seat each of two neighbouring old holds, in either order.
 			seats := []string{fmt.Sprintf("A-1-%d", (4*i+2)%40+1), fmt.Sprintf("A-1-%d", (4*i+4)%40+1)}
 			if i%3 == 0 {
 				slices.Reverse(seats)
 			}
-			_, err := from.HoldSeats(t.Context(), fmt.Sprintf("new%d-%d", round, i), seats...)
+			_, err := replica.HoldSeats(t.Context(), fmt.Sprintf("new%d-%d", round, i), seats...)
 			return err
 		}
 		settle := func(i int) error {

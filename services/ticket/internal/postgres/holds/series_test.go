@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// dates are two events of a series, of which a user may have 3 places, and one of no series.
+// dates returns two events of a series, in which users may have 3 places, and another event.
 func dates() map[string]event.Event {
 	specs := map[string]event.Event{
 		"friday":   storetest.Spec("friday", event.Assigned, storetest.Rows("A", 70, 2, 40)),
@@ -63,7 +63,7 @@ func TestLimitOfASeries(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// On two replicas that know nothing of the series yet, and while payments are settled.
+// The limit holds on two replicas that have not read the series yet, while payments are settled.
 func TestLimitOfASeriesAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -19,28 +19,28 @@ import (
 // Locked has memberships whose rows one transaction has locked.
 type Locked struct{ changes []change }
 
-// change is a locked membership with the version that it was read in.
+// change is a locked membership and the version that was read.
 type change struct {
 	version int64
 	current *membership.Membership
 }
 
-// Lock locks and reads memberships for changes that leave their times as they are. Those that do not
-// exist are left out.
+// Lock locks and reads memberships for changes that leave their times as they are. Missing
+// memberships are left out.
 func Lock(ctx context.Context, q *postgres.Queries, ids ...uuid.UUID) (*Locked, error) {
 	rows, err := q.LockMemberships(ctx, ids)
 	return fromRows(rows), err
 }
 
-// LockOfPayment locks and reads what a payment has paid for. The payment must be locked.
+// LockOfPayment locks and reads the memberships of a payment. The payment must be locked.
 func LockOfPayment(ctx context.Context, q *postgres.Queries, payment uuid.UUID) (*Locked, error) {
 	rows, err := q.LockMembershipsOfPayment(ctx, payment)
 	return fromRows(rows), err
 }
 
-// LockBeside locks and reads memberships, and the paid ones of the same users and plans, whose times
-// depend on each other. Before them it locks the members, so that the second of two transactions reads
-// what the first has written.
+// LockBeside locks and reads memberships, and the paid ones of the same users and plans, whose
+// times depend on each other. It locks the members first, so that the second of two transactions
+// reads what the first has written.
 func LockBeside(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
@@ -100,7 +100,7 @@ func (l *Locked) All() []*membership.Membership {
 	return list
 }
 
-// Save writes the changed memberships and their Kafka events, and those of others.
+// Save writes the changed memberships and their Kafka events, and the given other events.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership.Event) error {
 	var arg db.UpdateMembershipsParams
 	for _, c := range l.changes {

@@ -30,8 +30,8 @@ func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 func (s *Store) CreatePlan(ctx context.Context, p membership.Plan, key *idempotency.Key) (id string, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		made, err := answers.Claim(ctx, tx, key)
-		if id = made; made != "" || err != nil {
+		earlierID, err := answers.Claim(ctx, tx, key)
+		if id = earlierID; earlierID != "" || err != nil {
 			return err
 		}
 		id = p.ID
@@ -54,7 +54,7 @@ func (s *Store) SetOnSale(ctx context.Context, id string, onSale bool) error {
 	return pkgpostgres.Err(err)
 }
 
-// Plan reads with the connections of changes, since it follows them.
+// Plan uses the pool of writes, not that of reads, since it is called after a write.
 func (s *Store) Plan(ctx context.Context, id string) (*membership.Plan, error) {
 	return findPlan(ctx, s.database.Queries(), id)
 }
@@ -80,7 +80,7 @@ func (s *Store) ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]m
 	return toPlans(rows), pkgpostgres.Err(err)
 }
 
-// buyTries bounds how often a purchase looks again for one that another call has begun at the same time.
+// buyTries bounds how often Buy looks for a purchase that another call has begun meanwhile.
 const buyTries = 3
 
 func (s *Store) Buy(ctx context.Context, userID, planID string) (id uuid.UUID, err error) {
@@ -99,8 +99,8 @@ func (s *Store) Buy(ctx context.Context, userID, planID string) (id uuid.UUID, e
 	return id, err
 }
 
-// buy returns the user's purchase of a plan that is under way, or stores a new one. It returns neither
-// when another call has stored one since.
+// buy returns the user's pending purchase of a plan, or stores a new one. It returns uuid.Nil if
+// another call has stored one meanwhile.
 func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan) (uuid.UUID, error) {
 	rows, err := tx.LockPendingMembership(ctx, db.LockPendingMembershipParams{UserID: userID, PlanID: plan.ID})
 	if err != nil {
@@ -133,7 +133,7 @@ func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.P
 	return m.ID, nil
 }
 
-// Find reads with the connections of changes, since it follows them.
+// Find uses the pool of writes, not that of reads, since it is called after a write.
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*membership.Shown, error) {
 	q := s.database.Queries()
 	row, err := q.FindMembership(ctx, db.FindMembershipParams{MembershipID: id, Now: q.AsOf})

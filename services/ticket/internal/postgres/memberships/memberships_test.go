@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// club sells a plan of a month.
+// club is a ticket service that sells a membership plan of a month.
 type club struct {
 	*storetest.Service
 
@@ -52,7 +52,7 @@ func (c *club) find(id uuid.UUID) *membership.Shown {
 	return m
 }
 
-// taken is the Kafka event that a new payment of a membership was taken.
+// taken returns the Kafka event that a new payment for a membership was taken.
 func taken(m *membership.Shown) settlement.PaymentEvent {
 	return settlement.PaymentEvent{
 		Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: m.ID,
@@ -60,7 +60,7 @@ func taken(m *membership.Shown) settlement.PaymentEvent {
 	}
 }
 
-// buy sells a membership.
+// buy has user buy and pay for a membership.
 func (c *club) buy(user string) (*membership.Shown, reservation.Payment) {
 	c.t.Helper()
 	m := c.begin(user)
@@ -77,13 +77,13 @@ func (c *club) request(p reservation.Payment, cause refund.Cause) refund.Request
 	return req
 }
 
-// giveBack claims the membership of a payment and applies the event that its refund was made.
+// giveBack claims the membership of a payment and settles its refund, twice.
 func (c *club) giveBack(p reservation.Payment, cause refund.Cause) {
 	c.t.Helper()
 	claim := c.BeginRefund(c.t, c.request(p, cause))
 	require.Equal(c.t, refund.Begun, claim.Status, claim.Reason)
-	made := storetest.MadeRefund(claim, p)
-	c.Settle(c.t, made, made)
+	refundMade := storetest.MadeRefund(claim, p)
+	c.Settle(c.t, refundMade, refundMade)
 }
 
 func (c *club) rejected(p reservation.Payment) bool {
@@ -92,7 +92,7 @@ func (c *club) rejected(p reservation.Payment) bool {
 		c.Count(c.t, `SELECT count(*) FROM outbox WHERE type = 'MEMBERSHIP_REJECTED' AND payload::json->>'paymentId' = $1`, p.ID.String()) == 1
 }
 
-// A purchase is frozen, and is returned again while it is to be paid; then the next one extends it.
+// A purchase keeps its terms, and is returned again until it is paid. A later purchase extends it.
 func TestBuyAndExtend(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -129,7 +129,7 @@ func TestBuyAndExtend(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// An abandoned purchase ends after its time, and blocks no other one.
+// An abandoned purchase ends after its time to pay, and blocks no other purchase.
 func TestAbandonedPurchase(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -138,9 +138,9 @@ func TestAbandonedPurchase(t *testing.T) {
 	second := c.begin("u") // the sweeper has not seen it yet
 	require.NotEqual(t, first.ID, second.ID)
 	require.Equal(t, membership.Cancelled, c.find(first.ID).Status)
-	late := taken(first)
-	c.Settle(t, late)
-	require.True(t, c.rejected(late.Payment))
+	latePayment := taken(first)
+	c.Settle(t, latePayment)
+	require.True(t, c.rejected(latePayment.Payment))
 	counts, err := c.MembershipStore.Count(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, membership.Counts{Pending: 1}, counts)
@@ -155,13 +155,13 @@ func TestAbandonedPurchase(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// A payment that is under way keeps its purchase, within the extension; one that was not taken leaves
-// time for another.
+// A payment under way extends the time to pay, up to a limit. An aborted payment leaves time for
+// another one.
 func TestPaymentUnderWay(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	ctx, m := t.Context(), c.begin("u")
-	payment, other := uuid.New(), uuid.New()
+	payment, otherPayment := uuid.New(), uuid.New()
 	claim := func(user string, payment uuid.UUID, pt reservation.PayTime) (*membership.Shown, error) {
 		return c.Memberships.ClaimFor(ctx, user, m.ID, payment, pt)
 	}
@@ -173,35 +173,35 @@ func TestPaymentUnderWay(t *testing.T) {
 	opened, err := claim("u", payment, reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true})
 	require.NoError(t, err)
 	c.RequireFromNow(t, 12*time.Minute, opened.PayUntil)
-	_, err = claim("u", other, reservation.PayTime{})
+	_, err = claim("u", otherPayment, reservation.PayTime{})
 	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
 	again, err := claim("u", payment, reservation.PayTime{})
 	require.NoError(t, err)
 	require.Equal(t, opened.PayUntil, again.PayUntil)
 	c.Clock.Set(opened.PayUntil.Add(-time.Second))
 	require.NoError(t, c.Memberships.ExpireDue(ctx))
-	paying, err := c.Memberships.ExtendPayments(ctx, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}, {ReferenceID: m.ID, PaymentID: other}})
+	paying, err := c.Memberships.ExtendPayments(ctx, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}, {ReferenceID: m.ID, PaymentID: otherPayment}})
 	require.NoError(t, err)
 	require.Equal(t, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}}, paying)
 	require.True(t, c.find(m.ID).PayUntil.After(opened.PayUntil))
 
-	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, other))
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment))
 	require.Equal(t, payment, c.find(m.ID).PaymentID)
 	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment))
 	retry := c.find(m.ID)
 	require.Zero(t, retry.PaymentID)
 	c.RequireFromNow(t, reservation.RetryWithin, retry.PayUntil)
 	for range 2 {
-		_, err = claim("u", other, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+		_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
 		require.NoError(t, err)
-		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, other))
+		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment))
 	}
-	_, err = claim("u", other, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+	_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
 	require.ErrorIs(t, err, reservation.ErrNotPayable, "three pages are enough")
 	c.RequireInvariants(t)
 }
 
-// Money that no membership takes is given back.
+// A payment that buys no membership is rejected, so that it is refunded.
 func TestRejectedPayments(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -226,7 +226,7 @@ func TestRejectedPayments(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// What is free is bought in the same way.
+// A free plan is bought in the same way.
 func TestFreePlan(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -238,7 +238,7 @@ func TestFreePlan(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// The refund of one of several: those after it move forward.
+// After the refund of one of several memberships, the later ones begin earlier.
 func TestRefundOfConsecutiveMemberships(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -246,7 +246,7 @@ func TestRefundOfConsecutiveMemberships(t *testing.T) {
 	second, paidSecond := c.buy("u")
 	third, _ := c.buy("u")
 	fourth, _ := c.buy("u")
-	c.giveBack(paidSecond, refund.Operator) // it has not begun
+	c.giveBack(paidSecond, refund.Operator) // the second membership has not begun
 	require.Equal(t, membership.Ended, c.find(second.ID).Status)
 	require.Equal(t, first.EndsAt, c.find(third.ID).StartsAt)
 	require.Equal(t, c.find(third.ID).EndsAt, c.find(fourth.ID).StartsAt)
@@ -261,7 +261,7 @@ func TestRefundOfConsecutiveMemberships(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// One whose time is over is given back too, and those that have begun since stay.
+// An expired membership is refunded too. Those that have begun since then keep their times.
 func TestRefundOfAnExpiredMembership(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -289,7 +289,7 @@ func (c *club) reasons(id uuid.UUID) (reasons []string) {
 	return reasons
 }
 
-// The provider has refused the refund: the membership is what it was. The answer of a claim never changes.
+// After an aborted refund the membership is active again. A repeated request does not claim it.
 func TestAbortedRefund(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -309,7 +309,7 @@ func TestAbortedRefund(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// Money that was given back by hand before its payment was heard of buys nothing.
+// A payment that was refunded by hand before its Kafka event arrived buys nothing.
 func TestGivenBackByHandBeforeItIsHeardOf(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -323,7 +323,7 @@ func TestGivenBackByHandBeforeItIsHeardOf(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// Who holds a membership now, and held one at a time before.
+// Holders are users with a membership now who, if a time is given, had bought one before it.
 func TestHolders(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -343,8 +343,8 @@ func TestHolders(t *testing.T) {
 	}
 	_, refunding := c.buy("refunding")
 	_, ended := c.buy("ended")
-	cut := start.AddDate(0, 0, 35) // when the membership of "returns" is over
-	c.Clock.Set(cut.Add(time.Hour))
+	cutoff := start.AddDate(0, 0, 35) // when the membership of "returns" is over
+	c.Clock.Set(cutoff.Add(time.Hour))
 	for _, user := range []string{"new", "returns", "extends"} {
 		c.buy(user)
 	}
@@ -353,7 +353,7 @@ func TestHolders(t *testing.T) {
 	c.BeginRefund(t, c.request(refunding, refund.Operator))
 	c.giveBack(ended, refund.Operator)
 	require.Equal(t, []string{"extends", "new", "old", "returns"}, holders(nil))
-	require.Equal(t, []string{"extends", "old"}, holders(&cut))
+	require.Equal(t, []string{"extends", "old"}, holders(&cutoff))
 	later := c.Clock.Now().Add(time.Hour)
 	require.Equal(t, []string{"extends", "new", "old", "returns"}, holders(&later), "bought before a time to come")
 	none, err := c.Memberships.Holders(t.Context(), "unknown", nil, []string{"old"})
@@ -368,21 +368,21 @@ func TestPlans(t *testing.T) {
 	key, err := idempotency.Require("op", "CreatePlan", "k", "plan")
 	require.NoError(t, err)
 	spec := membership.Plan{Name: "Second", Price: 5, Currency: "EUR", Months: 12}
-	made, err := c.Memberships.Create(t.Context(), spec, key)
+	created, err := c.Memberships.Create(t.Context(), spec, key)
 	require.NoError(t, err)
 	again, err := c.Memberships.Create(t.Context(), spec, key)
 	require.NoError(t, err)
-	require.Equal(t, made, again)
+	require.Equal(t, created, again)
 	_, err = c.Memberships.Update(t.Context(), c.plan, false)
 	require.NoError(t, err)
 	_, err = c.Memberships.Update(t.Context(), uuid.NewString(), false)
 	require.ErrorIs(t, err, membership.ErrPlanNotFound)
 	onSale, err := c.Memberships.OnSale(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []membership.Plan{*made}, onSale)
+	require.Equal(t, []membership.Plan{*created}, onSale)
 	all, next, err := c.Memberships.All(t.Context(), 1, uuid.Nil)
 	require.NoError(t, err)
-	require.Equal(t, made.ID, all[0].ID)
+	require.Equal(t, created.ID, all[0].ID)
 	all, next, err = c.Memberships.All(t.Context(), 1, next)
 	require.NoError(t, err)
 	require.Equal(t, c.plan, all[0].ID)

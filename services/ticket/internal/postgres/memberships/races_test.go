@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// eachRace calls race for a new user again and again, and checks what it leaves behind.
+// eachRace calls race repeatedly, each time for a new user, and then checks the invariants.
 func eachRace(t *testing.T, race func(t *testing.T, c *club, user string)) {
 	t.Helper()
 	t.Parallel()
@@ -39,7 +39,7 @@ func (c *club) race(acts ...func() error) {
 	}
 }
 
-// Two purchases at once are one, also when the one before has just not been paid in time.
+// Concurrent purchases of a user become one, also right after an unpaid purchase has expired.
 func TestBoughtTwiceAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestBoughtTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// Of two payments one pays; the other one is given back.
+// Of two concurrent payments one buys the membership, and the other one is rejected.
 func TestPaidTwiceAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestPaidTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// The time to pay ends while the payment is claimed, and while it is confirmed.
+// The time to pay ends while a payment begins, and while it is confirmed.
 func TestPaidAtTheEndOfTheTime(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestPaidAtTheEndOfTheTime(t *testing.T) {
 	})
 }
 
-// A membership is extended while the one before is given back, or its refund is given up.
+// A membership is extended while the refund of an earlier one is settled.
 func TestExtendedWhileTheOneBeforeEnds(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -111,7 +111,7 @@ func TestExtendedWhileTheOneBeforeEnds(t *testing.T) {
 	})
 }
 
-// An operator's refund meets one that a person made at the provider: one of them has the membership.
+// An operator's refund competes with one by hand. At most one of them claims the membership.
 func TestRefundedTwiceAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -135,7 +135,7 @@ func TestRefundedTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// A refund by hand meets the confirmation of its payment: it ends the membership, or there will be none.
+// A refund by hand competes with the confirmation. The membership ends, or the payment is rejected.
 func TestConfirmedAgainstByHand(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()

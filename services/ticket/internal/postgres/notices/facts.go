@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// maxCodes bounds the codes in a mail: a buyer of more finds them on the page.
+// maxCodes bounds the ticket codes in an e-mail. Buyers of more tickets find the codes on the page.
 const maxCodes = 20
 
 // Facts reads what an e-mail to a user says about an event.
@@ -31,7 +31,7 @@ func (s *Store) Facts(ctx context.Context, eventID, userID string) (f notice.Fac
 	return f, pkgpostgres.Err(err)
 }
 
-// ticketOf returns what the code of a ticket is made of.
+// ticketOf returns a ticket with the fields of which its code is made.
 func ticketOf(r db.TicketsOfMailRow) ticket.Ticket {
 	t := ticket.Ticket{ID: r.TicketID, EventID: r.EventID, Section: r.Section, Status: ticket.Valid, Serial: int(r.Serial)}
 	if r.SeatID != nil {

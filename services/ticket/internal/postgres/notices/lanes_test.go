@@ -32,16 +32,16 @@ import (
 )
 
 const (
-	firstSecret  = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
-	secondSecret = "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4"
-	attempt      = 300 * time.Millisecond
+	firstSecret    = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+	secondSecret   = "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4"
+	attemptTimeout = 300 * time.Millisecond
 )
 
-// receiver is a webhook's server. It records what it accepts as genuine, in the order of arrival.
+// receiver is a webhook's server. It verifies notices, and records them in the order of arrival.
 type receiver struct {
 	*httptest.Server
 
-	// behave answers a request after it was recorded; arrival counts from 1.
+	// behave answers a recorded request. arrival is the number of the request, from 1.
 	behave func(w http.ResponseWriter, r *http.Request, arrival int)
 
 	mu       sync.Mutex
@@ -103,7 +103,7 @@ func (rc *receiver) requireInOrder(t *testing.T, want map[string][]string) {
 	require.Equal(t, want, got)
 }
 
-// crashing is the queue of a replica that dies: from then on it stores no outcome.
+// crashing is the queue of a replica. Once dead is set, it stores no outcome, as after a crash.
 type crashing struct {
 	notice.Queue
 
@@ -126,7 +126,7 @@ func (c *crashing) Retry(ctx context.Context, d *notice.Delivery, o notice.Outco
 	return c.Queue.Retry(ctx, d, o, after)
 }
 
-// world has a store on the real clock, and replicas that send.
+// world is the environment of a test: a store on the real clock, and a sender for its replicas.
 type world struct {
 	database *postgres.Database
 	store    *notices.Store
@@ -141,17 +141,17 @@ func newWorld(t *testing.T, trust *tls.Config) *world {
 	return w
 }
 
-// replica starts to send through a queue, until stop.
+// replica starts a replica that sends the deliveries of queue until stop is called.
 func (w *world) replica(t *testing.T, queue notice.Queue) (stop func()) {
 	t.Helper()
 	lanes := &notice.Lanes{
-		Queue: queue, Concurrency: 4, Timeout: attempt, Lease: attempt + 700*time.Millisecond, Every: 20 * time.Millisecond,
+		Queue: queue, Concurrency: 4, Timeout: attemptTimeout, Lease: attemptTimeout + 700*time.Millisecond, Every: 20 * time.Millisecond,
 		Retry: notice.RetryPolicy{After: 20 * time.Millisecond, For: time.Minute}, Log: slog.New(slog.DiscardHandler),
 		Observe: func(string, notice.Outcome) {},
 		List: func(ctx context.Context) ([]notice.Lane, error) {
-			all, err := w.store.ListWebhooks(ctx)
+			hooks, err := w.store.ListWebhooks(ctx)
 			var list []notice.Lane
-			for _, hook := range all {
+			for _, hook := range hooks {
 				list = append(list, w.sender.Lane(hook))
 			}
 			return list, err
@@ -178,8 +178,8 @@ func (w *world) put(t *testing.T, name, url, secret string) notice.Webhook {
 	return hook
 }
 
-// tell writes one notice about each of n entities, and adds their ids to all.
-func (w *world) tell(t *testing.T, n int, all map[string][]string) {
+// insertNotices inserts a notice about each of n entities, and appends its id to ids.
+func (w *world) insertNotices(t *testing.T, n int, ids map[string][]string) {
 	t.Helper()
 	require.NoError(t, w.database.InTx(t.Context(), func(ctx context.Context, tx *postgres.Tx) error {
 		var list []notice.New
@@ -200,7 +200,7 @@ func (w *world) tell(t *testing.T, n int, all map[string][]string) {
 			if err := rows.Scan(&entity, &id); err != nil {
 				return err
 			}
-			all[entity] = append(all[entity], id.String())
+			ids[entity] = append(ids[entity], id.String())
 		}
 		return rows.Err()
 	}))
@@ -211,15 +211,15 @@ func (w *world) waitFor(t *testing.T, hooks ...notice.Webhook) {
 	t.Helper()
 	for _, hook := range hooks {
 		testkit.Until(t, func() bool {
-			left, err := w.database.Queries().NoticesToWalk(t.Context(), db.NoticesToWalkParams{Max: 1})
+			waiting, err := w.database.Queries().NoticesToWalk(t.Context(), db.NoticesToWalkParams{Max: 1})
 			c, err2 := w.store.Count(t.Context(), notice.Lane{ID: hook.ID})
-			return err == nil && err2 == nil && len(left) == 0 && c.Pending == 0
+			return err == nil && err2 == nil && len(waiting) == 0 && c.Pending == 0
 		})
 	}
 }
 
-// A receiver is down, is slow, and fails after it has stored, while one of two replicas dies and the
-// secret is changed. The other receiver notices nothing of that.
+// One receiver is down, then slow, and fails after it has stored notices. Meanwhile one of two
+// replicas dies, and the secret is changed. The other receiver is not affected.
 func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 	t.Parallel()
 	down := atomic.Bool{}
@@ -228,7 +228,7 @@ func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 		switch {
 		case down.Load():
 			rw.WriteHeader(http.StatusServiceUnavailable)
-		case arrival%5 == 1: // stored, and then no answer
+		case arrival%5 == 1: // the notice is stored, but not answered
 			panic(http.ErrAbortHandler)
 		case arrival%7 == 2: // slower than the sender waits
 			<-r.Context().Done()
@@ -249,8 +249,8 @@ func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 
 	want := make(map[string][]string)
 	const entities = 6
-	w.tell(t, entities, want)
-	w.tell(t, entities, want)
+	w.insertNotices(t, entities, want)
+	w.insertNotices(t, entities, want)
 	w.waitFor(t, hookGood)
 	good.requireInOrder(t, want)
 	failing, err := w.store.Count(t.Context(), notice.Lane{ID: hookBad.ID})
@@ -259,18 +259,18 @@ func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 
 	down.Store(false)
 	dying.dead.Store(true)
-	w.tell(t, entities, want)
+	w.insertNotices(t, entities, want)
 	w.waitFor(t, hookGood)
 	stop()
 	require.Equal(t, hookBad.ID, w.put(t, "bad", bad.URL, secondSecret).ID)
-	w.tell(t, entities, want)
+	w.insertNotices(t, entities, want)
 	w.waitFor(t, hookBad, hookGood)
 	good.requireInOrder(t, want)
-	bad.requireInOrder(t, want) // the former secret has signed all the time
+	bad.requireInOrder(t, want) // the former secret still signs, too
 }
 
-// A notice that is tried for too long has FAILED, and then the next one of its entity goes. A replay sends
-// both again, with the ids that they have.
+// A notice that was tried for too long becomes FAILED, and the next one of its entity is sent. A
+// replay sends both again, with the same ids.
 func TestFailedNoticesAreReplayed(t *testing.T) {
 	t.Parallel()
 	refusing := atomic.Bool{}
@@ -283,8 +283,8 @@ func TestFailedNoticesAreReplayed(t *testing.T) {
 	w := newWorld(t, rc.trust())
 	hook := w.put(t, "hook", rc.URL, firstSecret)
 	want := make(map[string][]string)
-	w.tell(t, 1, want)
-	w.tell(t, 1, want)
+	w.insertNotices(t, 1, want)
+	w.insertNotices(t, 1, want)
 	require.NoError(t, w.store.Walk(t.Context()))
 	lane := w.sender.Lane(hook)
 	for i := range 2 {
@@ -334,12 +334,12 @@ func TestFailedNoticesAreReplayed(t *testing.T) {
 	require.ErrorIs(t, err, notice.ErrWebhookNotFound)
 }
 
-// An outcome counts only while no other attempt has begun.
+// The outcome of an attempt is ignored if another attempt has begun since.
 func TestLateOutcomeIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	hook := w.put(t, "hook", "https://example.com/", firstSecret)
-	w.tell(t, 1, make(map[string][]string))
+	w.insertNotices(t, 1, make(map[string][]string))
 	require.NoError(t, w.store.Walk(t.Context()))
 	first, _, err := w.store.Claim(t.Context(), hook.ID, 1, 0)
 	require.NoError(t, err)

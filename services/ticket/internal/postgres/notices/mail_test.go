@@ -36,25 +36,25 @@ type mailbox struct {
 	behave func(arrival int) error
 
 	mu    sync.Mutex
-	mails []stored
+	mails []storedMail
 }
 
-type stored struct{ to, id, subject, raw string }
+type storedMail struct{ to, id, subject, raw string }
 
-// downAtFirst is a server that is down: it ends the first connections at once.
+// downAtFirst closes its first connections at once, like a server that is down at first.
 type downAtFirst struct {
 	net.Listener
 
-	left atomic.Int32
+	refusals atomic.Int32
 }
 
 func (d *downAtFirst) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
-		if err != nil || d.left.Add(-1) < 0 {
+		if err != nil || d.refusals.Add(-1) < 0 {
 			return c, err
 		}
-		_ = c.Close() // it is down
+		_ = c.Close()
 	}
 }
 
@@ -67,9 +67,9 @@ func newMailbox(t *testing.T, behave func(int) error) *mailbox {
 	b.addr = listener.Addr().String()
 	var running sync.WaitGroup
 	down := &downAtFirst{Listener: listener}
-	down.left.Store(10)
+	down.refusals.Store(10)
 	running.Go(func() { _ = s.Serve(down) })
-	t.Cleanup(func() { require.Negative(t, down.left.Load(), "it was down, and came back") })
+	t.Cleanup(func() { require.Negative(t, down.refusals.Load(), "it was down, and came back") })
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		running.Wait()
@@ -110,14 +110,14 @@ func (s *session) Data(r io.Reader) error {
 		return err
 	}
 	s.box.mu.Lock()
-	s.box.mails = append(s.box.mails, stored{to: s.to, id: m.Header.Get("Message-ID"), subject: subject, raw: string(raw)})
+	s.box.mails = append(s.box.mails, storedMail{to: s.to, id: m.Header.Get("Message-ID"), subject: subject, raw: string(raw)})
 	arrival := len(s.box.mails)
 	s.box.mu.Unlock()
 	return s.box.behave(arrival)
 }
 
-// of returns the subjects of the mails to an address, without repeated ones.
-func (b *mailbox) of(to string) (subjects []string) {
+// subjectsTo returns the subjects of the mails to an address, without repeated mails.
+func (b *mailbox) subjectsTo(to string) (subjects []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := ""
@@ -129,7 +129,7 @@ func (b *mailbox) of(to string) (subjects []string) {
 	return subjects
 }
 
-// post has a shop that sends mails.
+// post is a ticket service that sends e-mails.
 type post struct {
 	*storetest.Service
 
@@ -159,7 +159,7 @@ func newPost(t *testing.T, addr string) *post {
 	return p
 }
 
-// deliver sends what is due until nothing is left. The test's clock passes the times of retries.
+// deliver sends all e-mails. It advances the test's clock past the times of retries.
 func (p *post) deliver() {
 	p.t.Helper()
 	require.NoError(p.t, p.store.Walk(p.t.Context()))
@@ -169,7 +169,7 @@ func (p *post) deliver() {
 		list, _, err := p.store.Claim(p.t.Context(), uuid.Nil, 10, time.Minute)
 		require.NoError(p.t, err)
 		for i := range list {
-			ctx, cancel := context.WithTimeout(p.t.Context(), attempt)
+			ctx, cancel := context.WithTimeout(p.t.Context(), attemptTimeout)
 			o := lanes[0].Send(ctx, &list[i])
 			cancel()
 			switch {
@@ -192,8 +192,8 @@ func (p *post) deliver() {
 	require.FailNow(p.t, "mails are left")
 }
 
-// Mails go to those whom something concerns, in their language, also by a server that is down, slow,
-// fails, or fails after it has stored.
+// The users concerned get e-mails in their language, although the mail server is down at first,
+// slow, and fails, sometimes after it has stored an e-mail.
 func TestMailsArriveInOrder(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, func(arrival int) error {
@@ -201,7 +201,7 @@ func TestMailsArriveInOrder(t *testing.T) {
 		case 0:
 			return &smtp.SMTPError{Code: 451, Message: "try again"}
 		case 2:
-			time.Sleep(attempt + attempt/2) // longer than the sender waits
+			time.Sleep(attemptTimeout + attemptTimeout/2) // longer than the sender waits
 		}
 		return nil
 	})
@@ -211,9 +211,9 @@ func TestMailsArriveInOrder(t *testing.T) {
 	p.Put(t, spec)
 	alice, bob := reservation.Contact{Email: "alice@example.com", Language: "ko"}, reservation.Contact{Email: "bob@example.com", Language: "en"}
 	order, paid := p.hold("alice", alice, "A-1-1", "A-1-2")
-	p.hold("carol", reservation.Contact{}, "A-2-1")                         // has no address
-	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // has none any more
-	p.hold("erin", reservation.Contact{Email: "not an address"}, "A-2-3")   // never had one
+	p.hold("carol", reservation.Contact{}, "A-2-1")                         // no address
+	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // the address is gone
+	p.hold("erin", reservation.Contact{Email: "not an address"}, "A-2-3")   // an invalid address
 	ids := p.TicketIDs(t, paid)
 	_, claim, err := p.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
 	require.NoError(t, err)
@@ -230,9 +230,9 @@ func TestMailsArriveInOrder(t *testing.T) {
 		require.NoError(t, err)
 	}
 	p.deliver()
-	require.Equal(t, []string{"예매 완료: Concert e", "티켓 양도 완료: Concert e", "공연 일정 변경: Concert e", "환불 안내: Concert e"}, box.of(alice.Email))
-	require.Equal(t, []string{"Your ticket: Concert e", "New date: Concert e", "Cancelled: Concert e"}, box.of(bob.Email))
-	require.Empty(t, box.of("gone@example.com"))
+	require.Equal(t, []string{"예매 완료: Concert e", "티켓 양도 완료: Concert e", "공연 일정 변경: Concert e", "환불 안내: Concert e"}, box.subjectsTo(alice.Email))
+	require.Equal(t, []string{"Your ticket: Concert e", "New date: Concert e", "Cancelled: Concert e"}, box.subjectsTo(bob.Email))
+	require.Empty(t, box.subjectsTo("gone@example.com"))
 	c, err := p.store.Count(t.Context(), notice.Lane{})
 	require.NoError(t, err)
 	require.EqualValues(t, 6, c.Failed, "three to each of two")
@@ -244,8 +244,8 @@ func TestMailsArriveInOrder(t *testing.T) {
 	}
 }
 
-// Codes are in mails only when nobody can pass tickets on and their time has come: those of tickets that
-// were issued before are sent then.
+// E-mails have ticket codes only if tickets cannot be transferred and codes are due. Codes of
+// tickets that were issued earlier are sent when they are due.
 func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, func(int) error { return nil })
@@ -253,13 +253,13 @@ func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
 	spec.CodesFrom, spec.DoorsAt, spec.SalesCloseAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour)), spec.StartsAt
 	p.Put(t, spec)
-	_, early := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1", "A-1-2")
+	_, earlyPayment := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1", "A-1-2")
 	p.deliver()
 	p.Clock.Set(spec.DoorsAt.Add(-2 * time.Hour).Add(-time.Minute))
-	p.Refund(t, early, refund.Operator)
+	p.Refund(t, earlyPayment, refund.Operator)
 	p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-3")
 	p.deliver()
-	require.Equal(t, []string{"Your tickets: Concert e", "Refund: Concert e", "Your tickets: Concert e"}, box.of("alice@example.com"))
+	require.Equal(t, []string{"Your tickets: Concert e", "Refund: Concert e", "Your tickets: Concert e"}, box.subjectsTo("alice@example.com"))
 	for _, m := range box.mails {
 		require.NotContains(t, m.raw, "image/png")
 	}
@@ -267,16 +267,16 @@ func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	p.hold("bob", reservation.Contact{Email: "bob@example.com"}, "A-2-1", "A-2-2")
 	p.deliver()
 	p.deliver()
-	require.Equal(t, "For the entrance: Concert e", box.of("alice@example.com")[3])
+	require.Equal(t, "For the entrance: Concert e", box.subjectsTo("alice@example.com")[3])
 	images := regexp.MustCompile("image/png")
 	for _, m := range box.mails[3:] {
 		want := map[string]int{"alice@example.com": 1, "bob@example.com": 2}[m.to]
 		require.Len(t, images.FindAllString(m.raw, -1), want, m.subject)
 	}
-	require.Len(t, box.of("alice@example.com"), 4)
+	require.Len(t, box.subjectsTo("alice@example.com"), 4)
 }
 
-// Pages of an event's orders are told across crashes, each holder once.
+// The e-mails about an event are written in pages, and each holder gets each of them once.
 func TestEventsAreToldToAllOrders(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

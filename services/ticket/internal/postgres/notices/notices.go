@@ -1,4 +1,4 @@
-// Package notices stores notices, the webhooks that get them, and what was sent.
+// Package notices stores notices, the webhooks that get them, and their deliveries.
 package notices
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// keepDays is how long notices are kept, and for what is replayed.
+	// keepDays is how long notices are kept, and can be replayed.
 	keepDays   = 30
 	pruneEvery = 10 * time.Minute
 	pruneBatch = 1000
@@ -32,13 +32,13 @@ type Store struct {
 	eventsAtOnce int
 }
 
-// NewStore makes a Store on the database d. mails says that e-mails are sent.
+// NewStore makes a Store on the database d. mails tells whether e-mails are sent.
 func NewStore(d *postgres.Database, mails bool) *Store {
 	return &Store{database: d, mails: mails, orderBatch: orderBatch, eventsAtOnce: eventsAtOnce}
 }
 
-// Insert inserts notices in the transaction that makes them true. The rows of their entities must be
-// locked, or new.
+// Insert inserts notices in the transaction of the change that they report. The rows of their
+// entities must be locked or new.
 func Insert(ctx context.Context, q *postgres.Queries, list []notice.New) error {
 	if len(list) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func Insert(ctx context.Context, q *postgres.Queries, list []notice.New) error {
 	return q.InsertNotices(ctx, arg)
 }
 
-// Claim takes due deliveries of a lane.
+// Claim leases up to max due deliveries of a lane. more reports that there may be others.
 func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []notice.Delivery, more bool, err error) {
 	q := s.database.Queries()
 	rows, err := q.ClaimDeliveries(ctx, db.ClaimDeliveriesParams{
@@ -74,8 +74,8 @@ func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.D
 	return list, len(rows) == max, pkgpostgres.Err(err)
 }
 
-// End ends a delivery, and lets the next one of its entity go. It does nothing when another attempt has
-// begun: that one decides.
+// End ends a delivery, and makes the next one of its entity due. It does nothing if another attempt
+// has begun, whose outcome counts.
 func (s *Store) End(ctx context.Context, d *notice.Delivery, state notice.State, o notice.Outcome) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		n, err := tx.EndDelivery(ctx, db.EndDeliveryParams{
@@ -88,7 +88,7 @@ func (s *Store) End(ctx context.Context, d *notice.Delivery, state notice.State,
 	})
 }
 
-// Retry puts a delivery off, unless another attempt has begun.
+// Retry schedules the next attempt of a delivery, unless another attempt has begun already.
 func (s *Store) Retry(ctx context.Context, d *notice.Delivery, o notice.Outcome, after time.Duration) error {
 	q := s.database.Queries()
 	_, err := q.RetryDelivery(ctx, db.RetryDeliveryParams{
@@ -97,10 +97,10 @@ func (s *Store) Retry(ctx context.Context, d *notice.Delivery, o notice.Outcome,
 	return pkgpostgres.Err(err)
 }
 
-// Counts are those of the deliveries of a lane.
+// Counts has the numbers of pending and of failed deliveries of a lane.
 type Counts struct {
 	Pending, Failed int64
-	// Oldest is how long the first that is pending has been tried.
+	// Oldest is how long the oldest pending delivery has been tried.
 	Oldest time.Duration
 }
 
@@ -111,7 +111,7 @@ func (s *Store) Count(ctx context.Context, lane notice.Lane) (Counts, error) {
 	return Counts{Pending: r.Pending, Failed: r.Failed, Oldest: time.Duration(max(0, r.OldestSeconds) * float64(time.Second))}, pkgpostgres.Err(err)
 }
 
-// OldestToWalk returns how long the oldest notice waits for its deliveries to be written.
+// OldestToWalk returns how long the oldest notice without deliveries has waited for them.
 func (s *Store) OldestToWalk(ctx context.Context) (time.Duration, error) {
 	q := s.database.Queries()
 	seconds, err := q.OldestToWalk(ctx, q.AsOf)

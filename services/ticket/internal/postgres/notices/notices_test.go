@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// told returns the types of the notices about an entity, in order, and the data of the last.
-func told(t *testing.T, s *storetest.Service, entity string) (types []string, last string) {
+// noticesAbout returns the types of the notices about an entity, in order, and the last data.
+func noticesAbout(t *testing.T, s *storetest.Service, entity string) (types []string, last string) {
 	t.Helper()
 	rows, err := s.Pool.Query(t.Context(), "SELECT type, data FROM notices WHERE entity = $1 ORDER BY n", entity)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func told(t *testing.T, s *storetest.Service, entity string) (types []string, la
 	return types, last
 }
 
-// Whatever happens to tickets and events is told once, in the same transaction.
+// Each change of tickets or events stores one notice, in the same transaction.
 func TestWhatIsTold(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -43,11 +43,11 @@ func TestWhatIsTold(t *testing.T) {
 	r := s.MustHoldSeats(t, "alice", "A-1-1", "A-1-2")
 	p := storetest.Payment(r)
 	order := r.ID.String()
-	types, _ := told(t, s, order)
+	types, _ := noticesAbout(t, s, order)
 	require.Empty(t, types)
 	s.Confirm(t, r, p)
 	ids := s.TicketIDs(t, p)
-	types, data := told(t, s, order)
+	types, data := noticesAbout(t, s, order)
 	require.Equal(t, []string{"TICKETS_ISSUED"}, types)
 	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "userId": "alice", "amount": 150, "currency": "KRW", "tickets": [
 		{"ticketId": "`+ids[0].String()+`", "section": "A", "seatId": "A-1-1", "amount": 75},
@@ -57,39 +57,39 @@ func TestWhatIsTold(t *testing.T) {
 	require.NoError(t, err)
 	passed, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{}, claim, uuid.Nil)
 	require.NoError(t, err)
-	types, data = told(t, s, order)
+	types, data = noticesAbout(t, s, order)
 	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED"}, types)
 	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "sellerId": "alice", "buyerId": "bob", "section": "A", "seatId": "A-1-1",
 		"formerTicketId": "`+ids[0].String()+`", "ticketId": "`+passed.NewTicket.String()+`", "price": 0, "currency": "KRW"}`, data)
 
 	s.Refund(t, p, refund.Operator)
-	types, data = told(t, s, order)
+	types, data = noticesAbout(t, s, order)
 	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED", "TICKETS_REFUNDED"}, types)
 	require.JSONEq(t, `{"reservationId": "`+order+`", "eventId": "e", "userId": "alice", "amount": 75, "currency": "KRW", "tickets": [
 		{"ticketId": "`+ids[1].String()+`", "section": "A", "seatId": "A-1-2", "amount": 75}]}`, data)
 
 	later := event.Postponement{StartsAt: spec.StartsAt.Add(24 * time.Hour)}
-	for range 2 { // a repeated call tells nothing
+	for range 2 { // a repeated call stores no notice
 		_, err = s.Events.Postpone(t.Context(), "e", later)
 		require.NoError(t, err)
 	}
-	types, data = told(t, s, "e")
+	types, data = noticesAbout(t, s, "e")
 	require.Equal(t, []string{"EVENT_POSTPONED"}, types)
 	require.JSONEq(t, `{"eventId": "e", "title": "Concert e", "startsAt": "2041-03-17T19:00:00Z", "formerStartsAt": "2041-03-16T19:00:00Z"}`, data)
 	for _, act := range []event.Act{event.Cancel, event.Undo, event.Cancel} {
 		_, err = s.Events.Act(t.Context(), "e", act, time.Minute)
 		require.NoError(t, err)
 	}
-	types, _ = told(t, s, "e")
+	types, _ = noticesAbout(t, s, "e")
 	require.Equal(t, []string{"EVENT_POSTPONED"}, types, "it can be undone")
 	s.Clock.Advance(2 * time.Minute)
 	require.NoError(t, s.Walker.Walk(t.Context()))
 	_, err = s.Events.Act(t.Context(), "e", event.Refund, 0)
 	require.NoError(t, err)
-	types, data = told(t, s, "e")
+	types, data = noticesAbout(t, s, "e")
 	require.Equal(t, []string{"EVENT_POSTPONED", "EVENT_CANCELLED"}, types)
 	require.JSONEq(t, `{"eventId": "e", "title": "Concert e", "startsAt": "2041-03-17T19:00:00Z"}`, data)
-	types, data = told(t, s, order) // a gift costs nothing, and ends with its event
+	types, data = noticesAbout(t, s, order) // a free ticket is refunded with the amount 0
 	require.Equal(t, "TICKETS_REFUNDED", types[len(types)-1])
 	require.Contains(t, data, `"userId":"bob","amount":0`)
 
@@ -98,7 +98,7 @@ func TestWhatIsTold(t *testing.T) {
 		_, err = s.Events.Act(t.Context(), "f", act, time.Minute)
 		require.NoError(t, err)
 	}
-	types, _ = told(t, s, "f")
+	types, _ = noticesAbout(t, s, "f")
 	require.Equal(t, []string{"EVENT_CANCELLED"}, types)
 
 	store := notices.NewStore(s.Database, false)
@@ -112,7 +112,7 @@ func TestWhatIsTold(t *testing.T) {
 	require.Zero(t, s.Count(t, "SELECT count(*) FROM notices"))
 }
 
-// A replay while old notices are deleted queues none of them.
+// A replay does not queue notices that another transaction is deleting.
 func TestReplayOfNoticesThatAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
@@ -145,7 +145,7 @@ func TestReplayOfNoticesThatAreDeleted(t *testing.T) {
 	require.Zero(t, s.Count(t, "SELECT count(*) FROM deliveries"))
 }
 
-// A replica that sends no e-mails does not end what another one has begun to write.
+// A replica without e-mails does not end a notice whose e-mails another one has begun to write.
 func TestWalkWithoutMailsLeavesThoseBegun(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

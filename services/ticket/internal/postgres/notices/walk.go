@@ -17,7 +17,7 @@ import (
 const (
 	// walkBatch bounds the notices whose deliveries one transaction writes.
 	walkBatch = 200
-	// orderBatch bounds the orders that a transaction tells of one event, eventsAtOnce the events.
+	// orderBatch bounds the orders per event that a transaction mails to, eventsAtOnce the events.
 	orderBatch, eventsAtOnce = 500, 4
 )
 
@@ -33,12 +33,12 @@ func (s *Store) Walk(ctx context.Context) error {
 	for more := true; more; {
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
 			more = false
-			mine, err := tx.LockWalk(ctx)
-			if err != nil || !mine {
+			locked, err := tx.LockWalk(ctx)
+			if err != nil || !locked {
 				return err
 			}
 			if s.mails {
-				if err := tellCodes(ctx, tx); err != nil {
+				if err := insertCodesDue(ctx, tx); err != nil {
 					return err
 				}
 			}
@@ -52,21 +52,21 @@ func (s *Store) Walk(ctx context.Context) error {
 	return nil
 }
 
-// tellCodes inserts the notices about events whose tickets' codes are due.
-func tellCodes(ctx context.Context, tx *postgres.Tx) error {
+// insertCodesDue inserts a notice for each event whose ticket codes are due.
+func insertCodesDue(ctx context.Context, tx *postgres.Tx) error {
 	rows, err := tx.CodesDue(ctx, tx.AsOf)
-	told := make([]notice.New, len(rows))
+	codesDue := make([]notice.New, len(rows))
 	for i, r := range rows {
-		told[i] = notice.OfEvent(notice.CodesDue, notice.Event{EventID: r.EventID, Title: r.Title, StartsAt: r.StartsAt.UTC()})
+		codesDue[i] = notice.OfEvent(notice.CodesDue, notice.Event{EventID: r.EventID, Title: r.Title, StartsAt: r.StartsAt.UTC()})
 	}
 	if err != nil {
 		return err
 	}
-	return Insert(ctx, tx.Queries, told)
+	return Insert(ctx, tx.Queries, codesDue)
 }
 
-// walk writes the deliveries of the oldest new notices, and of those about events one page of e-mails. more
-// reports that something is left.
+// walk writes the deliveries of the oldest new notices. Of a notice about an event it writes one
+// page of e-mails. more reports that deliveries are left.
 func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
 	rows, err := tx.NoticesToWalk(ctx, db.NoticesToWalkParams{Mails: s.mails, Max: walkBatch})
 	if err != nil || len(rows) == 0 {
@@ -87,7 +87,7 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 			continue
 		default:
 			events++
-			if ended, err = s.tellOrders(ctx, tx, r); err != nil {
+			if ended, err = s.queueMailPage(ctx, tx, r); err != nil {
 				return false, err
 			}
 		}
@@ -109,9 +109,9 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 	return more || len(rows) == walkBatch, tx.MarkWalked(ctx, done)
 }
 
-// tellOrders writes the e-mails about an event to the next page of its orders. ended reports that it was
-// the last one.
-func (s *Store) tellOrders(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
+// queueMailPage writes the e-mails about an event to the next page of its orders. ended reports
+// that it was the last page.
+func (s *Store) queueMailPage(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
 	ids, err := tx.OrdersToTell(ctx, db.OrdersToTellParams{EventID: r.EventID, After: r.WalkedTo.UUID, Max: s.orderBatch})
 	if err != nil || len(ids) == 0 {
 		return true, err

@@ -21,7 +21,7 @@ var (
 
 func (s *Store) PutWebhook(ctx context.Context, w notice.Webhook, errMissing error) (put notice.Webhook, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		if err := tx.LockWebhooks(ctx); err != nil { // of two that make the last one, one is refused
+		if err := tx.LockWebhooks(ctx); err != nil { // so that concurrent calls cannot exceed MaxWebhooks
 			return err
 		}
 		row, err := tx.FindWebhook(ctx, w.Name)
@@ -43,13 +43,13 @@ func (s *Store) PutWebhook(ctx context.Context, w notice.Webhook, errMissing err
 }
 
 func insertWebhook(ctx context.Context, tx *postgres.Tx, w notice.Webhook, errMissing error) (row db.Webhook, err error) {
-	all, err := tx.ListWebhooks(ctx)
+	hooks, err := tx.ListWebhooks(ctx)
 	switch {
 	case err != nil:
 		return row, err
 	case w.Secret == "":
 		return row, errMissing
-	case len(all) >= notice.MaxWebhooks:
+	case len(hooks) >= notice.MaxWebhooks:
 		return row, notice.ErrTooManyWebhooks
 	}
 	return tx.InsertWebhook(ctx, db.InsertWebhookParams{
@@ -126,7 +126,7 @@ func (s *Store) Replay(ctx context.Context, name string, r notice.Replay, max in
 	return queued, next, err
 }
 
-// noticesSince returns up to max notices, and the time of the first that it has left out.
+// noticesSince returns up to max notices, and the time of the first notice that it leaves out.
 func noticesSince(ctx context.Context, tx *postgres.Tx, since time.Time, types []string, max int) (ids []uuid.UUID, next time.Time, err error) {
 	rows, err := tx.NoticesSince(ctx, db.NoticesSinceParams{Since: since, Types: types, Max: int32(max) + 1}) //nolint:gosec // a batch
 	for i, r := range rows {

@@ -34,7 +34,7 @@ func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, b
 		}
 		return readOrders(ctx, q, ids)
 	}
-	// A reservation, a ticket or a seat has few orders, so the other criteria are applied here.
+	// Few orders match a reservation, a ticket or a seat, so the other criteria are applied here.
 	ids, err := idsOfNamed(ctx, q, c)
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
@@ -109,11 +109,11 @@ func readOrders(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]or
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	found := make([]db.Reservation, len(rows))
+	reservationRows := make([]db.Reservation, len(rows))
 	for i, r := range rows {
-		found[i] = r.Reservation
+		reservationRows[i] = r.Reservation
 	}
-	list, err := reservations.FromRows(ctx, q, found)
+	list, err := reservations.FromRows(ctx, q, reservationRows)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +143,11 @@ func (s *Store) FindOrder(ctx context.Context, id uuid.UUID) (*order.Detail, err
 		ids[i] = r.Ticket.TicketID
 		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket, r.UsedBefore), Previous: r.Ticket.Prev.UUID})
 	}
-	seen, err := q.ScansOfTickets(ctx, ids)
+	scanRows, err := q.ScansOfTickets(ctx, ids)
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	for _, r := range seen {
+	for _, r := range scanRows {
 		d.Scans = append(d.Scans, scans.FromRow(r.Scan))
 	}
 	return d, nil

@@ -19,7 +19,7 @@ import (
 type world struct {
 	*storetest.Service
 	t *testing.T
-	// Of user u: paid, held, and cancelled; of user v: given back, of a seat that w has now.
+	// The first three are of user u, refunded is of v, and again is of w, for the same seat.
 	paid, held, cancelled, refunded, again *reservation.Reservation
 	payment                                reservation.Payment
 }
@@ -96,7 +96,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Who got a ticket from somebody else finds its order, and so does who has passed it on.
+// The order of a transferred ticket is found by its new holder and by the former holder.
 func TestSearchOfPassedOnTickets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,7 +16,7 @@ import (
 
 const races = 20
 
-// One of several refunds of a ticket claims it.
+// Of several concurrent refunds of a ticket, only one claims it.
 func TestRefundsAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -44,8 +44,8 @@ func TestRefundsAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// The provider refused a refund for good, or it was made: payment says one of both, and a late word
-// of the other changes nothing.
+// A refund was made, or the provider refused it for good. The first report of payment counts. A
+// later report of the opposite changes nothing.
 func TestTheEndOfARefundAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -53,9 +53,9 @@ func TestTheEndOfARefundAtOnce(t *testing.T) {
 	for range races {
 		_, p := buy(t, svc, "u", "A-1-1")
 		c := svc.BeginRefund(t, svc.RefundRequest(p, refund.Operator))
-		made := []settlement.PaymentEvent{storetest.MadeRefund(c, p)}
+		refundMade := []settlement.PaymentEvent{storetest.MadeRefund(c, p)}
 		acts := []func() error{
-			func() error { return svc.Settlement.Settle(t.Context(), storetest.Group, made) },
+			func() error { return svc.Settlement.Settle(t.Context(), storetest.Group, refundMade) },
 			func() error { return svc.Refunds.Abort(t.Context(), c.ID) },
 		}
 		errs := storetest.Concurrently(2, func(i int) error { return acts[i]() })
@@ -71,7 +71,7 @@ func TestTheEndOfARefundAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// The same refund, asked for twice at once, gets one answer.
+// Concurrent requests for the same refund get the same answer.
 func TestTheSameRefundAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -95,8 +95,8 @@ func TestTheSameRefundAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A payment is confirmed while all of it is given back by hand: either its ticket ends, or it buys
-// nothing.
+// A payment is confirmed while all of it is refunded by hand. Either its ticket ends, or the
+// payment buys nothing.
 func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -120,19 +120,19 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 		}
 		svc.Settle(t, storetest.MadeRefund(c, p))
 		svc.RequireInvariants(t)
-		now := svc.Find(t, r.ID)
+		found := svc.Find(t, r.ID)
 		if len(c.Items) == 1 {
-			require.Equal(t, reservation.Refunded, now.Status)
+			require.Equal(t, reservation.Refunded, found.Status)
 			continue
 		}
-		require.Equal(t, reservation.Held, now.Status)
+		require.Equal(t, reservation.Held, found.Status)
 		require.Empty(t, svc.TicketIDs(t, p))
 		require.NoError(t, svc.Reservations.Cancel(t.Context(), "u", "", r.ID))
 	}
 	svc.RequireNoDeadlocks(t)
 }
 
-// A ticket that is used at the door meanwhile is not given back.
+// A ticket that is used at the door at the same time is not refunded.
 func TestRefundDuringTheCheckIn(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -30,12 +30,12 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Begin claims tickets, or a membership, for a refund, or returns the answer of an earlier call. It inserts the claim
-// before it decides, so that a concurrent call for the same refund waits for the answer.
+// Begin claims tickets or a membership for a refund, or returns the answer of an earlier call. It
+// inserts the claim first, so that a concurrent call for the same refund waits for the answer.
 func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		known, err := insertClaim(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
-		if claim = known; claim != nil || err != nil {
+		earlier, err := insertClaim(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
+		if claim = earlier; claim != nil || err != nil {
 			return err
 		}
 		if claim, err = begin(ctx, tx, req); err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Cl
 
 // insertClaim stores a new claim and returns nil. If the id is stored already, it locks that claim
 // and returns it.
-func insertClaim(ctx context.Context, tx *postgres.Tx, c refund.Claim) (known *refund.Claim, err error) {
+func insertClaim(ctx context.Context, tx *postgres.Tx, c refund.Claim) (earlier *refund.Claim, err error) {
 	n, err := tx.InsertClaim(ctx, db.InsertClaimParams{
 		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: c.PaymentID != uuid.Nil}, Cause: string(c.Cause),
 		Status: string(c.Status), Now: tx.ClockTime(),
@@ -100,8 +100,8 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, storeAnswer(ctx, tx.Queries, &claim)
 }
 
-// unknownPayment handles a payment that has paid for nothing yet: one that was given back never will, and
-// for one that was rejected nothing follows.
+// unknownPayment handles a payment that has bought nothing yet. If all of it was refunded, it is
+// ended, so that it never buys anything. For an ended payment no tickets are awaited.
 func unknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, paidFor int) error {
 	if req.EndsUnknownPayment(paidFor) {
 		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
@@ -132,7 +132,7 @@ func termsOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refun
 	return terms, err
 }
 
-// InsertBegun stores a claim that has begun. Its id must be new, so that no row has it.
+// InsertBegun stores a claim that has begun. Its id must be new.
 func InsertBegun(ctx context.Context, q *postgres.Queries, c *refund.Claim) error {
 	arg := db.InsertBegunClaimParams{
 		RefundID: c.ID, PaymentID: uuid.NullUUID{UUID: c.PaymentID, Valid: true}, Cause: string(c.Cause), BegunAt: c.BegunAt,
@@ -158,17 +158,17 @@ func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 // yet, so that a late call of Begin claims nothing.
 func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		known, err := insertClaim(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
-		if err != nil || known == nil {
+		earlier, err := insertClaim(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
+		if err != nil || earlier == nil {
 			return err
 		}
 		switch {
-		case known.Status == refund.Aborted, known.Status == refund.Refused:
+		case earlier.Status == refund.Aborted, earlier.Status == refund.Refused:
 			return nil
-		case known.Status == refund.Done, known.Cause != refund.User && known.Cause != refund.Operator:
-			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, known.Cause, known.Status, postgres.ErrContradiction)
+		case earlier.Status == refund.Done, earlier.Cause != refund.User && earlier.Cause != refund.Operator:
+			return fmt.Errorf("claim %s of cause %s is %s and cannot be aborted: %w", id, earlier.Cause, earlier.Status, postgres.ErrContradiction)
 		}
-		if err := abort(ctx, tx, known); err != nil {
+		if err := abort(ctx, tx, earlier); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.abort.before_commit")

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// Every cause on a ticket in every status: a claim, its repetition, and its end.
+// A refund of every cause, on a ticket in every status, is claimed, repeated and ended.
 func TestRefundsOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -44,10 +44,10 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 		require.Equal(t, in.Status == ticket.Valid, len(c.Problems) == 0)
 		require.Contains(t, c.Items, refund.Item{TicketID: in.Other, Amount: 75})
 		require.ErrorIs(t, in.Refunds.Abort(t.Context(), c.ID), postgres.ErrContradiction, "the money is gone")
-		made := storetest.MadeRefund(c, in.Payment)
-		in.Settle(t, made)
-		made.Key = uuid.NewString()
-		in.Settle(t, made)
+		refundMade := storetest.MadeRefund(c, in.Payment)
+		in.Settle(t, refundMade)
+		refundMade.Key = uuid.NewString()
+		in.Settle(t, refundMade)
 		require.Equal(t, ticket.Refunded, find(t, in.Service, in.Other).Status)
 		got := find(t, in.Service, in.Ticket.ID)
 		if in.Status == ticket.Valid {
@@ -56,8 +56,8 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 			return
 		}
 		require.Equal(t, in.Ticket, *got, "it ends no ticket of another status")
-		was := in.Reservation.Released
-		require.Equal(t, was+1, in.Find(t, in.Reservation.ID).Released)
+		releasedBefore := in.Reservation.Released
+		require.Equal(t, releasedBefore+1, in.Find(t, in.Reservation.ID).Released)
 	})
 }
 
@@ -68,7 +68,7 @@ func find(t *testing.T, svc *storetest.Service, id uuid.UUID) *ticket.Ticket {
 	return &found.Ticket
 }
 
-// sell puts an event of nine seats, and sells the seats.
+// sell puts an event of nine seats, and sells some of them to user u.
 func sell(t *testing.T, svc *storetest.Service, seats ...string) (*reservation.Reservation, reservation.Payment) {
 	t.Helper()
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
@@ -83,7 +83,7 @@ func buy(t *testing.T, svc *storetest.Service, user string, seats ...string) (*r
 	return r, p
 }
 
-// begin claims named tickets of a payment.
+// begin begins a refund of the given tickets of a payment.
 func begin(t *testing.T, svc *storetest.Service, p reservation.Payment, cause refund.Cause, tickets ...uuid.UUID) *refund.Claim {
 	t.Helper()
 	req := svc.RefundRequest(p, cause)
@@ -91,8 +91,8 @@ func begin(t *testing.T, svc *storetest.Service, p reservation.Payment, cause re
 	return svc.BeginRefund(t, req)
 }
 
-// A call of payment that was delayed on its way, behind the refusal or the end of its refund,
-// claims nothing: nobody would ever end that claim.
+// A call of the payment service that arrives after its refund was refused or aborted claims
+// nothing. Nobody would ever end such a claim.
 func TestAnswersAreForGood(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -118,7 +118,7 @@ func TestAnswersAreForGood(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Refusals and aborted claims go when every call about them is too old to claim anything.
+// Refused and aborted claims are deleted once calls about them are too old to claim anything.
 func TestOldRefusalsAreDeleted(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -142,7 +142,7 @@ func TestOldRefusalsAreDeleted(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Every call and event about a claim in every status.
+// Every call and event is tried on a claim in every status.
 func TestClaimsInEveryStatus(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -159,10 +159,10 @@ func TestClaimsInEveryStatus(t *testing.T) {
 		if status != "" {
 			c = svc.BeginRefund(t, req)
 		}
-		made := storetest.MadeRefund(&refund.Claim{ID: req.ID, Cause: refund.Operator}, p)
+		refundMade := storetest.MadeRefund(&refund.Claim{ID: req.ID, Cause: refund.Operator}, p)
 		end := func() error {
-			made.Key = uuid.NewString()
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{made})
+			refundMade.Key = uuid.NewString()
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{refundMade})
 		}
 		switch status {
 		case refund.Done:
@@ -190,7 +190,7 @@ func TestClaimsInEveryStatus(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A refund ends the tickets that it has claimed, and nothing else that its payment has paid for.
+// A refund ends the tickets that it has claimed, and no other tickets of its payment.
 func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -208,7 +208,7 @@ func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	next, second := buy(t, svc, "v", "A-1-2")
 	svc.RequireInvariants(t)
 
-	svc.Refund(t, p, refund.Operator) // the two that are left, and not the seat that is somebody else's by now
+	svc.Refund(t, p, refund.Operator) // the two remaining tickets, but not that of user v
 	require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
 	require.Equal(t, reservation.Confirmed, svc.Find(t, next.ID).Status)
 	require.Equal(t, ticket.Valid, find(t, svc, svc.TicketIDs(t, second)[0]).Status)
@@ -216,7 +216,7 @@ func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// However much a provider reports to have given back, tickets give back what was paid for them,
+// However much money a provider reports as given back, a ticket is refunded what was paid for it,
 // once.
 func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
 	t.Parallel()
@@ -225,16 +225,16 @@ func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
 	operator := svc.BeginRefund(t, svc.RefundRequest(p, refund.Operator))
 	byHand := svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand))
 	require.Empty(t, byHand.Items, "all of it is promised already")
-	twice := p
-	twice.Amount *= 2
+	doubled := p
+	doubled.Amount *= 2
 	for _, c := range []*refund.Claim{byHand, operator, byHand} {
-		svc.Settle(t, storetest.MadeRefund(c, twice))
+		svc.Settle(t, storetest.MadeRefund(c, doubled))
 	}
 	require.EqualValues(t, 140, svc.Count(t, `SELECT sum(given) FROM tickets`))
 	svc.RequireInvariants(t)
 }
 
-// A place that was given back counts for nobody.
+// A place counts for the limit until the refund of its ticket is made.
 func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -254,8 +254,8 @@ func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
 // closesAt is when refunds of storetest's events end.
 var closesAt = storetest.Start.Add(47 * time.Hour)
 
-// What is given back when doors may have lists is not sold again: a door would admit two on one
-// place.
+// Places given back after the close are not sold again: a door with an offline list would admit two
+// people to one place.
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]event.Event{
@@ -284,7 +284,7 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 			svc.RequireInvariants(t)
 			require.EqualValues(t, 1, svc.Count(t, `SELECT house FROM sections`))
 
-			for _, replica := range []*storetest.Service{svc, svc.Replica(t)} { // one reads the changes, one all seats
+			for _, replica := range []*storetest.Service{svc, svc.Replica(t)} { // with a cache, and without
 				snap, err := replica.EventStore.Snapshot(t.Context(), "e")
 				require.NoError(t, err)
 				require.EqualValues(t, 2, snap.TotalFree())
@@ -308,7 +308,7 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	}
 }
 
-// The event's own times count, if it has any.
+// Refunds end at the event's own times if it has any, or else an hour before the start.
 func TestTimesOfRefunds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -343,7 +343,7 @@ func TestTimesOfRefunds(t *testing.T) {
 	}
 }
 
-// Once the refunds of a cancelled event have begun, a payment that comes buys nothing.
+// Once the refunds of a cancelled event have begun, a later payment buys nothing.
 func TestPaidAfterTheEventEnded(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]reservation.Status{"CANCELLED": reservation.Confirmed, "ENDED": reservation.Rejected} {
@@ -366,8 +366,8 @@ func TestPaidAfterTheEventEnded(t *testing.T) {
 	}
 }
 
-// A rejected payment never pays for anything, also after the inbox has forgotten it, and although
-// what it was for can be paid.
+// A rejected payment never buys anything, even if the inbox has deleted its event, and although its
+// reservation can still be paid.
 func TestRejectionsAreForGood(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -13,15 +13,15 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// putHall puts an event of 20 places in section A, of which 19 stay free.
-func putHall(t *testing.T, svc *storetest.Service, seating event.Seating, within int32) {
+// putHall puts an event of 20 places, whose returned places are for sale again within some seconds.
+func putHall(t *testing.T, svc *storetest.Service, seating event.Seating, withinSeconds int32) {
 	t.Helper()
 	section := storetest.Rows("A", 70, 2, 10)
 	if seating == event.General {
 		section = storetest.Admissions("A", 70, 20)
 	}
 	spec := storetest.Spec("e", seating, section)
-	spec.ReturnWithin = &within
+	spec.ReturnWithin = &withinSeconds
 	svc.Put(t, spec)
 }
 
@@ -34,7 +34,7 @@ func buyOne(t *testing.T, svc *storetest.Service, user string) reservation.Payme
 	return p
 }
 
-// counters returns the free, kept and returning places of section A.
+// counters returns the numbers of free places, of the organiser's places and of returning places.
 func counters(t *testing.T, svc *storetest.Service) [3]int64 {
 	t.Helper()
 	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
@@ -54,7 +54,7 @@ func forEachSeating(t *testing.T, test func(t *testing.T, seating event.Seating)
 	}
 }
 
-// A place that is given back is for sale again at a random moment, not before a tenth of the time.
+// A place given back is for sale again at a random moment, after a tenth of the time to wait.
 func TestPlacesAreSoldAgainLater(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -80,8 +80,8 @@ func TestPlacesAreSoldAgainLater(t *testing.T) {
 	})
 }
 
-// An event stays sold out while its last places are returning, and while few are left the organiser
-// keeps what is given back.
+// While few places are free, the organiser keeps the places that are given back. So a sold-out
+// event stays sold out.
 func TestFewPlacesLeft(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -118,8 +118,8 @@ func TestFewPlacesLeft(t *testing.T) {
 	})
 }
 
-// A claim that begins at closesAt, or a place that is due only then, leaves the place to the organiser:
-// doors have lists.
+// A place goes to the organiser if its refund begins at closesAt or later, or if its release is due
+// only then, since doors may have lists by then.
 func TestPlacesGivenBackAroundTheClose(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -140,7 +140,7 @@ func TestPlacesGivenBackAroundTheClose(t *testing.T) {
 	})
 }
 
-// Releases on two replicas, holds and the house at once: each place is one's at any time.
+// Releases and holds compete on two replicas. Each place has at most one owner at any time.
 func TestReleasesAgainstHolds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// After enough declined payments another one would extend the hold too far.
+// Declined payments extend a hold only up to a maximum, after which it expires.
 func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Event{
@@ -25,19 +25,19 @@ func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 			svc.Put(t, s)
 			r, err := svc.HoldBest(t.Context(), "u", 1)
 			require.NoError(t, err)
-			for range 2 { // each declined shortly before its time is over
+			for range 2 { // each is declined shortly before its time to pay ends
 				p := svc.BeginPayment(t, r)
 				svc.Clock.Advance(reservation.PayWithin - time.Minute)
 				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
 			}
-			lastBegin := storetest.MaxExtension - reservation.PayWithin
+			latestBegin := storetest.MaxExtension - reservation.PayWithin
 
 			p := svc.BeginPayment(t, r)
-			svc.Clock.Set(r.HoldEndsAt.Add(lastBegin - time.Minute))
+			svc.Clock.Set(r.HoldEndsAt.Add(latestBegin - time.Minute))
 			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
 			got := svc.Find(t, r.ID)
 			require.Equal(t, reservation.Held, got.Status)
-			require.Equal(t, got.HoldEndsAt.Add(lastBegin), got.ExpiresAt, "a minute, not two")
+			require.Equal(t, got.HoldEndsAt.Add(latestBegin), got.ExpiresAt, "a minute, not two")
 
 			p = svc.BeginPayment(t, r)
 			svc.Clock.Advance(time.Minute)
@@ -69,7 +69,7 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)
 }
 
-// Only payments that are under way keep their places, and only those short of time are written.
+// Only the holds of payments under way are extended, and only those that end soon are written.
 func TestPaymentsAreExtended(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -86,10 +86,10 @@ func TestPaymentsAreExtended(t *testing.T) {
 		{ReferenceID: seat.ID, PaymentID: short}, {ReferenceID: other.ID, PaymentID: fresh}, {ReferenceID: other.ID, PaymentID: paid},
 		{ReferenceID: uuid.New(), PaymentID: uuid.New()},
 	}
-	for range 2 { // repeated, it changes nothing
-		under, err := svc.Reservations.ExtendPayments(t.Context(), all)
+	for range 2 { // a repeated call changes nothing
+		underWay, err := svc.Reservations.ExtendPayments(t.Context(), all)
 		require.NoError(t, err)
-		require.ElementsMatch(t, all[:2], under)
+		require.ElementsMatch(t, all[:2], underWay)
 		svc.RequireFromNow(t, 3*time.Minute, svc.Find(t, seat.ID).ExpiresAt)
 		require.Equal(t, before, svc.Find(t, other.ID))
 	}

@@ -20,7 +20,7 @@ type Locked struct {
 	Now time.Time
 }
 
-// reservationChange is a locked reservation as it was read (before), and as it shall be written
+// reservationChange is a locked reservation as it was read (before), and as it will be written
 // (current).
 type reservationChange struct {
 	before  reservation.Reservation
@@ -39,7 +39,7 @@ func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
 	return nil
 }
 
-// EventIDs returns the events of the reservations, each once.
+// EventIDs returns the ids of the reservations' events, each once.
 func (l *Locked) EventIDs() []string {
 	ids := make([]string, len(l.changes))
 	for i, c := range l.changes {
@@ -113,8 +113,8 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf locks payments, and then the users of reservations: while a payment extends a hold
-// whose time is over, no other transaction may count the user's places without those of the hold.
+// lockUsersOf locks payments, and then the users of reservations: while a payment extends an
+// expired hold, no other transaction may count the user's places without those of the hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {

@@ -55,11 +55,11 @@ func (s *Store) List(
 	if err != nil || len(rows) == 0 {
 		return nil, time.Time{}, pkgpostgres.Err(err)
 	}
-	found := make([]db.Reservation, len(rows))
+	reservationRows := make([]db.Reservation, len(rows))
 	for i, r := range rows {
-		found[i] = r.Reservation
+		reservationRows[i] = r.Reservation
 	}
-	list, err := FromRows(ctx, q, found)
+	list, err := FromRows(ctx, q, reservationRows)
 	return list, rows[0].Now.UTC(), err
 }
 
@@ -140,7 +140,7 @@ func (s *Store) ChangeAll(
 				decide(r, p.PaymentID, locked.Now)
 			}
 		}
-		_, err = locked.Save(ctx, tx) // an extension has no event
+		_, err = locked.Save(ctx, tx) // an extension has no Kafka event
 		return err
 	})
 }

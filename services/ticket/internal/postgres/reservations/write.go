@@ -47,13 +47,13 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservatio
 	var arg db.UpdateSeatsParams
 	seats := 0
 	for _, c := range changed {
-		was, now := seatStatus(c.before.Status), seatStatus(c.current.Status)
-		if was != "HELD" || (was == now && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
+		oldStatus, newStatus := seatStatus(c.before.Status), seatStatus(c.current.Status)
+		if oldStatus != "HELD" || (oldStatus == newStatus && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
 			continue
 		}
 		arg.ReservationIds = append(arg.ReservationIds, c.before.ID)
-		arg.Was = append(arg.Was, was)
-		arg.Statuses = append(arg.Statuses, now)
+		arg.Was = append(arg.Was, oldStatus)
+		arg.Statuses = append(arg.Statuses, newStatus)
 		arg.HeldUntil = append(arg.HeldUntil, c.current.ExpiresAt)
 		seats += len(c.current.Seats)
 	}
@@ -86,7 +86,7 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationCh
 // the organiser (HOUSE), or wait to be released (RETURNED).
 func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.GiveSeatsBackParams
-	var kept db.InsertReturnsParams
+	var returned db.InsertReturnsParams
 	seats := 0
 	for _, c := range changed {
 		for _, p := range c.current.GivenBack() {
@@ -97,8 +97,8 @@ func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*res
 				seats++
 			}
 			if p.SeatStatus() == event.SeatStatusReturned {
-				kept.EventIds, kept.Sections = append(kept.EventIds, c.before.EventID), append(kept.Sections, section)
-				kept.SeatIds, kept.ReleaseAt = append(kept.SeatIds, seat), append(kept.ReleaseAt, p.ReleaseAt)
+				returned.EventIds, returned.Sections = append(returned.EventIds, c.before.EventID), append(returned.Sections, section)
+				returned.SeatIds, returned.ReleaseAt = append(returned.SeatIds, seat), append(returned.ReleaseAt, p.ReleaseAt)
 			}
 		}
 	}
@@ -110,13 +110,13 @@ func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*res
 		return err
 	}
 	n, err = q.GiveSeatsBack(ctx, arg)
-	if err := postgres.ExpectRows(n, seats, "seats", err); err != nil || len(kept.EventIds) == 0 {
+	if err := postgres.ExpectRows(n, seats, "seats", err); err != nil || len(returned.EventIds) == 0 {
 		return err
 	}
-	return q.InsertReturns(ctx, kept)
+	return q.InsertReturns(ctx, returned)
 }
 
-// place returns the section and the seat of the reservation's n-th place; seat "": it has no seats.
+// place returns the section and the seat of the n-th place. seat is "" for general admission.
 func (c *reservationChange) place(n int) (section, seat string) {
 	if len(c.current.Seats) == 0 {
 		return c.before.Section, ""
@@ -126,7 +126,7 @@ func (c *reservationChange) place(n int) (section, seat string) {
 
 type sectionKey struct{ eventID, name string }
 
-// counters has what is added to the numbers of held and sold places of a section without seats.
+// counters has the changes of the numbers of held and sold places of a section without seats.
 type counters struct{ held, sold int64 }
 
 func (c *counters) add(s reservation.Status, n int) {

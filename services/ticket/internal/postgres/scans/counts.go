@@ -22,8 +22,8 @@ const (
 	countBatch = 5000
 )
 
-// PublishCounts publishes how many tickets were checked in by minute, less those that were made valid
-// again, since they were published last. Any number of replicas may do so at the same time.
+// PublishCounts publishes the numbers of check-ins by minute, less the undone ones, since the last
+// publication. Any number of replicas may call it at the same time.
 func (s *Store) PublishCounts(ctx context.Context) error {
 	_, err := loop.Batches(ctx, countBatch, func(ctx context.Context, size int32) (n int64, err error) {
 		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// published publishes the counts, by several replicas at once, and returns what is new.
+// published publishes the counts on several replicas at once, and returns the new Kafka events.
 func (h *hall) published(t *testing.T) (counts []string) {
 	t.Helper()
 	var replicas errgroup.Group
@@ -27,8 +27,8 @@ func (h *hall) published(t *testing.T) (counts []string) {
 	return counts
 }
 
-// Check-ins are published by minute, each once: less those that are undone, at the minute in which a
-// door without a network read the code.
+// Each check-in is published once, by minute, and is subtracted if it is undone. A scan by an
+// offline door counts at the minute in which the door read the code.
 func TestCheckInsAreCountedByMinute(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -40,9 +40,9 @@ func TestCheckInsAreCountedByMinute(t *testing.T) {
 	minute := func(before time.Duration) string {
 		return h.Clock.Now().Add(-before).Truncate(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	one := h.mustCheckIn(t, codes[0])
+	first := h.mustCheckIn(t, codes[0])
 	h.mustCheckIn(t, codes[1])
-	_, err := h.checkIn(t.Context(), one.Ticket.ID.String())
+	_, err := h.checkIn(t.Context(), first.Ticket.ID.String())
 	require.Error(t, err, "it is no code")
 	early, late := h.offline(codes[2]), h.offline(codes[3])
 	early.At, late.At = early.At.Add(-10*time.Minute), late.At.Add(10*time.Minute)
@@ -52,10 +52,10 @@ func TestCheckInsAreCountedByMinute(t *testing.T) {
 	}, h.published(t), "a door's clock may be fast")
 	require.Empty(t, h.published(t))
 
-	_, err = h.doors.Undo(t.Context(), "e", one.Scan.ID)
+	_, err = h.doors.Undo(t.Context(), "e", first.Scan.ID)
 	require.NoError(t, err)
 	require.Equal(t, []string{"reservation-events e e " + minute(0) + " -1"}, h.published(t))
-	again := h.mustCheckIn(t, h.code(t, one.Ticket.ID))
+	again := h.mustCheckIn(t, h.code(t, first.Ticket.ID))
 	_, err = h.doors.Undo(t.Context(), "e", again.Scan.ID)
 	require.NoError(t, err)
 	require.Empty(t, h.published(t))

@@ -17,8 +17,8 @@ func disputed(p reservation.Payment, open bool, version int64) settlement.Paymen
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Dispute: &settlement.Dispute{Open: open, Version: version}}
 }
 
-// A ticket whose payer disputes the charge admits its bearer, and the door is told; other tickets
-// are not marked. Whatever the order and number of the events, the latest one counts.
+// A ticket with a disputed charge still admits its bearer, and the door sees the dispute. In
+// whatever order the events arrive, the one with the highest version counts.
 func TestDisputedTicketsAtTheDoor(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -38,8 +38,7 @@ func TestDisputedTicketsAtTheDoor(t *testing.T) {
 	require.Equal(t, ticket.Used, h.find(t, b.id).Status)
 }
 
-// Events are applied in batches: a dispute may be in the one that issues the ticket, or that ends
-// it.
+// A dispute may be in the same batch as the event that issues its ticket, or that ends it.
 func TestDisputeInOneBatch(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -56,5 +55,5 @@ func TestDisputeInOneBatch(t *testing.T) {
 		require.False(t, h.find(t, id).Disputed)
 	}
 	h.RequireInvariants(t)
-	h.Settle(t, disputed(reservation.Payment{ID: uuid.New()}, true, 1)) // of no ticket
+	h.Settle(t, disputed(reservation.Payment{ID: uuid.New()}, true, 1)) // a payment without tickets
 }

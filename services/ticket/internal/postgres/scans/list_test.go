@@ -17,11 +17,11 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// pages reads a whole list and verifies it as a door does.
+// pages reads all pages of a list and verifies them as a door does.
 func (h *hall) pages(t *testing.T, limit int) (pages []*ticket.DoorList) {
 	t.Helper()
-	for from := (*checkin.Position)(nil); ; {
-		p, err := h.doors.List(t.Context(), "e", from, limit)
+	for position := (*checkin.Position)(nil); ; {
+		p, err := h.doors.List(t.Context(), "e", position, limit)
 		require.NoError(t, err)
 		l, err := h.keys.VerifyDoorList(p.Signed)
 		require.NoError(t, err)
@@ -31,7 +31,7 @@ func (h *hall) pages(t *testing.T, limit int) (pages []*ticket.DoorList) {
 		require.Equal(t, "e", l.EventID)
 		pages = append(pages, l)
 		require.Equal(t, pages[0].Time, l.Time, "one list")
-		if from = p.Next; from == nil {
+		if position = p.Next; position == nil {
 			return pages
 		}
 	}
@@ -76,8 +76,8 @@ func TestListHasEveryTicketOnce(t *testing.T) {
 	}
 }
 
-// Tickets that the organiser gives away have no holder until somebody claims them, also while a list is
-// read. None is left out.
+// A ticket that the organiser gives away has no holder until somebody claims it. A list contains it
+// even if that happens while the list is read.
 func TestTicketsThatGetAHolderMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -85,18 +85,18 @@ func TestTicketsThatGetAHolderMeanwhile(t *testing.T) {
 	h.exec(t, `UPDATE tickets SET user_id = '' WHERE n <= 15`)
 	h.close(checkin.ListAfter + time.Second)
 	listed := map[uuid.UUID]bool{}
-	for from := (*checkin.Position)(nil); ; {
-		p, err := h.doors.List(t.Context(), "e", from, 5)
+	for position := (*checkin.Position)(nil); ; {
+		p, err := h.doors.List(t.Context(), "e", position, 5)
 		require.NoError(t, err)
 		l, err := h.keys.VerifyDoorList(p.Signed)
 		require.NoError(t, err)
 		for _, tk := range l.Tickets {
 			listed[tk.ID] = true
 		}
-		if from = p.Next; from == nil {
+		if position = p.Next; position == nil {
 			break
 		}
-		h.exec(t, `UPDATE tickets SET user_id = 'u' || n WHERE ticket_id = $1 AND user_id = ''`, from.TicketID)
+		h.exec(t, `UPDATE tickets SET user_id = 'u' || n WHERE ticket_id = $1 AND user_id = ''`, position.TicketID)
 	}
 	require.Len(t, listed, 30)
 }
@@ -116,28 +116,28 @@ func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	b := h.buy(t, "u", "A-1-1")
-	notReady := func(wait time.Duration) {
+	requireNotReady := func(wait time.Duration) {
 		t.Helper()
 		_, err := h.doors.List(t.Context(), "e", nil, 0)
 		require.ErrorIs(t, err, checkin.ErrListNotReady)
 		require.InDelta(t, wait.Seconds(), errs.From(err).RetryAfter.Seconds(), 0.01)
 	}
 	h.close(-time.Minute)
-	notReady(time.Minute + checkin.ListAfter)
+	requireNotReady(time.Minute + checkin.ListAfter)
 	h.close(checkin.ListAfter - time.Second)
-	notReady(time.Second)
+	requireNotReady(time.Second)
 	h.close(checkin.ListAfter)
 	h.exec(t, `UPDATE tickets SET status = 'TRANSFERRING'`)
-	notReady(5 * time.Second)
+	requireNotReady(5 * time.Second)
 	h.exec(t, `UPDATE tickets SET status = 'VALID'`)
 	require.Equal(t, []ticket.DoorTicket{{ID: b.id, Serial: 1}}, h.pages(t, 1)[0].Tickets)
 
-	// The doors open when the event says so.
+	// The event's own doors_at or closes_at decides when the list is ready.
 	h.exec(t, `UPDATE events SET doors_at = starts_at - interval '2 hours'`)
 	h.Clock.Set(storetest.Start.Add(46*time.Hour + checkin.ListAfter))
 	h.pages(t, 0)
 	h.exec(t, `UPDATE events SET closes_at = starts_at - interval '90 minutes'`)
-	notReady(30 * time.Minute)
+	requireNotReady(30 * time.Minute)
 
 	_, err := h.doors.List(t.Context(), "none", nil, 0)
 	require.ErrorIs(t, err, event.ErrNotFound)
@@ -145,9 +145,9 @@ func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	p, err := h.doors.List(t.Context(), "e", nil, 1)
 	require.NoError(t, err)
 	for _, at := range []time.Time{{}, h.Clock.Now().Add(-time.Hour), h.Clock.Now()} {
-		made := *p.Next
-		made.Time = at
-		_, err = h.doors.List(t.Context(), "e", &made, 1)
+		forged := *p.Next
+		forged.Time = at
+		_, err = h.doors.List(t.Context(), "e", &forged, 1)
 		require.ErrorIs(t, err, errs.ErrInvalidCursor, "it would admit whom the list does not")
 	}
 	h.exec(t, `UPDATE events SET epoch = 2`)

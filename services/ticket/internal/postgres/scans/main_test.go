@@ -85,7 +85,7 @@ func (h *hall) mustCheckIn(t *testing.T, code string) *checkin.Outcome {
 	return o
 }
 
-// offline is a scan at a door without a network, of now.
+// offline returns a scan, at the current time, by a door without a network.
 func (h *hall) offline(code string) checkin.Scanned {
 	return checkin.Scanned{ScanID: uuid.New(), Code: code, At: h.Clock.Now()}
 }
@@ -111,7 +111,7 @@ func (h *hall) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// counts reads past the cache.
+// counts reads the counts without the cache.
 func (h *hall) counts(t *testing.T) checkin.Counts {
 	t.Helper()
 	c, err := h.Scans.Counts(t.Context(), "e")
@@ -119,7 +119,7 @@ func (h *hall) counts(t *testing.T) checkin.Counts {
 	return c
 }
 
-// requireWhy checks that a code is not valid, and the reason.
+// requireWhy fails unless err says that a code is not valid, with the given reason.
 func requireWhy(t *testing.T, why checkin.Result, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, checkin.ErrNotValid)

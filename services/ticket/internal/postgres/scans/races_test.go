@@ -13,7 +13,7 @@ import (
 
 const races = 20
 
-// One of several doors that read a code at once admits its bearer.
+// If several doors read a code at once, only one admits its bearer.
 func TestCheckInAtOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -71,7 +71,7 @@ func TestCheckInAgainstRefund(t *testing.T) {
 	h.RequireNoDeadlocks(t)
 }
 
-// Two uploads of the same scans, of which some have no ticket to wait for, record each once.
+// Concurrent uploads of the same scans record each scan once, also scans without a ticket to lock.
 func TestTheSameUploadAtOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -40,18 +40,18 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		if err != nil {
 			return err
 		}
-		known, err := findScans(ctx, tx, &b)
+		recorded, err := findScans(ctx, tx, &b)
 		if err != nil {
 			return err
 		}
-		outcomes = decide(&e, &b, locked, known)
+		outcomes = decide(&e, &b, locked, recorded)
 		if err := locked.Save(ctx, tx.Queries); err != nil {
 			return err
 		}
 		if err := transfers.EndOffersOf(ctx, tx, locked, e.Now); err != nil {
 			return err
 		}
-		if err := insertScans(ctx, tx, &e, &b, outcomes, known); err != nil || !b.Online() {
+		if err := insertScans(ctx, tx, &e, &b, outcomes, recorded); err != nil || !b.Online() {
 			return err
 		}
 		return findEarlier(ctx, tx, &e, &outcomes[0])
@@ -82,9 +82,9 @@ func ticketIDs(b *checkin.Batch) (ids []uuid.UUID) {
 
 // findScans reads those scans of a batch that were recorded before.
 func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid.UUID]checkin.Scan, error) {
-	known := make(map[uuid.UUID]checkin.Scan)
+	recorded := make(map[uuid.UUID]checkin.Scan)
 	if b.Online() { // the scan has a new id
-		return known, nil
+		return recorded, nil
 	}
 	arg := db.FindScansParams{EventID: b.EventID}
 	for _, r := range b.Reads {
@@ -92,14 +92,14 @@ func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid
 	}
 	rows, err := tx.FindScans(ctx, arg)
 	for _, r := range rows {
-		known[r.Scan.ScanID] = FromRow(r.Scan)
+		recorded[r.Scan.ScanID] = FromRow(r.Scan)
 	}
-	return known, err
+	return recorded, err
 }
 
-// decide returns the outcomes of all codes of a batch. It decides on codes whose scan is not known,
-// in their order; of codes with the same scan id the first one counts.
-func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known map[uuid.UUID]checkin.Scan) []checkin.Outcome {
+// decide returns the outcomes of all codes of a batch. It decides on codes whose scan is not
+// recorded, in their order. Of codes with the same scan id the first one counts.
+func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, recorded map[uuid.UUID]checkin.Scan) []checkin.Outcome {
 	outcomes := make([]checkin.Outcome, len(b.Reads))
 	decided := make(map[uuid.UUID]checkin.Scan)
 	for i, r := range b.Reads {
@@ -111,7 +111,7 @@ func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known ma
 		if b.Online() {
 			scan.Epoch, scan.At = e.Epoch, e.Now
 		}
-		if earlier, ok := known[r.ScanID]; ok {
+		if earlier, ok := recorded[r.ScanID]; ok {
 			scan = earlier
 		} else if earlier, ok := decided[r.ScanID]; ok {
 			scan = earlier
@@ -124,9 +124,9 @@ func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, known ma
 	return outcomes
 }
 
-// insertScans stores the new scans, except refusals at a door with a network: nobody was admitted.
+// insertScans stores the new scans, except refusals by online doors, which admitted nobody.
 func insertScans(
-	ctx context.Context, tx *postgres.Tx, e *checkin.Event, b *checkin.Batch, outcomes []checkin.Outcome, known map[uuid.UUID]checkin.Scan,
+	ctx context.Context, tx *postgres.Tx, e *checkin.Event, b *checkin.Batch, outcomes []checkin.Outcome, recorded map[uuid.UUID]checkin.Scan,
 ) error {
 	arg := db.InsertScansParams{EventID: b.EventID, Epoch: int32(b.Epoch), Device: b.Device, UserID: b.UserID, RecordedAt: e.Now} //nolint:gosec // an int32
 	if b.Online() {
@@ -134,7 +134,7 @@ func insertScans(
 	}
 	added := make(map[uuid.UUID]bool)
 	for _, o := range outcomes {
-		if _, stored := known[o.Scan.ID]; stored || added[o.Scan.ID] || b.Online() && o.Scan.Result.Conflict() {
+		if _, stored := recorded[o.Scan.ID]; stored || added[o.Scan.ID] || b.Online() && o.Scan.Result.Conflict() {
 			continue
 		}
 		added[o.Scan.ID] = true

@@ -38,7 +38,7 @@ func TestCheckInOnce(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound)
 }
 
-// Only a VALID ticket admits, at a door with a network and by an upload.
+// Only a VALID ticket admits its bearer, at an online door and in an upload.
 func TestCheckInOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -155,13 +155,13 @@ func TestUploads(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Equal(t, checkin.UnknownCode, list[0].Result, "the latest first")
 	require.Equal(t, uuid.Nil, list[0].TicketID)
-	rest, next, err := h.doors.Conflicts(t.Context(), "e", 3, next)
+	secondPage, next, err := h.doors.Conflicts(t.Context(), "e", 3, next)
 	require.NoError(t, err)
 	require.Zero(t, next)
-	require.Len(t, rest, 1)
-	require.Equal(t, a.id, rest[0].TicketID)
-	require.Equal(t, "gate-2", rest[0].Device)
-	require.Equal(t, "staff", rest[0].UserID)
+	require.Len(t, secondPage, 1)
+	require.Equal(t, a.id, secondPage[0].TicketID)
+	require.Equal(t, "gate-2", secondPage[0].Device)
+	require.Equal(t, "staff", secondPage[0].UserID)
 
 	_, err = h.doors.Undo(t.Context(), "e", scans[1].ScanID)
 	require.ErrorIs(t, err, checkin.ErrScanNotFound, "a conflict has changed nothing")
@@ -171,7 +171,7 @@ func TestUploads(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A door without a network has admitted before it hears of a cancellation, which may be undone.
+// Uploads admit while a cancellation can be undone, since the offline door did not know of it.
 func TestUploadsWhileACancellationCanBeUndone(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -200,8 +200,8 @@ func TestUploadsWhileACancellationCanBeUndone(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// Tickets that were used on the old date are as valid as all others on the new one, although a
-// postponement writes none of them: a large event could not be postponed otherwise.
+// Tickets that were used on the old date are valid on the new date. The postponement writes no
+// tickets, since a large event could not be postponed otherwise.
 func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -213,16 +213,16 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 		return h.Count(t, `SELECT count(DISTINCT xmin::text || cmin::text) FROM tickets WHERE status = 'USED'`)
 	}
 	written := rows()
-	for range 2 { // and once more
+	for range 2 { // a second postponement
 		start := h.Clock.Now().Add(48 * time.Hour).Truncate(time.Second)
 		_, err := h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: start})
 		require.NoError(t, err)
 		h.Clock.Set(start.Add(-time.Hour + checkin.ListAfter))
 	}
 	require.Equal(t, written, rows(), "no ticket is written")
-	for _, one := range []bought{a, b, c} {
-		require.Equal(t, ticket.Valid, h.find(t, one.id).Status)
-		list, err := h.Tickets.ListTickets(t.Context(), h.find(t, one.id).UserID, 1, uuid.Nil)
+	for _, purchase := range []bought{a, b, c} {
+		require.Equal(t, ticket.Valid, h.find(t, purchase.id).Status)
+		list, err := h.Tickets.ListTickets(t.Context(), h.find(t, purchase.id).UserID, 1, uuid.Nil)
 		require.NoError(t, err)
 		require.Equal(t, ticket.Valid, list[0].Status)
 	}
@@ -248,7 +248,7 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A start that is put off by some hours while people come in changes nothing at the doors.
+// A delay of the start by some hours while people come in changes nothing at the doors.
 func TestDelayOnTheEvening(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -279,7 +279,7 @@ func TestDelayOnTheEvening(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A list is void once its event is postponed, or has ended by a cancellation.
+// A door's offline list is void once its event is postponed, or has ended by a cancellation.
 func TestUploadsOfVoidLists(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// history settles payment events and remembers them.
+// history settles payment events and records them for a replay.
 type history struct {
 	t      *testing.T
 	svc    *storetest.Service
@@ -42,13 +42,13 @@ func (h *history) pay(r *reservation.Reservation) reservation.Payment {
 	return p
 }
 
-// compensate gives a rejected payment back.
+// compensate settles the refund of a rejected payment.
 func (h *history) compensate(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
 	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
 }
 
-// refund gives the first ticket of a payment back, or all that it has.
+// refund settles a refund of the first ticket of a payment, or of the whole payment.
 func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) {
 	h.t.Helper()
 	req := h.svc.RefundRequest(p, cause)
@@ -58,15 +58,15 @@ func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) 
 	h.add(storetest.MadeRefund(h.svc.BeginRefund(h.t, req), p))
 }
 
-// playHistory leads reservations through every way in which payment events can end them.
-func playHistory(t *testing.T, svc *storetest.Service) (h *history, all []*reservation.Reservation) {
+// playHistory makes reservations that payment events end in all possible ways.
+func playHistory(t *testing.T, svc *storetest.Service) (h *history, list []*reservation.Reservation) {
 	t.Helper()
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 9)))
 	h = &history{t: t, svc: svc}
 	hold := func(user string, seats ...string) *reservation.Reservation {
 		t.Helper()
 		r := svc.MustHoldSeats(t, user, seats...)
-		all = append(all, r)
+		list = append(list, r)
 		return r
 	}
 	h.pay(hold("confirmed", "A-1-1"))
@@ -94,22 +94,22 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, all []*reser
 	svc.Clock.Advance(storetest.HoldFor)
 	_, err := svc.Expiry.ExpireDue(t.Context(), 100)
 	require.NoError(t, err)
-	return h, all
+	return h, list
 }
 
-// The inbox forgets events after a while, and a group that lost its offsets reads its topic from
-// the start: the reservations themselves must show what each event has done. Only a rejection may
-// be published again, which payment recognises.
+// The inbox deletes event ids after a while, and a consumer group that lost its offsets reads its
+// topic from the start. Such a replay must change nothing. Only rejections may be published again,
+// which payment recognises.
 func TestEventsReplayedAfterInboxPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
-	h, all := playHistory(t, svc)
+	h, list := playHistory(t, svc)
 	state := func() map[string]any {
 		t.Helper()
 		s := map[string]any{}
-		for _, r := range all {
-			now := svc.Find(t, r.ID)
-			s[r.UserID] = []any{now.Status, now.Reason, now.PaymentID, now.Released}
+		for _, r := range list {
+			found := svc.Find(t, r.ID)
+			s[r.UserID] = []any{found.Status, found.Reason, found.PaymentID, found.Released}
 		}
 		s["tickets"] = svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`)
 		s["sold"] = svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'SOLD'`)

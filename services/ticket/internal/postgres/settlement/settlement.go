@@ -143,11 +143,11 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 		}
 	}
 	if len(ticketIDs) > 0 { // needs no locks: a ticket's reservation never changes
-		of, err := tx.ReservationsOf(ctx, ticketIDs)
+		reservationIDs, err := tx.ReservationsOf(ctx, ticketIDs)
 		if err != nil {
 			return l, err
 		}
-		ids = append(ids, of...)
+		ids = append(ids, reservationIDs...)
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	if l.reservations, err = reservations.Lock(ctx, tx, slices.Compact(ids), l.payments...); err != nil {
@@ -166,7 +166,7 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	return l, err
 }
 
-// eventIDs returns the events of what is locked.
+// eventIDs returns the ids of the events of the locked reservations and tickets.
 func (l *locked) eventIDs() []string {
 	ids := l.reservations.EventIDs()
 	for _, t := range l.tickets.All() {
@@ -206,7 +206,7 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
 }
 
-// markDisputed marks tickets, also those that the batch has issued.
+// markDisputed stores whether the tickets of payments are disputed, also tickets just issued.
 func markDisputed(ctx context.Context, q *postgres.Queries, disputes map[uuid.UUID]settlement.Dispute) error {
 	if len(disputes) == 0 {
 		return nil
@@ -244,17 +244,17 @@ func endPayments(ctx context.Context, q *postgres.Queries, ended map[uuid.UUID]s
 	return q.EndPayments(ctx, arg)
 }
 
-// scarceSections returns the sections of the tickets of which less than 5 % of the places is free.
+// scarceSections returns the tickets' sections of which less than 5 % of the places are free.
 func scarceSections(ctx context.Context, q *postgres.Queries, list []*ticket.Ticket) (map[settlement.Section]bool, error) {
 	scarce := make(map[settlement.Section]bool)
 	if len(list) == 0 {
 		return scarce, nil
 	}
 	arg := db.ScarceSectionsParams{Now: q.AsOf}
-	asked := make(map[settlement.Section]bool)
+	added := make(map[settlement.Section]bool)
 	for _, t := range list {
-		if key := (settlement.Section{EventID: t.EventID, Name: t.Section}); !asked[key] {
-			asked[key] = true
+		if key := (settlement.Section{EventID: t.EventID, Name: t.Section}); !added[key] {
+			added[key] = true
 			arg.EventIds, arg.Sections = append(arg.EventIds, t.EventID), append(arg.Sections, t.Section)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestPaid(t *testing.T) {
 	t.Parallel()
-	refused := map[reservation.Status]string{ // by a payment that is not the one before
+	refused := map[reservation.Status]string{ // reasons for which another payment is rejected
 		reservation.Confirmed: "ALREADY_PAID", reservation.Cancelled: "CANCELLED", reservation.Expired: "HOLD_EXPIRED",
 		reservation.Rejected: "HOLD_EXPIRED", reservation.Refunded: "REFUNDED",
 	}
@@ -134,8 +134,8 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// The confirmation was in the dead-letter topic, its payment was refunded by hand, and then the
-// confirmation is delivered.
+// A confirmation is delivered late, from the dead-letter topic, after its payment was refunded by
+// hand.
 func TestConfirmationAfterItsRefund(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...settlement.PaymentEvent){
@@ -185,14 +185,14 @@ func TestSettleEachEventOnce(t *testing.T) {
 		batch = append(batch, e, e)
 	}
 	svc.Settle(t, batch[:2]...)
-	gone := batch[0]
-	refunded := storetest.MadeRefund(svc.BeginRefund(t, svc.RefundRequest(gone.Payment, refund.Operator)), gone.Payment)
+	first := batch[0]
+	refunded := storetest.MadeRefund(svc.BeginRefund(t, svc.RefundRequest(first.Payment, refund.Operator)), first.Payment)
 	batch = append(batch, refunded, refunded)
 	svc.Settle(t, batch...)
 	svc.Settle(t, batch...)
 	svc.Settle(t, batch[3:]...)
 
-	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, gone.ReferenceID))
+	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED", "RESERVATION_CANCELLED"}, svc.EventTypes(t, first.ReferenceID))
 	require.EqualValues(t, 4, svc.Count(t, `SELECT count(*) FROM reservations WHERE status = 'CONFIRMED'`))
 	require.EqualValues(t, 10, svc.Count(t, `SELECT count(*) FROM tickets`))
 	require.EqualValues(t, 8, svc.Count(t, `SELECT count(*) FROM tickets WHERE status = 'VALID'`))

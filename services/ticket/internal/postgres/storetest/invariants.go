@@ -199,12 +199,12 @@ func Violations(ctx context.Context, pool *pgxpool.Pool, clock func() time.Time)
 			if err != nil {
 				return err
 			}
-			bad, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			violating, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if err != nil {
 				return err
 			}
-			if len(bad) > 0 {
-				found = append(found, rule+": "+strings.Join(bad, ", "))
+			if len(violating) > 0 {
+				found = append(found, rule+": "+strings.Join(violating, ", "))
 			}
 		}
 		return nil

@@ -108,7 +108,7 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 }
 
 // ticketSteps has, by status, a function that brings a VALID ticket of a payment into this status.
-// SQL stands for what doors do.
+// SQL replaces the scan by a door.
 var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
 	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
@@ -132,13 +132,13 @@ func setStatus(sql string) func(t *testing.T, s *Service, _ reservation.Payment,
 	}
 }
 
-// passOn lets a friend accept the offer of a ticket: a gift is the friend's, and what costs something is
-// about to be charged.
+// passOn has a friend accept an offer of a ticket. This completes a free transfer. For others it
+// claims the ticket for a payment, as is done before a charge.
 func (s *Service) passOn(t *testing.T, id uuid.UUID, price int64) {
 	t.Helper()
-	own, err := s.Tickets.FindTicket(t.Context(), id)
+	sold, err := s.Tickets.FindTicket(t.Context(), id)
 	require.NoError(t, err)
-	offer, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: own.UserID, ToUser: "friend", Price: price}, nil)
+	offer, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: sold.UserID, ToUser: "friend", Price: price}, nil)
 	require.NoError(t, err)
 	_, err = s.Transfers.Accept(t.Context(), "friend", reservation.Contact{}, "", offer.ID)
 	require.NoError(t, err)

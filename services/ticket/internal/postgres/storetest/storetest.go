@@ -250,7 +250,7 @@ func (s *Service) BeginRefund(t *testing.T, req refund.Request) *refund.Claim {
 	return c
 }
 
-// MadeRefund returns the Kafka event that payment has made a claimed refund.
+// MadeRefund returns the Kafka event that the payment service has made a claimed refund.
 func MadeRefund(c *refund.Claim, p reservation.Payment) settlement.PaymentEvent {
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Refunded: true, Cause: c.Cause, RefundID: c.ID}
 }
@@ -285,7 +285,7 @@ type OutboxEvent struct {
 	Items []DueItem `json:"items"`
 }
 
-// DueItem is the amount that payment must give back for a ticket.
+// DueItem is the amount that the payment service must refund for a ticket.
 type DueItem struct {
 	TicketID string `json:"ticketId"`
 	Amount   int64  `json:"amount"`

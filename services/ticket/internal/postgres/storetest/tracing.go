@@ -16,8 +16,8 @@ type Statements struct {
 }
 
 func (s *Statements) count(sql string) {
-	if rest, ok := strings.CutPrefix(sql, "-- name: "); ok {
-		name, _, _ := strings.Cut(rest, " ")
+	if named, ok := strings.CutPrefix(sql, "-- name: "); ok {
+		name, _, _ := strings.Cut(named, " ")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.names[name]++

@@ -15,12 +15,12 @@ import (
 // Locked has tickets whose rows one transaction has locked.
 type Locked struct{ changes []ticketChange }
 
-// ticketChange is a locked ticket as it was read (before), and as it shall be written (current).
+// ticketChange is a locked ticket as it was read (before), and as it will be written (current).
 type ticketChange struct {
 	before  ticket.Ticket
 	current *ticket.Ticket
-	// stored is the status in the row. It differs from before.Status for a ticket that was used
-	// before the event was postponed: that counts as VALID.
+	// stored is the status in the row. It differs from before.Status for a ticket that was used before
+	// its event was postponed, and so counts as VALID.
 	stored string
 }
 
@@ -28,7 +28,7 @@ func (c *ticketChange) changed() bool {
 	return c.before.Status != c.current.Status || c.before.Given != c.current.Given || c.before.RefundID != c.current.RefundID
 }
 
-// Lock locks and reads tickets. Those that do not exist are left out.
+// Lock locks and reads tickets. Missing tickets are left out.
 func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil

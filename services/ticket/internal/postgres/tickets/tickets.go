@@ -56,7 +56,7 @@ func toShown(r db.ListTicketsRow) ticket.Shown {
 	}}
 }
 
-// FromRow returns the ticket of a row. One that was used before its event was postponed is VALID.
+// FromRow returns the ticket of a row. A ticket used before its event was postponed is VALID.
 func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
 	t := ticket.Ticket{
 		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
@@ -84,8 +84,8 @@ func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Re
 	return Insert(ctx, q, issued)
 }
 
-// Insert inserts new tickets, those of general admission with their places, and the notices about them. The
-// tickets that were passed on for them must have been saved.
+// Insert inserts new tickets, those of general admission with their places, and the notices about
+// them. Transferred tickets that they replace must have been saved.
 func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) error {
 	if len(issued) == 0 {
 		return nil

@@ -35,17 +35,17 @@ func TestTicketsOfAReservation(t *testing.T) {
 	require.Equal(t, seats.Seats[1], *list[2].Seat)
 	require.Equal(t, seats.Seats[0], *list[3].Seat)
 	require.EqualValues(t, 30, list[2].Price)
-	one, err := svc.Tickets.FindTicket(t.Context(), list[3].ID)
+	found, err := svc.Tickets.FindTicket(t.Context(), list[3].ID)
 	require.NoError(t, err)
-	require.Equal(t, list[3].Ticket, one.Ticket)
-	require.Equal(t, list[3].Closing, one.Closing)
-	rest, err := svc.Tickets.ListTickets(t.Context(), "u", 10, list[2].ID)
+	require.Equal(t, list[3].Ticket, found.Ticket)
+	require.Equal(t, list[3].Closing, found.Closing)
+	secondPage, err := svc.Tickets.ListTickets(t.Context(), "u", 10, list[2].ID)
 	require.NoError(t, err)
-	require.Len(t, rest, 1)
-	require.Equal(t, list[3].Ticket, rest[0].Ticket)
+	require.Len(t, secondPage, 1)
+	require.Equal(t, list[3].Ticket, secondPage[0].Ticket)
 }
 
-// However often users look at their reservations and tickets, payments find connections.
+// Users' reads of their own reservations and tickets take no connections from payments.
 func TestOwnReadsTakeNoConnectionOfPayments(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

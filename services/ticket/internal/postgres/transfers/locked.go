@@ -22,13 +22,13 @@ import (
 // Locked has transfers whose rows one transaction has locked.
 type Locked struct{ changes []transferChange }
 
-// transferChange is a locked transfer with the version that it was read in.
+// transferChange is a locked transfer and the version that was read.
 type transferChange struct {
 	version int64
 	current *transfer.Transfer
 }
 
-// Lock locks and reads transfers. Those that do not exist are left out. Their tickets must be locked
+// Lock locks and reads transfers. Missing transfers are left out. Their tickets must be locked
 // before, unless the transaction ends only offers that nobody is paying for.
 func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
@@ -58,8 +58,8 @@ func (l *Locked) Find(id uuid.UUID) *transfer.Transfer {
 	return nil
 }
 
-// Save writes the changed transfers and their Kafka events, and those of others. The tickets must have
-// been saved, also new ones.
+// Save writes the changed transfers and their Kafka events, and the given other events. All
+// tickets, also new ones, must have been saved.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.Event) error {
 	var arg db.UpdateTransfersParams
 	for _, c := range l.changes {
@@ -85,14 +85,14 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.E
 	return insertEvents(ctx, tx, others)
 }
 
-// EndOffersOf ends the offers of tickets that are not valid any more. Their rows must be locked.
+// EndOffersOf ends the offers of locked tickets that are not valid any more.
 func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, now time.Time) error {
-	left := locked.LeftValid()
-	if len(left) == 0 {
+	ended := locked.LeftValid()
+	if len(ended) == 0 {
 		return nil
 	}
-	ids, reasons := make([]uuid.UUID, len(left)), make(map[uuid.UUID]string, len(left))
-	for i, t := range left {
+	ids, reasons := make([]uuid.UUID, len(ended)), make(map[uuid.UUID]string, len(ended))
+	for i, t := range ended {
 		ids[i], reasons[t.ID] = t.ID, transfer.ReasonRefunded
 		if t.Status == ticket.Used {
 			reasons[t.ID] = transfer.ReasonUsed
@@ -112,7 +112,7 @@ func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, n
 // eventBatch bounds the offers of an event that are locked at once.
 const eventBatch = 500
 
-// EndOffersOfEvent ends the offers of an event for which nobody may have been charged.
+// EndOffersOfEvent ends the offers of an event, except those whose buyer may have been charged.
 func EndOffersOfEvent(ctx context.Context, tx *postgres.Tx, eventID, reason string, now time.Time) error {
 	for {
 		rows, err := tx.LockOffersOfEvent(ctx, db.LockOffersOfEventParams{EventID: eventID, Max: eventBatch})

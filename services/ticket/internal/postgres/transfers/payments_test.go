@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// A buyer who does not pay, or gives it up, loses the ticket to others; after two the offer ends.
+// A buyer who cancels or does not pay loses the offer to others. After two such buyers it expires.
 func TestBuyersWhoDoNotPay(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -38,14 +38,14 @@ func TestBuyersWhoDoNotPay(t *testing.T) {
 	require.NoError(t, s.Transfers.ExpireDue(t.Context()))
 	require.Equal(t, transfer.Expired, s.status(offered.ID))
 	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
-	s.Settle(t, e) // taken all the same: it is given back
+	s.Settle(t, e) // a payment that was taken nevertheless is rejected
 	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, e.Payment.ID))
 	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
 	s.RequireInvariants(t)
 }
 
-// The claim of a page keeps the ticket valid, that before a charge does not; both can be repeated, and
-// undone.
+// A claim for a payment page keeps the ticket valid. A claim before a charge makes it TRANSFERRING.
+// Both can be repeated and aborted.
 func TestClaimsOfPayments(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -76,13 +76,13 @@ func TestClaimsOfPayments(t *testing.T) {
 	_, err = s.Transfers.Cancel(t.Context(), "a", offered.ID)
 	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
 	s.Clock.Advance(19 * time.Minute)
-	under := reservation.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
-	extended, err := s.Transfers.ExtendPayments(t.Context(), []reservation.UnderWay{under, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
+	underWay := reservation.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
+	extended, err := s.Transfers.ExtendPayments(t.Context(), []reservation.UnderWay{underWay, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
 	require.NoError(t, err)
-	require.Equal(t, []reservation.UnderWay{under}, extended)
-	now, err := s.TransferStore.Find(t.Context(), offered.ID)
+	require.Equal(t, []reservation.UnderWay{underWay}, extended)
+	found, err := s.TransferStore.Find(t.Context(), offered.ID)
 	require.NoError(t, err)
-	s.RequireFromNow(t, 3*time.Minute, now.PayUntil)
+	s.RequireFromNow(t, 3*time.Minute, found.PayUntil)
 	for range 2 {
 		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
 		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
@@ -101,8 +101,8 @@ func TestClaimsOfPayments(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// Whatever takes the ticket from its holder ends its offer, also an accepted one while nothing was
-// charged. The payment whose page is open is named, so that payment closes it.
+// Offers end with their ticket, deadline or event, or by their seller, even if accepted but not
+// charged. The event names the payment whose page is open, so that payment closes the page.
 func TestWhatEndsOffers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestWhatEndsOffers(t *testing.T) {
 	}
 }
 
-// Payments that cannot be honoured are rejected for good, once, whatever is repeated.
+// Payments that do not fit their transfer are rejected for good, even if events are repeated.
 func TestRejectedPayments(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*settlement.PaymentEvent){
@@ -195,7 +195,7 @@ func TestRejectedPayments(t *testing.T) {
 	}
 }
 
-// A refund of a cancelled event gives every holder what is left of what that holder has paid.
+// After a cancellation each holder gets back what they paid, less what a buyer has paid them.
 func TestCancelledEventPaysEveryHolder(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -18,25 +18,25 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// admit lets the holder of a ticket in at a door, and reports whether the door does.
+// admit scans the code of a ticket at a door, and reports whether the door admits its holder.
 func (s *shop) admit(id uuid.UUID) bool {
 	s.t.Helper()
-	known := s.ticket(id)
+	tk := s.ticket(id)
 	outcomes, err := s.Scans.Record(s.t.Context(), checkin.Batch{EventID: "e", Device: "gate", UserID: "staff", Reads: []checkin.ReadCode{{
 		ScanID: uuid.New(), At: s.Clock.Now(),
-		Code: &ticket.Code{TicketID: id, Serial: uint32(known.Serial), EventID: "e", Place: known.Seat.ID}, //nolint:gosec // counts from 1
+		Code: &ticket.Code{TicketID: id, Serial: uint32(tk.Serial), EventID: "e", Place: tk.Seat.ID}, //nolint:gosec // counts from 1
 	}}})
 	require.NoError(s.t, err)
 	return outcomes[0].Scan.Result == checkin.Admitted
 }
 
-// race runs two acts at the same time and returns their errors.
+// race runs acts at the same time and returns their errors.
 func (s *shop) race(acts ...func() error) []error {
 	s.t.Helper()
 	return storetest.Concurrently(len(acts), func(i int) error { return acts[i]() })
 }
 
-// eachRace calls race for a new seat again and again, and checks what it leaves behind.
+// eachRace calls race repeatedly, each time for a new seat, and then checks the invariants.
 func eachRace(t *testing.T, race func(t *testing.T, s *shop, seat string)) {
 	t.Helper()
 	t.Parallel()
@@ -50,7 +50,7 @@ func eachRace(t *testing.T, race func(t *testing.T, s *shop, seat string)) {
 	s.RequireNoDeadlocks(t)
 }
 
-// Of two who accept a gift, or an offer that costs something, one gets it.
+// If two users accept an offer at once, free or for money, one of them gets it.
 func TestTwoAcceptAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, s *shop, seat string) {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestCancelAgainstAccept(t *testing.T) {
 	})
 }
 
-// The deadline comes while somebody accepts, and the end of the time to pay while the payment is
+// The deadline passes while somebody accepts, and the time to pay ends while the payment is
 // confirmed.
 func TestDeadlineAgainstAccept(t *testing.T) {
 	eachRace(t, func(t *testing.T, s *shop, seat string) {
@@ -136,7 +136,7 @@ func TestDeadlineAgainstAccept(t *testing.T) {
 	})
 }
 
-// The ticket is used, given back by its seller, or its event is ended, while it passes on: one of both.
+// A ticket is used or refunded, or its event ends, during its transfer. Only one of both happens.
 func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 	t.Run("check-in", func(t *testing.T) {
 		eachRace(t, func(t *testing.T, s *shop, seat string) {
@@ -208,8 +208,7 @@ func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 	})
 }
 
-// Chains of three pass the same tickets on at the same time as their holders refund others; nobody gets
-// more places than the limit.
+// Three users pass tickets to each other at the same time. Nobody gets more places than the limit.
 func TestChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(e *event.Event) { e.MaxPerUser = 3 })
@@ -224,7 +223,7 @@ func TestChainsAtOnce(t *testing.T) {
 				acts = append(acts, func() error { _, err := s.accept(buyer, claim); return err })
 			}
 		}
-		errs := s.race(slices.Concat(acts, acts)...) // each twice
+		errs := s.race(slices.Concat(acts, acts)...) // each act runs twice
 		require.NotEmpty(t, errs)
 		s.RequireInvariants(t)
 	}

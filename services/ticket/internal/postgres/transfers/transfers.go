@@ -32,12 +32,12 @@ func (s *Store) Offer(
 	ctx context.Context, req transfer.Request, key *idempotency.Key, claimHash []byte,
 ) (id uuid.UUID, renewed bool, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		made, err := answers.Claim(ctx, tx, key)
+		earlierID, err := answers.Claim(ctx, tx, key)
 		if err != nil {
 			return err
 		}
-		if made != "" {
-			if id, err = uuid.Parse(made); err != nil {
+		if earlierID != "" {
+			if id, err = uuid.Parse(earlierID); err != nil {
 				return err
 			}
 			n, err := tx.RenewTransferClaim(ctx, db.RenewTransferClaimParams{TransferID: id, ClaimHash: claimHash})
@@ -94,7 +94,7 @@ func (s *Store) OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error
 	return id, nil
 }
 
-// Find reads with the connections of changes, since it follows them.
+// Find uses the pool of writes, not that of reads, since it is called after a write.
 func (s *Store) Find(ctx context.Context, id uuid.UUID) (*transfer.Shown, error) {
 	q := s.database.Queries()
 	row, err := q.FindTransfer(ctx, db.FindTransferParams{TransferID: id, Now: q.AsOf})
@@ -132,12 +132,12 @@ func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact
 		if err != nil {
 			return nil, err
 		}
-		was := c.transfer.Version
-		passed, err := c.transfer.Accept(c.ticket, b, c.terms)
-		if err != nil || c.transfer.Version == was { // accepted before, with a contact
+		version := c.transfer.Version
+		newTicket, err := c.transfer.Accept(c.ticket, b, c.terms)
+		if err != nil || c.transfer.Version == version { // accepted before: the contact is stored
 			return nil, err
 		}
-		return passed, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})
+		return newTicket, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})
 	})
 }
 
@@ -151,8 +151,8 @@ type changeTx struct {
 	terms    transfer.Terms
 }
 
-// change locks a transfer's ticket and the transfer, calls decide, and writes both and the ticket that
-// decide returns. Where users are given it locks them and the seller before.
+// change locks a transfer's ticket and the transfer, calls decide, and writes both and the ticket
+// that decide returns. If users are given, it first locks them and the seller.
 func (s *Store) change(
 	ctx context.Context, id uuid.UUID, users []string, decide func(context.Context, *changeTx) (*ticket.Ticket, error),
 ) error {
@@ -182,11 +182,11 @@ func (s *Store) change(
 		if c.terms, err = termsOf(ctx, tx, c.key.EventID); err != nil {
 			return err
 		}
-		passed, err := decide(ctx, c)
+		newTicket, err := decide(ctx, c)
 		if err != nil {
 			return err
 		}
-		if err := save(ctx, tx, lockedTickets, locked, passed); err != nil {
+		if err := save(ctx, tx, lockedTickets, locked, newTicket); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.transfer.before_commit")
@@ -198,12 +198,12 @@ func (s *Store) change(
 	return err
 }
 
-func save(ctx context.Context, tx *postgres.Tx, lockedTickets *tickets.Locked, locked *Locked, passed *ticket.Ticket) error {
+func save(ctx context.Context, tx *postgres.Tx, lockedTickets *tickets.Locked, locked *Locked, newTicket *ticket.Ticket) error {
 	if err := lockedTickets.Save(ctx, tx.Queries); err != nil {
 		return err
 	}
-	if passed != nil {
-		if err := tickets.Insert(ctx, tx.Queries, []ticket.Ticket{*passed}); err != nil {
+	if newTicket != nil {
+		if err := tickets.Insert(ctx, tx.Queries, []ticket.Ticket{*newTicket}); err != nil {
 			return err
 		}
 	}
@@ -219,7 +219,7 @@ func (c *changeTx) lockUsers(ctx context.Context, ids []string) error {
 	return c.LockUsers(ctx, postgres.LockKeys(users))
 }
 
-// buyer reads what decides whether a user may get the ticket. The user must be locked.
+// buyer reads the facts that decide whether a user may get the ticket. The user must be locked.
 func (c *changeTx) buyer(ctx context.Context, userID string) (transfer.Buyer, error) {
 	row, err := c.AcceptTerms(ctx, db.AcceptTermsParams{UserID: userID, TicketID: c.key.TicketID})
 	b := transfer.Buyer{UserID: userID, Blocked: row.Blocked, CheckLimit: func() error { return nil }}
@@ -232,11 +232,11 @@ func (c *changeTx) buyer(ctx context.Context, userID string) (transfer.Buyer, er
 	}
 	inSeries := int64(0)
 	if row.MaxPerUserInSeries > 0 {
-		all, err := c.UsedInSeries(ctx, db.UsedInSeriesParams{UserIds: []string{userID}, SeriesID: row.SeriesID, Now: c.ClockTime()})
+		seriesRows, err := c.UsedInSeries(ctx, db.UsedInSeriesParams{UserIds: []string{userID}, SeriesID: row.SeriesID, Now: c.ClockTime()})
 		if err != nil {
 			return b, err
 		}
-		inSeries = all[0].Used
+		inSeries = seriesRows[0].Used
 	}
 	b.CheckLimit = func() error {
 		if err := reservation.CheckLimit(used[0].Used, 1, int(row.MaxPerUser)); err != nil || row.MaxPerUserInSeries == 0 {

@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// shop is a sale whose tickets may be passed on for money.
+// shop is a sale whose tickets may be transferred for money.
 type shop struct {
 	*storetest.Service
 
@@ -68,7 +68,7 @@ func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent,
 	return e, err
 }
 
-// pass lets a ticket pass to a buyer who pays, and returns the buyer's ticket and payment.
+// pass transfers a ticket to a buyer, who pays, and returns the buyer's ticket and payment.
 func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid.UUID, reservation.Payment) {
 	s.t.Helper()
 	_, claim := s.offer(seller, ticketID, price)
@@ -105,8 +105,8 @@ func (s *shop) requireReason(err error, reason string) {
 	require.Equal(s.t, reason, errs.From(err).Metadata["reason"])
 }
 
-// A ticket passes on for money and as a gift: the code changes, the seller is promised the price, and
-// each later holder gives back what that holder has paid.
+// A ticket is transferred for money, then for free. The seller is owed the price, and no holder may
+// ask for more than that holder has paid.
 func TestAChainOfHolders(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -131,7 +131,7 @@ func TestAChainOfHolders(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// Who buys a ticket from another may give it back, and the place is for sale again.
+// The buyer of a transferred ticket may give it back, and its place is for sale again.
 func TestTheBuyerGivesTheTicketBack(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -143,7 +143,7 @@ func TestTheBuyerGivesTheTicketBack(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// A dispute marks the tickets that were passed on as gifts, too: nobody else has paid for them.
+// A dispute also marks tickets that were transferred for free, since nobody else has paid for them.
 func TestADisputeFollowsGifts(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -158,7 +158,7 @@ func TestADisputeFollowsGifts(t *testing.T) {
 	s.requireReason(err, transfer.Disputed)
 }
 
-// Once the operator has ended transfers nobody accepts an offer that was made before.
+// Once an operator has forbidden transfers, nobody can accept an offer that was made before.
 func TestTransfersThatTheOperatorEnds(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -172,7 +172,7 @@ func TestTransfersThatTheOperatorEnds(t *testing.T) {
 	}
 }
 
-// What may be offered, and by whom.
+// Each reason for which an offer is refused.
 func TestOfferRefused(t *testing.T) {
 	t.Parallel()
 	offer := func(s *shop, r transfer.Request) error {
@@ -207,18 +207,18 @@ func TestOfferRefused(t *testing.T) {
 	}
 }
 
-// A repeated request makes a new link, and the one before is void.
+// A repeated request makes a new link, and voids the former one.
 func TestARepeatedOfferMakesANewLink(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	_, ids := s.buy("a", "A-1-1")
 	req, key := transfer.Request{TicketID: ids[0], Seller: "a"}, idempotencyKey(t)
-	first, void, err := s.Transfers.Offer(t.Context(), req, key)
+	first, formerClaim, err := s.Transfers.Offer(t.Context(), req, key)
 	require.NoError(t, err)
 	again, claim, err := s.Transfers.Offer(t.Context(), req, key)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, again.ID)
-	_, err = s.accept("b", void)
+	_, err = s.accept("b", formerClaim)
 	require.ErrorIs(t, err, transfer.ErrNotFound)
 	_, err = s.accept("b", claim)
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func idempotencyKey(t *testing.T) *idempotency.Key {
 	return key
 }
 
-// Who may accept an offer.
+// Each reason for which an acceptance is refused.
 func TestAcceptRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -253,11 +253,11 @@ func TestAcceptRefused(t *testing.T) {
 	s.buy("full", "A-2-1", "A-2-2", "A-2-3", "A-2-4")
 	_, err = s.accept("full", claim)
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded)
-	mine, err := s.accept("b", claim)
+	accepted, err := s.accept("b", claim)
 	require.NoError(t, err)
 	again, err := s.accept("b", claim)
 	require.NoError(t, err)
-	require.Equal(t, mine.PayUntil, again.PayUntil, "it may be repeated")
+	require.Equal(t, accepted.PayUntil, again.PayUntil, "it may be repeated")
 	_, err = s.accept("c", claim)
 	require.ErrorIs(t, err, transfer.ErrTaken)
 
@@ -275,7 +275,7 @@ func TestAcceptRefused(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// A place counts for everybody through whose hands it went, once.
+// A place counts once for the limit of every user who has had its ticket.
 func TestTheLimitCountsPlaces(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(e *event.Event) { e.MaxPerUser = 2 })
@@ -283,8 +283,8 @@ func TestTheLimitCountsPlaces(t *testing.T) {
 	second, _ := s.pass("a", "b", ids[0], 70)
 	_, err := s.HoldSeats(t.Context(), "a", "A-1-3")
 	require.ErrorIs(t, err, reservation.ErrLimitExceeded, "what was passed on still counts")
-	back, _ := s.pass("b", "a", second, 70) // A→B→A is one place
-	third, _ := s.pass("a", "b", back, 0)
+	returned, _ := s.pass("b", "a", second, 70) // A→B→A is one place
+	third, _ := s.pass("a", "b", returned, 0)
 	s.pass("b", "c", third, 0)
 	s.buy("b", "A-2-1")
 	_, err = s.HoldSeats(t.Context(), "b", "A-2-2")
@@ -299,7 +299,7 @@ func TestTheLimitCountsPlaces(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// The contact of a buyer is that of the acceptance, not of a repeated one.
+// A buyer's contact is that of the first acceptance, not of a repeated one.
 func TestRepeatedAcceptanceKeepsTheContact(t *testing.T) {
 	t.Parallel()
 	s := open(t)
