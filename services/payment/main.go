@@ -1,4 +1,4 @@
-// Command payment takes payments and gives them back.
+// Command payment takes payments and refunds them.
 package main
 
 import (

@@ -20,17 +20,17 @@ type Fault string
 
 // The faults. A kept answer is repeated under the call's idempotency key.
 const (
-	Lost    Fault = "lost"    // it acts, and is not answered
-	Dropped Fault = "dropped" // it does not act, and is not answered
-	Late    Fault = "late"    // it is not answered, and acts at Arrive
-	Broken  Fault = "broken"  // it acts, and is answered as an internal error, which is kept
-	Failed  Fault = "failed"  // it does not act, and is answered as an internal error, which is kept
-	Limited Fault = "limited" // it does not act, and is answered that there are too many
-	Garbled Fault = "garbled" // it does not act, and a proxy answers in HTML
+	Lost    Fault = "lost"    // the call acts, and is not answered
+	Dropped Fault = "dropped" // the call does not act, and is not answered
+	Late    Fault = "late"    // the call is not answered, and acts at Arrive
+	Broken  Fault = "broken"  // the call acts, and gets an internal error, which is kept
+	Failed  Fault = "failed"  // the call does not act, and gets an internal error, which is kept
+	Limited Fault = "limited" // the call does not act, and is answered "too many calls"
+	Garbled Fault = "garbled" // the call does not act, and a proxy answers in HTML
 )
 
-// Faults are the shares, from 0 to 1, of the calls and webhooks that go wrong by themselves. They
-// follow from the seed.
+// Faults are the shares, from 0 to 1, of the calls and webhooks that go wrong at random. The seed
+// decides which.
 type Faults struct {
 	Seed    uint64  `json:"seed"`
 	Lost    float64 `json:"lost"`
@@ -40,10 +40,10 @@ type Faults struct {
 	Failed  float64 `json:"failed"`
 	Limited float64 `json:"limited"`
 	Garbled float64 `json:"garbled"`
-	// LateFor is after how long a late call acts, and a delayed webhook is sent.
+	// LateFor is the delay after which a late call acts and a delayed webhook is sent.
 	LateFor faults.Duration `json:"lateFor"`
-	// Missing webhooks are never sent, Repeated ones are sent twice, Delayed ones after later ones. Of a
-	// Forged one another one with a wrong signature is sent too.
+	// Missing webhooks are never sent, Repeated ones are sent twice, Delayed ones after later ones.
+	// Beside a Forged one a copy with a wrong signature is sent.
 	Missing  float64 `json:"missing"`
 	Repeated float64 `json:"repeated"`
 	Delayed  float64 `json:"delayed"`
@@ -75,12 +75,12 @@ func (f *Faults) validate() error {
 // Options are the rules of a provider's calls.
 type Options struct {
 	Now func() time.Time
-	// KeyLife is how long the answer to a call is kept under its Idempotency-Key. A call with a kept key
-	// that Compares and has other parameters is answered Mismatch; one while the first runs, Running.
+	// KeyLife is how long the answer to a call is kept under its Idempotency-Key. With Compares, a
+	// kept key with other parameters gets Mismatch. A call while the first runs gets Running.
 	KeyLife           time.Duration
 	Compares          bool
 	Mismatch, Running Reply
-	// Internal is the provider's answer of an internal error, TooMany that to too many calls.
+	// Internal is the provider's answer of an internal error, TooMany its answer to too many calls.
 	Internal, TooMany Reply
 }
 
@@ -143,7 +143,7 @@ func (c *Calls) Handle(mux *http.ServeMux, pattern string, act func(r *http.Requ
 	})
 }
 
-// begin counts a call, and returns what happens to it.
+// begin counts a call, and returns its fault and the gate that it waits for; nil: none.
 func (c *Calls) begin(name string) (Fault, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (c *Calls) begin(name string) (Fault, <-chan struct{}) {
 	return faults.Pick(c.faults.shares(), faults.Chance(c.faults.Seed, name, c.count[name])), c.gates[name]
 }
 
-// Inject makes the next calls of a name go wrong, one fault each; an empty one does not.
+// Inject makes the next calls of a name go wrong, one fault each; an empty fault changes nothing.
 func (c *Calls) Inject(name string, list ...Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +201,7 @@ func (c *Calls) Arrive() {
 	}
 }
 
-// SetFaults replaces the shares of the calls that go wrong.
+// SetFaults replaces the shares of the calls and webhooks that go wrong.
 func (c *Calls) SetFaults(f Faults) error {
 	if err := f.validate(); err != nil {
 		return err

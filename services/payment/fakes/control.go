@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Accept serves an address by which tests of whole platforms control a fake: it takes JSON.
+// Accept serves an address at which end-to-end tests control a fake by sending JSON.
 func Accept[T any](mux *http.ServeMux, pattern string, take func(T) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var value T
@@ -21,7 +21,7 @@ func Accept[T any](mux *http.ServeMux, pattern string, take func(T) error) {
 	})
 }
 
-// Show serves an address by which they read what a fake has.
+// Show serves an address at which end-to-end tests read the state of a fake.
 func Show[T any](mux *http.ServeMux, pattern string, show func() T) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { JSON(http.StatusOK, show()).write(w) })
 }

@@ -39,7 +39,7 @@ func newProvider(t *testing.T) *provider {
 		return fakes.JSON(200, p.acted)
 	})
 	server := httptest.NewServer(mux)
-	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats a call that was not answered
+	server.Config.SetKeepAlivesEnabled(false) // otherwise unanswered calls are repeated
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	return p

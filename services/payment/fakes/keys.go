@@ -9,7 +9,7 @@ import (
 // Reply is the answer to a call.
 type Reply struct {
 	Status int
-	Type   string // of the content; empty: JSON
+	Type   string // the content type; empty: JSON
 	Body   []byte
 	// Forgotten says that the answer is not kept under the call's key.
 	Forgotten bool
@@ -33,7 +33,7 @@ func (a Reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.Body) // an error means that the client has left
 }
 
-// kept is what is known of an idempotency key.
+// kept is the first call under an idempotency key, with its answer.
 type kept struct {
 	call    string // the address and parameters of the first call
 	at      time.Time
@@ -41,36 +41,36 @@ type kept struct {
 	answer  Reply
 }
 
-// once runs a call once per idempotency key while the key is kept. Calls without one always run.
+// once runs a call once per idempotency key while the key is kept. Calls without a key always run.
 func (c *Calls) once(r *http.Request, body []byte, act func() Reply) Reply {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {
 		return act()
 	}
 	call := r.URL.Path + "\n" + string(body)
-	mine, answer := c.takeKey(key, call)
-	if mine == nil {
+	entry, answer := c.takeKey(key, call)
+	if entry == nil {
 		return answer
 	}
 	answer = act()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if mine.running, mine.answer = false, answer; answer.Forgotten {
+	if entry.running, entry.answer = false, answer; answer.Forgotten {
 		delete(c.keys, key)
 	}
 	return answer
 }
 
-// takeKey returns the entry to run the call under; nil: answer is the answer.
-func (c *Calls) takeKey(key, call string) (mine *kept, answer Reply) {
+// takeKey returns the new entry of a call that must run, or nil and the answer that is kept.
+func (c *Calls) takeKey(key, call string) (entry *kept, answer Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, now := c.keys[key], c.opts.Now()
 	switch {
 	case old == nil || !old.running && !now.Before(old.at.Add(c.opts.KeyLife)):
-		mine = &kept{call: call, at: now, running: true}
-		c.keys[key] = mine
-		return mine, Reply{}
+		entry = &kept{call: call, at: now, running: true}
+		c.keys[key] = entry
+		return entry, Reply{}
 	case c.opts.Compares && old.call != call:
 		return nil, c.opts.Mismatch
 	case old.running:

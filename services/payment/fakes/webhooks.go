@@ -12,24 +12,24 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// Webhook is one that is sent now.
+// Webhook is a webhook as it is sent.
 type Webhook struct {
 	Header map[string]string
 	Body   []byte
 }
 
-// Webhooks are a provider's. They wait until somebody takes them, or Run sends them.
+// Webhooks is a provider's queue of webhooks. They wait until Take returns them, or Run sends them.
 type Webhooks struct {
 	now   func() time.Time
 	sign  func(body []byte, at time.Time) map[string]string
-	calls *Calls // has the faults
+	calls *Calls // has the faults of the webhooks
 
 	mu    sync.Mutex
 	n     int
 	queue []waiting
 }
 
-// waiting is a webhook that is to be sent.
+// waiting is a webhook in the queue.
 type waiting struct {
 	at     time.Time
 	body   []byte
@@ -37,7 +37,7 @@ type waiting struct {
 	tries  int
 }
 
-// NewWebhooks makes the webhooks of a provider, whose headers sign returns for a time of sending.
+// NewWebhooks makes an empty queue. sign returns the headers of a webhook that is sent at a time.
 func NewWebhooks(calls *Calls, sign func(body []byte, at time.Time) map[string]string) *Webhooks {
 	return &Webhooks{now: calls.opts.Now, sign: sign, calls: calls}
 }
@@ -55,7 +55,7 @@ func (f *Faults) webhookShares() []faults.FaultShare[Fault] {
 	}
 }
 
-// Send queues a webhook, unless it is missing.
+// Send queues a webhook, unless it is to be missing.
 func (w *Webhooks) Send(body []byte) {
 	f := w.calls.currentFaults()
 	w.mu.Lock()

@@ -49,8 +49,8 @@ type Replica struct {
 	consume func(context.Context, kafka.Record) error
 }
 
-// callTime is the time limit of calls, far more than any takes: the test decides which calls get no
-// answer. A reference is kept for as long, so it must be less than what holds are extended by.
+// callTime is the time limit of calls, far more than any call takes: the test decides which calls
+// get no answer. A reference is kept for as long, so it must be less than the extension of holds.
 const callTime = 2 * time.Minute
 
 // New returns a Replica.
@@ -78,7 +78,7 @@ func (r *Replica) Consume(ctx context.Context, rec kafka.Record) error { return 
 // Sweep runs the sweeper once, on all payments and refunds that are due.
 func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 
-// RequestRefund asks for a refund of tickets of a payment; empty: of all that are valid. An
+// RequestRefund asks for a refund of tickets of a payment; without tickets, of all valid ones. An
 // operator's request gives fees back too.
 func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
 	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{

@@ -13,7 +13,7 @@ type Entry struct {
 	// Kind is CAPTURE or REFUND.
 	Kind    string `json:"kind"`
 	OrderID string `json:"orderId"`
-	// ID is that of the charge or the refund.
+	// ID is the id of the charge or the refund.
 	ID        string       `json:"id"`
 	Reference string       `json:"reference,omitempty"`
 	Amount    int64        `json:"amount"` // minor units
@@ -25,8 +25,8 @@ type Entry struct {
 // maxEntries is the number of entries of a page.
 const maxEntries = 1000
 
-// Entries returns up to maxEntries captures and refunds that were made at or after from and before to,
-// oldest first, without the first skip. more says that there are others.
+// Entries returns up to maxEntries captures and refunds that were made at or after from and before
+// to, oldest first, without the first skip. more says that the list continues.
 func (l *Ledger) Entries(from, to time.Time, skip int) (page []Entry, more bool) {
 	charges, refunds := l.All()
 	currencies := map[string]string{}
@@ -49,7 +49,7 @@ func (l *Ledger) Entries(from, to time.Time, skip int) (page []Entry, more bool)
 	return all[:min(maxEntries, len(all))], len(all) > maxEntries
 }
 
-// listEntries answers with a page of the account: ?from=&to=, times, and the cursor of the page before.
+// listEntries answers ?from=&to=&cursor= with a page of the account; cursor is from the last page.
 func (s *Server) listEntries(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	from, err := time.Parse(time.RFC3339Nano, q.Get("from"))

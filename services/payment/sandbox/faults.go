@@ -19,7 +19,7 @@ type Faults struct {
 	WholeOnly bool `json:"wholeOnly"`
 	// KeyLife is how long a refund's key is kept; default 24h.
 	KeyLife faults.Duration `json:"keyLife"`
-	// Refused is the share of the refunds that are refused for good, as of a disputed charge.
+	// Refused is the share of refunds that are refused for good, as if the charge were disputed.
 	Refused float64 `json:"refused"`
 	// Silent, Lost and Late are the shares of the calls that get no answer: Silent refunds nothing,
 	// Lost refunds before the connection is dropped, Late refunds after LateFor.
@@ -63,8 +63,8 @@ func (f *Faults) validate() error {
 	return err
 }
 
-// of returns the fault that happens to the nth call (from 1) with a refund's key.
-func (f *Faults) of(key string, n int) fault {
+// pick returns the fault of the nth call (from 1) with a refund's key.
+func (f *Faults) pick(key string, n int) fault {
 	return faults.Pick(f.shares(), faults.Chance(f.Seed, key, n))
 }
 

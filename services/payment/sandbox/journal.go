@@ -20,12 +20,12 @@ func openJournal(path string, apply func(entry)) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	whole, err := replay(file, apply)
+	size, err := replay(file, apply)
 	if err == nil {
-		err = file.Truncate(whole)
+		err = file.Truncate(size)
 	}
 	if err == nil {
-		_, err = file.Seek(whole, io.SeekStart)
+		_, err = file.Seek(size, io.SeekStart)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", path, err), file.Close())
@@ -35,21 +35,21 @@ func openJournal(path string, apply func(entry)) (*os.File, error) {
 
 // replay applies the complete entries and returns their number of bytes.
 func replay(file *os.File, apply func(entry)) (int64, error) {
-	var whole int64
+	var size int64
 	for r := bufio.NewReader(file); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return whole, nil
+			return size, nil
 		}
 		if err != nil {
 			return 0, err
 		}
 		var e entry
 		if err := json.Unmarshal(line, &e); err != nil {
-			return 0, fmt.Errorf("at byte %d: %w", whole, err)
+			return 0, fmt.Errorf("at byte %d: %w", size, err)
 		}
 		apply(e)
-		whole += int64(len(line))
+		size += int64(len(line))
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 //go:embed page.html
 var pageSource string
 
-// pageStyle is allowed by its hash: the page loads nothing.
+// pageStyle is the page's only style. The Content-Security-Policy allows it by its hash.
 const pageStyle = `body{font:1.1rem/1.5 sans-serif;margin:0}main{max-width:30rem;margin:2rem auto;padding:0 1rem}` +
 	`dt{color:#555}dd{margin:0 0 .5rem;overflow-wrap:anywhere}button{font:inherit;width:100%;padding:.7rem}`
 
@@ -92,8 +92,8 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// choose makes the payment key that the payer's choice asks for, and sends the payer back with it, to
-// the address that the shop has named. Going back without paying leaves the page open.
+// choose makes the payment key for the payer's choice, and sends the payer back with it, to the
+// address that the shop has named. Going back without paying leaves the page open.
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("sessionId")
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -143,20 +143,20 @@ func prefixOf(choice string) (prefix string, known bool) {
 	return "", false
 }
 
-func sendBack(w http.ResponseWriter, to string) {
+func sendBack(w http.ResponseWriter, address string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.Header().Set("Location", to)
+	w.Header().Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
 }
 
 // withKey adds a payment key to a return address.
-func withKey(to, key string) string {
+func withKey(returnURL, key string) string {
 	separator := "?"
-	if strings.Contains(to, "?") {
+	if strings.Contains(returnURL, "?") {
 		separator = "&"
 	}
-	return to + separator + url.Values{"paymentKey": {key}}.Encode()
+	return returnURL + separator + url.Values{"paymentKey": {key}}.Encode()
 }
 
 // writePage writes the page with its choices, or with a message instead.
@@ -184,7 +184,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, status int, s
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	// A form's redirect counts as its action.
+	// A redirect after the form counts as form-action.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+
 		"'; form-action 'self' "+back.Scheme+"://"+back.Host+"; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(status)
@@ -193,7 +193,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, status int, s
 	}
 }
 
-// language returns the language of a page: the one that the address names, or that the browser likes.
+// language returns the language of a page: from the address, or else as the browser prefers.
 func language(r *http.Request) string {
 	if lang := r.URL.Query().Get("lang"); pageText[lang] != nil {
 		return lang
@@ -208,7 +208,7 @@ func language(r *http.Request) string {
 	return "en"
 }
 
-// money writes an amount of minor units, as 55,000 KRW or 12.50 USD.
+// money formats an amount of minor units, such as 55,000 KRW or 12.50 USD.
 func money(amount int64, currency string) string {
 	whole, fraction := strconv.FormatInt(amount, 10), ""
 	if currency != "KRW" && currency != "JPY" {

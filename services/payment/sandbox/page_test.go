@@ -86,11 +86,11 @@ func TestPageIsUsedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t, filepath.Join(t.TempDir(), "ledger"))
 				path := p.openPage(t, "k")
-				// A return address in the query or the form counts for nothing.
+				// A return address in the query or the form is ignored.
 				first := p.visit(t.Context(), path+"?returnUrl=https://evil.test/", choice)
 				require.Equal(t, http.StatusSeeOther, first.Code)
-				to := first.Header().Get("Location")
-				require.True(t, strings.HasPrefix(to, shop+"&paymentKey="+prefix), to)
+				location := first.Header().Get("Location")
+				require.True(t, strings.HasPrefix(location, shop+"&paymentKey="+prefix), location)
 				again := p.visit(t.Context(), path, choice)
 				require.Equal(t, http.StatusGone, again.Code)
 				require.Contains(t, again.Body.String(), "used already")
@@ -98,7 +98,7 @@ func TestPageIsUsedOnce(t *testing.T) {
 				require.Equal(t, http.StatusGone, p.visit(t.Context(), path, "").Code)
 				_, s := p.call(t.Context(), http.MethodGet, "/v1/sessions/"+strings.TrimPrefix(path, "/pay/"), "")
 				require.Equal(t, "USED", s["state"])
-				require.True(t, strings.HasSuffix(to, s["paymentKey"].(string)))
+				require.True(t, strings.HasSuffix(location, s["paymentKey"].(string)))
 				require.Nil(t, p.status(t, "o"), "nothing is charged")
 				synctest.Wait()
 				require.Equal(t, []any{"session.completed"}, []any{p.hooks.received()[0]["type"]})
@@ -108,7 +108,7 @@ func TestPageIsUsedOnce(t *testing.T) {
 	}
 }
 
-// Whoever does not go back has paid all the same; whoever goes back without paying may pay later.
+// A payer who does not go back has paid nevertheless. One who goes back unpaid may pay later.
 func TestPageWithoutTheRedirect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestPageEnds(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ledger")
 		p := start(t, file)
 		path := p.openPage(t, "k")
-		time.Sleep(59 * time.Second) // of the bubble's clock
+		time.Sleep(59 * time.Second) // in simulated time
 		p.stop()
 		p = start(t, file)
 		require.Equal(t, path, p.openPage(t, "k"), "the key repeats the session")

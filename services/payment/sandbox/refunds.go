@@ -10,7 +10,7 @@ import (
 type RefundStatus string
 
 // The statuses of a refund. A pending one is accepted, and becomes done or failed. A done one may
-// still fail, as when the payer's account is closed: its money is then the shop's again.
+// still fail, for example when the payer's account is closed: the shop then has the money again.
 const (
 	RefundPending RefundStatus = "PENDING"
 	RefundDone    RefundStatus = "DONE"
@@ -34,13 +34,13 @@ type RefundRequest struct {
 	OrderID        string `json:"-"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
-	// Amount in minor units; 0 only by hand: all that is left.
+	// Amount is in minor units; 0, only by hand: all that is left.
 	Amount int64 `json:"amount"`
 }
 
 // RefundRules are the provider's rules for one refund.
 type RefundRules struct {
-	// Status of the new refund: pending or done.
+	// Status is that of the new refund: pending or done.
 	Status RefundStatus
 	// WholeOnly refuses an amount below what is left of the charge.
 	WholeOnly bool
@@ -90,7 +90,7 @@ func (l *Ledger) keptRefund(key string, life time.Duration) (r Refund, ok bool) 
 }
 
 // SettleRefund makes a pending refund done or failed, or a done one failed. It returns any other
-// refund unchanged. The money of a failed refund is left of the charge again.
+// refund unchanged. The money of a failed refund can be refunded again.
 func (l *Ledger) SettleRefund(refundID string, status RefundStatus) (Refund, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +122,8 @@ func (l *Ledger) Refunds(orderID string) (c Charge, refunds []Refund, found bool
 	return c, refunds, found
 }
 
-// applyRefund applies a refund's new state. Of several refunds under one key, the key is the last
-// one's.
+// applyRefund applies a refund's new state. If one key made several refunds, it belongs to the
+// last.
 func (l *Ledger) applyRefund(r Refund) {
 	if _, known := l.refunds[r.RefundID]; !known {
 		l.keys[r.IdempotencyKey] = r.RefundID

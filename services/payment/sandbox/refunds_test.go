@@ -69,7 +69,7 @@ func TestRefundKeysAreForgotten(t *testing.T) {
 	})
 }
 
-// An accepted refund is made, or fails later: its money is then left of the charge again.
+// An accepted refund is made, or fails later. Its money can then be refunded again.
 func TestAcceptedRefunds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAcceptedRefunds(t *testing.T) {
 		require.InDelta(t, 1000, c["refundedAmount"], 0)
 		require.ElementsMatch(t, []string{"charge.captured", "charge.refunded", "refund.done", "charge.refunded", "refund.failed"}, p.types())
 
-		// A pending refund goes on after a restart.
+		// A pending refund continues after a restart.
 		p.faults(t, `{"pending":1,"settleFor":"1h"}`)
 		_, _ = p.refund(t, "c", "3000")
 		p.stop()

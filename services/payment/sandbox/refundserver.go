@@ -34,13 +34,13 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// nextRefund counts a call with a refund's key. It returns the faults in force, and the one that
-// happens to this call.
+// nextRefund counts a call with a refund's key. It returns the current faults, and the fault of
+// this call.
 func (s *Server) nextRefund(key string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[key]++
-	return s.faults, s.faults.of(key, s.calls[key])
+	return s.faults, s.faults.pick(key, s.calls[key])
 }
 
 func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// makeRefund makes a refund, reports it, and starts what happens to it later.
+// makeRefund makes a refund, sends its webhook, and starts its later settlement.
 func (s *Server) makeRefund(q RefundRequest, faults Faults, fault fault) (Refund, error) {
 	rules := RefundRules{Status: RefundDone, WholeOnly: faults.WholeOnly, KeyLife: faults.life()}
 	switch fault {
@@ -115,7 +115,7 @@ func (s *Server) followUpRefund(r Refund) {
 	})
 }
 
-// settle makes a refund done or failed and reports that.
+// settle makes a refund done or failed and sends a webhook about it.
 func (s *Server) settle(refundID string, status RefundStatus) (Refund, error) {
 	r, err := s.ledger.SettleRefund(refundID, status)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Server) refundByHand(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, refund)
 }
 
-// settleRefund makes a refund done or failed at a person's command.
+// settleRefund makes a refund done or failed on request.
 func (s *Server) settleRefund(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Status RefundStatus `json:"status"`
@@ -177,7 +177,7 @@ func (s *Server) settleRefund(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, refund)
 }
 
-// listRefunds answers with what was captured of an order, and its refunds, oldest first.
+// listRefunds answers with the captured amount of an order, and its refunds, oldest first.
 func (s *Server) listRefunds(w http.ResponseWriter, r *http.Request) {
 	c, refunds, ok := s.ledger.Refunds(r.PathValue("orderId"))
 	if !ok {

@@ -23,7 +23,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	faults Faults
-	calls  map[string]int // numbers of calls for refunds, by idempotency key
+	calls  map[string]int // the number of refund calls, by idempotency key
 
 	stopped    <-chan struct{}
 	background func(func(context.Context)) // starts work that outlives its request: late captures and webhooks
@@ -180,7 +180,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) void(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		IdempotencyKey string `json:"idempotencyKey"` // voiding twice is voiding once, with any key
+		IdempotencyKey string `json:"idempotencyKey"` // not used: a second void changes nothing
 	}
 	if !decode(w, r, &body) {
 		return

@@ -23,7 +23,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// receiver receives the webhooks instead of the platform; it refuses the first `refuse` of them.
+// receiver receives the webhooks instead of the platform, and refuses the first ones (refuse).
 type receiver struct {
 	mu     sync.Mutex
 	refuse int
@@ -73,7 +73,7 @@ type provider struct {
 	stop  func()
 }
 
-// start serves the ledger of a file; inside a synctest bubble its clock is the bubble's.
+// start serves the ledger of a file. Inside a synctest bubble it uses simulated time.
 func start(t *testing.T, file string) *provider {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func TestChargeByPaymentKey(t *testing.T) {
 	}
 }
 
-// What a client that times out after 5 s leaves behind.
+// The state of an order whose client has timed out after 5 s.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ at5, at15 any }{

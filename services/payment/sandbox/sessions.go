@@ -47,7 +47,7 @@ type SessionRequest struct {
 // errSessionEnded means that a session takes no choice any more.
 var errSessionEnded = errors.New("the session has ended")
 
-// returnURLs are the addresses to which payers are sent back. Their origins stand in a header.
+// returnURLs matches the addresses to which payers may go back. Their origins go into a header.
 var returnURLs = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+/[^\s#]*$`)
 
 func (q SessionRequest) valid() bool {
@@ -86,7 +86,7 @@ func (l *Ledger) session(id string) (Session, error) {
 	return l.current(s), nil
 }
 
-// current returns a session as time and its order have made it.
+// current returns a session in its present state, by the time and its order.
 func (l *Ledger) current(s Session) Session {
 	switch {
 	case s.State != SessionOpen:
@@ -98,8 +98,8 @@ func (l *Ledger) current(s Session) Session {
 	return s
 }
 
-// UseSession makes the payment key of a session, which starts with a prefix. If it is not open any
-// more, errSessionEnded comes with its state.
+// UseSession makes the payment key of a session, which starts with prefix. A session that is not
+// open any more is returned with errSessionEnded.
 func (l *Ledger) UseSession(id, prefix string) (Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

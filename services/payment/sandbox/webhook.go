@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// SignatureHeader signs a webhook. Its value: `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
+// SignatureHeader is a webhook's signature: `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
 const SignatureHeader = "x-sandbox-signature"
 
-// Sign returns the value of SignatureHeader for a body sent at a time.
+// Sign returns the value of SignatureHeader for a body that is sent at the time at.
 func Sign(secret []byte, at time.Time, body []byte) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)
@@ -31,7 +31,7 @@ func Sign(secret []byte, at time.Time, body []byte) string {
 // Notice is a webhook's body.
 type Notice struct {
 	ID       string `json:"id"`
-	Type     string `json:"type"` // as charge.captured, charge.refunded or session.completed
+	Type     string `json:"type"` // such as charge.captured or session.completed
 	OrderID  string `json:"orderId"`
 	Amount   int64  `json:"amount"`
 	Currency string `json:"currency"`

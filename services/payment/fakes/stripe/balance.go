@@ -16,13 +16,13 @@ type movement struct {
 	source   func() map[string]any
 }
 
-// The account is in another currency than its charges: what they move is converted.
+// The account has another currency than its charges: movements are converted.
 const (
-	settledIn = "usd"
-	rate      = 1300
+	accountCurrency = "usd"
+	rate            = 1300
 )
 
-// move books a movement. Each charge is followed by one that is not about an order, as fees are.
+// move records a movement. After each charge it records a fee, which belongs to no order.
 func (s *Server) move(kind string, amount int64, source func() map[string]any) {
 	at := s.opts.Now().Unix()
 	s.balance = append(s.balance, movement{newID("txn_"), kind, at, amount / rate, source})
@@ -36,7 +36,7 @@ func (s *Server) listBalance(c call) fakes.Reply {
 	objects := make([]map[string]any, len(s.balance))
 	for i, m := range s.balance {
 		objects[i] = map[string]any{
-			"id": m.id, "object": "balance_transaction", "type": m.kind, "created": m.at, "amount": m.amount, "currency": settledIn, "source": nil,
+			"id": m.id, "object": "balance_transaction", "type": m.kind, "created": m.at, "amount": m.amount, "currency": accountCurrency, "source": nil,
 		}
 		if m.source == nil {
 			continue
@@ -50,8 +50,8 @@ func (s *Server) listBalance(c call) fakes.Reply {
 	return c.list("/v1/balance_transactions", objects)
 }
 
-// list answers with a page of objects, which are given oldest first and listed newest first, of the
-// times that a call asks for (docs.stripe.com/api/pagination).
+// list answers with a page of the objects of the period that a call asks for. They are given oldest
+// first, and listed newest first (docs.stripe.com/api/pagination).
 func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	limit, after, before := c.number("limit"), c.number("created[gte]"), c.number("created[lt]")
 	if limit == 0 {
@@ -73,8 +73,8 @@ func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	return fakes.JSON(http.StatusOK, map[string]any{"object": "list", "url": url, "has_more": len(objects) > len(data), "data": data})
 }
 
-// Charge takes money for an order by another intent than its page's, as another program with the
-// account's key could, and returns the intent.
+// Charge takes money for an order by an intent that is not of its page, as another program with the
+// account's key could. It returns the intent.
 func (s *Server) Charge(order, currency string, amount int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

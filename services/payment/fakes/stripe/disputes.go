@@ -49,12 +49,12 @@ func (s *Server) refusesRefunds(pi *intent) bool {
 }
 
 // Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status:
-// won or lost. A charge that was disputed stays so (docs.stripe.com/api/charges/object).
+// won or lost. The charge stays marked as disputed (docs.stripe.com/api/charges/object).
 func (s *Server) Dispute(order, closed string) error {
 	return s.dispute(order, closed, 0)
 }
 
-// DisputePart is Dispute of a part of what was charged.
+// DisputePart is like Dispute, for a part of the charge.
 func (s *Server) DisputePart(order string, amount int64) error { return s.dispute(order, "", amount) }
 
 func (s *Server) dispute(order, closed string, amount int64) error {

@@ -35,7 +35,7 @@ func (s *Server) addIntent(x *session) {
 	s.intents[x.intent.id] = x.intent
 }
 
-// findIntent returns an intent as time has made it: an authorisation lapses.
+// findIntent returns an intent in its present state: an authorisation lapses.
 func (s *Server) findIntent(id string) *intent {
 	pi := s.intents[id]
 	if pi != nil && pi.status == requiresCapture && s.opts.Now().Sub(pi.authorizedAt) >= authorizationLife {
@@ -52,8 +52,8 @@ func (s *Server) getIntent(c call) fakes.Reply {
 	return s.showIntent(pi, c.expand)
 }
 
-// docs.stripe.com/api/payment_intents/capture: only an intent that requires a capture can be captured, once.
-// What is not captured is released.
+// docs.stripe.com/api/payment_intents/capture: only an intent that requires a capture can be
+// captured, once. The remaining amount is released.
 func (s *Server) captureIntent(c call) fakes.Reply {
 	pi := s.findIntent(c.id)
 	amount := c.number("amount_to_capture")
@@ -136,7 +136,7 @@ func (s *Server) chargeObject(pi *intent) map[string]any {
 	}
 }
 
-// refunded returns what is gone or going of an intent.
+// refunded returns the refunded amount of an intent, pending refunds included.
 func (s *Server) refunded(pi *intent) (sum int64) {
 	for _, r := range s.refunds {
 		if r.intent == pi && r.status != failed && r.status != canceled {
@@ -146,12 +146,12 @@ func (s *Server) refunded(pi *intent) (sum int64) {
 	return sum
 }
 
-// Order is what is known of an order.
+// Order is the state of an order.
 type Order struct {
 	Session string `json:"session"`
 	Intent  string `json:"intent,omitempty"`
 	Order   string `json:"order"`
-	// Status is the intent's, without one the session's.
+	// Status is that of the intent, or of the session if there is no intent.
 	Status   string   `json:"status"`
 	Amount   int64    `json:"amount"`
 	Received int64    `json:"received"`

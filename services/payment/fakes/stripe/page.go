@@ -28,19 +28,19 @@ type pageData struct {
 
 func (s *Server) showPage(w http.ResponseWriter, r *http.Request) { s.writePage(w, r, "") }
 
-// choose is what the buyer does on the page. Paying leads to success_url, and going back, which leaves the
-// session open, to cancel_url (docs.stripe.com/api/checkout/sessions/create).
+// choose carries out the buyer's choice. Paying leads to success_url. Going back leaves the session
+// open, and leads to cancel_url (docs.stripe.com/api/checkout/sessions/create).
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	choice := r.PostFormValue("choice")
 	s.mu.Lock()
 	x := s.find(r.PathValue("id"))
-	to, message := "", ""
+	location, message := "", ""
 	switch {
 	case x == nil || x.status != open: // the page says so
 	case choice == Pay:
 		s.authorize(x)
-		to = x.successURL
+		location = x.successURL
 	case choice == Close:
 		s.authorize(x)
 		message = "You have paid. Close this page."
@@ -48,15 +48,15 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 		s.decline(x)
 		message = "Your card was declined. Try another one."
 	default:
-		to = x.cancelURL
+		location = x.cancelURL
 	}
 	s.mu.Unlock()
-	if to == "" {
+	if location == "" {
 		s.writePage(w, r, message)
 		return
 	}
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, location, http.StatusSeeOther)
 }
 
 // writePage shows the session: the buttons while it is open, otherwise why there are none.

@@ -23,7 +23,7 @@ const (
 	failed  = "failed"
 )
 
-// Refund is what is known of a refund.
+// Refund is the state of a refund.
 type Refund struct {
 	ID       string            `json:"id"`
 	Status   string            `json:"status"`
@@ -68,7 +68,7 @@ func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string)
 	return r
 }
 
-// moveRefund books what a refund moves; a pending one moves nothing:
+// moveRefund records the balance's movement of a refund. A pending one moves nothing:
 // docs.stripe.com/api/refunds/object.
 func (s *Server) moveRefund(kind string, r *refund, amount int64) {
 	s.move(kind, amount, func() map[string]any { return r.object() })
@@ -85,7 +85,7 @@ func (r *refund) object() map[string]any {
 	return object
 }
 
-// docs.stripe.com/api/refunds/list: of an intent, or of a time.
+// docs.stripe.com/api/refunds/list: of an intent, or of a period.
 func (s *Server) listRefunds(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, r := range s.refunds {
@@ -94,22 +94,22 @@ func (s *Server) listRefunds(c call) fakes.Reply {
 	return c.list("/v1/refunds", objects)
 }
 
-// addOf adds an object of an intent to a list, unless it is to have those of another one. The intent is
-// expanded if the call asks for that.
-func (s *Server) addOf(list []map[string]any, c call, of *intent, object map[string]any) []map[string]any {
-	if wanted := c.form.Get("payment_intent"); wanted != "" && wanted != of.id {
+// addOf adds an object of the intent pi to a list, unless the call asks for another intent. The
+// intent is expanded if the call asks for that.
+func (s *Server) addOf(list []map[string]any, c call, pi *intent, object map[string]any) []map[string]any {
+	if wanted := c.form.Get("payment_intent"); wanted != "" && wanted != pi.id {
 		return list
 	}
 	if c.expand == "data.payment_intent" {
-		object["payment_intent"] = s.intentObject(of, "")
+		object["payment_intent"] = s.intentObject(pi, "")
 	}
 	return append(list, object)
 }
 
 var errUnknown = errors.New("no such order or refund")
 
-// SettleRefund makes a refund succeeded or failed, as happens days later: also of one that had succeeded
-// (docs.stripe.com/refunds#failed-refunds). The money of a failed refund is the shop's again.
+// SettleRefund makes a refund succeeded or failed, as happens days later. One that had succeeded
+// may fail (docs.stripe.com/refunds#failed-refunds): the shop then has the money again.
 func (s *Server) SettleRefund(id, status string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

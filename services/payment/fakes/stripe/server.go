@@ -1,6 +1,6 @@
-// Package stripe is a fake of Stripe for development and tests: sessions of Checkout with their page,
-// payment intents with manual capture, refunds, disputes and webhooks. What it does is named with the page
-// of Stripe's reference that says so. It keeps everything in memory.
+// Package stripe is a fake of Stripe for development and tests: sessions of Checkout with their
+// page, payment intents with manual capture, refunds, disputes and webhooks. Comments cite the page
+// of Stripe's reference for each behaviour. The fake keeps everything in memory.
 package stripe
 
 import (
@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// The calls, as Inject, Block and Count name them.
+// The names of the calls, for Inject, Block and Count.
 const (
 	CreateSession  = "POST /v1/checkout/sessions"
 	GetSession     = "GET /v1/checkout/sessions/{id}"
@@ -45,7 +45,7 @@ type Options struct {
 	PublicURL string
 }
 
-// Server is the fake. Calls and Webhooks say and show what goes wrong.
+// Server is the fake. Calls and Webhooks control and record its calls and webhooks.
 type Server struct {
 	Calls    *fakes.Calls
 	Webhooks *fakes.Webhooks
@@ -62,7 +62,7 @@ type Server struct {
 	rules    Rules
 }
 
-// Rules are how banks answer.
+// Rules say how banks answer.
 type Rules struct {
 	// Decline is the decline code of captures; empty: they succeed.
 	Decline string `json:"decline"`
@@ -99,7 +99,7 @@ func NewServer(opts Options) *Server {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// SetRules replaces how banks answer.
+// SetRules replaces the rules.
 func (s *Server) SetRules(r Rules) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,13 +131,13 @@ func (s *Server) answer(r *http.Request, body []byte, act func(call) fakes.Reply
 	return act(call{id: r.PathValue("id"), form: form, expand: form.Get("expand[0]")})
 }
 
-// number returns a parameter that is a number; 0: it is none.
+// number returns a parameter as a number; 0: it is missing, or not a number.
 func (c call) number(name string) int64 {
 	n, _ := strconv.ParseInt(c.form.Get(name), 10, 64)
 	return n
 }
 
-// metadata returns the members of a parameter such as metadata[name].
+// metadata returns the members of a parameter whose name is prefix[member].
 func (c call) metadata(prefix string) map[string]string {
 	found := map[string]string{}
 	for name := range c.form {
@@ -160,7 +160,7 @@ func refuseWith(status int, members map[string]any) fakes.Reply {
 	return fakes.JSON(status, map[string]any{"error": members})
 }
 
-// forget keeps an answer from being kept under its key.
+// forget marks an answer that is not to be kept under its key.
 func forget(r fakes.Reply) fakes.Reply {
 	r.Forgotten = true
 	return r
@@ -187,7 +187,7 @@ func (s *Server) sign(body []byte, at time.Time) map[string]string {
 	return map[string]string{"stripe-signature": Sign(s.opts.WebhookSecret, body, at)}
 }
 
-// Sign returns the header of a webhook that is sent at a time (docs.stripe.com/webhooks#verify-manually).
+// Sign returns the header of a webhook sent at a time (docs.stripe.com/webhooks#verify-manually).
 func Sign(secret string, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret))

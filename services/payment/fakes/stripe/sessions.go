@@ -28,8 +28,8 @@ const (
 
 // docs.stripe.com/api/checkout/sessions/create: expires_at is 30 min to 24 h after the creation.
 const (
-	leastLife = 30 * time.Minute
-	mostLife  = 24 * time.Hour
+	minLife = 30 * time.Minute
+	maxLife = 24 * time.Hour
 )
 
 func (s *Server) createSession(c call) fakes.Reply {
@@ -42,7 +42,7 @@ func (s *Server) createSession(c call) fakes.Reply {
 		intentMetadata: c.metadata("payment_intent_data[metadata]"),
 	}
 	life := x.expiresAt.Sub(s.opts.Now())
-	if c.form.Get("mode") != "payment" || x.amount <= 0 || len(x.currency) != 3 || x.successURL == "" || life < leastLife || life > mostLife ||
+	if c.form.Get("mode") != "payment" || x.amount <= 0 || len(x.currency) != 3 || x.successURL == "" || life < minLife || life > maxLife ||
 		c.form.Get(item+"[price_data][product_data][name]") == "" {
 		return forget(refuse(http.StatusBadRequest, invalidRequest, "parameter_invalid_empty", "mode, success_url, expires_at or line_items"))
 	}
@@ -50,7 +50,7 @@ func (s *Server) createSession(c call) fakes.Reply {
 	return s.showSession(x, c.expand)
 }
 
-// find returns a session as time has made it.
+// find returns a session in its present state: it may expire.
 func (s *Server) find(id string) *session {
 	x := s.sessions[id]
 	switch {
@@ -127,7 +127,7 @@ func (s *Server) authorize(x *session) {
 	s.event("checkout.session.completed", s.sessionObject(x, ""))
 }
 
-// decline is what a declined card does: the session stays open, and the buyer may try another one
+// decline handles a declined card: the session stays open, and the buyer may try another card
 // (docs.stripe.com/payments/paymentintents/lifecycle).
 func (s *Server) decline(x *session) {
 	if x.intent == nil {

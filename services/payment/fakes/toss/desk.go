@@ -6,16 +6,16 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// Rules are what look-ups and cancellations do.
+// Rules change what look-ups and cancellations do.
 type Rules struct {
-	// ShowsUnapproved lets look-ups find payments that are not confirmed. The reference speaks of confirmed
-	// ones only (/reference#orderid로-결제-조회); others have been seen.
+	// ShowsUnapproved lets look-ups find payments that are not confirmed. The reference speaks of
+	// confirmed ones only (/reference#orderid로-결제-조회), but others have been seen.
 	ShowsUnapproved bool `json:"showsUnapproved"`
 	// WholeOnly refuses partial cancellations: isPartialCancelable of /reference#payment-객체.
 	WholeOnly bool `json:"wholeOnly"`
 }
 
-// control serves what tests of whole platforms need.
+// control serves the addresses for end-to-end tests.
 func (s *Server) control() {
 	fakes.Show(s.mux, "GET /control/orders", s.Payments)
 	fakes.Accept(s.mux, "PUT /control/faults", s.SetFaults)
@@ -29,7 +29,7 @@ func (s *Server) control() {
 	fakes.Accept(s.mux, "POST /control/charge", func(a act) error { return refused(s.Charge(a.Order, a.Amount)) })
 }
 
-// act is what a person does; each kind uses some of the members.
+// act is an act of a person. Each kind of act uses some of the fields.
 type act struct {
 	Order      string `json:"order"`
 	PaymentKey string `json:"paymentKey"`
@@ -58,24 +58,24 @@ func (s *Server) Of(orderID string) []Payment {
 func (s *Server) Payments() (list []Payment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, of := range s.orders {
-		for _, p := range of {
+	for _, payments := range s.orders {
+		for _, p := range payments {
 			list = append(list, *s.current(p.PaymentKey))
 		}
 	}
 	return list
 }
 
-// Confirm takes an authorised payment, as another program with the shop's key could. The code is
-// that of a refusal.
+// Confirm takes an authorised payment, as another program with the shop's key could. code is the
+// error code of a refusal.
 func (s *Server) Confirm(paymentKey string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(s.current(paymentKey))
 }
 
-// Charge takes money for an order by another payment than the shop's, as another program with its
-// keys could. The code is that of a refusal.
+// Charge takes money for an order by a payment that is not the shop's, as another program with its
+// keys could. code is the error code of a refusal.
 func (s *Server) Charge(order string, amount int64) (code string) {
 	q := Request{
 		ClientKey: s.opts.ClientKey, Method: "CARD", OrderID: order, OrderName: order, SuccessURL: "https://other.test", FailURL: "https://other.test",
@@ -90,13 +90,13 @@ func (s *Server) Charge(order string, amount int64) (code string) {
 	return s.Confirm(p.PaymentKey)
 }
 
-// GiveBack cancels an amount of a payment, 0: all that is left, as a person does in the vendor's
-// dashboard, with a reason of their own. The code is that of a refusal.
+// GiveBack cancels an amount of a payment (0: all that is left), as a person does in the vendor's
+// dashboard, with a reason of their own. code is the error code of a refusal.
 func (s *Server) GiveBack(paymentKey string, amount int64) (code string) {
 	return s.GiveBackFor(paymentKey, amount, "고객 요청")
 }
 
-// GiveBackFor cancels an amount for a reason.
+// GiveBackFor cancels an amount for a given reason.
 func (s *Server) GiveBackFor(paymentKey string, amount int64, reason string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

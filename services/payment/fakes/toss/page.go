@@ -79,21 +79,21 @@ func origin(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Open opens a payment. code is that of a refusal.
+// Open opens a payment. code is the error code of a refusal.
 func (s *Server) Open(q Request) (p Payment, code string) {
 	if code := s.refuses(q); code != "" {
 		return Payment{}, code
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	made := &Payment{
+	opened := &Payment{
 		PaymentKey: "tgen_" + rand.Text(), OrderID: q.OrderID, OrderName: q.OrderName, Currency: q.Amount.Currency, TotalAmount: q.Amount.Value,
 		PartialCancelable: !s.opts.WholeOnly, Secret: "ps_" + rand.Text(), RequestedAt: stamp(s.opts.Now()), successURL: q.SuccessURL, failURL: q.FailURL,
 	}
-	s.payments[made.PaymentKey] = made
-	s.orders[q.OrderID] = append(s.orders[q.OrderID], made)
-	s.become(made, Ready)
-	return *made, ""
+	s.payments[opened.PaymentKey] = opened
+	s.orders[q.OrderID] = append(s.orders[q.OrderID], opened)
+	s.become(opened, Ready)
+	return *opened, ""
 }
 
 func (s *Server) open(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +134,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	// A form's redirect counts as its action.
+	// A redirect after the form counts as form-action.
 	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self' "+origin(p.successURL)+" "+origin(p.failURL)+"; frame-ancestors 'none'")
 	_ = page.Execute(w, p) // the client may have left
 }
@@ -142,20 +142,20 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 // choose does what the buyer chooses on the page, and sends the buyer back.
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	to, ok := s.Choose(r.PathValue("paymentKey"), r.PostFormValue("choice"))
-	if !ok || to == "" {
-		http.Redirect(w, r, r.URL.Path, http.StatusSeeOther) // the page says how it stands
+	location, ok := s.Choose(r.PathValue("paymentKey"), r.PostFormValue("choice"))
+	if !ok || location == "" {
+		http.Redirect(w, r, r.URL.Path, http.StatusSeeOther) // the page shows the state
 		return
 	}
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, location, http.StatusSeeOther)
 }
 
-// Choose makes a buyer's choice on the page of a payment: pay, decline (its confirmation will be), stay
-// (pay, and do not go back) or back. It returns the address to which the buyer goes, "" for none; ok is
-// false where nothing can be chosen any more. The parameters are those of
-// docs.tosspayments.com/guides/v2/payment-window/integration: whoever goes back without paying brings no
-// order along, and leaves the payment as it is.
+// Choose makes a buyer's choice on the page of a payment: pay, decline (the confirmation will be
+// declined), stay (pay, and do not go back) or back. It returns the address to which the buyer
+// goes, "" for none; ok is false if nothing can be chosen any more. The parameters are those of
+// docs.tosspayments.com/guides/v2/payment-window/integration: a buyer who goes back without paying
+// brings no order, and the payment does not change.
 func (s *Server) Choose(paymentKey, choice string) (to string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

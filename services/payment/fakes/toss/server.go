@@ -1,6 +1,6 @@
-// Package toss is a fake of Toss Payments: its API, its script for pages, its page and its webhooks. The
-// pages of the vendor's reference that say what it does are named at each behaviour, below
-// https://docs.tosspayments.com. Where the reference is silent it does what is worst for a shop.
+// Package toss is a fake of Toss Payments: its API, its script for pages, its page and its
+// webhooks. Comments cite the pages of the vendor's reference, below https://docs.tosspayments.com.
+// Where the reference is silent, the fake does what is worst for a shop.
 package toss
 
 import (
@@ -62,8 +62,8 @@ type Payment struct {
 	Failure            *Failure `json:"failure"`
 
 	successURL, failURL string
-	since               time.Time // when it got its status
-	declines            string    // the code with which its confirmation fails
+	since               time.Time // the time of its latest change of status
+	declines            string    // the code with which its confirmation will fail
 }
 
 // Cancel is one cancellation.
@@ -81,7 +81,7 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// Captured reports whether money was taken for it.
+// Captured reports whether money was taken for the payment.
 func (p *Payment) Captured() bool {
 	return p.Status == Done || p.Status == Canceled || p.Status == PartCanceled
 }
@@ -104,7 +104,7 @@ type Server struct {
 	mu       sync.Mutex
 	payments map[string]*Payment
 	orders   map[string][]*Payment // oldest first
-	// transactions are what was confirmed and cancelled, oldest first.
+	// transactions are the confirmations and cancellations, oldest first.
 	transactions []transaction
 }
 
@@ -117,7 +117,7 @@ func NewServer(opts Options) *Server {
 		Now: opts.Now, KeyLife: keyLife, Running: refusal("IDEMPOTENT_REQUEST_PROCESSING"),
 		Internal: refusal("FAILED_INTERNAL_SYSTEM_PROCESSING"), TooMany: refusal("FORBIDDEN_CONSECUTIVE_REQUEST"),
 	})
-	// /reference/using-api/webhook-events#웹훅-헤더: those of payments have no signature.
+	// /reference/using-api/webhook-events#웹훅-헤더: payments' webhooks have no signature.
 	s.Webhooks = fakes.NewWebhooks(s.Calls, func(_ []byte, at time.Time) map[string]string {
 		return map[string]string{
 			"tosspayments-webhook-transmission-id": "whtrans_" + rand.Text(), "tosspayments-webhook-transmission-time": stamp(at),
@@ -136,7 +136,7 @@ func NewServer(opts Options) *Server {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// statuses are those of the codes in /reference/error-codes that are not answered with 400.
+// statuses are the HTTP statuses of the codes in /reference/error-codes that are not 400.
 var statuses = map[string]int{ //nolint:gochecknoglobals // a constant
 	"UNAUTHORIZED_KEY": 401, "INCORRECT_BASIC_AUTH_FORMAT": 403, "REJECT_CARD_PAYMENT": 403, "REJECT_CARD_COMPANY": 403,
 	"FORBIDDEN_CONSECUTIVE_REQUEST": 403, "NOT_CANCELABLE_AMOUNT": 403, "NOT_CANCELABLE_PAYMENT": 403, "NOT_ALLOWED_PARTIAL_REFUND": 403,
@@ -152,18 +152,18 @@ func refusal(code string) fakes.Reply {
 	return fakes.JSON(status, Failure{Code: code, Message: strings.ToLower(strings.ReplaceAll(code, "_", " "))})
 }
 
-// authorized answers calls without the secret key, and those that ask for an error.
+// authorized wraps act. It answers itself if the key is wrong, or if the call asks for an error.
 func (s *Server) authorized(act func(r *http.Request, body []byte) fakes.Reply) func(*http.Request, []byte) fakes.Reply {
 	return func(r *http.Request, body []byte) fakes.Reply {
 		key, password, ok := r.BasicAuth()
-		asked := r.Header.Get(testCode)
+		askedCode := r.Header.Get(testCode)
 		switch {
 		case !ok: // the colon is missing
 			return forgotten(refusal("INCORRECT_BASIC_AUTH_FORMAT"))
 		case key != s.opts.SecretKey || password != "":
 			return forgotten(refusal("UNAUTHORIZED_KEY"))
-		case asked != "" && strings.HasPrefix(key, testKey):
-			return refusal(asked)
+		case askedCode != "" && strings.HasPrefix(key, testKey):
+			return refusal(askedCode)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -173,8 +173,8 @@ func (s *Server) authorized(act func(r *http.Request, body []byte) fakes.Reply) 
 
 func forgotten(a fakes.Reply) fakes.Reply { a.Forgotten = true; return a }
 
-// confirm takes the money of an authenticated payment: /reference#결제-승인. That an order was confirmed
-// with another payment key before does not stop it.
+// confirm takes the money of an authenticated payment, even if its order was confirmed with another
+// payment key before: /reference#결제-승인.
 func (s *Server) confirm(_ *http.Request, body []byte) fakes.Reply {
 	var q struct {
 		PaymentKey string `json:"paymentKey"`
@@ -255,9 +255,9 @@ func (s *Server) cancel(r *http.Request, body []byte) fakes.Reply {
 	return fakes.JSON(http.StatusOK, p)
 }
 
-// giveBack cancels an amount of a payment, 0: all that is left. The code is that of a refusal. A payment
-// that was cancelled in parts stays PARTIAL_CANCELED when nothing is left: the reference knows no way from
-// there (/reference/using-api/webhook-events#payment_status_changed).
+// giveBack cancels an amount of a payment (0: all that is left). code is the error code of a
+// refusal. When nothing is left, a payment cancelled in parts stays PARTIAL_CANCELED: the reference
+// has no way from there (/reference/using-api/webhook-events#payment_status_changed).
 func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string) {
 	if amount == 0 {
 		amount = p.BalanceAmount
@@ -284,7 +284,7 @@ func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string)
 	return ""
 }
 
-// current returns a payment as time has made it; nil: there is none.
+// current returns a payment in its present state, since it may expire; nil: there is none.
 func (s *Server) current(paymentKey string) *Payment {
 	p := s.payments[paymentKey]
 	if p == nil {
@@ -297,7 +297,7 @@ func (s *Server) current(paymentKey string) *Payment {
 	return p
 }
 
-// become changes a payment's status, and reports it: READY and IN_PROGRESS have no webhook
+// become changes a payment's status, and sends a webhook except for READY and IN_PROGRESS
 // (/reference/using-api/webhook-events#payment_status_changed).
 func (s *Server) become(p *Payment, status string) {
 	p.Status, p.since, p.LastTransactionKey = status, s.opts.Now(), rand.Text()

@@ -29,7 +29,7 @@ type shop struct {
 	clock  *testkit.Clock
 	toss   *toss.Server
 	url    string
-	header http.Header // of the next calls
+	header http.Header // the headers of the next calls
 }
 
 func newShop(t *testing.T, opts toss.Options) *shop {
@@ -95,14 +95,14 @@ func request() toss.Request {
 }
 
 // open opens a payment and makes a choice on its page.
-func (s *shop) open(choice string) (paymentKey, to string) {
+func (s *shop) open(choice string) (paymentKey, location string) {
 	s.t.Helper()
 	p, code := s.toss.Open(request())
 	require.Empty(s.t, code)
 	require.Equal(s.t, toss.Ready, p.Status)
-	to, ok := s.toss.Choose(p.PaymentKey, choice)
+	location, ok := s.toss.Choose(p.PaymentKey, choice)
 	require.True(s.t, ok)
-	return p.PaymentKey, to
+	return p.PaymentKey, location
 }
 
 func newKey() string { return uuid.NewString() }
@@ -221,7 +221,7 @@ func TestCredentialsAndAskedErrors(t *testing.T) {
 	require.Empty(t, s.confirm(paid, key))
 }
 
-// The page of the fake: opened by the script's call, it sends the buyer back by a redirect.
+// The script's call opens the fake's page. A redirect sends the buyer back from it.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, toss.Options{})
@@ -272,10 +272,10 @@ func TestPage(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusSeeOther, resp.StatusCode)
-		to, err := resp.Location()
+		location, err := resp.Location()
 		require.NoError(t, err)
-		require.Equal(t, "shop.test", to.Host)
-		got := to.Query()
+		require.Equal(t, "shop.test", location.Host)
+		got := location.Query()
 		if choice == "pay" {
 			require.Equal(t, strings.TrimPrefix(address, "/window/"), got.Get("paymentKey"))
 			got["paymentKey"] = nil

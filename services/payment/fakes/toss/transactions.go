@@ -23,16 +23,16 @@ type transaction struct {
 	at time.Time
 }
 
-// korea is the zone of the times in requests, which name none, and in answers: /reference#거래-조회.
+// korea is the zone of the times in answers and, implied, in requests: /reference#거래-조회.
 var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
-// The number of transactions of a page: /reference#거래-조회.
+// The numbers of transactions of a page: /reference#거래-조회.
 const (
 	defaultLimit = 100
 	maxLimit     = 5000
 )
 
-// book keeps what a payment has become, and gives the cancellation its key.
+// book records a transaction of a payment, and gives a cancellation its key.
 func (s *Server) book(p *Payment) {
 	amount := p.TotalAmount
 	if n := len(p.Cancels); n > 0 {
@@ -44,7 +44,7 @@ func (s *Server) book(p *Payment) {
 	})
 }
 
-// list answers with the transactions of a time, whose last second counts too: /reference#거래-조회.
+// list answers with a period's transactions, the last second included: /reference#거래-조회.
 func (s *Server) list(r *http.Request, _ []byte) fakes.Reply {
 	q := r.URL.Query()
 	from, err := time.ParseInLocation("2006-01-02T15:04:05", q.Get("startDate"), korea)

@@ -93,7 +93,7 @@ func Outbox() lifecycle.Command[Config] {
 	}
 }
 
-// deadLetters returns where the dead letters of this service's consumer group are kept.
+// deadLetters returns the source of the dead letters of this service's consumer group.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: payment.Group, Topics: events.ConsumedBy(name)}
 }

@@ -28,8 +28,7 @@ type Config struct {
 	Postgres postgres.Config
 	Kafka    kafka.Config
 
-	// ReadMaxConns bounds the connections for payers who look at their payments, in addition to
-	// those for charges.
+	// ReadMaxConns bounds the connections for reads by payers, in addition to those for charges.
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=4" min:"1" max:"1000"`
 	// Providers are the names of the payment providers in use, the default one first.
 	Providers []string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox stripe toss"`
@@ -44,28 +43,28 @@ type Config struct {
 	// RefundsPerSecond bounds the refunds that one replica sends to the provider; those of cancelled
 	// events get half of it.
 	RefundsPerSecond int `env:"PAYMENT_REFUNDS_PER_SECOND, default=20" min:"1" max:"10000"`
-	// TransferPayoutAfter is the time after which the seller of a ticket that was passed on is paid. 72h
-	// are advised where buyers may dispute their charges.
+	// TransferPayoutAfter is the time after which the seller of a ticket that was passed on is paid.
+	// Where buyers may dispute their charges, 72h are advised.
 	TransferPayoutAfter time.Duration `env:"TRANSFER_PAYOUT_AFTER, default=0s" min:"0s" max:"2160h"`
 	// LookupsPerSecond bounds the look-ups of charges and refunds of one replica.
 	LookupsPerSecond int `env:"PAYMENT_LOOKUPS_PER_SECOND, default=100" min:"1" max:"10000"`
-	// Sandbox allows the sandbox provider, which takes no money; required with it.
+	// Sandbox must be set to allow the sandbox provider, which takes no money.
 	Sandbox string `env:"SANDBOX" oneof:"development"`
-	// SandboxURL is the URL of the sandbox provider, as http://127.0.0.1:8092; required with it.
+	// SandboxURL is the sandbox's URL, e.g. http://127.0.0.1:8092; required with the provider sandbox.
 	SandboxURL string `env:"SANDBOX_URL"`
-	// SandboxPublicURL is the sandbox's address in browsers, as http://127.0.0.1:8092; empty: payers
+	// SandboxPublicURL is the sandbox's address in browsers, e.g. http://127.0.0.1:8092; empty: payers
 	// choose the payment key on a page of the shop.
 	SandboxPublicURL string `env:"SANDBOX_PUBLIC_URL"`
 	// SandboxPageTime is how long the payer has on the sandbox's page.
 	SandboxPageTime time.Duration `env:"SANDBOX_PAGE_TIME, default=12m" min:"10s" max:"30m"`
-	// PublicURL is the gateway's own address in browsers, to which a provider's page sends payers back;
-	// required with the provider stripe, and with SANDBOX_PUBLIC_URL.
+	// PublicURL is the gateway's own address in browsers, to which a provider's page sends payers
+	// back; required with the provider stripe, and with SANDBOX_PUBLIC_URL.
 	PublicURL string `env:"PUBLIC_URL"`
-	// KeyLife is how long the sandbox certainly keeps the idempotency key of a refund; later a refund
-	// whose outcome is unknown is asked for, and not sent again.
+	// KeyLife is how long the sandbox certainly keeps the idempotency key of a refund. After that a
+	// refund with an unknown outcome is not sent again: the sandbox is asked about it.
 	KeyLife time.Duration `env:"SANDBOX_KEY_LIFE, default=20h" min:"5m" max:"8760h"`
 	// WebhookSecret signs the sandbox's webhooks: secret[,secret…], at least 32 bytes each, any of
-	// which verifies; required with it.
+	// which verifies; required with the provider sandbox.
 	WebhookSecret config.Secret `env:"SANDBOX_WEBHOOK_SECRET"`
 	// StripeSecretKey is the secret key of Stripe's API; required with the provider stripe.
 	StripeSecretKey config.Secret `env:"STRIPE_SECRET_KEY"`
@@ -80,8 +79,8 @@ type Config struct {
 	TossSecretKey config.Secret `env:"TOSS_SECRET_KEY"`
 	// TossURL is the address of the API of Toss Payments; empty: the vendor's own.
 	TossURL string `env:"TOSS_URL"`
-	// TossPageURL is the address of the gateway's page at its PAY_HOST, as https://pay.tickets.example/toss;
-	// required with the provider toss.
+	// TossPageURL is the address of the gateway's page at its PAY_HOST, e.g.
+	// https://pay.tickets.example/toss; required with the provider toss.
 	TossPageURL string `env:"TOSS_PAGE_URL"`
 	// TossPageTime is how long the payer has to pay at Toss Payments.
 	TossPageTime time.Duration `env:"TOSS_PAGE_TIME, default=12m" min:"10s" max:"25m"`
@@ -94,8 +93,8 @@ func (c *Config) readPoolConfig() postgres.Config {
 	return reads
 }
 
-// Validate checks what the tags of the fields cannot express: rules between variables, keys and URLs. The
-// settings of a provider are required when it is named.
+// Validate checks what the tags of the fields cannot express: rules between variables, keys and
+// URLs. The settings of a provider are required when it is in Providers.
 func (c *Config) Validate() error {
 	checks := map[string]func() error{sandbox.Name: c.validateSandbox, stripe.Name: c.validateStripe, toss.Name: c.validateToss}
 	for i, name := range c.Providers {
@@ -166,7 +165,7 @@ func isAddress(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// returnURL is the gateway's address to which a provider's page sends payers back.
+// returnURL returns the gateway's address to which a provider's page sends payers back.
 func (c *Config) returnURL(provider string) string {
 	return strings.TrimSuffix(c.PublicURL, "/") + "/api/v1/payments/return/" + provider
 }

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/payment/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The service must be able to read every setting of the chart.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "payment")

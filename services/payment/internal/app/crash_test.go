@@ -146,8 +146,8 @@ func (c *crash) unpublished() (n int) {
 	return n
 }
 
-// published returns the types of all events in their order, repetitions left out: a process that dies
-// after a publication leaves the event in the outbox.
+// published returns the types of all events in their order, without repetitions: a process that
+// dies after a publication leaves the event in the outbox.
 func (c *crash) published() (types []string) {
 	c.t.Helper()
 	c.emptyOutbox()
@@ -218,22 +218,22 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 	})
 }
 
-// The process dies after it recorded a charge, or the charge's manual refund, and before what
-// follows: the next process goes on.
+// The process dies after it recorded a charge, or the charge's manual refund, and before the next
+// step: the next process continues.
 func TestCrashWhileRecordingManualRefund(t *testing.T) {
 	t.Parallel()
 	for point, stored := range map[string]string{"payment.settle.after_captured": "CONFIRMED", "payment.refund.adopted": "REFUNDED"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			c := newCrash(t)
-			look := c.provider.Block(paymenttest.Lookups)
+			release := c.provider.Block(paymenttest.Lookups)
 			killed := c.start(point + "@1=exit")
 			p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
 			got, err := c.confirm(p, "timeout-1")
 			require.NoError(t, err)
 			require.Equal(t, "PENDING", got.GetStatus())
 			c.provider.RefundManually(p.GetOrderId(), 55000)
-			look()
+			release()
 			require.ErrorContains(t, killed.Wait(), "killed")
 			require.Equal(t, stored, c.stored(p), "it died in between")
 			c.overdue()

@@ -29,7 +29,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 
 func observer() payment.Observer {
 	for _, extent := range []string{"part", "whole"} {
-		manualRefunds.WithLabelValues(extent) // start at 0, so that the first one is an increase
+		manualRefunds.WithLabelValues(extent) // starts at 0, so that the first refund is an increase
 	}
 	return payment.Observer{
 		Settled: func(oldest time.Duration, refused bool) {

@@ -45,7 +45,7 @@ func Reconcile() lifecycle.Command[Config] {
 	}}
 }
 
-// reconcileArgs parses the arguments: without a day it is yesterday, without a provider all of them.
+// reconcileArgs parses the arguments. The defaults are yesterday and all providers.
 func reconcileArgs(cfg *Config, args []string, now time.Time) (day time.Time, names []string, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -58,8 +58,8 @@ func TestRefundCrashPoints(t *testing.T) {
 				again, err = c.refunds.RefundPayment(t.Context(), ask)
 				return err
 			}
-			// A publication that failed and was repeated is a pass of the relay too, so that the process may
-			// have died before it got the request.
+			// A publication that failed and was repeated counts as two passes of the relay, so that the
+			// process may have died before it got the request.
 			testkit.UntilNoError(t, repeat, "the same request to be answered again")
 			c.untilRefund("DONE")
 			testkit.UntilNoError(t, repeat, "the same request to be answered again")
@@ -98,7 +98,7 @@ func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask
 	return p.GetOrderId(), ask
 }
 
-// The process dies after it told ticket that the claim is given up: it tells it again.
+// The process dies after it told ticket that the claim is given up. The next one tells it again.
 func TestCrashAfterAbortOfRefund(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
@@ -115,8 +115,8 @@ func TestCrashAfterAbortOfRefund(t *testing.T) {
 	require.Equal(t, "ABORTED", c.tickets.Claim(id))
 }
 
-// The process dies while it consumes that ticket rejects a payment: the money goes back, once. The
-// second process gets the event when the broker has removed the first one from the consumer group.
+// The process dies while it consumes the event that ticket rejects a payment. The money goes back,
+// once. The next process gets the event when the broker has removed the first from the group.
 func TestCrashWhileConsuming(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"payment.event.before_commit", "payment.event.after_commit"} {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ErrTooLate means that a body was not sent, since it was too late.
+// ErrTooLate means that a body was not sent, because its time was over.
 var ErrTooLate = errors.New("too late to send the request")
 
-// Set makes body the body of a request that cannot be read after notAfter. The HTTP transport reads a
-// body just before it sends it. So a process that was suspended for too long sends at most the headers,
-// which change nothing.
+// Set gives req a body that cannot be read after notAfter. The HTTP transport reads a body just
+// before it sends it. So a process that was suspended for too long sends at most the headers, which
+// change nothing.
 func Set(req *http.Request, body []byte, notAfter time.Time, now func() time.Time) {
 	reader := func() io.ReadCloser {
 		return io.NopCloser(&fenced{Reader: bytes.NewReader(body), now: now, notAfter: notAfter})

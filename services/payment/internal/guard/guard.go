@@ -39,7 +39,7 @@ type Limits struct {
 	ChargesAtOnce int
 	// ChargeTime bounds one charge.
 	ChargeTime time.Duration
-	// Refunds and Lookups bound the calls per second, and so does Charges; 0: charges have no rate.
+	// Refunds, Lookups and Charges bound the calls per second; Charges 0: no bound.
 	Refunds, Lookups, Charges float64
 }
 
@@ -110,7 +110,7 @@ func (p *Provider) AskRefunds(ctx context.Context, pay payment.Payment) (payment
 	return p.Provider.AskRefunds(ctx, pay)
 }
 
-// maxWait bounds the wait for the rate of charges, so that enough of a charge's time is left.
+// maxWait is the longest wait for the rate of charges: enough time must be left for the charge.
 const maxWait = 10 * time.Second
 
 // Charge charges a payment. It sends nothing and fails with payment.ErrNotAdmitted while the
@@ -135,7 +135,7 @@ func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Out
 	}
 	out, err := p.Provider.Charge(ctx, pay)
 	if errors.Is(err, payment.ErrNotAdmitted) {
-		refused.WithLabelValues("provider").Inc() // it takes none, as with a key that it does not accept
+		refused.WithLabelValues("provider").Inc() // it takes none, e.g. with a wrong key
 	}
 	if errors.Is(err, payment.ErrChargeRejected) {
 		done(nil)

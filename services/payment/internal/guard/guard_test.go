@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// provider answers as set, after a delay.
+// provider answers with err after the time takes, and counts the calls.
 type provider struct {
 	payment.Provider
 
@@ -38,7 +38,7 @@ func (p *provider) Charge(ctx context.Context, _ payment.Payment) (payment.Outco
 	return payment.Outcome{State: payment.Refused}, err
 }
 
-func (p *provider) becomes(takes time.Duration, err error) {
+func (p *provider) set(takes time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takes, p.err, p.calls = takes, err, 0
@@ -68,7 +68,7 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 		for range 15 {
 			require.NoError(t, charge(g), "declines are answers")
 		}
-		p.becomes(time.Hour, nil)
+		p.set(time.Hour, nil)
 		var charges sync.WaitGroup
 		for range 20 {
 			charges.Go(func() { _ = charge(g) })
@@ -81,7 +81,7 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 		time.Sleep(5*time.Second + 1)
 		require.NotErrorIs(t, charge(g), payment.ErrNotAdmitted, "one tries again")
 		require.ErrorIs(t, charge(g), payment.ErrNotAdmitted)
-		p.becomes(0, nil)
+		p.set(0, nil)
 		time.Sleep(5*time.Second + 1)
 		for range 3 {
 			require.NoError(t, charge(g))
@@ -89,7 +89,7 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 	})
 }
 
-// Charges that take a minute until they are given up count too.
+// Charges that time out only after a minute count as failures too.
 func TestSlowProviderOpensTheCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,12 +109,12 @@ func TestFewFailuresKeepTheCircuitClosed(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
 	g := guard.New(p, guard.Limits{ChargesAtOnce: 1})
-	away := errors.New("away")
+	errAway := errors.New("away")
 	for range 30 {
 		require.NoError(t, charge(g))
-		p.becomes(0, away)
-		require.ErrorIs(t, charge(g), away)
-		p.becomes(0, nil)
+		p.set(0, errAway)
+		require.ErrorIs(t, charge(g), errAway)
+		p.set(0, nil)
 		require.NoError(t, charge(g))
 	}
 }
@@ -146,7 +146,7 @@ func TestChargesAreLimited(t *testing.T) {
 	})
 }
 
-// Refunds of cancelled events take half of the rate; the others find tokens whatever waits.
+// Refunds of cancelled events take half of the rate. Other refunds always find tokens.
 func TestRefundRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestRefundRates(t *testing.T) {
 	})
 }
 
-// Charges wait for their rate, but not for so long that none of their time is left.
+// Charges wait for their rate, but not so long that too little time is left for the charge.
 func TestChargeRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ var seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{ //nolint:gochec
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"provider", "operation", "outcome"})
 
-// The outcomes: a refusal is an answer, not a failure of the provider.
+// Values of the label outcome. A refusal is an answer, not a failure of the provider.
 const (
 	succeeded = "ok"
 	refusal   = "refused"
@@ -34,7 +34,7 @@ type measured struct {
 // Measured returns a provider whose operations are measured under a name.
 func Measured(name string, p payment.Provider) payment.Provider { return measured{p, name} }
 
-// measure runs an operation. refused tells whether an answer is a refusal; nil: none is.
+// measure runs and measures an operation. refused tells whether an answer is a refusal; nil: never.
 func measure[T any](m measured, operation string, refused func(T) bool, run func() (T, error)) (T, error) {
 	began := time.Now()
 	answer, err := run()

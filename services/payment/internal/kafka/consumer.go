@@ -1,5 +1,5 @@
-// Package kafka consumes events of reservations, transfers and memberships, which reject payments that
-// cannot be honoured, name tickets whose money is owed, and tell of places that were given up.
+// Package kafka consumes the events of reservations, transfers and memberships that reject
+// payments, tell which tickets must be refunded or paid out, or report places that were given up.
 package kafka
 
 import (
@@ -48,7 +48,7 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 	case events.MembershipRejected:
 		return rejectMembership(ctx, refunds, rec)
 	default:
-		return nil // most of the topic; not worth decoding
+		return nil // most events are not for payment
 	}
 	var e eventsv1.ReservationEvent
 	if err := kafka.Decode(rec, &e); err != nil {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// compensator records rejections and promised refunds, and fails with the given errors.
+// compensator records what the consumer asks for, and first fails with the given errors.
 type compensator struct {
 	mu       sync.Mutex
 	fails    []error
@@ -137,8 +137,8 @@ func TestGivenUpPlacesEndThePayment(t *testing.T) {
 	require.Equal(t, []uuid.UUID{id}, c.ended)
 }
 
-// Transfers pay sellers, give rejected payments back, and end those whose offer has ended. A gift has
-// no payment.
+// A completed transfer pays the seller, a rejected one refunds the buyer, and a cancelled one ends
+// the open payment. A gift has no payment.
 func TestTransfers(t *testing.T) {
 	t.Parallel()
 	c := &compensator{}
@@ -163,7 +163,7 @@ func TestTransfers(t *testing.T) {
 	require.True(t, pkgkafka.IsPoison(handled("TRANSFER_COMPLETED", map[string]any{"paymentId": buyer})), "nobody to pay")
 }
 
-// A payment that no membership takes is given back; what becomes of memberships is not for payment.
+// The payment of a rejected membership is refunded. Other events of memberships are ignored.
 func TestMemberships(t *testing.T) {
 	t.Parallel()
 	c, paid := &compensator{}, uuid.New()

@@ -9,8 +9,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Values of Change.Check. Never makes the sweeper ignore the payment from then on. Keep leaves the
-// time of the payment's next check as it is.
+// Special values of Change.Check. After Never the sweeper does not check the payment again. Keep
+// leaves the time of the next check unchanged.
 const (
 	Never time.Duration = -1
 	Keep  time.Duration = -2
@@ -20,45 +20,45 @@ const (
 // entry, its event, its refund and the answers to waiting requests.
 type Change struct {
 	Status Status
-	// Note is the text of the timeline entry; empty: there is none.
+	// Note is the text of the timeline entry. If it is empty, no entry is written.
 	Note string
-	// PaymentKey, ChargeID and DeclineCode are unchanged when empty.
+	// An empty PaymentKey, ChargeID or DeclineCode leaves the payment's value unchanged.
 	PaymentKey, ChargeID, DeclineCode string
-	// Page and ExpiresAt are set when a page was opened; the key of an attempt before it is then dropped.
+	// Page and ExpiresAt are set when a page was opened. The payment's earlier key is then dropped.
 	Page      Page
 	ExpiresAt time.Time
-	// Begins counts a charge, sets its time and takes a new lease.
+	// Begins starts a charge: it increments Attempt, sets ChargedAt and takes a new lease.
 	Begins bool
-	// Unsent takes this back, but for the lease, since the charge was not sent: ChargedAt is the time of
-	// the one before. The sweeper's attempts are counted on.
+	// Unsent reverts what Begins changed, except for the lease, because the charge was not sent.
+	// ChargedAt is then the time of the previous charge. Checks keeps its value.
 	Unsent    bool
 	ChargedAt time.Time
-	// NoCharge sets the payment's field.
+	// NoCharge sets Payment.NoCharge: the payment is not charged again.
 	NoCharge bool
-	// AbortDue and CancelDue are the new values of the payment's fields.
+	// AbortDue and CancelDue are the new values of the fields of Payment.
 	AbortDue, CancelDue bool
 	// Check is the time until the sweeper's next check, Never or Keep.
 	Check time.Duration
-	// Event is published; empty: none. Refund is the refund that the event reports.
+	// Event is the Kafka event to publish; empty: none. Refund is the refund that it reports.
 	Event  Event
 	Refund *Refund
-	// NewRefund is inserted. Nothing is changed if there is a refund of the same cause and request.
+	// NewRefund is the refund to insert. If one of its cause and request exists, nothing is changed.
 	NewRefund *Refund
 	// Disputed sets or clears Payment.DisputedAt; nil: unchanged.
 	Disputed *bool
-	// Captured is the new value of Payment.Captured; 0: unchanged. The others are added to Refunded,
-	// Hand and HandUsed of the payment.
+	// Captured is the new value of Payment.Captured; 0: unchanged. The other amounts are added to
+	// Refunded, Hand and HandUsed of the payment.
 	Captured, AddRefunded, AddHand, AddHandUsed int64
-	// Answer is final and stored under the Idempotency-Keys of this payment; nil releases them.
+	// Answer is the final answer, stored under the payment's Idempotency-Keys; nil releases the keys.
 	Answer *Answer
 }
 
-// Decide returns the change to make to a payment whose row is locked; nil: none. now is the
-// database's time.
+// Decide returns the change to make to the payment p, whose row is locked; nil: no change. now is
+// the database's time.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
-// begin starts the charge of a prepared payment. refused is the error with which all new charges
-// are refused at present; nil: they are taken.
+// begin starts the charge of a PREPARED or OPEN payment. refused is the error to return while new
+// charges are refused; nil: they are accepted.
 func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		switch {
@@ -72,7 +72,7 @@ func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 			return expired(p, now)
 		case refused != nil:
 			return nil, refused
-		case p.Status == Open && p.PaymentKey != "": // the one that came back from the page first
+		case p.Status == Open && p.PaymentKey != "": // the key that came back first
 			return charging(p.PaymentKey, lease), nil
 		default:
 			return charging(r.PaymentKey, lease), nil
@@ -84,12 +84,12 @@ func charging(key string, lease time.Duration) *Change {
 	return &Change{Status: Confirming, Note: "charging", PaymentKey: key, Begins: true, Check: lease}
 }
 
-// chargedBySweeper starts a charge that no request waits for: of an open payment whose buyer has paid
-// on the page, or again of one whose outcome is unknown. Only a payment without a key takes key.
+// chargedBySweeper starts a charge that no request waits for: of an OPEN payment whose buyer has
+// paid on the page, or of an UNKNOWN one again. key is used only if the payment has no key.
 func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		if p.Lease != seen.Lease || p.Status != seen.Status || p.NoCharge || p.Status == Open && !now.Before(p.ExpiresAt.Add(caps.pageMargin())) {
-			return nil, nil //nolint:nilnil // somebody else has it, or it is over
+			return nil, nil //nolint:nilnil // another process has it, or its time is over
 		}
 		if p.PaymentKey != "" {
 			key = p.PaymentKey
@@ -102,7 +102,7 @@ func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	}
 }
 
-// opened records the page of a prepared payment, which nobody has the address of before.
+// opened records the page of a prepared payment. Nobody gets the page's address before that.
 func opened(page Page, until time.Time) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		if p.Status != Prepared {
@@ -117,17 +117,17 @@ func opened(page Page, until time.Time) Decide {
 }
 
 // returned stores the key that the buyer brought back from the page; the sweeper charges with it. A
-// later one, as of a second tab, changes nothing.
+// later key, for example from a second tab, is ignored.
 func returned(key string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Open || p.PaymentKey != "" {
-			return nil, nil //nolint:nilnil // its own state is the answer
+			return nil, nil //nolint:nilnil // the payment's own state is the answer
 		}
 		return &Change{Status: Open, Note: "back from the page", PaymentKey: key}, nil
 	}
 }
 
-// givenUp ends a payment at the wish of its payer.
+// givenUp ends a payment that its payer cancels.
 func givenUp(userID string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		switch {
@@ -148,15 +148,15 @@ func givenUp(userID string) Decide {
 // closed ends an open payment whose page can no longer be paid on.
 func closed(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Open {
-		return nil, nil //nolint:nilnil // somebody else has it
+		return nil, nil //nolint:nilnil // it has ended, or is being charged
 	}
 	return ended(p, "the page is closed"), nil
 }
 
-// reclaimed gives back a claim that came after the payment's end.
+// reclaimed releases a claim on the reference that ticket granted after the payment's end.
 func reclaimed(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Expired && p.Status != Declined {
-		return nil, nil //nolint:nilnil // the claim is the payment's
+		return nil, nil //nolint:nilnil // the payment still needs the claim
 	}
 	return &Change{Status: p.Status, CancelDue: p.CancelDue, AbortDue: true, Check: abortRetry}, nil
 }
@@ -169,8 +169,8 @@ func expired(p Payment, now time.Time) (*Change, error) {
 	return ended(p, "the time to pay is over"), nil
 }
 
-// ended ends a payment that was never charged. If charging had begun before, or its page may have
-// been opened, ticket may hold the reference for it.
+// ended ends a payment that was never charged. If a charge was tried, or its page may have been
+// opened, ticket may hold the reference for the payment: it is then released.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never, CancelDue: p.Ref != ""}
 	if !p.ConfirmingAt.IsZero() || p.Token != "" {
@@ -180,7 +180,7 @@ func ended(p Payment, note string) *Change {
 }
 
 // captured records that the provider has charged the payment, however late this becomes known. It
-// needs no lease: a capture always counts. check is the wait for the sweeper's check, or Never.
+// needs no lease: a capture always counts. check is the time until the next check, or Never.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
@@ -191,7 +191,7 @@ func captured(chargeID string, check time.Duration) Decide {
 		default:
 			return nil, nil //nolint:nilnil // known already
 		}
-		if p.Captured != 0 { // another amount, which is given back
+		if p.Captured != 0 { // a wrong amount, which is refunded
 			return nil, nil //nolint:nilnil // known already
 		}
 		return &Change{
@@ -201,8 +201,8 @@ func captured(chargeID string, check time.Duration) Decide {
 	}
 }
 
-// declined records that the provider has not charged and never will; the reference is then
-// released. It needs no lease.
+// declined records that the provider has not charged the payment and never will. The reference is
+// then released. It needs no lease.
 func declined(code, note string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Unsettled() {
@@ -226,15 +226,15 @@ func unreachable(lease int64) Decide {
 	}
 }
 
-// refused ends a payment that ticket refused; nothing was charged. The answer is ticket's error,
-// which is not stored. A payment with a page has claimed the reference before.
+// refused ends a payment that ticket refused before anything was charged. The answer is ticket's
+// error, which is not stored. The claim of a payment with a page is released.
 func refused(lease int64, reason string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		return whileLeaseHeld(lease, *refusal(p, reason))(p, now)
 	}
 }
 
-// refusedPage is refused for a payment whose page was to be opened.
+// refusedPage ends a prepared payment that ticket refused before its page was opened.
 func refusedPage(reason string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Prepared {
@@ -254,8 +254,8 @@ func refusal(p Payment, reason string) *Change {
 	return c
 }
 
-// unsettled records that the provider's answer is unknown. The more often it was charged, the later
-// the provider is asked.
+// unsettled records that the outcome of a charge is unknown. The wait before the provider is asked
+// grows with the number of charges.
 func unsettled(lease int64, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		wait := min(firstPoll<<min(max(p.Attempt-1, 0), 5), maxPoll)
@@ -263,8 +263,8 @@ func unsettled(lease int64, note string) Decide {
 	}
 }
 
-// notAgain records that a payment of which a charge may have been made before was not charged again.
-// The more often, the later it is tried.
+// notAgain records that a payment was not charged again, although an earlier charge may have been
+// made. The wait before the next attempt grows with the number of checks.
 func notAgain(lease int64, before Payment, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c := Change{Status: Unknown, Note: note, Unsent: true, ChargedAt: before.ChargedAt, Check: backoff(p.Checks, maxPoll)}
@@ -272,43 +272,43 @@ func notAgain(lease int64, before Payment, note string) Decide {
 	}
 }
 
-// lost records that the reference cannot be claimed any more: a charge that may have been made
-// before is only looked for, or made impossible.
+// lost records that the reference cannot be claimed any more. If an earlier charge may have been
+// made, the provider is asked about it, or makes it impossible.
 func lost(lease int64, before Payment) Decide {
 	return whileLeaseHeld(lease, Change{
 		Status: Unknown, Note: "not charged again: the hold is lost", NoCharge: true, Unsent: true, ChargedAt: before.ChargedAt, Check: firstPoll,
 	})
 }
 
-// postponed returns a payment whose charge was not sent to where it came from: PREPARED, or OPEN,
-// from where the sweeper tries again with the same key, the later the more often it has. A hint that
-// came meanwhile waits as long.
-func postponed(lease int64, from Status, note string) Decide {
+// postponed returns a payment whose charge was not sent to its earlier status, PREPARED or OPEN.
+// The sweeper charges an OPEN one again with the same key, after a wait that grows with each check.
+// A hint that came meanwhile waits as long.
+func postponed(lease int64, earlier Status, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		left := p.ExpiresAt.Sub(now)
-		c := Change{Status: from, Note: note, Unsent: true, Check: max(0, left)}
-		if from == Open || p.Hinted {
+		remaining := p.ExpiresAt.Sub(now)
+		c := Change{Status: earlier, Note: note, Unsent: true, Check: max(0, remaining)}
+		if earlier == Open || p.Hinted {
 			c.Check = max(abortRetry, backoff(p.Checks, maxPoll))
 		}
-		if left > 0 {
-			c.Check = min(c.Check, left)
+		if remaining > 0 {
+			c.Check = min(c.Check, remaining)
 		}
 		return whileLeaseHeld(lease, c)(p, now)
 	}
 }
 
-// whileLeaseHeld makes the change c only if the payment is CONFIRMING and still has this lease.
+// whileLeaseHeld makes the change c only if the payment is CONFIRMING and has this lease.
 func whileLeaseHeld(lease int64, c Change) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirming || p.Lease != lease {
-			return nil, nil //nolint:nilnil // someone else has taken over
+			return nil, nil //nolint:nilnil // another process has taken over
 		}
 		return &c, nil
 	}
 }
 
-// wrongAmount records that the provider took another amount than was asked for: the payment is not
-// honoured, and all of it is refunded. refundID is the id of the new refund.
+// wrongAmount records that the provider took a wrong amount. The payment is not honoured, and the
+// whole amount is refunded. refundID is the id of the new refund.
 func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Captured != 0 || p.Status == Confirmed || p.Status == Refunded {
@@ -330,20 +330,20 @@ func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 	}
 }
 
-// declineWrongAmount is the decline code of a charge of another amount than requested.
+// declineWrongAmount is the decline code after a charge of a wrong amount.
 const declineWrongAmount = "WRONG_AMOUNT"
 
-// withMoney returns the change that adds sums to Refunded (less than 0: a refund has failed), Hand
-// and HandUsed of the payment. The payment is REFUNDED while all that was captured is refunded.
+// withMoney returns the change that adds amounts to Refunded, Hand and HandUsed. A negative
+// refunded undoes a failed refund. The payment is REFUNDED while all that was captured is refunded.
 func (p Payment) withMoney(refunded, hand, handUsed int64, note string) *Change {
 	c := &Change{
 		Status: p.Status, Note: note, AbortDue: p.AbortDue, CancelDue: p.CancelDue, Check: Keep, AddRefunded: refunded, AddHand: hand, AddHandUsed: handUsed,
 	}
-	gone := p.Captured > 0 && p.Refunded+refunded >= p.Captured
+	allRefunded := p.Captured > 0 && p.Refunded+refunded >= p.Captured
 	switch {
-	case p.Status == Confirmed && gone:
+	case p.Status == Confirmed && allRefunded:
 		c.Status = Refunded
-	case p.Status == Refunded && p.Captured > 0 && !gone:
+	case p.Status == Refunded && p.Captured > 0 && !allRefunded:
 		c.Status = Confirmed
 	}
 	return c
@@ -355,7 +355,7 @@ func answer(p Payment) (Answer, error) {
 	case Confirmed, Refunded:
 		return Answer{Status: Confirmed, PaymentID: p.ID}, nil
 	case Declined:
-		// Ticket's refusals are errors of the catalogue; a provider's codes are not.
+		// Ticket's refusals are errors of the catalogue (pkg/errs); a provider's decline codes are not.
 		if e, ok := errs.Lookup(p.DeclineCode); ok && e.Kind.CausedByClient() {
 			return Answer{}, e
 		}
@@ -367,8 +367,8 @@ func answer(p Payment) (Answer, error) {
 	}
 }
 
-// Final returns the answer to a confirmation of p that may be stored permanently; nil while the
-// payment is open, and when the answer is an error.
+// Final returns the answer to a confirmation of p if it may be stored permanently. It is nil while
+// the outcome is open, and when the answer is an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -377,9 +377,9 @@ func Final(p Payment) *Answer {
 	return &a
 }
 
-// ReusableFor reports whether the open payment p can be returned to a request for n, at the
-// database's time. Once charging has begun only the payer must match; before that the terms must
-// still be those of ticket.
+// ReusableFor reports whether a request for the payment n gets the existing payment p instead. Once
+// a charge of p has begun, only the payer must match. Before that, p must not have expired, and
+// amount, currency and provider must match too. now is the database's time.
 func (p Payment) ReusableFor(n Payment, now time.Time) bool {
 	if p.UserID != n.UserID {
 		return false

@@ -13,21 +13,21 @@ import (
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-func in(status Status) Payment {
+func paymentIn(status Status) Payment {
 	return Payment{
 		ID: uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), UserID: "ann", Amount: 1000, Status: status,
 		Reference: Reference{Type: Reservation}, Provider: "test", ExpiresAt: now.Add(time.Minute), Lease: 3,
 	}
 }
 
-// only is a provider that is the only one.
-func only(p Provider) Providers {
+// onlyProvider returns Providers with the single provider p.
+func onlyProvider(p Provider) Providers {
 	return Providers{Default: "test", ByName: map[string]Provider{"test": p}}
 }
 
-var all = []Status{Prepared, Open, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
+var allStatuses = []Status{Prepared, Open, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
 
-// Every decision in every status: a status without an entry must not change.
+// Every decision is tried in every status. Without an entry in want it changes nothing.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -47,15 +47,15 @@ func TestDecisions(t *testing.T) {
 		"unsettled":              {unsettled(3, ""), map[Status]Status{Confirming: Unknown}},
 		"postponed":              {postponed(3, Prepared, "not charged"), map[Status]Status{Confirming: Prepared}},
 		"reopened":               {postponed(3, Open, "not charged"), map[Status]Status{Confirming: Open}},
-		"not again":              {notAgain(3, in(Unknown), ""), map[Status]Status{Confirming: Unknown}},
-		"lost":                   {lost(3, in(Unknown)), map[Status]Status{Confirming: Unknown}},
+		"not again":              {notAgain(3, paymentIn(Unknown), ""), map[Status]Status{Confirming: Unknown}},
+		"lost":                   {lost(3, paymentIn(Unknown)), map[Status]Status{Confirming: Unknown}},
 		"opened":                 {opened(Page{URL: "u"}, now.Add(time.Minute)), map[Status]Status{Prepared: Open}},
 		"refused page":           {refusedPage("X"), map[Status]Status{Prepared: Declined}},
 		"returned":               {returned("k"), map[Status]Status{Open: Open}},
 		"closed":                 {closed, map[Status]Status{Open: Expired}},
 		"reclaimed":              {reclaimed, map[Status]Status{Expired: Expired, Declined: Declined}},
-		"charged by the sweeper": {chargedBySweeper(in(Open), "k", Capabilities{}), map[Status]Status{Open: Confirming}},
-		"charged again":          {chargedBySweeper(in(Unknown), "k", Capabilities{}), map[Status]Status{Unknown: Confirming}},
+		"charged by the sweeper": {chargedBySweeper(paymentIn(Open), "k", Capabilities{}), map[Status]Status{Open: Confirming}},
+		"charged again":          {chargedBySweeper(paymentIn(Unknown), "k", Capabilities{}), map[Status]Status{Unknown: Confirming}},
 		"stale lease":            {unsettled(2, ""), nil},
 		"unreachable too late":   {unreachable(2), nil},
 		"expired":                {expired, nil},
@@ -68,8 +68,8 @@ func TestDecisions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, s := range all {
-				change, err := c.decide(in(s), now)
+			for _, s := range allStatuses {
+				change, err := c.decide(paymentIn(s), now)
 				require.NoError(t, err, s)
 				if want, ok := c.want[s]; ok {
 					require.NotNil(t, change, s)
@@ -84,7 +84,7 @@ func TestDecisions(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	p := in(Prepared)
+	p := paymentIn(Prepared)
 	for _, decide := range []Decide{expired, begin(ConfirmRequest{UserID: "ann", Amount: 1000}, time.Second, nil)} {
 		change, err := decide(p, p.ExpiresAt)
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestExpiry(t *testing.T) {
 
 func TestEndedPaymentReleasesItsReference(t *testing.T) {
 	t.Parallel()
-	p := in(Prepared)
+	p := paymentIn(Prepared)
 	change, err := Superseded(p, now)
 	require.NoError(t, err)
 	require.False(t, change.AbortDue)
@@ -105,24 +105,24 @@ func TestEndedPaymentReleasesItsReference(t *testing.T) {
 		require.True(t, change.AbortDue)
 		require.Zero(t, change.Check, "at once")
 	}
-	_, err = Superseded(in(Confirming), now)
+	_, err = Superseded(paymentIn(Confirming), now)
 	require.ErrorIs(t, err, ErrInProgress)
 }
 
 func TestBeginChecksUserBeforeAmount(t *testing.T) {
 	t.Parallel()
-	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0, nil)(in(Prepared), now)
+	_, err := begin(ConfirmRequest{UserID: "bob", Amount: 1}, 0, nil)(paymentIn(Prepared), now)
 	require.ErrorIs(t, err, ErrNotFound, "another user learns nothing about the amount")
-	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0, nil)(in(Prepared), now)
+	_, err = begin(ConfirmRequest{UserID: "ann", Amount: 1}, 0, nil)(paymentIn(Prepared), now)
 	require.ErrorIs(t, err, ErrAmountMismatch)
 }
 
-// whenPaid takes the refusal of a payment that is not paid for no change.
+// whenPaid returns decide as a Decide. The refusal of an unpaid payment becomes no change.
 func whenPaid(decide DecideRequest) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c, err := decide(p, Requested{}, now)
 		if errors.Is(err, ErrNotRefundable) {
-			return nil, nil //nolint:nilnil // as the refusal means
+			return nil, nil //nolint:nilnil // refused, so nothing changes
 		}
 		return c, err
 	}
@@ -133,18 +133,18 @@ func TestAnswers(t *testing.T) {
 	for status, want := range map[Status]Status{
 		Prepared: Unknown, Open: Unknown, Confirming: Unknown, Unknown: Unknown, Confirmed: Confirmed, Refunded: Confirmed, Declined: Declined,
 	} {
-		a, err := answer(in(status))
+		a, err := answer(paymentIn(status))
 		require.NoError(t, err)
 		require.Equal(t, want, a.Status, status)
-		require.Equal(t, want == Confirmed || want == Declined, Final(in(status)) != nil, status)
+		require.Equal(t, want == Confirmed || want == Declined, Final(paymentIn(status)) != nil, status)
 	}
-	_, err := answer(in(Expired))
+	_, err := answer(paymentIn(Expired))
 	require.ErrorIs(t, err, ErrHoldExpired)
-	p := in(Expired)
+	p := paymentIn(Expired)
 	p.Reference.Type = Transfer
 	_, err = answer(p)
 	require.ErrorIs(t, err, ErrExpired)
-	p = in(Declined)
+	p = paymentIn(Declined)
 	p.DeclineCode = errs.ErrNotPayable.Reason
 	_, err = answer(p)
 	require.ErrorIs(t, err, errs.ErrNotPayable, "ticket's refusal")
@@ -166,7 +166,7 @@ func TestServes(t *testing.T) {
 		"over, but charging":       {func(p *Payment) { p.ExpiresAt = now; p.Status = Unknown }, true},
 		"another user's, charging": {func(p *Payment) { p.UserID = "bob"; p.Status = Unknown }, false},
 	} {
-		p := in(Prepared)
+		p := paymentIn(Prepared)
 		c.change(&p)
 		require.Equal(t, c.want, p.ReusableFor(n, now), name)
 	}

@@ -14,8 +14,8 @@ import (
 // ErrNotSent is returned by a Provider's Charge when the request was certainly not sent.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is returned by a Provider's Charge when no charges are sent at present, whatever
-// the payment is.
+// ErrNotAdmitted is returned by a Provider's Charge while no charges are sent at all, for any
+// payment.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
 // ErrChargeRejected is returned by a Provider's Charge when the provider rejected the request as
@@ -23,7 +23,7 @@ var ErrNotAdmitted = errors.New("charges are not sent at present")
 // accepted.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
-// ErrOtherCharge is returned by a Provider for a charge that is not the payment's, or in another
+// ErrOtherCharge is returned by a Provider that finds a charge of another order, or in another
 // currency.
 var ErrOtherCharge = errors.New("the charge has another order or currency")
 
@@ -35,7 +35,7 @@ type ConfirmRequest struct {
 	OrderID, UserID string
 	// PaymentKey is the key that the provider's page returned.
 	PaymentKey string
-	// Amount is what the payer saw; it must equal the payment's.
+	// Amount is the amount that the payer saw. It must equal the payment's amount.
 	Amount int64
 	// IdempotencyKey is required.
 	IdempotencyKey string
@@ -45,8 +45,8 @@ type ConfirmRequest struct {
 // sweeper then settles the payment, and Get shows the result. A charge continues after its request
 // ends; the answer comes before the request's deadline.
 //
-// An open payment that came back from its page is charged with the key that it brought. Where the page
-// brings none, a request's key is not used.
+// If the buyer brought a key back from the page, the payment is charged with that key. If the
+// provider's pages return no keys, the key of the request is ignored.
 //
 // Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
 // ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
@@ -86,7 +86,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	}
 }
 
-// refusesCharges returns the error for which a payment is not charged at present, otherwise nil.
+// refusesCharges returns the reason why a payment cannot be charged at present, or nil.
 func (s *Service) refusesCharges(p Payment) error {
 	if _, ok := s.providers.Of(p.Provider); !ok && p.Provider != NoProvider {
 		return ErrProviderUnavailable.WithRetry(pausedRetry)
@@ -94,8 +94,8 @@ func (s *Service) refusesCharges(p Payment) error {
 	return s.gateError()
 }
 
-// beforeDeadline returns a channel that fires shortly before the request's deadline; nil without
-// one.
+// beforeDeadline returns a channel that fires shortly before the request's deadline, or nil if the
+// request has none.
 func beforeDeadline(ctx context.Context) <-chan time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -104,11 +104,11 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 	return time.After(max(0, time.Until(deadline)-answerMargin))
 }
 
-// charge takes a payment from CONFIRMING to its end; before is the payment as it was. No lock and no
-// transaction is held during calls to ticket or the provider. Of a payment that was UNKNOWN an earlier
-// charge may have been made: that this one was not sent proves nothing.
+// charge takes a payment from CONFIRMING to its outcome. before is the payment before CONFIRMING.
+// No lock and no transaction is held during calls to ticket or the provider. If the payment was
+// UNKNOWN, an earlier charge may have been made, even if this one was not sent.
 func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error) {
-	from := before.Status
+	statusBefore := before.Status
 	ctx, cancelCharge := context.WithTimeout(ctx, s.caps(p).claimTime())
 	defer cancelCharge()
 	failpoint.Hit("payment.confirm.after_confirming")
@@ -121,10 +121,10 @@ func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error)
 
 	decide := unsettled(p.Lease, "the provider did not answer")
 	switch {
-	case from.Unsettled() && (errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrNotSent)):
+	case statusBefore.Unsettled() && (errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrNotSent)):
 		decide = notAgain(p.Lease, before, "not charged again: the provider does not answer")
-	case errors.Is(err, ErrNotAdmitted), errors.Is(err, ErrNotSent) && from == Open:
-		return s.putBack(ctx, p, from, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
+	case errors.Is(err, ErrNotAdmitted), errors.Is(err, ErrNotSent) && statusBefore == Open:
+		return s.putBack(ctx, p, statusBefore, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
 	case errors.Is(err, ErrNotSent):
 		decide = unreachable(p.Lease)
 	case err != nil:
@@ -174,12 +174,12 @@ func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error
 	return s.provider(p).Charge(ctx, p)
 }
 
-// putBack returns a payment whose charge was not sent to the status that it had before, so that its
-// payer can try again; the error is the cause. An open payment keeps its claim, and the sweeper tries
-// again. Of a prepared one the reference is released first, while nobody else can begin this payment.
-// If ticket does not answer, it stays claimed until the payment is tried again or expires.
-func (s *Service) putBack(ctx context.Context, p Payment, from Status, why string, cause *errs.Error) (Answer, error) {
-	if from != Open {
+// putBack returns a payment whose charge was not sent to its earlier status, so that its payer can
+// try again. The returned error is cause. An OPEN payment keeps its claim, and the sweeper tries
+// again. The claim of a PREPARED one is released first, while nobody else can begin this payment.
+// If ticket does not answer, the claim lasts until the payment is tried again or expires.
+func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, why string, cause *errs.Error) (Answer, error) {
+	if statusBefore != Open {
 		if err := s.releaseHeld(ctx, p); err != nil {
 			s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
 		}
@@ -187,7 +187,7 @@ func (s *Service) putBack(ctx context.Context, p Payment, from Status, why strin
 	failpoint.Hit("payment.confirm.after_release")
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, from, "not charged: "+why))
+	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, statusBefore, "not charged: "+why))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
@@ -198,9 +198,9 @@ func (s *Service) putBack(ctx context.Context, p Payment, from Status, why strin
 	}
 }
 
-// releaseHeld releases the reference of a payment that this process still charges. It takes the time
-// for that first: whoever has taken the payment over may be charging it. The time of the call begins
-// before, so that a process that is stopped in between does not call later.
+// releaseHeld releases the reference of a payment that this process still charges. It first
+// postpones the sweeper's check, and stops if another process may be charging the payment by now.
+// The call's timeout starts before, so that a process suspended in between does not call late.
 func (s *Service) releaseHeld(ctx context.Context, p Payment) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ticketTimeout)
 	defer cancel()
@@ -211,18 +211,18 @@ func (s *Service) releaseHeld(ctx context.Context, p Payment) error {
 	return s.releaseReference(ctx, p)
 }
 
-// endNotBegun ends a charge that could not claim the reference and so was not sent. Without an answer
-// of ticket it is unknown whether the reference is claimed.
+// endNotBegun ends a charge that was not sent, because the reference could not be claimed. If
+// ticket did not answer, it is unknown whether the reference is claimed.
 func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause error) (Answer, error) {
-	from := before.Status
+	statusBefore := before.Status
 	refusal, definite := Refusal(cause)
 	decide := lost(p.Lease, before)
 	switch {
-	case from.Unsettled() && !definite:
+	case statusBefore.Unsettled() && !definite:
 		decide = notAgain(p.Lease, before, "not charged again: ticket did not answer")
 	case !definite:
-		return s.putBack(ctx, p, from, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
-	case !from.Unsettled():
+		return s.putBack(ctx, p, statusBefore, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
+	case !statusBefore.Unsettled():
 		decide = refused(p.Lease, refusal.Reason)
 	}
 	ctx, cancel := forWrite(ctx)
@@ -242,7 +242,7 @@ func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause erro
 	}
 }
 
-// tryRelease releases the reference. After a failure the sweeper tries again; it also closes the page.
+// tryRelease releases the reference. The sweeper retries after a failure, and closes the page.
 func (s *Service) tryRelease(ctx context.Context, p Payment) {
 	err := s.releaseReference(ctx, p)
 	switch {

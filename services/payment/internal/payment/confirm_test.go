@@ -15,11 +15,11 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// ledger begins every confirmation and records the decisions.
-type ledger struct{ recorder }
+// chargingStore is a store that begins every confirmation and records the decisions.
+type chargingStore struct{ recorder }
 
-func (l *ledger) Begin(context.Context, string, *idempotency.Key, Decide) (Begun, error) {
-	return Begun{Payment: in(Confirming), Before: in(Prepared), MustCharge: true}, nil
+func (l *chargingStore) Begin(context.Context, string, *idempotency.Key, Decide) (Begun, error) {
+	return Begun{Payment: paymentIn(Confirming), Before: paymentIn(Prepared), MustCharge: true}, nil
 }
 
 // slow is a provider that answers after 5 s, and a ticket service that answers at once.
@@ -27,8 +27,8 @@ type slow struct {
 	Provider
 	Tickets
 
-	// more is added to the captured amount. timeout bounds a charge; default 10 s.
-	more    int64
+	// extra is added to the captured amount. timeout is the time limit of a charge; default 10 s.
+	extra   int64
 	timeout time.Duration
 }
 
@@ -41,7 +41,7 @@ func (s slow) Capabilities() Capabilities {
 func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 	select {
 	case <-time.After(5 * time.Second):
-		return Outcome{State: Captured, Amount: p.Amount + s.more}, nil
+		return Outcome{State: Captured, Amount: p.Amount + s.extra}, nil
 	case <-ctx.Done():
 		return Outcome{}, ctx.Err()
 	}
@@ -51,8 +51,8 @@ func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
 func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
-		s := New(l, slow{}, only(slow{}), slog.New(slog.DiscardHandler), Options{})
+		l := &chargingStore{}
+		s := New(l, slow{}, onlyProvider(slow{}), slog.New(slog.DiscardHandler), Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -62,7 +62,7 @@ func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 		require.Equal(t, 2*time.Second-answerMargin, time.Since(began))
 		cancel()
 		require.NoError(t, s.Wait(context.Background()))
-		require.Equal(t, []Status{Confirmed}, l.after)
+		require.Equal(t, []Status{Confirmed}, l.statuses)
 	})
 }
 
@@ -71,55 +71,55 @@ func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 func TestWrongAmountIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, provider := &ledger{}, slow{more: 1}
-		s := New(l, provider, only(provider), slog.New(slog.DiscardHandler), Options{})
+		l, provider := &chargingStore{}, slow{extra: 1}
+		s := New(l, provider, onlyProvider(provider), slog.New(slog.DiscardHandler), Options{})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
-		require.Equal(t, []Status{Unknown}, l.after)
+		require.Equal(t, []Status{Unknown}, l.statuses)
 	})
 }
 
-// Without a deadline the provider's timeout ends the call.
+// A request without a deadline ends when the charge reaches its timeout.
 func TestChargeTimeoutIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
-		s := New(l, slow{}, only(slow{timeout: 4 * time.Second}), slog.New(slog.DiscardHandler), Options{})
+		l := &chargingStore{}
+		s := New(l, slow{}, onlyProvider(slow{timeout: 4 * time.Second}), slog.New(slog.DiscardHandler), Options{})
 		began := time.Now()
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
 		require.Equal(t, 4*time.Second, time.Since(began))
-		require.Equal(t, []Status{Unknown}, l.after)
+		require.Equal(t, []Status{Unknown}, l.statuses)
 	})
 }
 
-// hanging is a ticket service that never answers Begin.
-type hanging struct {
+// hangingTicket is a ticket service that never answers Begin.
+type hangingTicket struct {
 	Provider
 	Tickets
 
 	aborts int
 }
 
-func (*hanging) Begin(ctx context.Context, _ Payment, _ PayTime) (time.Time, error) {
+func (*hangingTicket) Begin(ctx context.Context, _ Payment, _ PayTime) (time.Time, error) {
 	<-ctx.Done()
 	return time.Time{}, ctx.Err()
 }
 
-func (*hanging) Capabilities() Capabilities { return Capabilities{ChargeTime: 8 * time.Second} }
+func (*hangingTicket) Capabilities() Capabilities { return Capabilities{ChargeTime: 8 * time.Second} }
 
-func (h *hanging) Abort(context.Context, Payment) error { h.aborts++; return nil }
+func (h *hangingTicket) Abort(context.Context, Payment) error { h.aborts++; return nil }
 
-// patient is a ledger that writes only while its context lasts.
-type patient struct{ ledger }
+// cancelableStore is a chargingStore whose writes fail when their context has ended.
+type cancelableStore struct{ chargingStore }
 
-func (l *patient) Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error) {
+func (l *cancelableStore) Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error) {
 	if err := ctx.Err(); err != nil {
 		return Payment{}, err
 	}
-	return l.ledger.Apply(ctx, id, decide)
+	return l.chargingStore.Apply(ctx, id, decide)
 }
 
 // A ticket service that hangs ends the confirmation within seconds: the claim is released, and the
@@ -127,35 +127,35 @@ func (l *patient) Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payme
 func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, h := &patient{}, &hanging{}
-		s := New(l, h, only(h), slog.New(slog.DiscardHandler), Options{})
+		l, h := &cancelableStore{}, &hangingTicket{}
+		s := New(l, h, onlyProvider(h), slog.New(slog.DiscardHandler), Options{})
 		began := time.Now()
 		_, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
 		require.Equal(t, ticketTimeout, time.Since(began))
-		require.Equal(t, []Status{Confirming, Prepared}, l.after, "it takes the time for the release first")
+		require.Equal(t, []Status{Confirming, Prepared}, l.statuses, "it takes the time for the release first")
 		require.Equal(t, 1, h.aborts)
 	})
 }
 
-// stubborn is a provider that answers only after the confirmation's whole time.
-type stubborn struct{ slow }
+// lateProvider is a provider whose charge returns only 10 s after its timeout.
+type lateProvider struct{ slow }
 
-func (stubborn) Charge(ctx context.Context, _ Payment) (Outcome, error) {
+func (lateProvider) Charge(ctx context.Context, _ Payment) (Outcome, error) {
 	<-ctx.Done()
 	time.Sleep(10 * time.Second) // in simulated time
 	return Outcome{}, ctx.Err()
 }
 
-// The outcome is written although the time of the charge is over.
+// The outcome is written even after the timeout of the charge.
 func TestOutcomeIsWrittenAfterTheChargeTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, provider := &patient{}, stubborn{slow{timeout: 8 * time.Second}}
-		s := New(l, provider, only(provider), slog.New(slog.DiscardHandler), Options{})
+		l, provider := &cancelableStore{}, lateProvider{slow{timeout: 8 * time.Second}}
+		s := New(l, provider, onlyProvider(provider), slog.New(slog.DiscardHandler), Options{})
 		got, err := s.Confirm(t.Context(), ConfirmRequest{OrderID: "o", UserID: "ann", PaymentKey: "k", Amount: 1000, IdempotencyKey: "key"})
 		require.NoError(t, err)
 		require.Equal(t, Unknown, got.Status)
-		require.Equal(t, []Status{Unknown}, l.after)
+		require.Equal(t, []Status{Unknown}, l.statuses)
 	})
 }

@@ -8,8 +8,7 @@ import (
 // reasonDisputed is the reason of a refund that is not sent because of a dispute.
 const reasonDisputed = "DISPUTED"
 
-// recordDispute records whether the payer disputes the charge, as the provider was asked under p's
-// lease.
+// recordDispute records whether report, which was asked for under p's lease, has an open dispute.
 func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundReport) error {
 	open := report.Disputed
 	after, err := s.store.Apply(ctx, p.ID, disputed(p.Lease, open, report.lostDispute()))
@@ -21,13 +20,13 @@ func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundRep
 	return nil
 }
 
-// disputed records a dispute, or its end, unless a later webhook has taken a lease: then the answer
-// may be older than the webhook, and the provider is asked again. The end of one that was lost is
-// not published: tickets that are still valid, though the bank took the money, stay marked.
+// disputed records the start or the end of a dispute. It does nothing if a later webhook has taken
+// a lease: report may be older than that webhook, and the provider is asked again. The end of a
+// lost dispute is not published: tickets still valid, though the bank took the money, stay marked.
 func disputed(lease int64, open, lost bool) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Lease != lease || p.DisputedAt.IsZero() != open {
-			return nil, nil //nolint:nilnil // somebody asks again, or it is known
+			return nil, nil //nolint:nilnil // the provider is asked again, or this is known
 		}
 		note, event := "the payer disputes the charge", EventDisputed
 		if !open {
@@ -35,15 +34,16 @@ func disputed(lease int64, open, lost bool) Decide {
 		}
 		c := p.withMoney(0, 0, 0, note)
 		c.Disputed = &open
-		if p.Captured == p.Amount && (open || !lost) { // of another amount it was never published as paid
+		if p.Captured == p.Amount && (open || !lost) { // a wrong amount was never published as paid
 			c.Event = event
 		}
 		return c, nil
 	}
 }
 
-// unlessDisputed refuses a refund of a disputed charge before it is sent, or one that pays a seller
-// whose buyer disputes; otherwise it calls decide. While an earlier call may have made the refund, the provider decides, by the same key.
+// unlessDisputed refuses a refund of a disputed charge, or to a seller whose buyer disputes. In all
+// other cases, and if an earlier call may have made the refund (the provider then answers by its
+// key), it calls decide.
 func unlessDisputed(lease int64, byBuyer bool, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if p.DisputedAt.IsZero() && !byBuyer || !r.DoubtAt.IsZero() {

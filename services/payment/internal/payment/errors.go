@@ -6,7 +6,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The errors of the domain, from the platform's catalogue.
+// The errors of the domain, from the catalogue in pkg/errs.
 var (
 	ErrNotFound            = errs.ErrPaymentNotFound
 	ErrAmountMismatch      = errs.ErrAmountMismatch
@@ -17,7 +17,7 @@ var (
 	ErrProviderUnknown     = errs.ErrProviderUnknown
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
-	ErrSettlementDelayed   = errs.ErrSettlementDelayed // new payments are refused
+	ErrSettlementDelayed   = errs.ErrSettlementDelayed // confirmations are refused at present
 )
 
 // The errors of refunds.
@@ -30,9 +30,9 @@ var (
 	ErrRefundNotFound = errs.ErrRefundNotFound
 	// ErrMembershipNotFound refuses a refund of a membership that does not exist.
 	ErrMembershipNotFound = errs.ErrMembershipNotFound
-	// ErrNotHeld refuses a person's decision about a refund that does not wait for one (HELD).
+	// ErrNotHeld refuses a person's decision about a refund that is not HELD.
 	ErrNotHeld = errs.ErrRefundNotHeld
-	// ErrNotPaidByHand refuses to end a refund as paid by hand if the provider shows no such money.
+	// ErrNotPaidByHand refuses to end a refund as paid by hand if too little was given back by hand.
 	ErrNotPaidByHand = errs.ErrRefundNotPaid
 	// ErrTooManyRefunds refuses a user's request for a refund for a while.
 	ErrTooManyRefunds = errs.ErrRateLimited

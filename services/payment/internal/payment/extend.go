@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	extendLook  = 5 * time.Second
-	extendBatch = 200
+	extendPollEvery = 5 * time.Second
+	extendBatch     = 200
 )
 
 // KeepClaims lengthens the claims of payments that ticket has not settled, until ctx ends: those whose
 // outcome is not known yet, and those whose event ticket has not applied. Otherwise a buyer who has
 // paid in time would lose the places.
 func (s *Service) KeepClaims(ctx context.Context) error {
-	return loop.Every(ctx, extendLook, s.ExtendDue)
+	return loop.Every(ctx, extendPollEvery, s.ExtendDue)
 }
 
-// ExtendDue lengthens the claims that are due, each once a minute. After a failure they are due again
-// a minute later; a claim lasts longer than that.
+// ExtendDue lengthens the claims that are due, each claim once a minute. After a failure they are
+// due again a minute later; a claim lasts longer than that.
 func (s *Service) ExtendDue(ctx context.Context) {
 	for {
 		n, err := s.extendBatch(ctx)

@@ -16,7 +16,7 @@ const (
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
-	// pausedRetry is the wait that the payer of a refused confirmation is advised.
+	// pausedRetry is the Retry-After of a refused confirmation.
 	pausedRetry = 10 * time.Second
 )
 
@@ -26,9 +26,9 @@ type EventBacklog interface {
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// Gate refuses confirmations while payments are not settled in time: the event of a new payment
-// would wait behind the others, and its reservation would expire before ticket applies it. After a
-// failed measurement the last value counts.
+// Gate refuses confirmations while payments are not settled in time. Otherwise the event of a new
+// payment would wait behind others, and its reservation would expire before ticket applies it.
+// After a failed measurement the last value counts.
 //
 // Each call may reach another replica of ticket, and a replica without a connection to the brokers
 // returns an old measurement. Only the latest measurement counts, so that the gate does not flap.
@@ -37,12 +37,12 @@ type Gate struct {
 	tickets Tickets
 	now     func() time.Time
 
-	// The latest measurements here and at ticket. Only Measure uses them.
+	// The latest measurements, of this database and of ticket. Only Measure uses these fields.
 	unpublishedAge, unappliedAge time.Duration
 	measured                     time.Time // when ticket measured unappliedAge; zero: never
 
 	closed atomic.Bool
-	// maxExtension is the most by which payments extend a hold; 0: not known yet.
+	// maxExtension is the longest time by which payments may extend a hold; 0: not known yet.
 	maxExtension atomic.Int64
 }
 
@@ -89,15 +89,15 @@ func (s *Service) WatchGate(ctx context.Context) error {
 
 // MeasureGate measures once, opens or closes the gate accordingly, and reports the measurement.
 func (s *Service) MeasureGate(ctx context.Context) {
-	before := s.gate.Closed()
+	wasClosed := s.gate.Closed()
 	oldest, err := s.gate.Measure(ctx)
 	closed := s.gate.Closed()
 	switch {
 	case ctx.Err() != nil:
 		return
-	case closed && !before:
+	case closed && !wasClosed:
 		s.log.ErrorContext(ctx, "confirmations are refused: payments are not settled", "oldest_seconds", oldest.Seconds())
-	case before && !closed:
+	case wasClosed && !closed:
 		s.log.InfoContext(ctx, "confirmations are taken again", "oldest_seconds", oldest.Seconds())
 	case err != nil:
 		s.log.DebugContext(ctx, "age of the oldest unsettled payment not known", "error", err)
@@ -105,8 +105,8 @@ func (s *Service) MeasureGate(ctx context.Context) {
 	s.opts.Observe.settled(oldest, closed)
 }
 
-// CheckHolds returns an error while holds cannot be extended for as long as a provider needs: places
-// that were paid for would be sold again. Before ticket has said how long that is, there is none.
+// CheckHolds returns an error if ticket extends holds for less time than a provider needs: places
+// that were paid for would be sold again. It returns nil until ticket has reported its limit.
 func (s *Service) CheckHolds(context.Context) error {
 	allowed := time.Duration(s.gate.maxExtension.Load())
 	for name, provider := range s.providers.ByName {

@@ -11,29 +11,29 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// ages answers the gate's measurements.
+// ages is the database and the ticket service of a gate, with given ages.
 type ages struct {
 	Tickets
 
-	here, there, ago    time.Duration
-	extension           time.Duration
-	hereErr, thereError error
+	unpublished, unapplied, measuredAgo time.Duration
+	extension                           time.Duration
+	dbErr, ticketErr                    error
 }
 
-func (a *ages) OldestEvent(context.Context) (time.Duration, error) { return a.here, a.hereErr }
+func (a *ages) OldestEvent(context.Context) (time.Duration, error) { return a.unpublished, a.dbErr }
 func (a *ages) Settlement(context.Context) (Settlement, error) {
-	return Settlement{Oldest: a.there, MeasuredAgo: a.ago, MaxExtension: a.extension}, a.thereError
+	return Settlement{Oldest: a.unapplied, MeasuredAgo: a.measuredAgo, MaxExtension: a.extension}, a.ticketErr
 }
 
 func TestGateHysteresis(t *testing.T) {
 	t.Parallel()
 	a := &ages{}
 	g := NewGate(a, a, time.Now)
-	closed := func(here, there time.Duration) bool {
-		a.here, a.there = here, there
+	closed := func(unpublished, unapplied time.Duration) bool {
+		a.unpublished, a.unapplied = unpublished, unapplied
 		oldest, err := g.Measure(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, max(here, there), oldest)
+		require.Equal(t, max(unpublished, unapplied), oldest)
 		return g.Closed()
 	}
 	require.False(t, closed(2*time.Minute, 0))
@@ -48,30 +48,30 @@ func TestGateHysteresis(t *testing.T) {
 // A failed measurement changes nothing: without ticket or the database nobody can confirm anyway.
 func TestGateKeepsLastMeasurement(t *testing.T) {
 	t.Parallel()
-	a := &ages{there: 3 * time.Minute}
+	a := &ages{unapplied: 3 * time.Minute}
 	g := NewGate(a, a, time.Now)
 	_, err := g.Measure(t.Context())
 	require.NoError(t, err)
-	away := errors.New("away")
-	a.there, a.thereError = 0, away
+	errAway := errors.New("away")
+	a.unapplied, a.ticketErr = 0, errAway
 	_, err = g.Measure(t.Context())
-	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, err, errAway)
 	require.True(t, g.Closed())
-	a.thereError, a.hereErr = nil, away
+	a.ticketErr, a.dbErr = nil, errAway
 	_, err = g.Measure(t.Context())
-	require.ErrorIs(t, err, away)
+	require.ErrorIs(t, err, errAway)
 	require.False(t, g.Closed())
 }
 
-// Each call may reach another replica of ticket.
+// A call may reach a replica of ticket with an old measurement. The latest measurement counts.
 func TestGateUsesLatestMeasurement(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	a := &ages{}
 	g := NewGate(a, a, clock.Now)
-	closed := func(there, ago time.Duration) bool {
+	closed := func(unapplied, measuredAgo time.Duration) bool {
 		clock.Advance(2 * time.Second)
-		a.there, a.ago = there, ago
+		a.unapplied, a.measuredAgo = unapplied, measuredAgo
 		_, err := g.Measure(t.Context())
 		require.NoError(t, err)
 		return g.Closed()

@@ -12,14 +12,14 @@ import (
 )
 
 // pagePolls are the ages of an open page at which its provider is asked whether the buyer has paid:
-// whoever has may never come back, and a webhook may be lost.
+// a buyer who has paid may never come back, and a webhook may be lost.
 var pagePolls = []time.Duration{ //nolint:gochecknoglobals // a constant
 	20 * time.Second, time.Minute, 3 * time.Minute, 6 * time.Minute, 12 * time.Minute,
 }
 
-// openPage claims the reference of a prepared payment and opens its page. Each step is idempotent, and
-// the page's address is given out only when all are made; after a failure the payment is returned
-// without a page, and the request is repeated.
+// openPage claims the reference of a prepared payment and opens its page. Each step is idempotent.
+// The page's address is returned only after all steps; after a failure the payment is returned
+// without a page, and the client repeats the request.
 func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (Payment, Page, error) {
 	if err := s.gateError(); err != nil {
 		return p, Page{}, err
@@ -49,7 +49,7 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 		return p, Page{}, err
 	}
 	failpoint.Hit("payment.prepare.after_open")
-	if after.Status == Expired || after.Status == Declined { // meanwhile, and its claim may have come later
+	if after.Status == Expired || after.Status == Declined { // ended meanwhile, maybe before the claim
 		if after, err = s.store.Apply(writeCtx, p.ID, reclaimed); err == nil {
 			s.tryRelease(writeCtx, after)
 		}
@@ -58,7 +58,7 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 	return after, s.pageOf(ctx, after), nil
 }
 
-// endUnopened ends a payment whose page its key cannot open any more. The next one has another key.
+// endUnopened ends a payment whose page cannot be opened any more. The next one has another key.
 func (s *Service) endUnopened(ctx context.Context, p Payment) (Payment, Page, error) {
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
@@ -77,8 +77,8 @@ func unopened(p Payment, _ time.Time) (*Change, error) {
 	return ended(p, "the provider opens no page for it"), nil
 }
 
-// withoutClaim returns a payment whose claim has no answer. If it has ended meanwhile, its claim may
-// still arrive: the sweeper releases it when the call is over.
+// withoutClaim returns a payment when ticket has not answered its claim. If the payment has ended
+// meanwhile, ticket may still grant the claim: the sweeper releases it after the call's timeout.
 func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, error) {
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
@@ -89,7 +89,7 @@ func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, e
 	return after, Page{}, nil
 }
 
-// pageEnd returns the end of an open payment whose claim lasts until a time.
+// pageEnd returns when an open payment expires whose claim lasts until a given time.
 func pageEnd(now, until time.Time, caps Capabilities) time.Time {
 	last := until.Add(-caps.pageMargin())
 	if end := now.Add(caps.PageTime); end.Before(last) {
@@ -98,8 +98,8 @@ func pageEnd(now, until time.Time, caps Capabilities) time.Time {
 	return last
 }
 
-// claimForPage claims the reference for the time that the buyer has on the page. Another payment of
-// the reference that has ended is released first.
+// claimForPage claims the reference for the time that the buyer has on the page. If an ended
+// payment still has the reference, it is released, and the claim is repeated.
 func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error) {
 	pageTime := s.caps(p).PageTime
 	t := PayTime{Within: pageTime, AtLeast: min(leastPage, pageTime), Opens: true}
@@ -115,9 +115,9 @@ func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error
 	return claim()
 }
 
-// releaseEnded releases a reference from its payments that have ended, and reports whether there were
-// any. Also from those that were released before: the claim of a page may have come later, by a process
-// that has died since.
+// releaseEnded releases a reference from its ended payments, and reports whether there were any.
+// Payments that were released before are included: a process that has died since may have claimed
+// the reference for a page after that release.
 func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released bool) {
 	ids, err := s.store.OfReference(ctx, ref)
 	for _, id := range ids {
@@ -140,8 +140,8 @@ func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released boo
 	return released
 }
 
-// refusePage ends a payment whose reference ticket has refused. While another payment lasts it stays
-// prepared: the request is repeated.
+// refusePage ends a payment whose reference ticket has refused. If ticket refused because of
+// another payment in progress, the payment stays prepared, and the client repeats the request.
 func (s *Service) refusePage(ctx context.Context, p Payment, reason string, refusal error) (Payment, Page, error) {
 	if errors.Is(refusal, ErrInProgress) {
 		return p, Page{}, refusal
@@ -161,7 +161,7 @@ func (s *Service) makePage(ctx context.Context, p Payment, provider Provider) (P
 	return provider.Open(ctx, p)
 }
 
-// pageOf returns the page of a payment on which its buyer may pay; none if there is none.
+// pageOf returns the page on which the buyer may pay; empty: there is none.
 func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 	provider, ok := s.providers.Of(p.Provider)
 	switch {
@@ -177,11 +177,11 @@ func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 	return page
 }
 
-// Return handles a buyer who comes back from a provider's page, perhaps in another browser: the token
-// proves the payment. A key is stored, and the sweeper charges with it; without one the sweeper asks
-// the provider. Whoever only looks again changes nothing. Errors: ErrProviderUnknown, ErrNotFound,
-// ErrAmountMismatch (another amount was paid on the page).
-func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, looks bool) (Payment, error) {
+// Return handles a buyer who comes back from a provider's page, perhaps in another browser: the
+// token authenticates the buyer. A key is stored, and the sweeper charges with it. Without a key
+// the sweeper asks the provider. With readOnly nothing changes. Errors: ErrProviderUnknown,
+// ErrNotFound, ErrAmountMismatch (another amount was paid on the page).
+func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, readOnly bool) (Payment, error) {
 	auth, err := s.providers.auth(providerName, params)
 	if err != nil {
 		return Payment{}, err
@@ -196,7 +196,7 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 		return Payment{}, err
 	case p.Provider != providerName || p.Token == "" || subtle.ConstantTimeCompare([]byte(p.Token), []byte(auth.Token)) != 1:
 		return Payment{}, ErrNotFound
-	case looks || p.Status != Open: // it shows its state
+	case readOnly || p.Status != Open: // only its state is shown
 		return p, nil
 	case auth.Amount != 0 && auth.Amount != p.Amount:
 		return Payment{}, ErrAmountMismatch // nothing is charged
@@ -223,9 +223,9 @@ func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Show
 	return s.Get(ctx, id, userID, false)
 }
 
-// EndGivenUp ends a payment whose payer has given up the places while the provider's page was open:
-// ticket takes no claim of them any more, so they cannot be charged for. eventKey identifies the
-// event that says so, which is processed once. It fails with ErrNotFound if there is no such payment.
+// EndGivenUp ends a payment whose payer has given up the places while the provider's page was open.
+// Ticket accepts no claim of these places any more, so the payment cannot be charged. eventKey
+// identifies the event that reports this; it is processed once. Errors: ErrNotFound.
 func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID) error {
 	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Uncharged() {
@@ -238,12 +238,12 @@ func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID)
 // Providers returns the names of the configured providers, the default one first.
 func (s *Service) Providers() []string { return s.providers.Names() }
 
-// followPage goes on with an open payment: it is charged when the buyer has paid on the page, and
-// ended when its time is over. The provider is asked once more before that: the claim lasts a little
-// longer, and ticket decides whether it is still in time.
+// followPage continues an open payment: it charges when the buyer has paid on the page, and ends
+// the payment when its time is over. Before that end it asks the provider once more: the claim
+// lasts a little longer, and ticket decides whether the payment is still in time.
 func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) error {
 	over, last := !now.Before(p.ExpiresAt), !now.Before(p.ExpiresAt.Add(s.caps(p).pageMargin()))
-	out := Outcome{State: Authorized} // the key was brought back
+	out := Outcome{State: Authorized} // the buyer brought the key back
 	if p.PaymentKey == "" {
 		var err error
 		if out, err = s.lookup(ctx, p); err != nil {
@@ -254,7 +254,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 		}
 	}
 	switch {
-	case out.State == Captured: // by nobody's charge: it counts all the same
+	case out.State == Captured: // not by a charge of ours, but it counts
 		_, err := s.applyOutcome(ctx, p, out)
 		return err
 	case out.State == Refused || out.State == Void:
@@ -262,7 +262,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 	case over && (out.State != Authorized || last):
 		return s.end(ctx, p, expired)
 	case out.State == Authorized && s.refusesCharges(p) != nil:
-		return s.store.Reschedule(ctx, p, pausedRetry) // its hold is not lengthened
+		return s.store.Reschedule(ctx, p, pausedRetry) // meanwhile its hold is not extended
 	case out.State == Authorized:
 		_, err := s.chargeBySweeper(ctx, p, out.Key)
 		return err
@@ -271,7 +271,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 	return s.store.Poll(ctx, p, pagePolls[next]-pagePolls[next-1])
 }
 
-// errNotClosed is a page or an authorisation that its provider cannot cancel yet.
+// errNotClosed says that the provider cannot yet cancel a page or an authorisation.
 var errNotClosed = errors.New("the provider cannot close the page yet")
 
 // closePage makes the provider close the page or authorisation of an ended payment, so that the
@@ -287,7 +287,7 @@ func (s *Service) closePage(ctx context.Context, p Payment) error {
 	if err != nil {
 		return s.retryHint(ctx, p, err)
 	}
-	if out.State == Captured { // the look-up says how much
+	if out.State == Captured { // the look-up tells the amount
 		if _, _, err := s.lookupAndApply(ctx, p); err != nil {
 			return s.retryHint(ctx, p, err)
 		}

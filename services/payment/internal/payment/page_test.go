@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unsent is a provider to which no charge is sent.
-type unsent struct {
+// unsentProvider is a provider to which no charge is sent: Charge returns err.
+type unsentProvider struct {
 	slow
 
 	err error
 }
 
-func (u unsent) Charge(context.Context, Payment) (Outcome, error) { return Outcome{}, u.err }
+func (u unsentProvider) Charge(context.Context, Payment) (Outcome, error) { return Outcome{}, u.err }
 
-// That a charge was not sent proves nothing about an earlier one.
+// A charge that was not sent proves nothing about an earlier one: UNKNOWN stays UNKNOWN.
 func TestUnsentChargeAfterAnUnknownOne(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -35,28 +35,29 @@ func TestUnsentChargeAfterAnUnknownOne(t *testing.T) {
 		{Confirming, ErrNotAdmitted, Unknown},
 		{Open, errors.New("no answer"), Unknown},
 	} {
-		l := &ledger{}
-		s := New(l, slow{}, only(unsent{err: c.err}), slog.New(slog.DiscardHandler), Options{})
-		_, _ = s.charge(t.Context(), in(Confirming), in(c.from))
-		require.Equal(t, []Status{c.want}, l.after, "%s: %v", c.from, c.err)
+		l := &chargingStore{}
+		s := New(l, slow{}, onlyProvider(unsentProvider{err: c.err}), slog.New(slog.DiscardHandler), Options{})
+		_, _ = s.charge(t.Context(), paymentIn(Confirming), paymentIn(c.from))
+		require.Equal(t, []Status{c.want}, l.statuses, "%s: %v", c.from, c.err)
 	}
 }
 
-// asker is a provider that cannot void.
-type asker struct {
+// noVoid is a provider that cannot void. Cancel returns state.
+type noVoid struct {
 	Provider
 
 	state State
 }
 
-func (a asker) Cancel(context.Context, Payment) (Outcome, error) { return Outcome{State: a.state}, nil }
+func (n noVoid) Cancel(context.Context, Payment) (Outcome, error) {
+	return Outcome{State: n.state}, nil
+}
 
-func (asker) Capabilities() Capabilities {
+func (noVoid) Capabilities() Capabilities {
 	return Capabilities{Finality: 15 * time.Minute, CallTime: time.Second}
 }
 
-// Where a charge cannot be made impossible, only its age ends it: that of the latest one, at a look-up
-// that began after it.
+// Without a void, only the age of the latest charge makes the absence of a charge final.
 func TestFinality(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -68,30 +69,29 @@ func TestFinality(t *testing.T) {
 		"final":    {15 * time.Minute, NotPossible, []Status{Declined}},
 		"captured": {15 * time.Minute, Captured, nil},
 	} {
-		p := in(Confirming)
+		p := paymentIn(Confirming)
 		p.ConfirmingAt, p.ChargedAt = now.Add(-time.Hour), now.Add(-c.age)
 		r := &recorder{}
-		known, err := New(r, nil, only(asker{state: c.canceled}), nil, Options{}).voidOverdue(t.Context(), p, Outcome{State: Absent}, now)
+		known, err := New(r, nil, onlyProvider(noVoid{state: c.canceled}), nil, Options{}).voidOverdue(t.Context(), p, Outcome{State: Absent}, now)
 		require.NoError(t, err, name)
 		require.Equal(t, c.want != nil, known, name)
-		require.Equal(t, c.want, r.after, name)
+		require.Equal(t, c.want, r.statuses, name)
 	}
 }
 
-// timer is a store that keeps the time until a payment's next check.
-type timer struct {
+// timerStore is a store that records the time until a payment's next check.
+type timerStore struct {
 	Stores
 
 	next time.Duration
 }
 
-func (t *timer) Reschedule(_ context.Context, _ Payment, in time.Duration) error {
-	t.next = in
+func (t *timerStore) Reschedule(_ context.Context, _ Payment, wait time.Duration) error {
+	t.next = wait
 	return nil
 }
 
-// An authorisation that its provider cannot cancel yet is tried again; one that no provider of its kind
-// ever cancels is left to lapse.
+// A provider that can void is asked again to cancel an authorisation; otherwise that lapses.
 func TestPageIsClosedLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -99,11 +99,11 @@ func TestPageIsClosedLater(t *testing.T) {
 		pending  bool
 	}{
 		"not yet": {voider{outcome: Outcome{State: NotPossible}}, true},
-		"never":   {asker{state: NotPossible}, false},
+		"never":   {noVoid{state: NotPossible}, false},
 		"closed":  {voider{outcome: Outcome{State: Void}}, false},
 	} {
-		l := &timer{}
-		err := New(l, nil, only(c.provider), nil, Options{}).closePage(t.Context(), in(Expired))
+		l := &timerStore{}
+		err := New(l, nil, onlyProvider(c.provider), nil, Options{}).closePage(t.Context(), paymentIn(Expired))
 		require.Equal(t, c.pending, errors.Is(err, errNotClosed), name)
 		require.Equal(t, c.pending, l.next != Never, name)
 	}
@@ -111,31 +111,31 @@ func TestPageIsClosedLater(t *testing.T) {
 
 func TestChargesAgain(t *testing.T) {
 	t.Parallel()
-	voids, cannot := New(nil, nil, only(voider{}), nil, Options{}), New(nil, nil, only(asker{}), nil, Options{})
-	p := in(Unknown)
+	voidable, notVoidable := New(nil, nil, onlyProvider(voider{}), nil, Options{}), New(nil, nil, onlyProvider(noVoid{}), nil, Options{})
+	p := paymentIn(Unknown)
 	p.Attempt = 1
-	require.True(t, voids.chargesAgain(p, Outcome{State: Absent}))
-	require.False(t, voids.chargesAgain(p, Outcome{State: Pending}))
+	require.True(t, voidable.chargesAgain(p, Outcome{State: Absent}))
+	require.False(t, voidable.chargesAgain(p, Outcome{State: Pending}))
 	p.Attempt = 2
-	require.False(t, voids.chargesAgain(p, Outcome{State: Absent}), "it is voided")
-	require.True(t, voids.chargesAgain(p, Outcome{State: Authorized}), "the buyer has agreed")
-	require.True(t, cannot.chargesAgain(p, Outcome{State: Absent}), "nothing else settles it soon")
+	require.False(t, voidable.chargesAgain(p, Outcome{State: Absent}), "it is voided")
+	require.True(t, voidable.chargesAgain(p, Outcome{State: Authorized}), "the buyer has agreed")
+	require.True(t, notVoidable.chargesAgain(p, Outcome{State: Absent}), "nothing else settles it soon")
 	p.NoCharge = true
-	require.False(t, cannot.chargesAgain(p, Outcome{State: Authorized}))
+	require.False(t, notVoidable.chargesAgain(p, Outcome{State: Authorized}))
 }
 
-// hosted is a provider with a page.
-type hosted struct{ Provider }
+// pageProvider is a provider with a page.
+type pageProvider struct{ Provider }
 
-func (hosted) Capabilities() Capabilities {
+func (pageProvider) Capabilities() Capabilities {
 	return Capabilities{PageTime: 12 * time.Minute, Finality: 15 * time.Minute, ChargeTime: time.Minute}
 }
 
-// Payment is not ready while holds end before a payment can be settled.
+// CheckHolds, a readiness check, fails while holds end before a payment can be settled.
 func TestHoldsLastLongEnough(t *testing.T) {
 	t.Parallel()
 	a := &ages{}
-	s := New(nil, a, only(hosted{}), slog.New(slog.DiscardHandler), Options{})
+	s := New(nil, a, onlyProvider(pageProvider{}), slog.New(slog.DiscardHandler), Options{})
 	s.gate = NewGate(a, a, time.Now)
 	check := func(extension time.Duration) error {
 		a.extension = extension

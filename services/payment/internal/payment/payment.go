@@ -19,8 +19,8 @@ import (
 //	CONFIRMED ↔ REFUNDED                      by the money that the provider has given back
 //
 // A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was
-// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to where it came
-// from when ticket did not answer or the charge was not sent, since nothing was charged then.
+// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to the status
+// before it when ticket did not answer or the charge was not sent: nothing was charged then.
 type Status string
 
 // The statuses of a payment.
@@ -60,7 +60,7 @@ type Reference struct {
 // Payable is ticket's answer about a reference.
 type Payable struct {
 	EventID string
-	// Amount in the currency's minor unit.
+	// Amount is in the currency's minor unit.
 	Amount   int64
 	Currency string
 	// ExpiresAt is the end of the hold.
@@ -75,15 +75,15 @@ type Payment struct {
 	Reference Reference
 	UserID    string
 	EventID   string
-	// Amount in the currency's minor unit.
+	// Amount is in the currency's minor unit.
 	Amount   int64
 	Currency string
 	Provider string
 	Status   Status
-	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address. Token proves
-	// that somebody comes back from the page; it is empty where the provider has no page.
+	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address. Token
+	// authenticates the buyer who comes back; it is empty where the provider has no page.
 	Ref, PageURL, Token string
-	// PaymentKey is the key with which it is charged, also again.
+	// PaymentKey is the provider's key for the charge; a repeated charge uses it too.
 	PaymentKey  string
 	ChargeID    string
 	DeclineCode string
@@ -96,8 +96,8 @@ type Payment struct {
 	Version   int64
 	CreatedAt time.Time
 	ExpiresAt time.Time
-	// ConfirmingAt is when charging began, ChargedAt when the latest charge did; zero before. Attempt
-	// counts the charges.
+	// ConfirmingAt is when charging began, ChargedAt when the latest charge began; zero before.
+	// Attempt counts the charges.
 	ConfirmingAt, ChargedAt time.Time
 	Attempt                 int
 	// NoCharge says that the reference is lost: the payment is not charged again.
@@ -106,12 +106,12 @@ type Payment struct {
 	ExtendAt time.Time
 	// AbortDue says that the reference was claimed for this payment and must be released.
 	AbortDue bool
-	// CancelDue says that the provider must still close its page or authorisation.
+	// CancelDue says that the provider must still close the payment's page or authorisation.
 	CancelDue bool
-	// DisputedAt is since when the payer disputes the charge at the bank; zero: not, or that is
-	// decided.
+	// DisputedAt is when it became known that the payer disputes the charge at the bank; zero: there
+	// is no dispute, or it is decided.
 	DisputedAt time.Time
-	// Hinted says that a webhook came and the provider has not been asked since.
+	// Hinted says that a webhook, or the buyer, came and the provider has not been asked since.
 	Hinted bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
 	Checks int
@@ -132,7 +132,7 @@ type Shown struct {
 	Refunds  []Refund
 }
 
-// Event is the type of an event about a payment.
+// Event is the type of a Kafka event about a payment.
 type Event string
 
 // The types of payment events.

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Payout is the money that a seller gets for a ticket that was passed on: a part of what the seller has
-// paid for it.
+// Payout is the money that a seller gets for a ticket that was passed on: a part of what the seller
+// paid for the ticket.
 type Payout struct {
 	// EventKey identifies the Kafka event of the transfer, which is processed once.
 	EventKey   string
@@ -33,8 +33,8 @@ func (s *Service) PayOut(ctx context.Context, p Payout) error {
 	return err
 }
 
-// buyerDisputes reports whether the buyer of a ticket whose seller this refund pays disputes the
-// charge at the bank, or has got it back by that.
+// buyerDisputes reports whether the refund r pays the seller of a ticket whose buyer disputes the
+// charge at the bank, or has won such a dispute.
 func (s *Service) buyerDisputes(ctx context.Context, r Refund) (bool, error) {
 	if r.Want.BuyerPaymentID == nil {
 		return false, nil

@@ -17,8 +17,8 @@ const (
 	routeConfirm = "confirm"
 )
 
-// NoProvider is the provider of free payments, whichever is configured: they are confirmed without a
-// charge, and their refunds move no money.
+// NoProvider is the provider of free payments, whatever is configured. Such a payment is confirmed
+// without a charge, and its refunds move no money.
 const NoProvider = "none"
 
 // PrepareRequest asks to open a payment for a reference.
@@ -31,12 +31,12 @@ type PrepareRequest struct {
 	IdempotencyKey string
 }
 
-// Prepare opens the payment of a reference for the amount that ticket names, and returns it with
-// the provider's page. While a payment of the reference is open, it is returned again. A payment that
-// is still PREPARED and has no page is to be prepared again.
+// Prepare opens the payment of a reference for the amount that ticket says, and returns it with the
+// provider's page. While a payment of the reference is open, it is returned again. A payment that
+// is still PREPARED and has no page must be prepared again.
 //
-// Errors: those of idempotency, ticket's refusals, ErrInProgress (another payment lasts, or is another
-// user's), ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
+// Errors: those of idempotency, ticket's refusals, ErrInProgress (for another payment or
+// user), ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
 func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, Page, error) {
 	p, err := s.open(ctx, r)
 	if err != nil || p.Provider == NoProvider {
@@ -108,7 +108,7 @@ func (s *Service) choose(name string, amount int64) (provider, token string, err
 	return name, token, nil
 }
 
-// Get returns a payment of the user (of anyone for an operator) with all about it, or ErrNotFound.
+// Get returns the user's payment (for an operator: any) with timeline and refunds, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator bool) (Shown, error) {
 	p, err := s.store.Show(ctx, id)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 	return p, nil
 }
 
-// OfReference returns the payments of a reference with all about them, oldest first.
+// OfReference returns the payments of a reference with timeline and refunds, oldest first.
 func (s *Service) OfReference(ctx context.Context, ref Reference) ([]Shown, error) {
 	ids, err := s.store.OfReference(ctx, ref)
 	list := make([]Shown, len(ids))
@@ -130,7 +130,7 @@ func (s *Service) OfReference(ctx context.Context, ref Reference) ([]Shown, erro
 	return list, err
 }
 
-// OfOrder returns the payment with a provider's order id, with all about it; none if there is none.
+// OfOrder returns the payment with a provider's order id; an empty list if there is none.
 func (s *Service) OfOrder(ctx context.Context, orderID string) ([]Shown, error) {
 	id, err := s.store.OfOrder(ctx, orderID)
 	if errors.Is(err, ErrNotFound) {

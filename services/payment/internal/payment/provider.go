@@ -9,28 +9,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// Provider takes money, by charges that this service sends: its page, an authorisation and a webhook
-// take none. After an error of Charge the outcome is unknown, except for ErrNotSent and
-// ErrNotAdmitted.
+// Provider is a payment provider. Money is taken only by a Charge of this service, never by a page,
+// an authorisation or a webhook alone. After an error of Charge the outcome is unknown, except for
+// ErrNotSent and ErrNotAdmitted.
 type Provider interface {
 	Lister
 
 	// Capabilities returns what the provider can do, and its time limits.
 	Capabilities() Capabilities
-	// Open makes the page on which the buyer pays, once per payment. After ErrKeySpent it cannot be made.
+	// Open opens the page on which the buyer pays, once per payment. After ErrKeySpent it never can.
 	Open(ctx context.Context, p Payment) (Page, error)
 	// Return decodes the parameters with which the buyer comes back from the page.
 	Return(params map[string]string) (Auth, error)
-	// Charge takes the money, once per order: with the payment's key or reference.
+	// Charge takes the money, once per order, with the payment's PaymentKey or Ref.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Ask returns the outcome of a payment, by its reference or order. ErrOtherCharge: what was found
-	// is not this payment's charge, or in another currency.
+	// Ask looks up the outcome of a payment by its Ref or order. ErrOtherCharge: the charge that was
+	// found is of another order or in another currency.
 	Ask(ctx context.Context, p Payment) (Outcome, error)
 	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
 	// order was already charged) or NotPossible.
 	Cancel(ctx context.Context, p Payment) (Outcome, error)
-	// Refund gives money back, once per key while the provider keeps the key. ErrKeySpent is an error
-	// that the provider keeps too.
+	// Refund gives money back, once per key while the provider keeps the key. ErrKeySpent: the
+	// provider keeps its error too, and repeats it under that key.
 	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
 	// AskRefunds returns the refunds of a payment.
 	AskRefunds(ctx context.Context, p Payment) (RefundReport, error)
@@ -45,39 +45,39 @@ type Capabilities struct {
 	// PageTime is the time that the buyer has on the provider's page; 0: the provider has no page, and
 	// a page of ours collects the key.
 	PageTime time.Duration
-	// NoKeys says that the page brings no key: what its buyer has authorised is charged, by Page.Ref.
+	// NoKeys says that the page returns no key: a charge names the page (Page.Ref) instead.
 	NoKeys bool
-	// Finality is the age of the latest charge from which a charge that the provider does not know is
-	// final: it is voided, or counts as never made where it cannot be voided.
+	// Finality is the age from which a charge that the provider does not know is given up: it is
+	// voided, or counts as never made if it cannot be voided. The age is that of the latest charge.
 	Finality time.Duration
-	// ChargeTime and CallTime bound a charge and any other call; ListTime a page of List, 0: CallTime.
+	// ChargeTime is the timeout of a charge, CallTime of other calls, ListTime of List (0: CallTime).
 	ChargeTime, CallTime, ListTime time.Duration
 	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
 	KeyLife time.Duration
-	// InFlight is how long a call may act after it was sent: our timeout and the provider's own.
+	// InFlight is how long after sending a call may act: our timeout plus the provider's own.
 	InFlight time.Duration
 }
 
-// claimTime is how long one charge may take until its outcome is written. Whoever charges owns the
-// payment for that time.
+// claimTime is how long one charge may take until its outcome is written. The process that charges
+// has the payment's lease for that time.
 func (c Capabilities) claimTime() time.Duration { return c.ChargeTime + 10*time.Second }
 
-// pageMargin is the time before the end of its claim at which a payment that waits for its page ends.
+// pageMargin is how long before the end of its claim an open payment expires.
 func (c Capabilities) pageMargin() time.Duration { return min(pageMargin, c.PageTime/4) }
 
-// extension is by how much a hold must be extendable, so that a buyer may pay at the end of the
-// page's time and a lost answer is settled in time.
+// extension is the time by which ticket must be able to extend a hold, so that a buyer may pay at
+// the end of the page's time and a lost answer is settled in time.
 func (c Capabilities) extension() time.Duration {
 	return c.PageTime + c.Finality + 2*c.ChargeTime + afterCharge
 }
 
-// Providers are those that are configured. A payment stays with the provider that it was made for.
+// Providers are the configured providers. A payment stays with the provider that it was made for.
 type Providers struct {
-	// Default is the name of the one for new payments.
+	// Default is the name of the provider for new payments.
 	Default string
 	ByName  map[string]Provider
-	// Returns decode what buyers bring back from pages of providers that are not configured here:
-	// other replicas may have them, or have opened the pages before an operator's switch.
+	// Returns decode, by name, what buyers bring back from pages of providers not configured here:
+	// other replicas may have these, or opened the pages before the configuration changed.
 	Returns map[string]func(params map[string]string) (Auth, error)
 }
 
@@ -115,14 +115,14 @@ func (p Providers) Names() []string {
 	return names
 }
 
-// Rows returns the providers of the payments that this process may work on.
+// Rows returns the provider names of the payments that this process may work on.
 func (p Providers) Rows() []string { return append(p.Names(), NoProvider) }
 
 // Page is where the buyer pays: an address, or the parameters of a page of ours.
 type Page struct {
 	URL    string
 	Params map[string]string
-	// Ref is the provider's id of the page, by which it can be asked about it and close it; empty: it
+	// Ref is the provider's id of the page, for asking about it and closing it. Empty: the provider
 	// knows nothing of the payment before a charge.
 	Ref string
 }
@@ -130,11 +130,11 @@ type Page struct {
 // Auth is what the buyer brings back from the page.
 type Auth struct {
 	OrderID string
-	// Token is the one that the page was opened with.
+	// Token is the payment's token, which the page was opened with.
 	Token string
 	// Key is the key to charge with; empty: the provider must be asked.
 	Key string
-	// Amount is what was paid on the page; 0: the provider does not say. It must equal the payment's.
+	// Amount is what was paid on the page, which must equal the payment's; 0: not told.
 	Amount int64
 }
 
@@ -148,19 +148,19 @@ type RefundCall struct {
 	Key      string
 	Amount   int64
 	// NotAfter is the time, by this process's clock, after which the call must not be sent any more:
-	// the process may have been stopped, and another one have sent the refund.
+	// this process may have been suspended, and another one may have sent the refund.
 	NotAfter time.Time
 }
 
 // ProviderState is what a provider says about a refund.
 type ProviderState int
 
-// The states. A call without any of them, as one that is still being processed, is an error.
+// The states of a refund. A call with any other result, such as "in progress", returns an error.
 const (
-	ProviderAccepted ProviderState = iota + 1 // it will be made, or fail
+	ProviderAccepted ProviderState = iota + 1 // the refund will be made, or will fail
 	ProviderDone
-	ProviderFailed  // it was accepted, and its money is the shop's again
-	ProviderTooMuch // refused: more than is left of the charge
+	ProviderFailed  // accepted, then failed: the shop has the money again
+	ProviderTooMuch // refused: more than can still be refunded
 	ProviderRefused // refused for good
 )
 
@@ -174,9 +174,9 @@ type RefundAnswer struct {
 // RefundReport is what the provider knows about an order.
 type RefundReport struct {
 	Captured int64
-	// Refunds are without our id where a person made them, or the bank: what a lost dispute took.
+	// Refunds have no id of ours if a person made them, or if the bank took a lost dispute's amount.
 	Refunds []ProviderRefund
-	// Disputed says that the payer disputes the charge at the bank, and that is not decided.
+	// Disputed says that the payer disputes the charge at the bank, and the dispute is undecided.
 	Disputed bool
 }
 
@@ -187,7 +187,7 @@ type ProviderRefund struct {
 	RefundID uuid.UUID
 	Amount   int64
 	State    ProviderState // accepted, done or failed
-	// Lost says that it is what a lost dispute took.
+	// Lost says that the bank took this amount after a lost dispute.
 	Lost bool
 }
 
@@ -196,7 +196,7 @@ func (r RefundReport) lostDispute() bool {
 	return slices.ContainsFunc(r.Refunds, func(x ProviderRefund) bool { return x.Lost })
 }
 
-// Left returns what the provider could still refund.
+// Left returns the amount that the provider could still refund.
 func (r RefundReport) Left() int64 {
 	left := r.Captured
 	for _, x := range r.Refunds {
@@ -209,8 +209,8 @@ func (r RefundReport) Left() int64 {
 
 // Notice is the content of a webhook.
 type Notice struct {
-	// OrderID and ChargeID are empty for a webhook that can be ignored. The charge is named where the
-	// order is not.
+	// OrderID and ChargeID are empty for a webhook that can be ignored. ChargeID is set where the
+	// webhook has no order.
 	OrderID, ChargeID string
 	Refund            bool // it is about a refund or a dispute, not about a charge
 }

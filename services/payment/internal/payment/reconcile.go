@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// reconcileRefunds asks the provider about the refunds of a payment, records what it has done
-// since, and adopts the refunds that a person has made there. A refund is recognised by its id,
+// reconcileRefunds asks the provider about the refunds of a payment, records their new states, and
+// stores the refunds that a person has made at the provider. A refund is recognised by its id,
 // never by a difference of sums.
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
 	askCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
@@ -77,8 +77,8 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 }
 
 // followRefundHint asks the provider about refunds and a dispute after a webhook, and records that
-// it has asked. What a lost dispute took is recorded before the dispute counts as closed: until
-// then nothing is refunded.
+// it has asked. The amount that a lost dispute took is recorded before the end of the dispute:
+// until then nothing is refunded.
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	report, err := s.reconcileRefunds(ctx, p)
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Cause says why a payment is refunded. The event PAYMENT_REFUNDED has it.
+// Cause says why a payment is refunded. The event PAYMENT_REFUNDED carries it.
 type Cause string
 
 // The causes of refunds.
@@ -29,7 +29,7 @@ const (
 var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand} //nolint:gochecknoglobals // a constant
 
 // undone reports whether a refund of this cause is given up if the provider refuses it: its tickets
-// become valid again. Money that is owed for another cause stays owed, whatever the provider says.
+// become valid again. A refund of any other cause stays owed, whatever the provider says.
 func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
 
 // RefundStatus is the state of a refund.
@@ -54,7 +54,7 @@ const (
 	RefundResolved  RefundStatus = "RESOLVED"
 )
 
-// RefundItem is what a refund gives back on account of one ticket, in the currency's minor unit.
+// RefundItem is the amount that a refund gives back for one ticket, in the currency's minor unit.
 type RefundItem struct {
 	TicketID uuid.UUID
 	Amount   int64
@@ -68,7 +68,7 @@ type Left struct {
 
 // Want is what a refund asks of the ticket service.
 type Want struct {
-	// UserID is who asks.
+	// UserID is the user who asks for the refund.
 	UserID string `json:"userId,omitempty"`
 	// TicketIDs are the tickets; none: every valid ticket of the payment.
 	TicketIDs []uuid.UUID `json:"ticketIds,omitempty"`
@@ -76,7 +76,7 @@ type Want struct {
 	Fees *bool `json:"fees,omitempty"`
 	// Whole says of a refund by hand that nothing is left of the payment at the provider.
 	Whole bool `json:"whole,omitempty"`
-	// BuyerPaymentID is the payment of the buyer, of a refund that pays the seller of a ticket.
+	// BuyerPaymentID is the buyer's payment if the refund pays the seller of a ticket.
 	BuyerPaymentID *uuid.UUID `json:"buyerPaymentId,omitempty"`
 }
 
@@ -93,7 +93,7 @@ type Refund struct {
 	PaymentID uuid.UUID
 	Provider  string
 	Cause     Cause
-	// Request identifies the refund among those of its payment and cause. It is stored once.
+	// Request identifies the refund among those of its payment and cause, so that it is stored once.
 	Request string
 	Reason  string
 	Status  RefundStatus
@@ -106,7 +106,7 @@ type Refund struct {
 	Gen                 int
 	FirstSent, LastSent time.Time
 	// DoubtAt is the latest time at which a call may have been sent whose outcome is unknown; zero:
-	// there is none.
+	// there is no such call.
 	DoubtAt time.Time
 	// ProviderID is the provider's id of the refund, once it is accepted.
 	ProviderID string
@@ -123,7 +123,7 @@ type Refund struct {
 	// not claimed.
 	Items []RefundItem
 	Left  []Left
-	// SendAfter is the time from its insertion until a refund is first due. Only new refunds have it.
+	// SendAfter is the time from insertion until a refund is first due. Only new refunds have it.
 	SendAfter time.Duration
 }
 
@@ -140,7 +140,7 @@ type DueRefund struct {
 
 // RefundChange is a decision about a refund. The store writes it in one transaction.
 type RefundChange struct {
-	// Refund is the new state.
+	// Refund is the refund in its new state.
 	Refund Refund
 	// NewItems are stored as the refund's items.
 	NewItems []RefundItem
@@ -154,8 +154,8 @@ type RefundChange struct {
 // are locked. now is the database's time.
 type DecideRefund func(p Payment, r Refund, now time.Time) (*RefundChange, error)
 
-// publishing adds PAYMENT_REFUNDED to a change of a payment, once per refund. What was never
-// published as paid is not published as refunded.
+// publishing adds PAYMENT_REFUNDED to the change of a payment, once per refund. A charge of a wrong
+// amount was never published as paid, so its refund is not published either.
 func (c *RefundChange) publishing(p Payment) *RefundChange {
 	if c.Refund.Published || p.Captured != p.Amount {
 		return c

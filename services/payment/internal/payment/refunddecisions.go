@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// errTakenOver: another process has the refund, or the refund has ended. Decisions return it.
+// errTakenOver is returned by decisions if another process has the refund, or if it has ended.
 var errTakenOver = errors.New("another process has the refund")
 
 // owed returns the decision that inserts a refund for which no tickets must be claimed: a
-// compensation of what was captured, or a refund whose tickets the ticket service has claimed
-// itself.
+// compensation of what was captured, or a refund for which the ticket service has already claimed
+// the tickets.
 func owed(r Refund) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed && p.Status != Refunded {
@@ -31,8 +31,8 @@ func owed(r Refund) Decide {
 	}
 }
 
-// begun records the ticket service's answer to BeginRefund. A refund by hand has given its money
-// back already: its items use up a part of that money, and the rest counts for no refund yet.
+// begun records the ticket service's answer to BeginRefund. A refund by hand has already given back
+// its money. Its items use up a part of that money, and the rest counts for no refund yet.
 func begun(claim Claim) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		if r.Status != RefundRequested {
@@ -78,7 +78,7 @@ func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 }
 
 // sending records, before the call, that a refund may be sent from now on. Nothing is changed when
-// the provider may have forgotten the key before the call has ended: then ask the provider first.
+// the provider may forget the key before the call ends: the provider must then be asked first.
 func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		switch {
@@ -92,8 +92,8 @@ func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	})
 }
 
-// spent records that the key of the latest call does no more. It counts as forgotten, so that the
-// provider is asked, and a new key is taken only if it has not made the refund.
+// spent records that the key of the latest call can do no more. The key counts as forgotten, so
+// that the provider is asked, and a new key is taken only if the provider has not made the refund.
 func spent(lease int64, keyLife time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		r.FirstSent = r.LastSent.Add(-keyLife)
@@ -102,10 +102,10 @@ func spent(lease int64, keyLife time.Duration) DecideRefund {
 }
 
 // absent takes a new key for a refund that the provider does not know, once no earlier call can
-// take effect any more. asked is a time before the provider was asked.
-func absent(lease int64, asked time.Time, settled time.Duration) DecideRefund {
+// take effect any more. askedAt is a time before the provider was asked.
+func absent(lease int64, askedAt time.Time, settled time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
-		if end := r.LastSent.Add(settled); asked.Before(end) {
+		if end := r.LastSent.Add(settled); askedAt.Before(end) {
 			return &RefundChange{Refund: r, Wait: end.Sub(now)}, nil
 		}
 		return &RefundChange{Refund: r.withNewKey(now)}, nil
@@ -148,7 +148,7 @@ func made(x ProviderRefund) DecideRefund {
 		if c.Payment.Status == Confirmed {
 			c.Payment.Note = "refunded in part"
 		}
-		if p.Captured == 0 && r.Cause == Compensation { // free, so no money says that it is over
+		if p.Captured == 0 && r.Cause == Compensation { // free: no amount shows that it is refunded
 			c.Payment.Status, c.Payment.Note = Refunded, "refunded"
 		}
 		return c.publishing(p), nil
@@ -172,8 +172,8 @@ func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefun
 	})
 }
 
-// refusedByProvider records that the provider has refused a refund. left is what was left of the
-// charge there. Money given back by hand that no refund uses yet then counts for this refund.
+// refusedByProvider records that the provider has refused a refund. left is what it could still
+// refund. Money given back by hand that no refund uses yet then counts for this refund.
 func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {
@@ -188,7 +188,7 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 		}
 		r.DoubtAt, r.Reason = time.Time{}, refusal.Code // for operators: payers see the timeline's notes only
 		if r.Cause.undone() && !r.Published {
-			// The tickets become valid again, so no refund uses what was given by hand any more.
+			// The tickets become valid again, so this refund no longer uses money given back by hand.
 			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, note)}
 			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
 			return c, nil
@@ -221,26 +221,26 @@ func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
 }
 
-// resolved ends a held refund that a person has paid. byHand: it was paid at the provider; money
-// given back by hand that no refund uses yet counts for it. Otherwise it was paid elsewhere.
+// resolved ends a held refund that a person has paid. With byHand it was paid at the provider, and
+// uses money given back by hand that no refund uses yet. Otherwise it was paid elsewhere.
 func resolved(byHand bool, note string) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
-		var counts int64
+		var used int64
 		switch {
 		case r.Status != RefundHeld:
 			return nil, ErrNotHeld
 		case byHand && p.Hand-p.HandUsed < r.Send:
 			return nil, ErrNotPaidByHand
 		case byHand:
-			counts = r.Send
+			used = r.Send
 		}
-		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, counts, "a refund was paid by a person")}
-		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-counts
+		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, used, "a refund was paid by a person")}
+		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-used
 		return c.publishing(p), nil
 	}
 }
 
-// ByHandRefunds are the refunds that a person made at the provider, as one look-up found them.
+// ByHandRefunds are refunds that a person made at the provider, as found by one look-up.
 type ByHandRefunds struct {
 	Refunds []ProviderRefund
 	// Whole says that nothing is left of the charge at the provider.
@@ -259,8 +259,8 @@ func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
 	}
 }
 
-// The reasons and the timeline's notes of a refund that a person made at the provider, and of what
-// a lost dispute took.
+// The reasons and the timeline's notes of a refund that a person made at the provider, and of money
+// that the bank took after a lost dispute.
 const (
 	manualRefundReason = "REFUNDED_AT_PROVIDER"
 	lostDisputeReason  = "DISPUTE_LOST"
@@ -268,7 +268,7 @@ const (
 	lostDisputeNote    = "taken by the bank: the dispute is lost"
 )
 
-// Adopted returns the change of a payment when refunds by hand, of amount in all, are recorded.
+// Adopted returns the payment's change when refunds by hand of this total amount are recorded.
 func (b ByHandRefunds) Adopted(p Payment, amount int64) *Change {
 	note := manualRefundNote
 	if slices.ContainsFunc(b.Refunds, func(x ProviderRefund) bool { return x.Lost }) {

@@ -16,12 +16,12 @@ func refundIn(status RefundStatus) Refund {
 	return Refund{Cause: ByUser, Status: status, Amount: 400, Send: 400, Lease: 3, Gen: 1, FirstSent: now, LastSent: now, ProviderID: "x"}
 }
 
-// Every decision about a refund in every status: a status without an entry must not change.
+// Every decision is applied to a refund of every status. Without an entry in want nothing changes.
 func TestRefundDecisions(t *testing.T) {
 	t.Parallel()
-	p := in(Confirmed)
+	p := paymentIn(Confirmed)
 	p.Captured = p.Amount
-	anew := map[RefundStatus]RefundStatus{RefundPending: RefundDone, RefundHeld: RefundDone}
+	becomesDone := map[RefundStatus]RefundStatus{RefundPending: RefundDone, RefundHeld: RefundDone}
 	for name, c := range map[string]struct {
 		decide DecideRefund
 		want   map[RefundStatus]RefundStatus
@@ -32,7 +32,7 @@ func TestRefundDecisions(t *testing.T) {
 		"stale lease":   {sending(2, time.Hour, time.Minute), nil},
 		"spent key":     {spent(3, time.Hour), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"absent":        {absent(3, now.Add(time.Hour), time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
-		"made":          {made(ProviderRefund{ID: "y", State: ProviderDone}), anew},
+		"made":          {made(ProviderRefund{ID: "y", State: ProviderDone}), becomesDone},
 		"the same made": {made(ProviderRefund{ID: "x", State: ProviderDone}), map[RefundStatus]RefundStatus{RefundAccepted: RefundDone}},
 		"accepted": {made(ProviderRefund{ID: "y", State: ProviderAccepted}), map[RefundStatus]RefundStatus{
 			RefundPending: RefundAccepted, RefundHeld: RefundAccepted,
@@ -66,10 +66,10 @@ func TestRefundDecisions(t *testing.T) {
 	}
 }
 
-// What a refusal for good means, by cause and by what was published.
+// A final refusal undoes or holds the refund, by its cause and whether it was published.
 func TestRefusalByCause(t *testing.T) {
 	t.Parallel()
-	p := in(Confirmed)
+	p := paymentIn(Confirmed)
 	p.Captured = p.Amount
 	for _, cause := range Causes {
 		for _, published := range []bool{false, true} {
@@ -101,24 +101,24 @@ func TestStatusFollowsMoney(t *testing.T) {
 	}{
 		{Confirmed, 1000, 0, 400, Confirmed},
 		{Confirmed, 1000, 600, 400, Refunded},
-		{Confirmed, 1000, 1000, 400, Refunded}, // a refund failed, and that is not heard yet
+		{Confirmed, 1000, 1000, 400, Refunded}, // a refund has failed, which is not known yet
 		{Refunded, 1000, 1000, -400, Confirmed},
 		{Refunded, 1000, 1400, -400, Refunded},
 		{Declined, 999, 0, 999, Declined}, // a charge of a wrong amount
 		{Confirmed, 0, 0, 0, Confirmed},   // free
 		{Refunded, 0, 0, 0, Refunded},
 	} {
-		p := in(c.status)
+		p := paymentIn(c.status)
 		p.Captured, p.Refunded = c.captured, c.refunded
 		require.Equal(t, c.want, p.withMoney(c.add, 0, 0, "").Status, "%+v", c)
 	}
 }
 
-// After an error that the provider keeps under the key it is asked, and a new key is taken when no call
-// with the old one can act any more.
+// After an error that the provider keeps under the key (ErrKeySpent), the provider is asked. A new
+// key is taken when no call with the old one can act any more.
 func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
-	p, r := in(Confirmed), refundIn(RefundPending)
+	p, r := paymentIn(Confirmed), refundIn(RefundPending)
 	change, err := spent(3, time.Hour)(p, r, now.Add(time.Second))
 	require.NoError(t, err)
 	r = change.Refund
@@ -136,7 +136,7 @@ func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 }
 
 // A refund of a disputed charge is not sent, unless an earlier call may have made it: then the
-// provider says, under the same key.
+// provider decides, under the same key.
 func TestUnlessDisputed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -20,9 +20,9 @@ const (
 	RefundsPerHour = 20
 	// RefundHour is the time within which RefundsPerHour counts.
 	RefundHour = time.Hour
-	// pendingRetry is when to ask again for a refund of tickets that are being issued.
+	// pendingRetry is the Retry-After for a refund of tickets that are still being issued.
 	pendingRetry = 2 * time.Second
-	// maxNamed bounds the tickets that an error names.
+	// maxNamed is the largest number of tickets that an error lists.
 	maxNamed = 100
 )
 
@@ -36,21 +36,21 @@ type RefundRequest struct {
 	IdempotencyKey string
 }
 
-// Requested is what a decision about a request for a refund must know of earlier refunds.
+// Requested has the earlier refunds that a decision about a request for a refund must know.
 type Requested struct {
 	// Holding are those refunds of the payment for which Refund.Holds is true.
 	Holding []Refund
-	// Asked are the times of the user's latest requests within RefundHour, of any payment, oldest first;
-	// of causes other than ByUser: none.
+	// Asked are the times of the user's latest requests within RefundHour, for any payment, oldest
+	// first. It is empty for causes other than ByUser.
 	Asked []time.Time
 }
 
-// DecideRequest decides on a request for a refund, as Decide does; before has the earlier refunds.
+// DecideRequest is a Decide about a request for a refund; before has the earlier refunds.
 type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
 
-// AskRefund stores a refund that a person asks for, and waits for ticket's answer. Without one in time
-// the refund is returned as REQUESTED, and the sweeper continues with it. Errors: those of
-// RequestRefund, ErrEventCancelled, ErrTicketsPending.
+// AskRefund stores a refund that a person asks for, and waits for ticket's answer. If ticket does
+// not answer in time, the refund is returned as REQUESTED, and the sweeper continues with it.
+// Errors: those of RequestRefund, ErrEventCancelled, ErrTicketsPending.
 func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	r, err := s.RequestRefund(ctx, q)
 	if err == nil && r.Status == RefundRequested {
@@ -78,7 +78,7 @@ func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRe
 	return s.AskRefund(ctx, q)
 }
 
-// tryBegin claims the tickets of a requested refund.
+// tryBegin claims the tickets of a requested refund. After a failure the sweeper tries again.
 func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
 	p, err := s.store.Get(ctx, r.PaymentID)
 	if err == nil {
@@ -103,7 +103,7 @@ func (r Refund) rejection() error {
 	}
 }
 
-// notRefundable returns ErrNotRefundable with the tickets that cannot be refunded, and why.
+// notRefundable returns ErrNotRefundable with the tickets that cannot be refunded and the reasons.
 func notRefundable(left []Left) *errs.Error {
 	if len(left) == 0 {
 		return ErrNotRefundable
@@ -115,8 +115,8 @@ func notRefundable(left []Left) *errs.Error {
 	return ErrNotRefundable.With("ticketIds", strings.Join(ids, ",")).With("ticketReasons", strings.Join(reasons, ","))
 }
 
-// RequestRefund stores a refund that a person asks for; the sweeper makes it. Errors: those of
-// idempotency, ErrNotFound (also for a user's request of another user's payment), ErrNotRefundable,
+// RequestRefund stores a refund that a person asks for; the sweeper makes the refund. Errors: those
+// of idempotency, ErrNotFound (also if a user asks for another user's payment), ErrNotRefundable,
 // ErrTooManyRefunds.
 func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
@@ -158,8 +158,8 @@ func requested(r Refund) DecideRequest {
 	}
 }
 
-// taken returns those of the tickets that another refund has claimed or has asked for. The ticket
-// service would refuse them too, but to refuse them here costs neither a row nor a call.
+// taken returns the tickets, of those given, that another refund has claimed or has asked for. The
+// ticket service would refuse them too, but a refusal here costs neither a row nor a call.
 func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {

@@ -31,7 +31,7 @@ type RefundLane string
 
 // The lanes of refunds.
 const (
-	Claims        RefundLane = "CLAIMS" // the claims that ticket has to answer, for every cause
+	Claims        RefundLane = "CLAIMS" // claims of tickets at ticket, for every cause
 	Compensations RefundLane = "COMPENSATIONS"
 	Requests      RefundLane = "REQUESTS"
 	Cancellations RefundLane = "CANCELLATIONS"
@@ -45,11 +45,11 @@ var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constan
 	Cancellations: {EventCancelled},
 }
 
-// ErrKeySpent is returned by a Provider's Open and Refund when the provider keeps its error under the call's
-// key: whatever was done, the key does no more.
+// ErrKeySpent is returned by a Provider's Open and Refund when the provider keeps its error under
+// the call's key. Whatever the first call did, the key does nothing more.
 var ErrKeySpent = errors.New("the provider keeps this error under the key")
 
-// Group is the consumer group of rejections and of the refunds that the ticket service asks for.
+// Group is the Kafka consumer group for rejections and for the refunds that ticket asks for.
 const Group = "payment-service-group"
 
 // Rejection reports that a payment cannot be honoured.
@@ -60,7 +60,7 @@ type Rejection struct {
 	Reason    string
 }
 
-// Compensate refunds what was captured of a payment, once however often it is rejected. It fails
+// Compensate refunds the captured amount of a payment, once however often it is rejected. It fails
 // with ErrNotFound when the payment does not exist.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 	err := s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(Refund{ID: newID(), Cause: Compensation, Reason: r.Reason}))
@@ -108,8 +108,8 @@ func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	}
 }
 
-// advanceRefund makes the next step of a refund, as its state says. Whatever process dies in
-// between, the state says what comes next.
+// advanceRefund makes the next step of a refund. The stored state alone says which step is next, so
+// that another process can continue after a crash.
 func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error {
 	switch {
 	case r.AbortDue:
@@ -162,7 +162,7 @@ func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 	return err
 }
 
-// settledAfter returns how long after the record that it may be sent a refund's call can still act.
+// settledAfter returns how long after LastSent is recorded the call can still take effect.
 func (s *Service) settledAfter(p Payment) time.Duration { return s.caps(p).InFlight + sendWithin }
 
 // sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
@@ -172,22 +172,22 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	if err := s.opts.AwaitRefund(ctx, p.Provider, r.Cause); err != nil {
 		return err
 	}
-	notAfter := s.opts.Now().Add(sendWithin) // taken before the record, so that it is not later than the record's time
-	var asked time.Time
-	held, err := s.buyerDisputes(ctx, r)
+	notAfter := s.opts.Now().Add(sendWithin) // counted from a time before LastSent
+	var askedAt time.Time
+	buyerDisputes, err := s.buyerDisputes(ctx, r)
 	if err != nil {
 		return err
 	}
-	decide := unlessDisputed(r.Lease, held, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
+	decide := unlessDisputed(r.Lease, buyerDisputes, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
-		asked = now
+		askedAt = now
 		return decide(p, r, now)
 	})
 	switch {
 	case err != nil:
 		return err
 	case !recorded:
-		return s.askForgotten(ctx, p, r, asked)
+		return s.askForgotten(ctx, p, r, askedAt)
 	case sent.Status != RefundPending: // the charge is disputed
 		s.logHeld(ctx, p, sent)
 		return nil
@@ -205,7 +205,7 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 		_, _, recordErr := s.store.ApplyRefund(ctx, r.ID, spent(r.Lease, s.caps(p).KeyLife))
 		return errors.Join(fmt.Errorf("refund order %s: %w", p.OrderID, err), recordErr)
 	case err != nil:
-		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // in doubt: the row says since when
+		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // in doubt: DoubtAt has the time
 	}
 	switch answer.State {
 	case ProviderAccepted, ProviderDone:
@@ -246,7 +246,7 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 		}
 	}
 	if answer.State == ProviderRefused && !report.Disputed && report.Left() < r.Send {
-		answer.State = ProviderTooMuch // a lost dispute took the money, say: it counts as given back by hand
+		answer.State = ProviderTooMuch // what a lost dispute took counts as given back by hand
 	}
 	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.Left()))
 	if err == nil {
@@ -255,7 +255,7 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 	return err
 }
 
-// logHeld tells operators of a refund that waits for a person.
+// logHeld logs a refund that waits for a person.
 func (s *Service) logHeld(ctx context.Context, p Payment, r Refund) {
 	if r.Status == RefundHeld {
 		s.log.ErrorContext(ctx, "refund held for a person", "refund_id", r.ID, "payment_id", p.ID, "order_id", p.OrderID, "cause", r.Cause,
@@ -263,14 +263,14 @@ func (s *Service) logHeld(ctx context.Context, p Payment, r Refund) {
 	}
 }
 
-// askForgotten asks the provider about a refund whose key it may have forgotten. A refund that the
-// provider does not know is sent under a new key, once no earlier call can take effect any more.
-// asked is the database's time before the question.
-func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, asked time.Time) error {
+// askForgotten asks the provider about a refund whose key it may have forgotten. If the provider
+// does not know the refund, it is sent under a new key, once no earlier call can take effect any
+// more. askedAt is the database's time before the provider was asked.
+func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, askedAt time.Time) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err
 	}
-	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, asked, s.settledAfter(p)))
+	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, askedAt, s.settledAfter(p)))
 	return err
 }
 

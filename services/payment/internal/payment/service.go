@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// The first lookup of an unknown charge comes after firstPoll; later ones are up to maxPoll
-	// apart.
+	// firstPoll is the wait before the first look-up of an unknown charge, maxPoll the longest wait
+	// before later ones.
 	firstPoll = time.Second
 	maxPoll   = 30 * time.Second
 	// abortRetry is the wait before a failed release at ticket is first retried.
@@ -28,27 +28,26 @@ const (
 	leaseTime = time.Minute
 	// afterCharge is how long a claim must last after the longest charge, until its outcome is known.
 	afterCharge = 2 * time.Minute
-	// payWithin is how long a reference is claimed for a charge, and leastPage the least time that a
-	// buyer has on a provider's page.
+	// payWithin is how long a reference is claimed for a charge, and leastPage the shortest time that
+	// a buyer has on a provider's page.
 	payWithin = 10 * time.Minute
 	leastPage = 3 * time.Minute
-	// pageMargin is the most time before the end of its claim at which a payment that waits for its page
-	// ends.
+	// pageMargin is the longest time before the end of its claim at which an open payment expires.
 	pageMargin = 30 * time.Second
 	// ticketTimeout bounds the claim and the release of a reference during a confirmation, so that
 	// a silent ticket service leaves the time that the charge needs.
 	ticketTimeout = 3 * time.Second
-	// writeTimeout bounds a write that must not end with the call that led to it.
+	// writeTimeout is the timeout of a write that must be made even if the call before it was slow.
 	writeTimeout = 5 * time.Second
 	// answerMargin is the time before the request's deadline at which the answer is PENDING.
 	answerMargin = 250 * time.Millisecond
 )
 
-// Options of the service.
+// Options are the options of a Service.
 type Options struct {
 	// ChargesAtOnce bounds the charges of payments whose buyers are back from a page; default 16.
 	ChargesAtOnce int
-	// AwaitRefund waits until a provider may be sent another refund of a cause; nil: at once.
+	// AwaitRefund waits until a refund of a cause may be sent to a provider; nil: no wait.
 	AwaitRefund func(ctx context.Context, provider string, c Cause) error
 	Observe     Observer
 	// PayoutAfter is the time after which the seller of a ticket is paid.
@@ -62,14 +61,14 @@ type Options struct {
 
 // Tickets is the client of the ticket service, which has the prices and the claims of references.
 type Tickets interface {
-	// Payable returns the amount that a user has to pay for a reference.
+	// Payable returns what a user has to pay for a reference, and until when.
 	Payable(ctx context.Context, ref Reference, userID string) (Payable, error)
 	// Begin claims the reference for a payment, so that nobody else gets it during the charge, and
 	// returns the end of the claim. It is idempotent.
 	Begin(ctx context.Context, p Payment, t PayTime) (until time.Time, err error)
 	// Extend lengthens the claims of payments that ticket has not settled, and returns their ids.
 	Extend(ctx context.Context, payments []Payment) ([]uuid.UUID, error)
-	// Settlement returns what the answering replica knows of the settlement of payments.
+	// Settlement returns what the replica that answers knows of the settlement of payments.
 	Settlement(ctx context.Context) (Settlement, error)
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
@@ -86,9 +85,9 @@ type Tickets interface {
 
 // PayTime is how long a payment needs its reference.
 type PayTime struct {
-	// Within is the time from now on, AtLeast the least that is accepted.
+	// Within is the wanted time from now on, AtLeast the shortest time that is accepted.
 	Within, AtLeast time.Duration
-	// Opens says that a page is opened; else the payment is charged, and an earlier claim lengthened.
+	// Opens says that a page is to be opened. Otherwise a charge follows, and may extend a claim.
 	Opens bool
 }
 
@@ -97,7 +96,7 @@ type Settlement struct {
 	// Oldest is the age of the oldest payment event that is not applied, MeasuredAgo the time since
 	// it was measured.
 	Oldest, MeasuredAgo time.Duration
-	// MaxExtension is the most by which payments extend a hold.
+	// MaxExtension is the longest time by which payments may extend a hold.
 	MaxExtension time.Duration
 }
 
@@ -138,14 +137,14 @@ type Begun struct {
 type Reader interface {
 	// Get returns a payment, or ErrNotFound.
 	Get(ctx context.Context, id uuid.UUID) (Payment, error)
-	// Show returns a payment with all about it, or ErrNotFound. It is for payers who look again and
-	// again, and takes no connections of charges.
+	// Show returns a payment with its timeline and refunds, or ErrNotFound. Payers poll it, so it uses
+	// no connections of the pool for charges.
 	Show(ctx context.Context, id uuid.UUID) (Shown, error)
 	// OfReference returns the ids of the payments of a reference, oldest first.
 	OfReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
 	// OfOrder returns the id of the payment with a provider's order id, or ErrNotFound.
 	OfOrder(ctx context.Context, orderID string) (uuid.UUID, error)
-	// OrderOfCharge returns the order that a provider charged under an id of its own, or ErrNotFound.
+	// OrderOfCharge returns the order of a charge by the provider's id of the charge, or ErrNotFound.
 	OrderOfCharge(ctx context.Context, provider, chargeID string) (string, error)
 	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),
 	// newest first.
@@ -156,11 +155,11 @@ type Reader interface {
 // does not answer delays only the work that needs it.
 type Lane string
 
-// The lanes of payments, by what their work needs. Refunds have a lane of their own.
+// The lanes of payments, by what their work needs. Refunds have lanes of their own.
 const (
 	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
 	Releases Lane = "RELEASES" // references to give back to ticket
-	Charges  Lane = "CHARGES"  // what the provider is asked about, or has to do
+	Charges  Lane = "CHARGES"  // charges to look up at the provider, pages to close
 	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, or have paid on it
 )
 
@@ -169,21 +168,21 @@ type Sweeps interface {
 	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
 	// Reschedule sets the time of the next check while the lease holds. Never also records that the
-	// reference was released, that the page was closed and that a hint was followed up; an uncharged
-	// payment still expires, and one that has ended without a charge is looked at twice more.
+	// reference was released, that the page was closed and that a hint was followed up. An uncharged
+	// payment still expires, and a payment that has ended without a charge is checked twice more.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
 	// Released records that the reference was released and makes the payment due at once in its
 	// next lane, while the lease holds.
 	Released(ctx context.Context, p Payment) error
 	// Poll records that a hint was followed up, and sets the time of the next check of an open payment.
 	Poll(ctx context.Context, p Payment, wait time.Duration) error
-	// DueExtensions takes up to n payments whose claims are to be lengthened, each for a minute.
+	// DueExtensions returns up to n payments whose claims must be extended, the next time in a minute.
 	DueExtensions(ctx context.Context, n int) ([]Payment, error)
 	// SettledAtTicket records that ticket has settled payments.
 	SettledAtTicket(ctx context.Context, ids []uuid.UUID) error
 	// Hint makes the payment of an order due, so that the provider is asked about its charge or
-	// refund: at once, or 5 s after the last hint. It does nothing if its status says that nothing can be
-	// new, or if it is due or about to be charged already. ErrNotFound.
+	// refund: at once, or 5 s after the last hint. It does nothing if the payment's status says that
+	// nothing can be new, or if it is due or about to be charged already. Errors: ErrNotFound.
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
@@ -191,14 +190,14 @@ type Sweeps interface {
 type Refunds interface {
 	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key.
 	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
-	// AddRefund applies decide, which inserts r, to r's payment, and returns the payment's refund of
-	// r's cause and request: r, or the one of an earlier request, for which decide is not called.
+	// AddRefund applies decide, which inserts r, to r's payment, and returns the stored refund of r's
+	// payment, cause and request. If an earlier request has stored one, decide is not called.
 	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Refund, error)
-	// ClaimRefunds leases up to n due refunds of a cause: those that need ticket, or those that need
-	// the provider.
+	// ClaimRefunds leases up to n due refunds of a cause: those that wait for ticket (atTicket), or
+	// those that wait for the provider.
 	ClaimRefunds(ctx context.Context, c Cause, atTicket bool, n int, lease time.Duration) ([]DueRefund, error)
 	// ApplyRefund locks a refund and its payment, calls decide and writes the change. It returns the
-	// refund after it, and whether anything was changed. ErrNotFound.
+	// refund after the change, and whether there was one. Errors: ErrNotFound.
 	ApplyRefund(ctx context.Context, id uuid.UUID, decide DecideRefund) (after Refund, changed bool, err error)
 	// Adopt records the refunds of one look-up that were made by hand, all or none, and returns the
 	// amount of those that were not known yet.
@@ -252,10 +251,10 @@ func New(store Stores, tickets Tickets, providers Providers, log *slog.Logger, o
 	}
 }
 
-// provider returns the provider of a payment, which has one here: the sweeper claims no other ones.
+// provider returns a payment's provider, which is configured: the sweeper claims no other payment.
 func (s *Service) provider(p Payment) Provider { return s.providers.ByName[p.Provider] }
 
-// caps returns what is known of a payment's provider; nothing of none.
+// caps returns the capabilities of a payment's provider; zero values if it is not configured here.
 func (s *Service) caps(p Payment) Capabilities {
 	if provider, ok := s.providers.Of(p.Provider); ok {
 		return provider.Capabilities()
@@ -263,8 +262,8 @@ func (s *Service) caps(p Payment) Capabilities {
 	return Capabilities{}
 }
 
-// forWrite returns a context for a write that must be made even if ctx has ended, as by a slow call
-// before it.
+// forWrite returns a context for a write that must be made even if ctx has ended, for example
+// during a slow call before it.
 func forWrite(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 }
@@ -276,7 +275,7 @@ func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.wor
 // wakeSweeper makes a lane of refunds look for work at once.
 func (s *Service) wakeSweeper(lane RefundLane) { signal(s.wake[lane]) }
 
-// signal wakes whoever waits for c, or does so next.
+// signal wakes the goroutine that waits for c, or the next one that will. It does not block.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -10,23 +10,23 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// Webhook handles a provider's webhook: it stores the hint, and the sweeper asks the provider. So
-// the provider is answered at once, and repeated or reordered webhooks change nothing. An order
-// that is not stored here is counted only: a provider's account may serve other shops, and
+// Webhook handles a provider's webhook. It only stores a hint, upon which the sweeper asks the
+// provider: so the webhook is answered at once, and repeated or reordered webhooks change nothing.
+// An order that is not stored here is only counted: a provider's account may serve other shops, and
 // providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
-func (s *Service) Webhook(ctx context.Context, provider string, headers map[string]string, body []byte) error {
-	from, ok := s.providers.Of(provider)
+func (s *Service) Webhook(ctx context.Context, providerName string, headers map[string]string, body []byte) error {
+	configured, ok := s.providers.Of(providerName)
 	if !ok {
 		return ErrProviderUnknown
 	}
-	notice, err := from.ParseWebhook(headers, body, s.opts.Now())
+	notice, err := configured.ParseWebhook(headers, body, s.opts.Now())
 	if err != nil || notice.OrderID == "" && notice.ChargeID == "" {
 		return err
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
 	if notice.OrderID == "" {
-		notice.OrderID, err = s.store.OrderOfCharge(ctx, provider, notice.ChargeID)
+		notice.OrderID, err = s.store.OrderOfCharge(ctx, providerName, notice.ChargeID)
 	}
 	if err == nil {
 		err = s.store.Hint(ctx, notice.OrderID, notice.Refund)
@@ -68,9 +68,9 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 	}
 }
 
-// declineWrongAmount ends a payment of which another amount was captured, with the refund of all of
-// it. A confirmed payment stays as it is: the provider has reported the right amount before, the
-// payer has what was paid for, and only an operator may decide about a refund.
+// declineWrongAmount ends a payment of which a wrong amount was captured, and refunds all of it. A
+// confirmed payment stays as it is: the provider reported the right amount before, the payer has
+// what was paid for, and only an operator may decide about a refund.
 func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome) error {
 	if p.Captured == 0 {
 		s.opts.Observe.wrongAmount()
@@ -82,8 +82,8 @@ func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome
 	return err
 }
 
-// captureAndReconcile confirms a payment of which the provider has refunded something already. The
-// sweeper checks the payment until both changes are written, since the process may die between
+// captureAndReconcile confirms a payment of which the provider has already refunded a part or all.
+// The sweeper checks the payment until both changes are written, since the process may die between
 // them.
 func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcome) error {
 	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
@@ -104,7 +104,7 @@ func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) e
 		return err
 	}
 	s.opts.Published()
-	settled.Lease = p.Lease // a hint since then took another one, and the provider must be asked again
+	settled.Lease = p.Lease // if a later hint took a new lease, the provider is asked again
 	switch {
 	case settled.AbortDue:
 		s.tryRelease(ctx, settled)
@@ -138,7 +138,7 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 	}
 }
 
-// end applies a decision that ends a payment; what is then due follows in another lane.
+// end applies a decision that ends a payment. Other lanes release its reference and close its page.
 func (s *Service) end(ctx context.Context, p Payment, decide Decide) error {
 	_, err := s.store.Apply(ctx, p.ID, decide)
 	return err
@@ -159,12 +159,12 @@ func (s *Service) followHint(ctx context.Context, p Payment) error {
 	case err != nil:
 		return s.retryHint(ctx, p, err)
 	case !known && out.State == Authorized && !p.Status.Uncharged():
-		return s.closePage(ctx, p) // its buyer authorised it after its end
+		return s.closePage(ctx, p) // the buyer authorised it after it had ended
 	}
 	return s.store.Reschedule(ctx, p, Never)
 }
 
-// retryHint makes a payment due again whose hint could not be followed up, and returns the cause.
+// retryHint makes a payment due again after following its hint failed, and returns the cause.
 func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 	return errors.Join(cause, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 }
@@ -173,7 +173,7 @@ func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 // again, and ends the payment if the outcome has been open for too long. now is the database's time
 // before the look-up.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
-	if p.Provider == NoProvider { // the process died before it confirmed this one
+	if p.Provider == NoProvider { // the process died before it confirmed this payment
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
 		return err
 	}
@@ -184,15 +184,15 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	if known {
 		return err
 	}
-	// Also after an error, so that the next check does not wait for the end of the lease.
+	// Reschedule even after an error, so that the next check does not wait for the end of the lease.
 	if rescheduleErr := s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)); rescheduleErr != nil {
 		return rescheduleErr
 	}
 	return err
 }
 
-// pursueCharge goes on with a charge that the provider has not made: it charges again with the same
-// key while ticket keeps the reference, and then makes sure that no charge can be made.
+// pursueCharge continues a charge that the provider has not made. While ticket keeps the reference
+// it charges again with the same key. After that it makes sure that no charge can be made.
 func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now time.Time) (after Payment, known bool, err error) {
 	if p.Status == Confirming && now.Sub(p.ChargedAt) < s.caps(p).claimTime() {
 		return p, false, nil // due early by a hint: the charge may still be under way
@@ -203,7 +203,7 @@ func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now 
 		case err != nil:
 			return p, false, err
 		case !charged.NoCharge:
-			return charged, true, nil // the row says when it is looked at next
+			return charged, true, nil // the row has the time of the next check
 		}
 		p = charged
 	}
@@ -211,11 +211,11 @@ func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now 
 	return p, known, err
 }
 
-// maxAttempts bounds the charges of a payment that the provider can make impossible.
+// maxAttempts is the largest number of charges of a payment that the provider can void.
 const maxAttempts = 2
 
 // chargesAgain reports whether a charge is sent again: the buyer's authorisation is still there, or
-// the charge was lost. Where a payment cannot be voided, only another charge can settle it soon.
+// the charge was lost. If the provider cannot void, only another charge can settle it soon.
 func (s *Service) chargesAgain(p Payment, out Outcome) bool {
 	switch {
 	case p.NoCharge:
@@ -227,8 +227,8 @@ func (s *Service) chargesAgain(p Payment, out Outcome) bool {
 	}
 }
 
-// chargeBySweeper charges a payment that no request waits for, and returns it as it is then. It sends
-// nothing if somebody else has taken the payment: that charge is not this process's to end.
+// chargeBySweeper charges a payment that no request waits for, and returns its new state. It sends
+// nothing if another process has taken the payment: only that process may end its own charge.
 func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (Payment, error) {
 	decide, begins := chargedBySweeper(p, key, s.caps(p)), false
 	begun, err := s.store.Apply(ctx, p.ID, func(locked Payment, now time.Time) (*Change, error) {
@@ -245,10 +245,10 @@ func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (P
 	return s.store.Get(ctx, p.ID)
 }
 
-// voidOverdue voids an order that the provider does not know after its Finality, or has left pending
-// for abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, or does not
-// answer, an order that it does not know counts as not charged when that is final: the latest charge
-// that was sent can then not be made any more, whoever looks.
+// voidOverdue voids an order that the provider does not know after Finality, or has left pending
+// for abandonAfter. A charge that arrives earlier is accepted. If the provider cannot void, or does
+// not answer, an order that it does not know counts as not charged once its latest charge is too
+// old to be made any more.
 func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now time.Time) (known bool, err error) {
 	caps, age, latest := s.caps(p), now.Sub(p.ConfirmingAt), now.Sub(p.ChargedAt)
 	if !caps.Void {
@@ -257,9 +257,9 @@ func (s *Service) voidOverdue(ctx context.Context, p Payment, out Outcome, now t
 	if out.State != Pending && age < caps.Finality || out.State == Pending && age < abandonAfter {
 		return false, nil
 	}
-	vctx, cancel := context.WithTimeout(ctx, caps.CallTime)
+	voidCtx, cancel := context.WithTimeout(ctx, caps.CallTime)
 	defer cancel()
-	voided, err := s.provider(p).Cancel(vctx, p)
+	voided, err := s.provider(p).Cancel(voidCtx, p)
 	impossible := err == nil && (voided.State == Void || voided.State == NotPossible && out.State != Pending)
 	switch {
 	case impossible, err != nil && out.State == Absent && latest >= max(abandonAfter, caps.Finality):

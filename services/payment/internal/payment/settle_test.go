@@ -27,24 +27,24 @@ func (voider) Capabilities() Capabilities {
 type recorder struct {
 	Stores
 
-	after []Status
+	statuses []Status
 }
 
-func (v *recorder) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, error) {
-	p := in(Confirming)
+func (r *recorder) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment, error) {
+	p := paymentIn(Confirming)
 	c, err := decide(p, now)
 	if err == nil {
 		p.Status = c.Status
-		v.after = append(v.after, c.Status)
+		r.statuses = append(r.statuses, c.Status)
 	}
 	return p, err
 }
 
-// A charge may arrive between lookup and void, however late: then the money was taken, and 15
-// minutes of absence prove nothing.
+// A charge may reach the provider between the look-up and the void, however late. Then money was
+// taken: 15 minutes of absence prove nothing.
 func TestLateVoidDoesNotDecline(t *testing.T) {
 	t.Parallel()
-	old := in(Confirming)
+	old := paymentIn(Confirming)
 	old.ConfirmingAt, old.ChargedAt = now.Add(-abandonAfter), now.Add(-abandonAfter)
 	again := old
 	again.ChargedAt = now.Add(-time.Second)
@@ -63,13 +63,13 @@ func TestLateVoidDoesNotDecline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := &recorder{}
-			s := New(v, nil, only(voider{outcome: c.voided, err: c.err}), nil, Options{})
+			s := New(v, nil, onlyProvider(voider{outcome: c.voided, err: c.err}), nil, Options{})
 			known, err := s.voidOverdue(t.Context(), c.payment, Outcome{State: Absent}, now)
 			if c.after != nil {
 				require.NoError(t, err)
 			}
 			require.Equal(t, c.after != nil, known)
-			require.Equal(t, c.after, v.after)
+			require.Equal(t, c.after, v.statuses)
 		})
 	}
 }

@@ -11,8 +11,7 @@ import (
 const (
 	sweepEvery = time.Second
 	sweepBatch = 32
-	// sweepers bounds the payments or refunds of a lane that one replica processes at the same
-	// time.
+	// sweepers is how many payments or refunds of a lane one replica processes at the same time.
 	sweepers = 16
 )
 
@@ -32,7 +31,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// runLane sweeps a lane every second, when it is woken, and without a pause while sweeps are full.
+// runLane sweeps a lane every second, when it is woken, and at once after a full sweep.
 func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, sweep func() (full bool)) {
 	for ctx.Err() == nil {
 		if !sweep() {
@@ -58,14 +57,14 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 	return len(due) == sweepBatch
 }
 
-// chargePages processes the lane Pages until ctx ends. Buyers wait for these charges: each begins as
-// soon as a slot is free, whoever else's is slow.
+// chargePages processes the lane Pages until ctx ends. Buyers wait for these charges, so each
+// starts as soon as a slot is free, even if other charges are slow.
 func (s *Service) chargePages(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	slots := make(chan struct{}, s.opts.ChargesAtOnce)
 	for ctx.Err() == nil {
-		slots <- struct{}{} // waits for a free one
+		slots <- struct{}{} // waits for a free slot
 		<-slots
 		free := cap(slots) - len(slots)
 		due, now := s.claimDue(ctx, Pages, free)
@@ -115,7 +114,7 @@ func (s *Service) sweepRefunds(ctx context.Context, lane RefundLane) (full bool)
 	return len(due) == sweepBatch
 }
 
-// forEach runs fn on every item, several at a time, and waits for all.
+// forEach runs fn on every item, up to sweepers at a time, and waits for all.
 func forEach[T any](items []T, fn func(T)) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, sweepers)

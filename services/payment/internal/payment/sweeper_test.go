@@ -12,21 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rounds is a store that records when it is swept. Its due payments have expired, so that no other
-// dependency is called.
-type rounds struct {
+// sweptStore records the times of its sweeps. Its due payments have expired: it is called alone.
+type sweptStore struct {
 	Stores
 
 	began time.Time
 
-	mu   sync.Mutex
-	at   []time.Duration // of each round, since it began
-	full int             // how many of the next rounds are full
-	// refunds has the sweeps of the lane of compensations.
-	refunds []time.Duration
+	mu      sync.Mutex
+	at      []time.Duration // the time of each round, since began
+	full    int             // how many of the next rounds are full
+	refunds []time.Duration // the times of the sweeps of the lane of compensations
 }
 
-func (r *rounds) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) ([]Payment, time.Time, error) {
+func (r *sweptStore) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) ([]Payment, time.Time, error) {
 	if lane != Expiries {
 		return nil, now, nil
 	}
@@ -39,14 +37,16 @@ func (r *rounds) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) 
 	r.full--
 	due := make([]Payment, n)
 	for i := range due {
-		due[i] = in(Prepared)
+		due[i] = paymentIn(Prepared)
 	}
 	return due, now, nil
 }
 
-func (r *rounds) Apply(context.Context, uuid.UUID, Decide) (Payment, error) { return in(Expired), nil }
+func (r *sweptStore) Apply(context.Context, uuid.UUID, Decide) (Payment, error) {
+	return paymentIn(Expired), nil
+}
 
-func (r *rounds) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ time.Duration) ([]DueRefund, error) {
+func (r *sweptStore) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ time.Duration) ([]DueRefund, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c != Compensation {
@@ -56,10 +56,10 @@ func (r *rounds) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ time.
 	return nil, nil
 }
 
-func (r *rounds) ApplyOnce(context.Context, string, uuid.UUID, Decide) error { return nil }
+func (r *sweptStore) ApplyOnce(context.Context, string, uuid.UUID, Decide) error { return nil }
 
-// take returns the rounds since the last call.
-func (r *rounds) take() []time.Duration {
+// take returns the times of the rounds since its last call.
+func (r *sweptStore) take() []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.at
@@ -70,7 +70,7 @@ func (r *rounds) take() []time.Duration {
 func TestSweepInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rounds{began: time.Now(), full: 2}
+		r := &sweptStore{began: time.Now(), full: 2}
 		s := New(r, nil, Providers{}, slog.New(slog.DiscardHandler), Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

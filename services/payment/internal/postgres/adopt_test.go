@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// A look-up finds a refund by hand that is recorded already, while the sweeper leases its row: the
-// row moves in the indexes meanwhile, and must be found all the same.
+// A look-up finds a refund by hand that is already recorded, while sweepers lease its row. Each
+// lease moves the row in the indexes, and the look-up must still find it.
 func TestAdoptionBesideLeases(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
@@ -21,13 +21,13 @@ func TestAdoptionBesideLeases(t *testing.T) {
 	adopted, err := s.Adopt(t.Context(), p.ID, byHand)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, adopted)
-	var over atomic.Bool
+	var stopped atomic.Bool
 	var sweepers sync.WaitGroup
 	defer sweepers.Wait()
-	defer over.Store(true)
+	defer stopped.Store(true)
 	for range 3 {
 		sweepers.Go(func() {
-			for !over.Load() {
+			for !stopped.Load() {
 				_, _ = pool.Exec(t.Context(), `UPDATE refunds SET due_at = due_at + interval '1 second', lease = lease + 1`)
 			}
 		})

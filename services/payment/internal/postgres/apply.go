@@ -22,7 +22,7 @@ import (
 // source is the CloudEvents source of this service's events.
 const source = "payment"
 
-// lockedPayment is a payment whose row is locked, with the time of the decision about it.
+// lockedPayment is a payment whose row is locked. now is the time of the decision about it.
 type lockedPayment struct {
 	payment.Payment
 	now     time.Time
@@ -38,8 +38,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (lockedPa
 }
 
 // apply calls decide with a locked payment and writes the change: the payment, its timeline,
-// refund, event and answers. changed is false when decide returns no change, or a refund that the
-// payment has already.
+// refund, event and answers. changed is false when decide returns no change, or a new refund that
+// the payment has already.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -57,7 +57,7 @@ func (s *Store) apply(
 	return after, err == nil, err
 }
 
-// write writes the change of a locked payment, except for its refund.
+// write writes the change of a locked payment, except for its new refund.
 func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, c *payment.Change) (payment.Payment, error) {
 	after := changedPayment(p, c)
 	n, err := q.UpdatePayment(ctx, db.UpdatePaymentParams{
@@ -126,10 +126,10 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 			after.DisputedAt = p.now
 		}
 	}
-	if !c.ExpiresAt.IsZero() { // the page opens, and makes a key of its own
+	if !c.ExpiresAt.IsZero() { // a page was opened, and will return a new key
 		after.ExpiresAt, after.PaymentKey = c.ExpiresAt, ""
 	}
-	if c.Begins { // its outcome is more than the hint's look-up would tell
+	if c.Begins { // the charge's outcome tells more than a look-up for the hint
 		after.Hinted = false
 		after.ChargedAt = p.now
 		after.Lease++
@@ -149,8 +149,8 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	return after
 }
 
-// extendEvery is the time after which ticket is asked to keep the reference of a payment that it has
-// not settled.
+// extendEvery is the pause between two calls that ask ticket to keep the reference of a payment
+// that ticket has not settled.
 const extendEvery = time.Minute
 
 // storeAnswer stores the final answer under the keys of the payment's confirmations, or releases
@@ -188,8 +188,8 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
 
-// checkAt returns when the sweeper checks the payment after the change. While a webhook is not
-// followed up (Hinted), that is at once, unless the change begins a charge or puts it off.
+// checkAt returns when the sweeper checks the payment after the change: at once while a webhook
+// waits to be followed up (Hinted), unless the change begins a charge or postpones one.
 func checkAt(p lockedPayment, c *payment.Change) *time.Time {
 	wait := c.Check
 	if wait == payment.Keep {

@@ -68,7 +68,7 @@ func (s *Store) measure(ctx context.Context) error {
 	return s.measureRefunds(ctx)
 }
 
-// measureRefunds measures the refunds of each cause; those of a cause without any are 0.
+// measureRefunds sets the gauges of the refunds of each cause; 0 for a cause without refunds.
 func (s *Store) measureRefunds(ctx context.Context) error {
 	var causes []string
 	for _, cause := range payment.Causes {
@@ -94,8 +94,8 @@ func (s *Store) measureRefunds(ctx context.Context) error {
 	return s.measureDifferences(ctx)
 }
 
-// measureDifferences sets the metric of the open differences between the payments and the providers'
-// accounts, by provider and kind; that of a kind without any is 0.
+// measureDifferences sets the gauge of open differences between the payments and the providers'
+// accounts, by provider and kind; 0 for a kind without differences.
 func (s *Store) measureDifferences(ctx context.Context) error {
 	counts := map[[2]string]int64{}
 	for _, kind := range reconcile.Kinds {
@@ -112,7 +112,7 @@ func (s *Store) measureDifferences(ctx context.Context) error {
 	for _, row := range rows {
 		counts[[2]string{row.Provider, row.Kind}] = row.N
 	}
-	differencesOpen.Reset() // a provider that is not configured any more has no zeros
+	differencesOpen.Reset() // removes providers that are not configured any more
 	for label, n := range counts {
 		differencesOpen.WithLabelValues(label[0], label[1]).Set(float64(n))
 	}

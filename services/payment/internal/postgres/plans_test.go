@@ -14,8 +14,8 @@ func TestEveryStatementHasItsIndex(t *testing.T) {
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
 }
 
-// The backlog is measured every ten seconds by every replica: payments that nobody has confirmed
-// yet, of which a rush has 100,000, are not read.
+// Every replica measures the backlog every ten seconds. It must not read payments that nobody has
+// confirmed yet, of which a rush has 100,000.
 func TestBacklogReadsUnsettledOnly(t *testing.T) {
 	t.Parallel()
 	plan := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))["Backlog"]

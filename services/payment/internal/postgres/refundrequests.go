@@ -18,7 +18,7 @@ import (
 func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.DecideRequest) (stored payment.Refund, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		asker := limitedUser(r)
-		if asker != "" { // locked before the payment, as by every such request
+		if asker != "" { // every such request locks the user before the payment
 			if err := q.LockAsker(ctx, asker); err != nil {
 				return err
 			}
@@ -34,12 +34,12 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 		if err != nil {
 			return err
 		}
-		asked, err := s.asked(ctx, q, asker)
+		times, err := s.requestTimes(ctx, q, asker)
 		if err != nil {
 			return err
 		}
 		if _, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
-			return decide(p, payment.Requested{Holding: holding, Asked: asked}, now)
+			return decide(p, payment.Requested{Holding: holding, Asked: times}, now)
 		}); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.R
 	return found, addItems(ctx, q, 1, func(int) *payment.Refund { return &found })
 }
 
-// limitedUser returns the user who asked for a refund, and may do so a limited number of times; empty
-// for a refund with another cause, which has no limit.
+// limitedUser returns the user who asked for a refund, if the number of requests is limited. It is
+// empty for a refund of another cause than ByUser, which has no limit.
 func limitedUser(r payment.Refund) string {
 	if r.Cause != payment.ByUser {
 		return ""
@@ -71,15 +71,15 @@ func limitedUser(r payment.Refund) string {
 	return r.Want.UserID
 }
 
-// asked returns the times of a user's requests for refunds within the last hour.
-func (s *Store) asked(ctx context.Context, q *db.Queries, userID string) ([]time.Time, error) {
+// requestTimes returns the times of a user's requests for refunds within the last hour.
+func (s *Store) requestTimes(ctx context.Context, q *db.Queries, userID string) ([]time.Time, error) {
 	if userID == "" {
 		return nil, nil
 	}
 	return q.AskedSince(ctx, db.AskedSinceParams{UserID: userID, Now: s.now(), Seconds: payment.RefundHour.Seconds()})
 }
 
-// refundsOf returns those refunds of a payment that payers see, with their items, oldest first.
+// refundsOf returns the refunds of a payment that its payer sees, with their items, oldest first.
 func refundsOf(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
 	rows, err := q.RefundsOfPayment(ctx, paymentID)
 	if err != nil {
@@ -88,7 +88,7 @@ func refundsOf(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payme
 	return withItems(ctx, q, len(rows), func(i int) db.Refund { return rows[i].Refund })
 }
 
-// holdingRefunds returns the refunds that have tickets of a payment, or ask for them, with their items.
+// holdingRefunds returns the refunds that have claimed tickets of a payment, or ask for them.
 func holdingRefunds(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
 	rows, err := q.HoldingRefunds(ctx, paymentID)
 	if err != nil {
@@ -163,7 +163,7 @@ const (
 	pruneBatch = 1000
 )
 
-// PruneRefunds deletes old requests that ticket rejected. Replicas may prune at the same time.
+// PruneRefunds deletes old refunds that ticket rejected. Replicas may prune at the same time.
 func (s *Store) PruneRefunds(ctx context.Context) error {
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		return s.q.PruneRefunds(ctx, db.PruneRefundsParams{Now: s.now(), Max: size})

@@ -200,7 +200,7 @@ func (s *Store) Adopt(ctx context.Context, id uuid.UUID, found payment.ByHandRef
 	return adopted, err
 }
 
-// maxError bounds the stored error of a failed attempt, in bytes.
+// maxError is the longest stored error of a failed attempt, in bytes.
 const maxError = 500
 
 func (s *Store) PostponeRefund(ctx context.Context, r payment.Refund, wait time.Duration, cause error) error {

@@ -114,8 +114,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	return toPayment(row.Payment), err
 }
 
-// confirmTimeout is the time after which the process of a confirmation counts as dead. It is well
-// above the longest charge.
+// confirmTimeout is the time after which the key of an unfinished confirmation may be used again.
+// The status of the payment still prevents a second charge.
 const confirmTimeout = time.Minute
 
 func (s *Store) Begin(

@@ -37,9 +37,9 @@ type Store struct {
 
 // Options are the options of a Store.
 type Options struct {
-	// Reads is the pool for payers who look at their payments; nil: the pool of charges.
+	// Reads is the pool for reads by payers; nil: the pool of the charges.
 	Reads *pgxpool.Pool
-	// Providers are those whose payments and refunds this process works on; nil: all.
+	// Providers are the providers whose payments and refunds this process works on; nil: all.
 	Providers []string
 	// Now is set by tests only; nil is the database's clock.
 	Now func() time.Time
@@ -102,7 +102,7 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	for i, r := range rows {
 		shown.Timeline[i] = payment.Entry{At: r.At, Status: payment.Status(r.Status), Note: r.Note}
 	}
-	if shown.Payment.Captured > 0 || shown.Payment.Amount == 0 { // else nothing can be refunded: payers poll this
+	if shown.Payment.Captured > 0 || shown.Payment.Amount == 0 { // refunds are possible
 		shown.Refunds, err = refundsOf(ctx, s.reads, id)
 	}
 	return shown, postgres.Err(err)
@@ -182,7 +182,7 @@ func (s *Store) Hint(ctx context.Context, orderID string, refund bool) error {
 	if err != nil || n > 0 {
 		return postgres.Err(err)
 	}
-	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // nothing to ask, or no such order
+	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // nothing to ask about, or no such order
 	return notFound(err)
 }
 

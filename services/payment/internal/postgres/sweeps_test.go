@@ -125,7 +125,7 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-// A webhook may come while a sweeper that asked the provider before is settling the payment.
+// A webhook may come while a sweeper, which asked the provider before it, settles the payment.
 func TestHintDuringSettlement(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
@@ -146,7 +146,7 @@ func TestHintDuringSettlement(t *testing.T) {
 	require.Empty(t, claim(t, s))
 }
 
-// Only a look-up that began after the hint settles it; no other change of the payment does.
+// A hint is cleared only by a look-up that began after it, not by other changes of the payment.
 func TestHintOutlivesChanges(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
@@ -180,7 +180,7 @@ func TestHintOutlivesChanges(t *testing.T) {
 	require.Len(t, claim(t, s), 1, "a prepared payment still expires")
 }
 
-// However often payers look at their payments, charges find connections.
+// Show uses the pool of reads, so that payers who poll leave the connections to charges.
 func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t, postgres.Migrations...)
@@ -201,7 +201,7 @@ func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	require.Equal(t, before, pools[0].Stat().AcquireCount())
 }
 
-// Refunds by hand of one look-up are recorded together: whether they are the whole is said of all.
+// Refunds by hand that one look-up finds are recorded together, all with the same Whole.
 func TestAdoptIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)

@@ -15,7 +15,7 @@ type There struct {
 	Provider string
 	OrderID  string
 	Entries  []payment.LedgerEntry
-	// Whole says that these are all of the order; else the order may have others, of other days.
+	// Whole says that Entries are all of the order. Otherwise there may be others, of other days.
 	Whole bool
 }
 
@@ -25,14 +25,14 @@ type Here struct {
 	Refunds []payment.Refund
 }
 
-// Ours reports whether an order is named as those of payments are. A provider's account may have
+// Ours reports whether an order id has the form of our order ids. A provider's account may have
 // orders of other shops.
 func Ours(orderID string) bool {
 	_, err := uuid.Parse(orderID)
 	return err == nil
 }
 
-// Compare returns the differences of one order. here is nil if it is no payment of this provider.
+// Compare returns the differences of one order. here is nil if there is no payment of the order.
 func Compare(there There, here *Here) []Difference {
 	c := comparison{there: there}
 	if here == nil {
@@ -52,7 +52,7 @@ type comparison struct {
 	found []Difference
 }
 
-// add adds a difference that concerns an entry; the zero entry: the provider has nothing.
+// add adds a difference about the provider's entry e; e is zero if the provider has none.
 func (c *comparison) add(kind Kind, e payment.LedgerEntry, ours, theirs string) *Difference {
 	c.found = append(c.found, Difference{
 		Kind: kind, Provider: c.there.Provider, OrderID: c.there.OrderID, EntryID: e.ID, PaymentID: c.p.ID, Ours: ours, Theirs: theirs,
@@ -76,7 +76,7 @@ func (c *comparison) compareUnknown() {
 }
 
 func (c *comparison) compareCaptures() {
-	known := false
+	hasCapture := false
 	ours := fmt.Sprintf("%s, %s", c.p.Status, captured(c.p.Captured, c.p.Currency))
 	for _, e := range c.there.Entries {
 		if e.Kind != payment.LedgerCapture {
@@ -92,9 +92,9 @@ func (c *comparison) compareCaptures() {
 		case e.Amount != c.p.Captured || e.Currency != "" && e.Currency != c.p.Currency:
 			c.add(CaptureAmount, e, ours, theirs)
 		}
-		known = true
+		hasCapture = true
 	}
-	if c.there.Whole && c.p.Captured > 0 && !known {
+	if c.there.Whole && c.p.Captured > 0 && !hasCapture {
 		c.add(CaptureOnlyHere, payment.LedgerEntry{ID: c.p.ChargeID}, ours, "no capture")
 	}
 }
@@ -125,14 +125,14 @@ func (c *comparison) compareRefunds() {
 		}
 	}
 	if !c.there.Whole {
-		sum = ours // each that is listed is compared, and the others are listed on another day
+		sum = ours // each listed refund is compared; others are of other days
 	}
 	if len(c.found) == 0 && sum != c.p.Refunded {
 		c.add(RefundSum, payment.LedgerEntry{Amount: sum}, fmt.Sprintf("refunded %d", c.p.Refunded), fmt.Sprintf("refunded %d", sum))
 	}
 }
 
-// refundOf returns the refund here that was made by an entry: the one that has its id, nil if there is
+// refundOf returns the stored refund that has the provider's id of the entry e; nil if there is
 // none.
 func (c *comparison) refundOf(e payment.LedgerEntry) *payment.Refund {
 	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ProviderID == e.ID })
@@ -146,7 +146,7 @@ func (c *comparison) compareRefund(e payment.LedgerEntry) {
 	failed := e.State == payment.ProviderFailed
 	if r := c.refundOf(e); r != nil {
 		switch {
-		case given(*r) == failed: // a failed refund that was not given again is held, or tried again
+		case given(*r) == failed: // one that failed there must be held, or tried again, here
 			c.add(RefundState, e, ourRefund(*r), describe(e))
 		case !failed && e.Amount != r.Send:
 			c.add(RefundAmount, e, ourRefund(*r), describe(e))
@@ -154,7 +154,7 @@ func (c *comparison) compareRefund(e payment.LedgerEntry) {
 		return
 	}
 	if failed {
-		return // an earlier attempt, or one that a person made in vain
+		return // an earlier attempt, or a person's attempt that failed
 	}
 	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ID == e.RefundID })
 	if i < 0 {
@@ -169,8 +169,8 @@ func (c *comparison) compareRefund(e payment.LedgerEntry) {
 	}
 }
 
-// given reports whether the provider has accepted or made a refund, as far as it is known here. One
-// by hand is made before it is stored.
+// given reports whether the provider has accepted or made a refund, as far as it is known here. A
+// refund by hand is made before it is stored.
 func given(r payment.Refund) bool {
 	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone || r.Cause == payment.ByHand
 }
@@ -186,7 +186,7 @@ func ourRefund(r payment.Refund) string {
 	return fmt.Sprintf("refund %s (%s) %s, %d", r.ID, r.Cause, r.Status, r.Send)
 }
 
-// describe returns a refund at the provider in words.
+// describe returns a text about a refund at the provider.
 func describe(e payment.LedgerEntry) string {
 	state := map[payment.ProviderState]string{
 		payment.ProviderAccepted: "accepted", payment.ProviderDone: "done", payment.ProviderFailed: "failed",

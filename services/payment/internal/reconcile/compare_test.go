@@ -23,7 +23,7 @@ func paid() *reconcile.Here {
 	}
 }
 
-// account is what the provider has of paid.
+// account is what the provider has of the payment of paid.
 func account() []payment.LedgerEntry {
 	return []payment.LedgerEntry{
 		{Kind: payment.LedgerCapture, OrderID: order, ID: "ch", Amount: 1000, Currency: "KRW"},
@@ -36,7 +36,7 @@ func TestCompare(t *testing.T) {
 	type sides struct {
 		here  *reconcile.Here
 		there []payment.LedgerEntry
-		part  bool   // the entries are those of a day
+		part  bool   // the entries are those of one day only
 		order string // empty: one of ours
 	}
 	status := func(s payment.Status) func(*sides) {

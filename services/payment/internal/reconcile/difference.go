@@ -1,7 +1,7 @@
-// Package reconcile compares the account of a payment provider with the payments, in both directions.
-// Compare finds the differences of one order. Run applies it to all that a provider lists of a day and
-// to all that was captured or refunded here on that day, and looks at an order a second time, at
-// both sides, before it records a difference.
+// Package reconcile compares the account of a payment provider with the payments, in both
+// directions. Compare finds the differences of one order. Run compares every order that the
+// provider lists for a day, and every order that was captured or refunded here on that day. Before
+// it records a difference, it reads both sides of the order once more.
 package reconcile
 
 import (
@@ -25,31 +25,31 @@ type Kind string
 
 // The kinds of differences. "Here" are the payments, "there" is the provider.
 const (
-	// CaptureUnknown: captured there for an order that is named as ours are, and is no payment here.
+	// CaptureUnknown: the provider has captured an order with an id like ours, without a payment.
 	CaptureUnknown Kind = "CAPTURE_UNKNOWN"
-	// CaptureOnlyThere: captured there, and the payment is not paid.
+	// CaptureOnlyThere: the provider has captured the order, and the payment is not paid.
 	CaptureOnlyThere Kind = "CAPTURE_ONLY_THERE"
-	// CaptureOnlyHere: captured here, and the provider has no capture of the order.
+	// CaptureOnlyHere: the payment is captured here, and the provider has no capture of the order.
 	CaptureOnlyHere Kind = "CAPTURE_ONLY_HERE"
-	// CaptureTwice: captured there, beside the capture that is known here.
+	// CaptureTwice: the provider has another capture beside the one that is known here.
 	CaptureTwice Kind = "CAPTURE_TWICE"
-	// CaptureAmount: another amount or currency was captured.
+	// CaptureAmount: the provider has captured another amount or currency.
 	CaptureAmount Kind = "CAPTURE_AMOUNT"
-	// RefundUnknown: a refund there that no refund here has, with our id or without one.
+	// RefundUnknown: the provider has a refund, with our id or without one, that is not stored here.
 	RefundUnknown Kind = "REFUND_UNKNOWN"
-	// RefundTwice: a refund there with the id of one here that was made by another refund there.
+	// RefundTwice: the provider has a second refund with the id of a refund here.
 	RefundTwice Kind = "REFUND_TWICE"
-	// RefundState: given there and not here, or given here and failed there.
+	// RefundState: refunded there but not here, or refunded here and failed there.
 	RefundState Kind = "REFUND_STATE"
-	// RefundOnlyHere: given here, and the provider has no such refund.
+	// RefundOnlyHere: refunded here, and the provider has no such refund.
 	RefundOnlyHere Kind = "REFUND_ONLY_HERE"
-	// RefundAmount: another amount was refunded.
+	// RefundAmount: the provider has refunded another amount.
 	RefundAmount Kind = "REFUND_AMOUNT"
-	// RefundSum: each refund agrees, but the amount that the payment has as refunded is not their sum.
+	// RefundSum: each refund agrees, but Refunded of the payment is not their sum.
 	RefundSum Kind = "REFUND_SUM"
 )
 
-// Kinds are all kinds.
+// Kinds are all kinds of differences.
 var Kinds = []Kind{ //nolint:gochecknoglobals // a constant
 	CaptureUnknown, CaptureOnlyThere, CaptureOnlyHere, CaptureTwice, CaptureAmount,
 	RefundUnknown, RefundTwice, RefundState, RefundOnlyHere, RefundAmount, RefundSum,
@@ -57,9 +57,9 @@ var Kinds = []Kind{ //nolint:gochecknoglobals // a constant
 
 // Status is the state of a stored difference.
 //
-//	WATCHED → OPEN | CLOSED   what still moves is not counted; it is looked at again by the next run
+//	WATCHED → OPEN | CLOSED   still being settled, so not counted; the next run looks again
 //	OPEN → CLOSED             a run no longer finds it, or an operator closes it
-//	CLOSED → OPEN | WATCHED   found again; one that an operator closed only with other values
+//	CLOSED → OPEN | WATCHED   found again; with other values only, if an operator closed it
 type Status string
 
 // The statuses.
@@ -69,21 +69,21 @@ const (
 	Closed  Status = "CLOSED"
 )
 
-// MovesFor is how long a difference may be WATCHED: a run that is a day later counts it.
+// MovesFor is how long a difference may be WATCHED. A run on the next day counts it.
 const MovesFor = 20 * time.Hour
 
-// Difference is one between the two sides. Provider, Kind, OrderID and EntryID identify it.
+// Difference is a mismatch of both sides. Provider, Kind, OrderID and EntryID identify it.
 type Difference struct {
 	Kind     Kind
 	Provider string
 	OrderID  string
-	// EntryID is the provider's id of the charge or refund, else ours; empty: it is about the order.
+	// EntryID is the provider's id of the charge or refund, or ours; empty: it is about the order.
 	EntryID string
 	// PaymentID is zero where there is no payment.
 	PaymentID uuid.UUID
-	// Ours and Theirs say what either side has.
+	// Ours and Theirs say what this service and the provider have.
 	Ours, Theirs string
-	// Amount and Currency are what the provider has captured or refunded; 0 where it has nothing.
+	// Amount and Currency are what the provider has captured or refunded; 0 if it has nothing.
 	Amount   int64
 	Currency string
 	// Moves says that the payment or refund is still being settled here.
@@ -95,24 +95,24 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s provider=%s order=%s entry=%q here=%q there=%q", d.Kind, d.Provider, d.OrderID, d.EntryID, d.Ours, d.Theirs)
 }
 
-// Stored is a difference with what is known of it.
+// Stored is a stored difference with its history.
 type Stored struct {
 	Difference
 
 	ID     uuid.UUID
 	Status Status
-	// Day is the one of which it was found first.
+	// Day is the day of the run that first found it.
 	Day                           time.Time
 	FirstSeen, LastSeen, ClosedAt time.Time
-	// ClosedBy is the operator who closed it, with Note; empty: a run that no longer found it.
+	// ClosedBy is the operator who closed it, with Note; empty: a run did not find it any more.
 	ClosedBy, Note string
 }
 
-// Desk is what operators read and decide.
+// Desk lists and closes differences, for operators.
 type Desk interface {
 	// ListDifferences returns up to limit differences in a status with smaller ids than before (zero:
 	// all), newest first.
 	ListDifferences(ctx context.Context, status Status, limit int, before uuid.UUID) ([]Stored, error)
-	// CloseDifference closes an open difference. ErrNotFound, ErrNotOpen.
+	// CloseDifference closes an open difference. Errors: ErrNotFound, ErrNotOpen.
 	CloseDifference(ctx context.Context, id uuid.UUID, by, note string) (Stored, error)
 }

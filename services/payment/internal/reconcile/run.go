@@ -14,30 +14,30 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Books read the payments and refunds here.
+// Books reads the stored payments and refunds.
 type Books interface {
-	// OfOrders returns the payments of a provider that have these orders, by order.
+	// OfOrders returns the payments of a provider that have one of these order ids, by order id.
 	OfOrders(ctx context.Context, provider string, orders []string) (map[string]Here, error)
-	// Moved returns up to limit captures or refunds of a provider that became known here before to, in
-	// the order of their marks, after one.
+	// Moved returns up to limit captures or refunds of a provider that became known here before to and
+	// follow after in the order of marks.
 	Moved(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
-// Findings store differences.
+// Findings stores differences.
 type Findings interface {
 	// Now returns the time by the clock of the store.
 	Now(ctx context.Context) (time.Time, error)
 	// Unclosed returns the differences of a provider that are not CLOSED.
 	Unclosed(ctx context.Context, provider string) ([]Difference, error)
-	// Record stores what a look at an order has found, and closes what it no longer finds. A
-	// look that began later counts, whichever is recorded last. It returns the status of each
-	// difference, and those that are closed by it.
+	// Record stores the differences that a look at an order has found, and closes those that it no
+	// longer finds. A look that began later counts, whichever is recorded last. It returns the status
+	// of each difference, and the differences that it has closed.
 	Record(ctx context.Context, l Look) (statuses []Status, gone []Difference, err error)
 }
 
-// Mark is the place of a capture or refund in the order of their times.
+// Mark is the position of a capture or refund in the order of their times, as a cursor.
 type Mark struct {
 	At time.Time
 	ID uuid.UUID
@@ -50,7 +50,7 @@ type Movement struct {
 	OrderID, EntryID string
 }
 
-// Look is what both sides of one order had at a time by the store's clock.
+// Look is the comparison of both sides of one order, made at the time At of the store's clock.
 type Look struct {
 	Provider, OrderID string
 	Day, At           time.Time
@@ -64,8 +64,8 @@ type Source struct {
 	Name string
 }
 
-// Margin is by how much more than a day the provider lists, so that what was captured at midnight has
-// its counterpart although the clocks differ.
+// Margin is how much earlier and later than the day the provider's list goes, so that an entry at
+// midnight is found although the clocks differ.
 const Margin = time.Hour
 
 // pageSize is the number of captures or refunds that are read here at once.
@@ -85,8 +85,8 @@ func (f Finding) String() string { return string(f.Status) + " " + f.Difference.
 type Summary struct {
 	Provider string
 	Day      time.Time
-	// Captures and Refunds are those that the provider lists of payments here, Foreign the entries of
-	// other shops.
+	// Captures counts the orders with a listed capture, Refunds the listed refunds, both of orders
+	// with our ids. Foreign counts the entries of other shops.
 	Captures, Refunds, Foreign int
 	// Looked counts the orders that were looked at a second time.
 	Looked, Watched, Gone, Differences int
@@ -98,12 +98,12 @@ func (s Summary) String() string {
 		s.Day.Format(time.DateOnly), s.Provider, s.Captures, s.Refunds, s.Foreign, s.Looked, s.Watched, s.Gone, s.Differences)
 }
 
-// Run compares a day (its midnight in UTC) of a provider, and everything of it that is not closed
-// yet. report receives each finding. After an error about one order the others are still compared.
-// Runs may overlap and be repeated.
+// Run compares a provider's account with the payments, for a day (given by its midnight in UTC) and
+// for all differences that are not closed yet. report receives each finding. After an error about
+// one order the others are still compared. Runs may overlap and be repeated.
 func Run(ctx context.Context, books Books, findings Findings, source Source, day time.Time, report func(Finding) error) (Summary, error) {
 	r := &run{
-		books: books, findings: findings, source: source, report: report, sum: Summary{Provider: source.Name, Day: day},
+		books: books, findings: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
 		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
 	}
 	err := r.readThere(ctx)
@@ -114,7 +114,7 @@ func Run(ctx context.Context, books Books, findings Findings, source Source, day
 		err = r.readUnclosed(ctx)
 	}
 	if err != nil {
-		return r.sum, err
+		return r.summary, err
 	}
 	for _, order := range slices.Sorted(maps.Keys(r.suspects)) {
 		if failure := r.look(ctx, order); failure != nil {
@@ -124,17 +124,17 @@ func Run(ctx context.Context, books Books, findings Findings, source Source, day
 			break
 		}
 	}
-	return r.sum, err
+	return r.summary, err
 }
 
-// run keeps of a day what it needs to find what is missing: the orders of captures and the ids of
-// refunds that were listed, and the orders that may have a difference, with what was listed of them.
+// run is the state of a Run: captures has the orders of listed captures, refunds the ids of listed
+// refunds, and suspects the orders that may have a difference, with their listed entries.
 type run struct {
 	books    Books
 	findings Findings
 	source   Source
 	report   func(Finding) error
-	sum      Summary
+	summary  Summary
 
 	captures, refunds map[string]bool
 	suspects          map[string][]payment.LedgerEntry
@@ -142,7 +142,7 @@ type run struct {
 
 // readThere compares what the provider lists, page by page.
 func (r *run) readThere(ctx context.Context) error {
-	from, to := r.sum.Day.Add(-Margin), r.sum.Day.Add(24*time.Hour+Margin)
+	from, to := r.summary.Day.Add(-Margin), r.summary.Day.Add(24*time.Hour+Margin)
 	for cursor := ""; ; {
 		entries, next, err := r.list(ctx, from, to, cursor)
 		if err != nil {
@@ -168,7 +168,7 @@ func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]pa
 	return r.source.List(ctx, from, to, cursor)
 }
 
-// compareListed compares a page with the payments of its orders, which are read after it.
+// compareListed compares a page of the list with the payments of its orders, which are read later.
 func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) error {
 	byOrder := map[string][]payment.LedgerEntry{}
 	for _, e := range entries {
@@ -181,7 +181,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	for order, list := range byOrder {
 		here, ok := known[order]
 		if isDisputed := func(e payment.LedgerEntry) bool { return e.Kind == payment.LedgerDispute }; slices.ContainsFunc(list, isDisputed) {
-			if ok && here.Payment.DisputedAt.IsZero() { // its webhook may have been lost
+			if ok && here.Payment.DisputedAt.IsZero() { // the webhook may have been lost
 				if err := r.books.Hint(ctx, order, true); err != nil {
 					return err
 				}
@@ -191,7 +191,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 			}
 		}
 		if !ok && !Ours(order) {
-			r.sum.Foreign += len(list)
+			r.summary.Foreign += len(list)
 			continue
 		}
 		for _, e := range list {
@@ -206,11 +206,11 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 			r.suspect(order, list...)
 		}
 	}
-	r.sum.Captures, r.sum.Refunds = len(r.captures), len(r.refunds)
+	r.summary.Captures, r.summary.Refunds = len(r.captures), len(r.refunds)
 	return nil
 }
 
-// suspect adds an order that is looked at again, with entries of it, each once.
+// suspect adds an order that is looked at again, and those of its entries that are not there yet.
 func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 	list := r.suspects[order]
 	for _, e := range listed {
@@ -221,9 +221,9 @@ func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 	r.suspects[order] = list
 }
 
-// readHere finds what became known here on the day and was not listed.
+// readHere adds the orders of captures and refunds of the day that the provider has not listed.
 func (r *run) readHere(ctx context.Context) error {
-	from, to := r.sum.Day, r.sum.Day.Add(24*time.Hour)
+	from, to := r.summary.Day, r.summary.Day.Add(24*time.Hour)
 	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
 		for after := (Mark{At: from}); ; {
 			page, err := r.books.Moved(ctx, kind, r.source.Name, to, after, pageSize)
@@ -248,8 +248,8 @@ func (r *run) readHere(ctx context.Context) error {
 	return nil
 }
 
-// readUnclosed adds the orders of differences of earlier runs. What the provider had captured then it
-// still has, also if it can no longer be asked about it.
+// readUnclosed adds the orders of earlier differences, with their entries: the provider still has
+// what it had captured, even if it can no longer be asked about it.
 func (r *run) readUnclosed(ctx context.Context) error {
 	earlier, err := r.findings.Unclosed(ctx, r.source.Name)
 	for _, d := range earlier {
@@ -258,8 +258,8 @@ func (r *run) readUnclosed(ctx context.Context) error {
 	return err
 }
 
-// entriesOf returns the entry that a difference is about, if the provider has one that a look-up may not
-// tell.
+// entriesOf returns the provider's entry that a difference is about, if a look-up may not show that
+// entry.
 func entriesOf(d Difference) []payment.LedgerEntry {
 	e := payment.LedgerEntry{Kind: payment.LedgerCapture, OrderID: d.OrderID, ID: d.EntryID, Amount: d.Amount, Currency: d.Currency}
 	switch d.Kind {
@@ -272,7 +272,7 @@ func entriesOf(d Difference) []payment.LedgerEntry {
 	return []payment.LedgerEntry{e}
 }
 
-// look looks at both sides of an order once more, and records the differences that it still finds.
+// look reads both sides of an order once more, and records the differences that it still finds.
 func (r *run) look(ctx context.Context, order string) error {
 	at, err := r.findings.Now(ctx)
 	if err != nil {
@@ -282,19 +282,19 @@ func (r *run) look(ctx context.Context, order string) error {
 	if err != nil {
 		return err
 	}
-	r.sum.Looked++
+	r.summary.Looked++
 	found := Compare(there, here)
-	statuses, gone, err := r.findings.Record(ctx, Look{Provider: r.source.Name, OrderID: order, Day: r.sum.Day, At: at, Found: found})
+	statuses, gone, err := r.findings.Record(ctx, Look{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
 	if err != nil {
 		return err
 	}
 	for i, status := range statuses {
-		if err := r.tell(ctx, found[i], status); err != nil {
+		if err := r.reportStored(ctx, found[i], status); err != nil {
 			return err
 		}
 	}
 	for _, d := range gone {
-		r.sum.Gone++
+		r.summary.Gone++
 		if err := r.report(Finding{Difference: d, Status: Closed}); err != nil {
 			return err
 		}
@@ -302,16 +302,16 @@ func (r *run) look(ctx context.Context, order string) error {
 	return nil
 }
 
-// tell reports a difference that is not closed, and makes the sweeper ask the provider where that may
-// end an open one. What an operator has closed is not reported.
-func (r *run) tell(ctx context.Context, d Difference, status Status) error {
+// reportStored reports a difference that is not closed. It makes the sweeper ask the provider if
+// that may end an open difference. What an operator has closed is not reported.
+func (r *run) reportStored(ctx context.Context, d Difference, status Status) error {
 	switch status {
 	case Closed:
 		return nil
 	case Watched:
-		r.sum.Watched++
+		r.summary.Watched++
 	case Open:
-		r.sum.Differences++
+		r.summary.Differences++
 	}
 	if err := r.report(Finding{Difference: d, Status: status}); err != nil || status != Open || d.PaymentID == uuid.Nil {
 		return err
@@ -326,8 +326,8 @@ func (r *run) tell(ctx context.Context, d Difference, status Status) error {
 	}
 }
 
-// bothSides reads the payment of an order and asks the provider about it, again if the payment
-// has changed meanwhile.
+// bothSides reads the payment of an order and asks the provider about it. It does both again if the
+// payment has changed meanwhile.
 func (r *run) bothSides(ctx context.Context, order string) (here *Here, there There, err error) {
 	there = There{Provider: r.source.Name, OrderID: order, Entries: r.suspects[order]}
 	for range 3 {
@@ -337,7 +337,7 @@ func (r *run) bothSides(ctx context.Context, order string) (here *Here, there Th
 		}
 		entries, err := r.ask(ctx, before.Payment)
 		if errors.Is(err, payment.ErrOtherCharge) && len(there.Entries) > 0 {
-			return before, there, nil // the provider will not tell more than it has listed
+			return before, there, nil // the provider shows only what it has listed
 		}
 		if err != nil {
 			return nil, there, err
@@ -359,8 +359,7 @@ func (r *run) here(ctx context.Context, order string) (*Here, error) {
 	return &here, nil
 }
 
-// ask asks the provider for all that it has of a payment, to which what it has listed as captured is
-// added.
+// ask asks the provider for all that it has of a payment, and adds the captures that it has listed.
 func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.LedgerEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.source.Capabilities().CallTime)
 	defer cancel()
@@ -377,7 +376,7 @@ func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.Led
 		case i < 0:
 			entries = append(entries, e)
 		default:
-			entries[i].Currency = e.Currency // the look-up does not tell it
+			entries[i].Currency = e.Currency // the look-up has no currency
 		}
 	}
 	if len(entries) == 0 {

@@ -28,24 +28,24 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// account is a provider's account beside the payments of a service. What its functions do the
-// service does not know, until it asks.
+// account is a provider's account, with a service and its payments. The functions act at the
+// provider: the service does not know about it until it asks.
 type account struct {
 	*bundle
 
 	name   string
 	config func(*app.Config)
-	// pay returns a payment that was charged; decline one that was not.
+	// pay returns a payment that was charged, decline one that was declined.
 	pay, decline func() *paymentv1.PrepareResponse
-	// charge takes an amount for an order that has no charge; again takes the amount of a payment once
-	// more.
+	// charge charges an order that has no charge. again charges a payment a second time, and returns
+	// the statuses and kinds of the differences.
 	charge func(order string, amount int64)
 	again  func(p *paymentv1.PrepareResponse) (kinds []string)
-	// refundByHand and refundAgain give a part back, without our id and under one that is used.
+	// refundByHand refunds a part without an id of ours, refundAgain under an id already used.
 	refundByHand func(order string, amount int64)
 	refundAgain  func(order, refund string, amount int64)
-	// failRefund makes the latest refund of an order fail, pend makes later ones only accepted; nil:
-	// the provider's do not.
+	// failRefund makes the latest refund of an order fail. pend keeps later refunds accepted, not
+	// done. Both are nil for a provider whose refunds are done at once.
 	failRefund func(order string)
 	pend       func(bool)
 }
@@ -58,7 +58,7 @@ func accounts() map[string]func(*testing.T) *account {
 	}
 }
 
-// accountOf is the sandbox.
+// accountOf returns the account at the sandbox.
 func accountOf(b *bundle) *account {
 	a := &account{
 		bundle: b, name: sandboxclient.Name, refundByHand: b.provider.RefundManually, refundAgain: b.provider.RefundAgain, charge: b.provider.Capture,
@@ -71,7 +71,7 @@ func accountOf(b *bundle) *account {
 		require.NoError(b.t, err)
 		return p
 	}
-	a.again = func(p *paymentv1.PrepareResponse) []string { // it charges an order once: ours has the wrong id
+	a.again = func(p *paymentv1.PrepareResponse) []string { // the sandbox charges only once
 		b.exec(`UPDATE payments SET charge_id = 'another' WHERE id = $1`, uuid.MustParse(p.GetPaymentId()))
 		return []string{"OPEN CAPTURE_ONLY_HERE", "OPEN CAPTURE_TWICE"}
 	}
@@ -165,7 +165,7 @@ func (b *bundle) reconcile(args ...string) (code int, out string) {
 	return accountOf(b).reconcile(args...)
 }
 
-// found are the statuses and kinds of an order's differences in an output, sorted.
+// found returns the statuses and kinds of an order's differences in the output, sorted.
 func found(out, orderID string) []string {
 	var kinds []string
 	for line := range strings.Lines(out) {
@@ -177,7 +177,7 @@ func found(out, orderID string) []string {
 	return kinds
 }
 
-// sold pays, and issues a ticket for each price.
+// sold returns a charged payment, with a ticket issued for each price.
 func (a *account) sold(prices ...int64) *paymentv1.PrepareResponse {
 	a.t.Helper()
 	p := a.pay()
@@ -185,7 +185,7 @@ func (a *account) sold(prices ...int64) *paymentv1.PrepareResponse {
 	return p
 }
 
-// mixed makes payments and refunds of all kinds in which the two sides agree.
+// mixed makes payments and refunds of all kinds on which service and provider agree.
 func (a *account) mixed() {
 	a.t.Helper()
 	a.prepared()
@@ -264,7 +264,7 @@ func (a *account) planted() map[string][]string {
 	return want
 }
 
-// Of each provider, a day on which the two sides agree has no difference.
+// For each provider, a day on which service and provider agree has no difference.
 func TestReconcileAgrees(t *testing.T) {
 	t.Parallel()
 	for name, open := range accounts() {
@@ -313,7 +313,7 @@ func namesEachDifference(t *testing.T, a *account) {
 	require.Contains(t, later, fmt.Sprintf("differences=%d\n", n), "what is open is looked at again, whatever the day")
 	require.Equal(t, rows, a.count(`SELECT count(*) FROM differences WHERE status = 'OPEN'`))
 
-	// The sweeper follows the hints; a later run closes what is gone.
+	// The sweeper follows the hints. A later run closes the differences that are gone.
 	a.clock.Set(time.Now().Add(time.Hour))
 	for range 5 {
 		a.sweep(time.Second)
@@ -323,7 +323,7 @@ func namesEachDifference(t *testing.T, a *account) {
 	for order, kinds := range want {
 		switch kinds[0] {
 		case "OPEN CAPTURE_ONLY_THERE":
-			if a.name == stripe.Name { // the money is at an intent that is not of the payment's page: a person settles it
+			if a.name == stripe.Name { // a charge outside the payment's page is left to a person
 				require.Equal(t, kinds, found(out, order), out)
 				continue
 			}

@@ -18,12 +18,12 @@ func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 	}
 	var list []payment.Shown
 	var err error
-	if of := in.GetReference(); of != nil {
-		id, failure := uuid.Parse(of.GetReferenceId())
-		if failure != nil {
-			return nil, errs.ErrInvalidID.Wrap(failure)
+	if reference := in.GetReference(); reference != nil {
+		id, parseErr := uuid.Parse(reference.GetReferenceId())
+		if parseErr != nil {
+			return nil, errs.ErrInvalidID.Wrap(parseErr)
 		}
-		list, err = s.payments.OfReference(ctx, payment.Reference{Type: payment.Type(of.GetPaymentType()), ID: id})
+		list, err = s.payments.OfReference(ctx, payment.Reference{Type: payment.Type(reference.GetPaymentType()), ID: id})
 	} else {
 		list, err = s.payments.OfOrder(ctx, in.GetOrderId())
 	}

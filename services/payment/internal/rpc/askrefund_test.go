@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// refundBy asks for a refund of tickets as a user does; none: of all.
+// refundBy asks for a refund of tickets as a user does; without tickets, of all.
 func (b *bundle) refundBy(userID string, p *paymentv1.PrepareResponse, key string, tickets ...string) (*paymentv1.Refund, error) {
 	return b.refunds.RefundPayment(b.t.Context(), &paymentv1.RefundPaymentRequest{
 		Caller: caller(userID, key), PaymentId: p.GetPaymentId(), TicketIds: tickets, Reason: "cannot come",
@@ -39,7 +39,7 @@ func (b *bundle) ticketID(p *paymentv1.PrepareResponse, i int) string {
 	return b.tickets.Of(p.GetPaymentId())[i].ID
 }
 
-// The answer has the items at once; the payment shows the refund on its way, and then done.
+// The answer lists the items at once. The payment shows the refund as PENDING, and later as DONE.
 func TestUserRefundsOneOfTwo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -69,15 +69,15 @@ func TestUserRefundsOneOfTwo(t *testing.T) {
 	require.Equal(t, "DONE", shown.GetRefunds()[0].GetStatus())
 	require.EqualValues(t, 29000, shown.GetItems()[0].GetAmount())
 
-	rest, err := b.refundBy(user, p, "k3")
+	second, err := b.refundBy(user, p, "k3")
 	require.NoError(t, err)
-	require.Len(t, rest.GetItems(), 1)
+	require.Len(t, second.GetItems(), 1)
 	b.sweep(time.Second)
 	b.requireBalanced(p)
 }
 
-// Tickets that are in a refund already cost neither a row nor a call; others that ticket refuses are
-// named with the reason, and again for a repeated request.
+// Tickets that another refund has are refused without a new row and without a call. Tickets that
+// ticket refuses are listed with the reason, also in the answer to a repeated request.
 func TestRefusedRefundNamesTickets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestRefusedRefundNamesTickets(t *testing.T) {
 	require.Len(t, b.get(p).GetItems(), 1)
 }
 
-// Ticket does not answer: the request is kept, and the sweeper goes on with it.
+// If ticket does not answer, the request is kept, and the sweeper continues with it.
 func TestRefundWithoutTicket(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"BeginRefund", "BeginRefundAnswer"} {
@@ -141,9 +141,9 @@ func TestRefundsPerHour(t *testing.T) {
 	b := setup(t)
 	p, _ := b.paid(amount)
 	other, _ := b.paid(amount)
-	ghost := uuid.NewString()
+	unknownTicket := uuid.NewString()
 	for i := range 20 {
-		_, err := b.refundBy(user, p, fmt.Sprint("k", i), ghost)
+		_, err := b.refundBy(user, p, fmt.Sprint("k", i), unknownTicket)
 		require.ErrorIs(t, err, errs.ErrNotRefundable)
 		b.clock.Advance(time.Minute)
 	}
@@ -151,38 +151,38 @@ func TestRefundsPerHour(t *testing.T) {
 	limited := errs.From(err)
 	require.Equal(t, "RATE_LIMITED", limited.Reason)
 	require.Equal(t, 40*time.Minute, limited.RetryAfter)
-	_, err = b.refundBy(user, p, "k3", ghost)
+	_, err = b.refundBy(user, p, "k3", unknownTicket)
 	require.ErrorIs(t, err, errs.ErrNotRefundable, "a repeated request is none")
-	_, err = b.refundByOperator(p, "k", nil, ghost)
+	_, err = b.refundByOperator(p, "k", nil, unknownTicket)
 	require.ErrorIs(t, err, errs.ErrNotRefundable, "operators have no limit")
 	b.clock.Advance(40 * time.Minute)
 	_, err = b.refundBy(user, other, "k")
 	require.NoError(t, err)
 }
 
-// Whoever asks for what they cannot have, again and again, makes their payment neither slow to read nor
-// larger for good; the refunds that count are always among those shown.
+// A user's many rejected requests make the payment neither slow to read nor larger for good. The
+// refunds that count are always shown.
 func TestRejectedRefundsStayFew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.paid(30000, 25000)
-	ghosts := make([]string, 101)
-	for i := range ghosts {
-		ghosts[i] = uuid.NewString()
+	unknownTickets := make([]string, 101)
+	for i := range unknownTickets {
+		unknownTickets[i] = uuid.NewString()
 	}
-	_, err := b.refundBy(user, p, "many", ghosts...)
+	_, err := b.refundBy(user, p, "many", unknownTickets...)
 	require.ErrorIs(t, err, errs.ErrInvalidRequest, "no order has as many")
-	given, err := b.refundBy(user, p, "k", b.ticketID(p, 0))
+	accepted, err := b.refundBy(user, p, "k", b.ticketID(p, 0))
 	require.NoError(t, err)
 	timeline := len(b.get(p).GetTimeline())
 	for i := range 60 {
 		b.clock.Advance(4 * time.Minute)
-		_, err := b.refundBy(user, p, fmt.Sprint("k", i), ghosts[:100]...)
+		_, err := b.refundBy(user, p, fmt.Sprint("k", i), unknownTickets[:100]...)
 		require.ErrorIs(t, err, errs.ErrNotRefundable)
 	}
 	shown := b.get(p)
 	require.Len(t, shown.GetRefunds(), 51, "what counts, and the latest of the others")
-	require.Equal(t, given.GetRefundId(), shown.GetRefunds()[0].GetRefundId(), "the oldest first")
+	require.Equal(t, accepted.GetRefundId(), shown.GetRefunds()[0].GetRefundId(), "the oldest first")
 	require.Len(t, shown.GetTimeline(), timeline, "nothing has happened to the payment")
 	_, err = b.refundBy(user, p, "again", b.ticketID(p, 0))
 	require.ErrorIs(t, err, errs.ErrNotRefundable)
@@ -209,12 +209,12 @@ func TestOperatorsRefund(t *testing.T) {
 		Caller: caller(user, "k"), PaymentId: p.GetPaymentId(), Reason: "mine",
 	})
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
-	keep, err := b.refundByOperator(p, "k1", proto.Bool(false), b.ticketID(p, 0))
+	withoutFees, err := b.refundByOperator(p, "k1", proto.Bool(false), b.ticketID(p, 0))
 	require.NoError(t, err)
-	require.EqualValues(t, 29000, keep.GetAmount())
-	all, err := b.refundByOperator(p, "k2", nil)
+	require.EqualValues(t, 29000, withoutFees.GetAmount())
+	withFees, err := b.refundByOperator(p, "k2", nil)
 	require.NoError(t, err)
-	require.EqualValues(t, 25000, all.GetAmount(), "with the fee")
+	require.EqualValues(t, 25000, withFees.GetAmount(), "with the fee")
 	b.untilRefunds("DONE", 2)
 	b.requireBalanced(p)
 	require.Contains(t, notes(b.get(p)), "refund requested")
@@ -222,13 +222,13 @@ func TestOperatorsRefund(t *testing.T) {
 
 	page, err := b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Limit: 1})
 	require.NoError(t, err)
-	require.Equal(t, all.GetRefundId(), page.GetItems()[0].GetRefundId(), "newest first")
+	require.Equal(t, withFees.GetRefundId(), page.GetItems()[0].GetRefundId(), "newest first")
 	require.Equal(t, user, page.GetItems()[0].GetUserId())
 	require.Len(t, page.GetItems()[0].GetItems(), 1)
 	page, err = b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Cursor: page.GetNextCursor(), Status: "DONE"})
 	require.NoError(t, err)
 	require.Len(t, page.GetItems(), 1)
-	require.Equal(t, keep.GetRefundId(), page.GetItems()[0].GetRefundId())
+	require.Equal(t, withoutFees.GetRefundId(), page.GetItems()[0].GetRefundId())
 	require.Empty(t, page.GetNextCursor())
 	page, err = b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Status: "HELD"})
 	require.NoError(t, err)
@@ -245,8 +245,8 @@ func (b *bundle) untilRefunds(status string, n int64) {
 	require.Equal(b.t, n, b.count(query, status))
 }
 
-// A person sends a held refund again, has paid it elsewhere, or by hand at the provider: then that money
-// counts for this refund, and the books agree.
+// A person sends a held refund again, or ends it as paid elsewhere or as paid by hand at the
+// provider. Money paid by hand then counts for this refund. All sums agree.
 func TestHeldRefunds(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"retry", "otherwise", "by hand"} {
@@ -299,7 +299,7 @@ func TestHeldRefunds(t *testing.T) {
 // raceRuns is how often each race is run.
 const raceRuns = 20
 
-// Two that want the same tickets at once: one refund gives them back, whoever it is, and the books agree.
+// When two requests want the same tickets at once, one refund takes them, and all sums agree.
 func TestRefundRaces(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(b *bundle, p *paymentv1.PrepareResponse, tickets ...string) (*paymentv1.Refund, error){

@@ -114,7 +114,7 @@ var foreignRefusals = map[string]error{
 	"an unknown method":     status.Error(codes.Unimplemented, "unknown method"),
 }
 
-// Only ticket's own reasons may end a payment; after any other error it can be repeated.
+// Only ticket's own reasons may end a payment. After any other error the request can be repeated.
 func TestOnlyTicketRefusalsDecline(t *testing.T) {
 	t.Parallel()
 	for name, answer := range foreignRefusals {
@@ -159,8 +159,8 @@ func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 	}
 }
 
-// It is unknown whether ticket claimed the reference; nothing was charged, and the request may be
-// repeated.
+// If ticket does not answer, it is unknown whether it claimed the reference. Nothing was charged,
+// and the request may be repeated.
 func TestTicketDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -176,7 +176,7 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// Ticket claimed the reference and its answer was lost: the reference is released at once, so that
+// If ticket claims the reference but its answer is lost, the reference is released at once, so that
 // the payer can try again or give the places back.
 func TestLostAnswerOfBeginReleases(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestLostAnswerOfBeginReleases(t *testing.T) {
 	require.Equal(t, p.GetPaymentId(), again.GetPaymentId(), "the same payment")
 }
 
-// Ticket claimed the reference, its answers were lost, and the payer did not come back.
+// A claim whose answers were lost is released at the end if the payer does not come back.
 func TestLostClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -299,7 +299,7 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 }
 
 // outOfTime is a request whose deadline has passed but which is not cancelled yet.
-type outOfTime struct{ context.Context } //nolint:containedctx // it is one, with another deadline
+type outOfTime struct{ context.Context } //nolint:containedctx // a context with another deadline
 
 func (outOfTime) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
 
@@ -323,8 +323,8 @@ func TestChargeOutlivesItsRequest(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// The charging process owns the payment for the longest time that a charge may take. After that the
-// process counts as dead and the order is voided, so that a merely slow charge comes too late.
+// The charging process has the lease for the longest time that a charge may take. After that it
+// counts as dead, and the order is voided, so that a merely slow charge comes too late.
 func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -19,8 +19,8 @@ func status(s payment.Status) string {
 	return string(s)
 }
 
-// shownStatus is the status of a payment for its payer: one whose payer is back from the page, or has
-// paid on it as a webhook says, is about to be charged.
+// shownStatus is the status of a payment as its payer sees it. An OPEN payment is about to be
+// charged (PENDING) when its payer is back from the page or a webhook says that the page was paid.
 func shownStatus(p payment.Payment) string {
 	if p.Status == payment.Open && (p.PaymentKey != "" || p.Hinted) {
 		return pending
@@ -71,7 +71,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	for i, e := range timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}
 	}
-	given := map[string]*paymentv1.RefundItem{} // by ticket id: two refunds of one ticket are added up
+	items := map[string]*paymentv1.RefundItem{} // by ticket id: amounts of one ticket are summed
 	for _, r := range shown.Refunds {
 		out.Refunds = append(out.Refunds, toRefund(r))
 		for _, item := range r.Items {
@@ -79,17 +79,17 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 			if !r.Holds() {
 				continue
 			}
-			if given[id] == nil {
-				given[id] = &paymentv1.RefundItem{TicketId: id}
-				out.Items = append(out.Items, given[id])
+			if items[id] == nil {
+				items[id] = &paymentv1.RefundItem{TicketId: id}
+				out.Items = append(out.Items, items[id])
 			}
-			given[id].Amount += item.Amount
+			items[id].Amount += item.Amount
 		}
 	}
 	return out
 }
 
-// payersStatus has the status of a refund that payers see, by stored status, where the two differ.
+// payersStatus maps the stored status of a refund to the one that payers see, where they differ.
 var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 	payment.RefundAccepted: payment.RefundPending, payment.RefundResolved: payment.RefundDone, payment.RefundRejected: payment.RefundRefused,
 }

@@ -8,8 +8,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// withDesk gives the provider a page that it can be asked about.
-func withDesk(d *desk) func(*bundle) {
+// withAuthorizer gives the service a provider whose page can be asked about.
+func withAuthorizer(d *authorizer) func(*bundle) {
 	return func(b *bundle) {
 		b.publicURL = publicURL
 		b.wrap = func(p payment.Provider) payment.Provider {
@@ -19,38 +19,38 @@ func withDesk(d *desk) func(*bundle) {
 	}
 }
 
-// desk is a provider that knows of its pages: whoever pays on one authorises the payment, which is
-// charged later or cancelled.
-type desk struct {
+// authorizer is a provider that can be asked about its pages. Paying on a page only authorises the
+// payment, which is charged or cancelled later.
+type authorizer struct {
 	payment.Provider
 
 	mu         sync.Mutex
 	authorized map[string]bool // by order
 	cancels    int
-	failing    int // the number of next calls of Cancel that fail
+	failing    int // how many of the next calls of Cancel fail
 }
 
-func newDesk() *desk { return &desk{authorized: map[string]bool{}} }
+func newAuthorizer() *authorizer { return &authorizer{authorized: map[string]bool{}} }
 
-func (d *desk) authorize(orderID string) {
+func (d *authorizer) authorize(orderID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.authorized[orderID] = true
 }
 
-func (d *desk) isAuthorized(orderID string) bool {
+func (d *authorizer) isAuthorized(orderID string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.authorized[orderID]
 }
 
-func (d *desk) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
+func (d *authorizer) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
 	page, err := d.Provider.Open(ctx, p)
 	page.Ref = "page-" + p.OrderID
 	return page, err
 }
 
-func (d *desk) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (d *authorizer) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	out, err := d.Provider.Ask(ctx, p)
 	switch {
 	case err != nil || out.State != payment.Absent:
@@ -62,7 +62,7 @@ func (d *desk) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, err
 	return out, err
 }
 
-func (d *desk) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (d *authorizer) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	d.mu.Lock()
 	d.cancels++
 	if d.failing > 0 {

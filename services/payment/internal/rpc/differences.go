@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/payment/internal/reconcile"
 )
 
-// differences serves DifferenceAdminService to operators.
+// differences serves DifferenceAdminService, with which operators list and close differences.
 type differences struct {
 	paymentv1.UnimplementedDifferenceAdminServiceServer
 

@@ -25,7 +25,7 @@ func TestReconcileArguments(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// Operators see what is open and close it, with a note; it is opened again only with other values.
+// Operators list open differences and close them with a note. Only changed values reopen one.
 func TestOperatorsCloseDifferences(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

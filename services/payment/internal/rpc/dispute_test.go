@@ -22,15 +22,15 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// disputes lets the bank dispute a charge, or decide (won or lost), and delivers the webhook.
+// disputes starts a dispute at the bank or decides it (closed: won, lost), and sends the webhook.
 func (s *stripeShop) disputes(p *paymentv1.PrepareResponse, closed string) {
 	s.t.Helper()
 	require.NoError(s.t, s.stripe.Dispute(p.GetOrderId(), closed))
-	s.hear()
+	s.deliverPending()
 	s.follow()
 }
 
-// follow sweeps until hints are followed, which come 5 s apart at least, and refunds are claimed.
+// follow sweeps until hints, which come at least 5 s apart, are followed and refunds are claimed.
 func (s *stripeShop) follow() {
 	s.t.Helper()
 	for range 3 {
@@ -43,7 +43,7 @@ func (s *stripeShop) isDisputed(p *paymentv1.PrepareResponse) bool {
 	return s.count(`SELECT count(*) FROM payments WHERE id = $1 AND disputed_at IS NOT NULL`, uuid.MustParse(p.GetPaymentId())) == 1
 }
 
-// requireLost requires that nothing but what a lost dispute took has left, and is recorded once.
+// requireLost requires that only the lost dispute took money, and that this is recorded once.
 func (s *stripeShop) requireLost(p *paymentv1.PrepareResponse) {
 	s.t.Helper()
 	require.False(s.t, s.isDisputed(p))
@@ -57,8 +57,8 @@ func (s *stripeShop) requireLost(p *paymentv1.PrepareResponse) {
 	require.Equal(s.t, int64(1), s.count(`SELECT count(*) FROM refunds WHERE payment_id = $1 AND reason = 'DISPUTE_LOST'`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// While the payer disputes the charge, nothing is sent; the tickets stay valid. When the shop has
-// won, refunds go on.
+// While the payer disputes the charge, no refund is sent, and the tickets stay valid. After the
+// shop has won, refunds continue.
 func TestDisputeStopsRefunds(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -88,8 +88,8 @@ func TestDisputeStopsRefunds(t *testing.T) {
 	s.requireRefunded(p, amount, 1)
 }
 
-// What a lost dispute took has left: it is recorded as refunded by hand, ends the tickets, and is
-// not refunded again.
+// Money that a lost dispute took is recorded as refunded by hand. It ends the tickets, and is not
+// refunded again.
 func TestDisputeIsLost(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -109,8 +109,8 @@ func TestDisputeIsLost(t *testing.T) {
 	require.Contains(t, out, "differences=0\n")
 }
 
-// A part that was refunded before stays, and a call that was under way when the dispute began is
-// found: whatever happens to it, and however the dispute ends, no refund is made twice.
+// A part that was refunded before the dispute stays refunded. A refund call that was under way when
+// the dispute began is found. Whatever happens to the call, no refund is made twice.
 func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Late} {
@@ -126,7 +126,7 @@ func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 				s.ask(p, payment.ByUser, "k", 1)
 				s.sweep(0)
 				require.NoError(t, s.stripe.DisputePart(p.GetOrderId(), 1000))
-				s.hear()
+				s.deliverPending()
 				s.follow()
 				require.True(t, s.isDisputed(p))
 				s.clock.Advance(3 * time.Minute)
@@ -152,13 +152,13 @@ func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 	}
 }
 
-// Webhooks only make the sweeper ask: repeated ones and any order of them come to the same.
+// Webhooks only make the sweeper ask: repeated or reordered, they have the same result.
 func TestDisputeWebhooksInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		s := setupStripe(t)
 		p := s.bought()
-		s.hear()
+		s.deliverPending()
 		require.NoError(t, s.stripe.Dispute(p.GetOrderId(), ""))
 		hooks := s.stripe.Webhooks.Take()
 		s.deliver(hooks)
@@ -185,14 +185,14 @@ func (s *stripeShop) deliver(list []fakes.Webhook) {
 	s.follow()
 }
 
-// An answer that is older than a webhook does not count.
+// A provider's answer that is older than a webhook does not count.
 func TestDisputeAnswerIsOld(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
 	p := s.bought()
 	require.NoError(t, s.stripe.Dispute(p.GetOrderId(), ""))
 	s.clock.Advance(6 * time.Second) // since the buyer came back
-	s.hear()
+	s.deliverPending()
 	release := s.stripe.Calls.Block(fake.ListDisputes)
 	swept := make(chan struct{})
 	go func() { defer close(swept); s.service.SweepOnce(context.WithoutCancel(t.Context())) }()
@@ -226,42 +226,42 @@ func TestDisputeWithoutWebhooks(t *testing.T) {
 	require.Equal(t, int64(0), s.count(`SELECT count(*) FROM payments WHERE id = $1 AND check_at IS NOT NULL`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// dying is a process that dies.
-func (s *stripeShop) dying(l *life) *payment.Service {
+// dying returns the service of a process that dies at the end of l.
+func (s *stripeShop) dying(l *lifetime) *payment.Service {
 	s.t.Helper()
 	return payment.New(mortalStore{s.store(), l}, mortalTickets{ticket.NewClient(s.dialTickets()), l}, payment.Providers{
-		Default: stripe.Name, ByName: map[string]payment.Provider{stripe.Name: mortalProvider{Provider: s.guard, life: l}},
+		Default: stripe.Name, ByName: map[string]payment.Provider{stripe.Name: mortalProvider{Provider: s.guard, lifetime: l}},
 	}, slog.New(slog.DiscardHandler), payment.Options{Now: s.clock.Now})
 }
 
-// Wherever a process dies while it follows a dispute that was lost, the next one comes to the same.
+// Wherever a process dies while it follows a lost dispute, the next one gets the same result.
 func TestDisputeSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	for n := 0; ; n++ {
 		s := setupStripe(t)
 		p := s.bought()
-		s.hear()
+		s.deliverPending()
 		s.disputes(p, "")
 		require.NoError(t, s.stripe.Dispute(p.GetOrderId(), "lost"))
-		s.hear()
-		l := &life{left: n, between: func() {}}
-		dying := s.dying(l)
+		s.deliverPending()
+		l := &lifetime{remaining: n, between: func() {}}
+		doomed := s.dying(l)
 		for range 3 {
 			s.clock.Advance(6 * time.Second)
-			dying.SweepOnce(t.Context())
+			doomed.SweepOnce(t.Context())
 		}
 		s.clock.Advance(2 * time.Minute)
 		s.follow()
 		s.requireLost(p)
-		if l.left >= 0 {
+		if l.remaining >= 0 {
 			require.Greater(t, n, 10)
 			return
 		}
 	}
 }
 
-// A dispute all of whose webhooks were lost is found by the nightly comparison, and what it took
-// counts for a refund that is asked for later.
+// The nightly comparison finds a dispute all of whose webhooks were lost. The money that the
+// dispute took counts for a refund that is asked for later.
 func TestDisputeIsFoundAtNight(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)

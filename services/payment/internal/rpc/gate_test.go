@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// No payment is charged that would not be settled in time. The key of a refused confirmation stays
-// free, and earlier answers are repeated.
+// While settlement is delayed, no payment is charged. The key of a refused confirmation stays free,
+// and earlier answers are repeated.
 func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// choose submits the page of a payment, and returns what the redirect brings to the shop; nil without
-// one.
+// choose submits a choice on the page of a payment, and returns the parameters of the redirect to
+// the shop; nil without a redirect.
 func (b *bundle) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	b.t.Helper()
 	page, err := url.Parse(p.GetPage().GetUrl())
@@ -31,17 +31,17 @@ func (b *bundle) choose(p *paymentv1.PrepareResponse, choice string) map[string]
 		return nil
 	}
 	require.Equal(b.t, http.StatusSeeOther, resp.StatusCode)
-	to, err := resp.Location()
+	location, err := resp.Location()
 	require.NoError(b.t, err)
-	require.True(b.t, strings.HasPrefix(to.String(), "https://shop/back?"), to)
+	require.True(b.t, strings.HasPrefix(location.String(), "https://shop/back?"), location)
 	params := map[string]string{}
-	for name, values := range to.Query() {
+	for name, values := range location.Query() {
 		params[name] = values[0]
 	}
 	return params
 }
 
-// Whatever the payer chooses on the page, coming back leads to it, and money moves only by a charge.
+// Each choice on the page has its outcome when the payer is back. Money moves only by a charge.
 func TestChoicesOnThePage(t *testing.T) {
 	t.Parallel()
 	for choice, want := range map[string]string{"approve": "CONFIRMED", "slow": "CONFIRMED", "decline": "DECLINED", "back": "OPEN"} {
@@ -73,8 +73,8 @@ func TestChoicesOnThePage(t *testing.T) {
 	}
 }
 
-// Whoever has paid on the page and never comes back has the ticket: by the webhook at once, and by
-// asking if it is lost.
+// A payer who has paid on the page and never comes back gets the ticket: at once by the webhook, or
+// by polling if the webhook is lost.
 func TestPayerNeverComesBack(t *testing.T) {
 	t.Parallel()
 	for _, webhook := range []bool{true, false} {
@@ -92,7 +92,7 @@ func TestPayerNeverComesBack(t *testing.T) {
 	}
 }
 
-// A page that was not opened is opened by the same request, once.
+// A page whose opening lost its answer is opened only once: the repeated request gets it.
 func TestPageIsOpenedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)

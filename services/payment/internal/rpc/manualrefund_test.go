@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// A charge of another amount than requested is neither accepted as a payment nor kept.
+// A charge of a wrong amount is neither accepted as a payment nor kept.
 func TestWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	for name, captured := range map[string]int64{"less": amount - 1, "more": amount + 1000} {
@@ -60,7 +60,7 @@ func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.Refunds))
 }
 
-// The same when the charge becomes known after the payment has ended.
+// A charge of a wrong amount is also refunded if it becomes known after the payment has ended.
 func TestLateWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -80,7 +80,7 @@ func TestLateWrongAmountIsRefunded(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A part of a wrong amount was given back by hand already: it counts.
+// A part of a wrong amount that was given back by hand reduces the refund.
 func TestWrongAmountLessByHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -107,8 +107,8 @@ func notes(p *paymentv1.Payment) []string {
 
 const manualRefundNote = "refunded by hand at the provider"
 
-// The charge was refunded manually at the provider: the payment's tickets end, and the timeline
-// names the origin.
+// After a manual refund of the whole charge at the provider the payment's tickets end, and the
+// timeline says who refunded.
 func TestManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -133,8 +133,8 @@ func TestManualRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A part ends no ticket: what it is for needs a person's decision. Its money counts for nothing
-// yet.
+// A manual refund of a part ends no ticket: a person must decide what it is for. Its money counts
+// for no refund yet.
 func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -155,8 +155,8 @@ func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The provider refuses a refund of an already refunded charge: the money that was given by hand
-// counts for it.
+// If the provider refuses a refund because the charge is refunded already, the money given back by
+// hand counts for that refund.
 func TestCompensationAfterManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -177,7 +177,7 @@ func TestCompensationAfterManualRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// After a partial manual refund only the rest is refunded.
+// After a partial manual refund only the remaining amount is refunded.
 func TestCompensationAfterPartialManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -191,7 +191,7 @@ func TestCompensationAfterPartialManualRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The charge was refunded while it was still unknown.
+// A charge may be refunded by hand while its outcome is still unknown here.
 func TestManualRefundOfUnknownCharge(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]int64{"whole": amount, "part": 1000} {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// joined pays for a membership, and returns its id.
+// joined pays for a membership, and returns the payment and the membership's id.
 func (b *bundle) joined() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	id := b.tickets.Add(user, amount, holdTime)
@@ -32,7 +32,7 @@ func (b *bundle) refundMembership(id, key string) (*paymentv1.Refund, error) {
 	return b.operators.RefundMembership(b.t.Context(), &paymentv1.RefundMembershipRequest{Caller: operator(key), MembershipId: id, Reason: "moved away"})
 }
 
-// An operator gives a membership back as a whole; a repeated request finds the same refund.
+// An operator refunds a membership as a whole. A repeated request returns the same refund.
 func TestRefundOfAMembership(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -66,7 +66,7 @@ func TestRefundOfAMembership(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The provider refuses: the membership is active again, and the payer is told so.
+// If the provider refuses the refund, the membership is active again, and the timeline says so.
 func TestRefusedRefundOfAMembership(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -81,7 +81,7 @@ func TestRefusedRefundOfAMembership(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// Money that a person gave back at the provider ends the membership if it is all of it.
+// A manual refund at the provider ends the membership only if it is the whole amount.
 func TestMembershipRefundedByHand(t *testing.T) {
 	t.Parallel()
 	for given, status := range map[int64]string{amount - 1: "ACTIVE", amount: "REFUNDING"} {

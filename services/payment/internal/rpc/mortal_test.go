@@ -11,32 +11,32 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// errDead is what a process that has died hears.
+// errDead is the error of every call of a process that has died.
 var errDead = errors.New("the process is dead")
 
-// life is that of a process: it dies at one of its calls, before the call acts or after it. between is
-// called before each call.
-type life struct {
-	left    int
-	between func()
+// lifetime is the number of steps until a process dies: before or after one of its calls acts.
+// between is called before each call.
+type lifetime struct {
+	remaining int
+	between   func()
 }
 
-func (l *life) call(do func() error) error {
+func (l *lifetime) call(do func() error) error {
 	l.between()
-	if l.left--; l.left < 0 {
+	if l.remaining--; l.remaining < 0 {
 		return errDead
 	}
 	err := do()
-	if l.left--; l.left < 0 {
+	if l.remaining--; l.remaining < 0 {
 		return errDead
 	}
 	return err
 }
 
-// mortalStore, mortalTickets and mortalProvider are those of a process that dies.
+// mortalStore, mortalTickets and mortalProvider are the dependencies of a process that dies.
 type mortalStore struct {
 	payment.Stores
-	*life
+	*lifetime
 }
 
 func (m mortalStore) Open(ctx context.Context, n payment.Payment, key *idempotency.Key) (p payment.Payment, err error) {
@@ -69,7 +69,7 @@ func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lea
 	return due, now, err
 }
 
-// One at a time, as above: a process makes its steps one after the other here.
+// ClaimRefunds claims one refund at a time, like ClaimDue, so that steps follow one another.
 func (m mortalStore) ClaimRefunds(ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration) (due []payment.DueRefund, err error) {
 	err = m.call(func() error { due, err = m.Stores.ClaimRefunds(ctx, c, atTicket, min(n, 1), lease); return err })
 	return due, err
@@ -102,7 +102,7 @@ func (m mortalStore) SettledAtTicket(ctx context.Context, ids []uuid.UUID) error
 
 type mortalTickets struct {
 	payment.Tickets
-	*life
+	*lifetime
 }
 
 func (m mortalTickets) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (until time.Time, err error) {
@@ -126,7 +126,7 @@ func (m mortalTickets) Extend(ctx context.Context, payments []payment.Payment) (
 
 type mortalProvider struct {
 	payment.Provider
-	*life
+	*lifetime
 
 	admits func() bool
 }

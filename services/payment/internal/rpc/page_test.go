@@ -23,8 +23,8 @@ const (
 // withPage gives the provider a page.
 func withPage(b *bundle) { b.publicURL = publicURL }
 
-// back returns the parameters with which a buyer comes back from a page, with a payment key.
-func (b *bundle) back(p *paymentv1.PrepareResponse, paymentKey string) map[string]string {
+// returnParams returns the parameters with which a buyer comes back, with a payment key.
+func (b *bundle) returnParams(p *paymentv1.PrepareResponse, paymentKey string) map[string]string {
 	b.t.Helper()
 	address, err := url.Parse(b.provider.Session(p.GetOrderId()).ReturnURL)
 	require.NoError(b.t, err)
@@ -46,7 +46,7 @@ func (b *bundle) cancel(p *paymentv1.PrepareResponse, userID string) (*paymentv1
 	return b.client.CancelPayment(b.t.Context(), &paymentv1.CancelPaymentRequest{Caller: caller(userID, ""), PaymentId: p.GetPaymentId()})
 }
 
-// The address is given out when the reference is claimed, and stays the same.
+// Prepare returns the page's address after the reference is claimed. The address stays the same.
 func TestPrepareOpensThePage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -64,7 +64,7 @@ func TestPrepareOpensThePage(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 }
 
-// Whatever fails, the same request goes on from there.
+// Whichever step fails, the repeated request continues from there.
 func TestPrepareIsRepeatedUntilThereIsAPage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -114,40 +114,40 @@ func TestTicketRefusesThePage(t *testing.T) {
 	require.Nil(t, p.GetPage())
 }
 
-// The buyer comes back without a session; the first key is charged, once.
+// The buyer comes back without a session. The first key that comes back is charged, once.
 func TestReturnIsCharged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
 	p, ref := b.prepared()
-	forged := b.back(p, "ok-1")
+	forged := b.returnParams(p, "ok-1")
 	forged["token"] = "x"
 	_, err := b.comeBack(forged)
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
-	got, err := b.comeBack(b.back(p, "ok-1"))
+	got, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	require.Equal(t, p.GetPaymentId(), got.GetPaymentId())
 	require.Equal(t, ref, got.GetReferenceId())
 	require.Equal(t, "PENDING", got.GetStatus())
 	require.Equal(t, "PENDING", b.get(p).GetStatus(), "it is about to be charged")
 	require.Nil(t, b.get(p).GetPage(), "nobody is to pay on it again")
-	_, err = b.comeBack(b.back(p, "ok-2"))
+	_, err = b.comeBack(b.returnParams(p, "ok-2"))
 	require.NoError(t, err, "a second tab")
 	b.sweep(0)
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
-	_, err = b.comeBack(b.back(p, "ok-3"))
+	_, err = b.comeBack(b.returnParams(p, "ok-3"))
 	require.NoError(t, err, "reloaded")
 	b.sweep(time.Minute)
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A request with a key needs no page; a key that came back before wins.
+// A request may bring a key without a page. A key that came back from the page first is preferred.
 func TestConfirmOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
 	p, _ := b.prepared()
-	_, err := b.comeBack(b.back(p, "ok-1"))
+	_, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	got, err := b.confirm(p, "ok-2", newIdempotencyKey())
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestConfirmOfAnOpenPayment(t *testing.T) {
 	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
 }
 
-// A charge that was not sent is tried again with the stored key, by nobody's request.
+// A charge that was not sent is tried again with the stored key, without another request.
 func TestUnsentChargeOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -193,7 +193,7 @@ func TestChangeOfMind(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentInProgress)
 }
 
-// Places that are given up at ticket end the open payment; its page's key comes too late.
+// Places that are given up at ticket end the open payment. A key from its page then comes too late.
 func TestGivenUpPlaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -203,7 +203,7 @@ func TestGivenUpPlaces(t *testing.T) {
 		require.NoError(t, b.service.EndGivenUp(t.Context(), "e-1", id))
 		require.Equal(t, "EXPIRED", b.get(p).GetStatus())
 	}
-	got, err := b.comeBack(b.back(p, "ok-1"))
+	got, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	require.Equal(t, "EXPIRED", got.GetStatus())
 	b.sweep(time.Minute)
@@ -214,12 +214,12 @@ func TestGivenUpPlaces(t *testing.T) {
 	require.Equal(t, "PENDING", b.get(unknown).GetStatus(), "ticket says nothing of a charge that may have been made")
 }
 
-// A page without a session looks at the state again and again, and changes nothing.
+// A page without a session may poll the payment's state, which changes nothing.
 func TestLookingAtAReturn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
 	p, _ := b.prepared()
-	look := &paymentv1.ReturnPaymentRequest{Provider: "sandbox", Params: b.back(p, "ok-1"), Looks: true}
+	look := &paymentv1.ReturnPaymentRequest{Provider: "sandbox", Params: b.returnParams(p, "ok-1"), Looks: true}
 	got, err := b.client.ReturnPayment(t.Context(), look)
 	require.NoError(t, err)
 	require.Equal(t, "OPEN", got.GetStatus())
@@ -229,12 +229,12 @@ func TestLookingAtAReturn(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }
 
-// A buyer who paid on the page and never came back has the ticket, without any webhook.
+// A buyer who paid on the page and never came back gets the ticket, without any webhook.
 func TestOpenPaymentIsPolled(t *testing.T) {
 	t.Parallel()
 	for _, paidAfter := range []time.Duration{0, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 11 * time.Minute} {
-		d := newDesk()
-		b := setup(t, withDesk(d))
+		d := newAuthorizer()
+		b := setup(t, withAuthorizer(d))
 		p, _ := b.prepared()
 		for at := time.Duration(0); at < pageTime && b.get(p).GetStatus() == "OPEN"; at += 10 * time.Second {
 			if at >= paidAfter {
@@ -247,11 +247,11 @@ func TestOpenPaymentIsPolled(t *testing.T) {
 	}
 }
 
-// A hint is followed at once, and is no outcome by itself.
+// After a hint the provider is asked at once. The hint itself is no outcome.
 func TestHintOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
-	b := setup(t, withDesk(d))
+	d := newAuthorizer()
+	b := setup(t, withAuthorizer(d))
 	p, _ := b.prepared()
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	b.sweep(0)
@@ -262,7 +262,7 @@ func TestHintOfAnOpenPayment(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// While an outcome, or an event, is on its way, ticket keeps the places.
+// While an outcome or an event is missing, ticket keeps the places.
 func TestClaimsAreLengthened(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -285,7 +285,7 @@ func TestClaimsAreLengthened(t *testing.T) {
 	require.False(t, claimed())
 }
 
-// The gate refuses pages, and keeps a charge after a page waiting.
+// While the gate is closed, no page is opened, and a charge after a page waits.
 func TestPagesWaitForSettlement(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -294,7 +294,7 @@ func TestPagesWaitForSettlement(t *testing.T) {
 	b.service.MeasureGate(t.Context())
 	_, err := b.prepare(b.tickets.Add(user, amount, holdTime), newIdempotencyKey())
 	require.ErrorIs(t, err, errs.ErrSettlementDelayed)
-	_, err = b.comeBack(b.back(p, "ok-1"))
+	_, err = b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	b.sweep(0)
 	require.Equal(t, "PENDING", b.get(p).GetStatus())

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// Whoever does not come back is not charged, and the reference is released.
+// A buyer who does not come back is not charged, and the reference is released.
 func TestOpenPaymentExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -21,7 +21,7 @@ func TestOpenPaymentExpires(t *testing.T) {
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
 	b.sweep(0)
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
-	_, err := b.comeBack(b.back(p, "ok-1"))
+	_, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err, "the page shows what became of it")
 	b.sweep(time.Minute)
 	require.Equal(t, "EXPIRED", b.get(p).GetStatus())
@@ -30,12 +30,12 @@ func TestOpenPaymentExpires(t *testing.T) {
 	require.EqualValues(t, "CLOSED", b.provider.Session(p.GetOrderId()).State, "nobody can pay on it later")
 }
 
-// The page of an ended payment is closed, and an authorisation that comes later is given up, until the
-// provider says so.
+// The page of an ended payment is closed, and a later authorisation is cancelled. Both are retried
+// until the provider confirms.
 func TestEndedPageIsClosed(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
-	b := setup(t, withDesk(d))
+	d := newAuthorizer()
+	b := setup(t, withAuthorizer(d))
 	p, ref := b.prepared()
 	d.failing = 2
 	_, err := b.cancel(p, user)
@@ -63,7 +63,7 @@ func TestLostChargeIsSentAgain(t *testing.T) {
 	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
 }
 
-// Places that are lost are not charged for.
+// A payment whose hold is lost is not charged again.
 func TestLostHoldIsNotChargedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -76,7 +76,7 @@ func TestLostHoldIsNotChargedFor(t *testing.T) {
 	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "impossible before the places are released")
 }
 
-// A charge that is found after the end counts, without any webhook.
+// A charge that is found after the payment's end counts, without any webhook.
 func TestEndedPaymentIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Hour, 24 * time.Hour} {
@@ -96,7 +96,7 @@ func TestEndedPaymentIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// A payment that has ended does not stand in the way of the next one.
+// An ended payment that still has the claim does not block the next payment.
 func TestNextPaymentReleasesTheLastOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)

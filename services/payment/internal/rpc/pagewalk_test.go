@@ -25,22 +25,22 @@ import (
 type pageWalk struct {
 	*bundle
 
-	rand *rand.Rand
-	desk *desk
-	// other is what there is instead of the sandbox.
-	other   *otherProvider
-	tickets payment.Tickets
-	closed  int       // charges that are not admitted next
-	away    time.Time // until when ticket hears of no payment
-	// kept: charges lengthen holds, and somebody always looks after claims, so that none is lost.
-	kept    bool
-	between sync.Mutex // held by the one who acts between two steps of another process
-	buyers  []*buyer
-	sold    map[string]uuid.UUID // the payments that ticket has honoured, by reference
-	applied map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
+	rand       *rand.Rand
+	authorizer *authorizer
+	// other is the provider of a walk without the sandbox; nil: the sandbox.
+	other           *otherProvider
+	tickets         payment.Tickets
+	refuseNext      int       // how many of the next charges are not admitted
+	ticketAwayUntil time.Time // no event reaches ticket before this time
+	// keepsClaims says that charges extend holds, and that all claims are extended in time.
+	keepsClaims bool
+	between     sync.Mutex // held by the actor between two steps of a process
+	buyers      []*buyer
+	sold        map[string]uuid.UUID // the payments that ticket has honoured, by reference
+	applied     map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
 }
 
-// otherProvider is another provider than the sandbox, and how something random is done there.
+// otherProvider is a provider other than the sandbox. act does a random act there.
 type otherProvider struct {
 	payment.Provider
 
@@ -53,13 +53,13 @@ type buyer struct {
 	name string
 	ref  string
 	refs []string
-	open payment.Payment // the latest one whose page the buyer has
+	open payment.Payment // the latest payment whose page the buyer has
 	page payment.Page
 }
 
-// Whatever buyers do, whichever process dies or is overtaken between any two calls, and whichever answer
-// is lost: in the end nobody is charged twice, money that was taken has become a ticket or was given back, no seat
-// stays claimed for an ended payment, and no authorisation stays open.
+// Whatever buyers do, whichever process dies or is overtaken between any two calls, and whichever
+// answer is lost: in the end nobody is charged twice, money that was taken has become a ticket or
+// was given back, no seat stays claimed for an ended payment, and no authorisation stays open.
 func TestPageWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -69,7 +69,7 @@ func TestPageWalks(t *testing.T) {
 	})
 }
 
-// walkThrough makes 120 random steps, lets all come to its end, and requires that the books agree.
+// walkThrough makes 120 random steps, waits until all is settled, and requires that all sums agree.
 func walkThrough(w interface {
 	act()
 	settle()
@@ -84,7 +84,7 @@ func walkThrough(w interface {
 
 var full = flag.Bool("full", false, "the long form of the walks: make chaos")
 
-// eachSeed walks with n seeds, in the long form with 300.
+// eachSeed runs walk with n seeds, or with 300 in the long form.
 func eachSeed(t *testing.T, n uint64, walk func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if *full {
@@ -103,8 +103,8 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	w := &pageWalk{rand: rand.New(rand.NewPCG(seed, 2)), sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{}}
 	option := withPage
 	if seed%2 == 1 {
-		w.desk = newDesk()
-		option = withDesk(w.desk)
+		w.authorizer = newAuthorizer()
+		option = withAuthorizer(w.authorizer)
 	}
 	w.bundle = setup(t, option)
 	w.tickets = ticket.NewClient(w.dialTickets())
@@ -112,18 +112,18 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	return w.keep(seed)
 }
 
-// keep makes claims last in half of the walks.
+// keep makes claims last (keepsClaims) in half of the walks.
 func (w *pageWalk) keep(seed uint64) *pageWalk {
-	if w.kept = seed/2%2 == 1; w.kept {
+	if w.keepsClaims = seed/2%2 == 1; w.keepsClaims {
 		w.bundle.tickets.Lengthen()
 	}
 	return w
 }
 
-// newWalkAt makes a walk at another provider than the sandbox.
-func newWalkAt(b *bundle, seed uint64, at *otherProvider) *pageWalk {
+// newWalkAt makes a walk at a provider other than the sandbox.
+func newWalkAt(b *bundle, seed uint64, other *otherProvider) *pageWalk {
 	w := &pageWalk{
-		bundle: b, rand: rand.New(rand.NewPCG(seed, 3)), other: at, tickets: ticket.NewClient(b.dialTickets()), buyers: threeBuyers(),
+		bundle: b, rand: rand.New(rand.NewPCG(seed, 3)), other: other, tickets: ticket.NewClient(b.dialTickets()), buyers: threeBuyers(),
 		sold: map[string]uuid.UUID{}, applied: map[uuid.UUID]bool{},
 	}
 	return w.keep(seed)
@@ -131,14 +131,14 @@ func newWalkAt(b *bundle, seed uint64, at *otherProvider) *pageWalk {
 
 func threeBuyers() []*buyer { return []*buyer{{name: "buyer 0"}, {name: "buyer 1"}, {name: "buyer 2"}} }
 
-// replica makes a process that makes a number of steps. Somebody else may act between any two of them.
+// replica makes a process that dies after a number of steps. Others may act between its steps.
 func (w *pageWalk) replica(steps int) *payment.Service {
-	l := &life{left: steps, between: w.interfere}
+	l := &lifetime{remaining: steps, between: w.interfere}
 	provider := payment.Provider(guard.New(w.sandbox, unlimited))
-	if w.desk != nil {
-		provider = w.desk
+	if w.authorizer != nil {
+		provider = w.authorizer
 	}
-	providers := only(mortalProvider{provider, l, w.admits})
+	providers := onlyProvider(mortalProvider{provider, l, w.admits})
 	if o := w.other; o != nil {
 		providers = payment.Providers{Default: o.name, ByName: map[string]payment.Provider{o.name: mortalProvider{o.Provider, l, w.admits}}}
 	}
@@ -148,11 +148,11 @@ func (w *pageWalk) replica(steps int) *payment.Service {
 
 // admits reports whether the next charge is sent at all.
 func (w *pageWalk) admits() bool {
-	w.closed--
-	return w.closed < 0
+	w.refuseNext--
+	return w.refuseNext < 0
 }
 
-// steps is how many steps the next process makes: often enough of them.
+// steps returns after how many steps the next process dies. Mostly it does not die.
 func (w *pageWalk) steps() int {
 	if w.rand.IntN(3) == 0 {
 		return w.rand.IntN(14)
@@ -160,7 +160,7 @@ func (w *pageWalk) steps() int {
 	return 1 << 30
 }
 
-// interfere lets somebody else act between two steps of a process, but nobody between theirs.
+// interfere lets somebody else act between two steps of a process. It is not nested.
 func (w *pageWalk) interfere() {
 	if !w.between.TryLock() {
 		return
@@ -200,7 +200,7 @@ func (w *pageWalk) act() {
 	case 8, 9:
 		w.fail()
 	case 10:
-		w.leaveTicketAlone()
+		w.cutOffTicket()
 	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
@@ -211,7 +211,7 @@ func (w *pageWalk) act() {
 	}
 }
 
-// prepares asks for the page of the buyer's places, or holds others first.
+// prepares opens a page for the buyer's places. If their hold has ended, it holds others first.
 func (w *pageWalk) prepares(b *buyer) {
 	hold := w.bundle.tickets.Hold(b.ref)
 	if b.ref == "" || hold.UserID == "" || w.clock.Now().After(hold.ExpiresAt) {
@@ -231,7 +231,7 @@ func (w *pageWalk) key() string {
 	return prefixes[w.rand.IntN(len(prefixes))] + uuid.NewString()
 }
 
-// pays pays on the latest page, and comes back from it, in two tabs, or not at all.
+// pays pays on the latest page. The buyer then comes back once, in two tabs, or not at all.
 func (w *pageWalk) pays(b *buyer) {
 	w.t.Helper()
 	if b.page.URL == "" {
@@ -240,11 +240,11 @@ func (w *pageWalk) pays(b *buyer) {
 	address, err := url.Parse(w.provider.Session(b.open.OrderID).ReturnURL)
 	require.NoError(w.t, err)
 	params := map[string]string{"orderId": address.Query().Get("orderId"), "token": address.Query().Get("token")}
-	if w.desk != nil && w.provider.Order(b.open.OrderID).Status != "VOIDED" {
-		w.desk.authorize(b.open.OrderID)
+	if w.authorizer != nil && w.provider.Order(b.open.OrderID).Status != "VOIDED" {
+		w.authorizer.authorize(b.open.OrderID)
 	}
 	for range w.rand.IntN(3) {
-		if w.desk == nil {
+		if w.authorizer == nil {
 			params["paymentKey"] = w.key()
 		}
 		_, _ = w.replica(w.steps()).Return(w.t.Context(), "sandbox", params, false)
@@ -256,7 +256,7 @@ func (w *pageWalk) fail() {
 	call := []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids}[w.rand.IntN(3)]
 	switch w.rand.IntN(6) {
 	case 0:
-		w.closed = 1 + w.rand.IntN(3)
+		w.refuseNext = 1 + w.rand.IntN(3)
 	case 1:
 		w.provider.Fail(call, 1+w.rand.IntN(3))
 	case 2:
@@ -275,19 +275,19 @@ var ticketCalls = []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"}
 
 // failTicket lets the next call of a kind fail at ticket.
 func (w *pageWalk) failTicket() {
-	if call := ticketCalls[w.rand.IntN(len(ticketCalls))]; call != "Extend" || !w.kept {
+	if call := ticketCalls[w.rand.IntN(len(ticketCalls))]; call != "Extend" || !w.keepsClaims {
 		w.bundle.tickets.Fail(call, errs.ErrUnavailable)
 	}
 }
 
-// leaveTicketAlone lets ticket hear of no payment for some minutes.
-func (w *pageWalk) leaveTicketAlone() {
-	w.away = w.clock.Now().Add(time.Duration(w.rand.IntN(10)) * time.Minute)
+// cutOffTicket lets no event reach ticket for some minutes.
+func (w *pageWalk) cutOffTicket() {
+	w.ticketAwayUntil = w.clock.Now().Add(time.Duration(w.rand.IntN(10)) * time.Minute)
 }
 
-// mend ends the faults that do not belong to the provider.
+// mend ends the faults of ticket and of admission, but not those of the provider.
 func (w *pageWalk) mend() {
-	w.closed, w.away = 0, time.Time{}
+	w.refuseNext, w.ticketAwayUntil = 0, time.Time{}
 	for _, call := range ticketCalls {
 		w.bundle.tickets.Fail(call)
 	}
@@ -295,33 +295,33 @@ func (w *pageWalk) mend() {
 
 func (w *pageWalk) pass(d time.Duration) { w.passWith(d, w.provider.Arrive) }
 
-// passWith lets time pass, at the end of which somebody sweeps. A delayed call arrives within seconds.
+// passWith lets time pass, and then sweeps. A delayed call arrives within seconds.
 func (w *pageWalk) passWith(d time.Duration, arrive func()) {
 	w.advance(min(d, 10*time.Second))
 	arrive()
 	w.advance(max(0, d-10*time.Second))
 	s := w.replica(w.steps())
-	if !w.kept {
+	if !w.keepsClaims {
 		s.ExtendDue(w.t.Context())
 	}
 	s.SweepOnce(w.t.Context())
 }
 
-// advance lets time pass, in which claims are looked after if they are kept.
+// advance lets time pass. With keepsClaims, claims are extended meanwhile.
 func (w *pageWalk) advance(d time.Duration) {
 	const step = 20 * time.Second
-	for ; w.kept && d > 0; d -= step {
+	for ; w.keepsClaims && d > 0; d -= step {
 		w.clock.Advance(min(d, step))
 		w.service.ExtendDue(w.t.Context())
 	}
 	w.clock.Advance(max(d, 0))
 }
 
-// deliver lets ticket apply the events of payments: it honours one whose hold is claimed for it, and
-// rejects others.
+// deliver lets ticket apply the payments' events. Ticket honours a payment that has the claim of
+// its hold, and rejects others.
 func (w *pageWalk) deliver() {
 	w.t.Helper()
-	if w.clock.Now().Before(w.away) {
+	if w.clock.Now().Before(w.ticketAwayUntil) {
 		return
 	}
 	rows, err := w.pool.Query(w.t.Context(), `SELECT id, reference_id FROM payments WHERE captured > 0 ORDER BY id`)
@@ -346,7 +346,7 @@ func (w *pageWalk) deliver() {
 			w.bundle.tickets.Settle(ref)
 			continue
 		}
-		require.True(w.t, !w.kept || w.hasEnded(c.id) || !hold.ExpiresAt.Before(hold.Last), "payment %s was charged in time, and its places are lost", c.id)
+		require.True(w.t, !w.keepsClaims || w.hasEnded(c.id) || !hold.ExpiresAt.Before(hold.Last), "payment %s was charged in time, and its places are lost", c.id)
 		require.NoError(w.t, w.service.Compensate(w.t.Context(), payment.Rejection{EventKey: c.id.String(), PaymentID: c.id, Reason: "HOLD_EXPIRED"}))
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// staysAway lets somebody pay on the page and never come back, while no webhook arrives: the places
-// are bought long before the page ends.
+// staysAway has a buyer pay on the page and never come back, without a webhook. It requires that
+// the places are sold long before the page ends.
 func (w *pageWalk) staysAway(pay func(b *buyer)) {
 	w.t.Helper()
 	w.between.Lock()
@@ -23,7 +23,7 @@ func (w *pageWalk) staysAway(pay func(b *buyer)) {
 		w.prepares(b)
 	}
 	pay(b)
-	w.rest(32, 15*time.Second)
+	w.passRounds(32, 15*time.Second)
 	require.NotZero(w.t, w.sold[b.ref], "nobody asked the provider about %s", b.open.OrderID)
 }
 
@@ -37,22 +37,22 @@ func (w *pageWalk) settle() {
 		w.provider.Delay(call, 0)
 	}
 	w.provider.Arrive()
-	if w.desk != nil {
-		w.staysAway(func(b *buyer) { w.desk.authorize(b.open.OrderID) })
+	if w.authorizer != nil {
+		w.staysAway(func(b *buyer) { w.authorizer.authorize(b.open.OrderID) })
 	}
-	w.rest(30, 5*time.Second)
+	w.passRounds(30, 5*time.Second)
 	for _, p := range w.all() {
 		if w.provider.Order(p.OrderID).Status == "PENDING" {
 			w.provider.Settle(p.OrderID, []string{"CAPTURED", "DECLINED"}[w.rand.IntN(2)])
 		}
 	}
-	w.rest(30, 30*time.Second)
-	w.rest(26, time.Hour)
-	w.rest(5, time.Second)
+	w.passRounds(30, 30*time.Second)
+	w.passRounds(26, time.Hour)
+	w.passRounds(5, time.Second)
 }
 
-// rest lets time pass in rounds in which nobody dies.
-func (w *pageWalk) rest(rounds int, d time.Duration) {
+// passRounds lets time pass in rounds in which no process dies.
+func (w *pageWalk) passRounds(rounds int, d time.Duration) {
 	w.t.Helper()
 	for range rounds {
 		w.clock.Advance(d)
@@ -79,7 +79,7 @@ func (w *pageWalk) all() (list []payment.Payment) {
 	return list
 }
 
-// check requires that the books agree with the provider, and that nothing is left undone.
+// check requires that payments and provider agree, and that nothing is left undone.
 func (w *pageWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what the provider has kept, by reference
@@ -91,8 +91,8 @@ func (w *pageWalk) check() {
 		if order.Status == "CAPTURED" {
 			kept[p.Reference.ID] += order.Amount - order.RefundedAmount
 			require.Equal(w.t, p.PaymentKey, order.PaymentKey, "one key")
-		} else if w.desk != nil {
-			require.False(w.t, w.desk.isAuthorized(p.OrderID), "%s: an authorisation is left open", p.OrderID)
+		} else if w.authorizer != nil {
+			require.False(w.t, w.authorizer.isAuthorized(p.OrderID), "%s: an authorisation is left open", p.OrderID)
 		}
 	}
 	w.requireMoney(kept)
@@ -103,13 +103,13 @@ func (w *pageWalk) requireEnded(p payment.Payment) {
 	w.t.Helper()
 	require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
 	require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
-	if p.Captured == 0 { // else ticket has settled it
+	if p.Captured == 0 { // otherwise ticket has settled it
 		require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
 	}
 }
 
-// requireMoney requires that of each reference the provider has kept the price if there are tickets, and
-// else nothing.
+// requireMoney requires that the provider has kept the price of each reference that has tickets,
+// and nothing for any other.
 func (w *pageWalk) requireMoney(kept map[uuid.UUID]int64) {
 	w.t.Helper()
 	for _, b := range w.buyers {

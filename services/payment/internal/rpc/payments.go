@@ -116,7 +116,7 @@ func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookR
 	return &paymentv1.HandleWebhookResponse{}, nil
 }
 
-// userAndID returns the signed-in user of a request, and the id that the request names.
+// userAndID returns the signed-in user of a request, and the id in text.
 func userAndID(in any, text string) (user string, id uuid.UUID, err error) {
 	if user, err = rpc.UserFrom(in); err != nil {
 		return user, id, err

@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// racingStore lets somebody else act right before the next change of a payment.
+// racingStore calls before once, right before the next change of a payment.
 type racingStore struct {
 	payment.Stores
 
@@ -33,42 +33,42 @@ func (r *racingStore) Apply(ctx context.Context, id uuid.UUID, decide payment.De
 	return r.Stores.Apply(ctx, id, decide)
 }
 
-// gated is a provider that lets somebody else act before a charge, which is not sent on an error, and
-// after a look-up.
-type gated struct {
+// hookedProvider is a provider with hooks: beforeCharge runs before a charge, which is not sent if
+// it returns an error, and afterAsk runs once after a look-up.
+type hookedProvider struct {
 	payment.Provider
 
-	charge func() error
-	asked  func()
+	beforeCharge func() error
+	afterAsk     func()
 }
 
-func (g *gated) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	if g.charge != nil {
-		if err := g.charge(); err != nil {
+func (g *hookedProvider) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+	if g.beforeCharge != nil {
+		if err := g.beforeCharge(); err != nil {
 			return payment.Outcome{}, err
 		}
 	}
 	return g.Provider.Charge(ctx, p)
 }
 
-func (g *gated) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (g *hookedProvider) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	out, err := g.Provider.Ask(ctx, p)
-	if asked := g.asked; asked != nil {
-		g.asked = nil
-		asked()
+	if afterAsk := g.afterAsk; afterAsk != nil {
+		g.afterAsk = nil
+		afterAsk()
 	}
 	return out, err
 }
 
-// Capabilities has a charge time after which tests may take a charge over while the hold lasts.
-func (g *gated) Capabilities() payment.Capabilities {
+// Capabilities sets a short charge time, so that tests may take a charge over during the hold.
+func (g *hookedProvider) Capabilities() payment.Capabilities {
 	caps := g.Provider.Capabilities()
 	caps.ChargeTime = 8 * time.Second
 	return caps
 }
 
-// withGate puts g before the provider.
-func withGate(g *gated) func(*bundle) {
+// withHooks puts g in front of the provider.
+func withHooks(g *hookedProvider) func(*bundle) {
 	return func(b *bundle) {
 		wrap := b.wrap
 		b.wrap = func(p payment.Provider) payment.Provider {
@@ -85,9 +85,9 @@ func (b *bundle) store() *postgres.Store {
 	return postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
 }
 
-// process makes another replica.
+// process returns another replica.
 func (b *bundle) process(store payment.Stores, tickets payment.Tickets, provider payment.Provider) *payment.Service {
-	return payment.New(store, tickets, only(provider), slog.New(slog.DiscardHandler), payment.Options{Now: b.clock.Now})
+	return payment.New(store, tickets, onlyProvider(provider), slog.New(slog.DiscardHandler), payment.Options{Now: b.clock.Now})
 }
 
 func (b *bundle) inStatus(paymentID, status string) bool {
@@ -95,13 +95,13 @@ func (b *bundle) inStatus(paymentID, status string) bool {
 	return b.count(`SELECT count(*) FROM payments WHERE id = $1 AND status = $2`, paymentID, status) == 1
 }
 
-// A sweeper that finds a payment taken by a request sends nothing: its failure would put a payment
-// back whose charge is under way, and then nothing keeps the places.
+// A sweeper that finds a payment taken by a request sends nothing. If its own charge failed, the
+// payment would be put back while the request charges it, and nothing would keep the places.
 func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
 	p, _ := b.prepared()
-	_, err := b.comeBack(b.back(p, "ok-1"))
+	_, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	release := b.provider.Block(paymenttest.Charges)
 	charging := make(chan error, 1)
@@ -113,7 +113,7 @@ func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
 		b.untilCharging(1)
 	}}
 	tries := 0
-	other := &gated{Provider: b.sandbox, charge: func() error { tries++; return payment.ErrNotAdmitted }}
+	other := &hookedProvider{Provider: b.sandbox, beforeCharge: func() error { tries++; return payment.ErrNotAdmitted }}
 	b.process(store, ticket.NewClient(b.dialTickets()), other).SweepOnce(t.Context())
 	require.Zero(t, tries)
 	require.True(t, b.inStatus(p.GetPaymentId(), "CONFIRMING"))
@@ -124,24 +124,24 @@ func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// A process that was stopped for long, and did not send its charge, neither declines nor releases a
-// payment that somebody else charges since.
+// A process that was suspended, and did not send its charge, neither declines nor releases a
+// payment that another process has charged since.
 func TestUnsentChargeOfAStoppedProcess(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{"not sent": payment.ErrNotSent, "not admitted": payment.ErrNotAdmitted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, withGate(&gated{}))
+			b := setup(t, withHooks(&hookedProvider{}))
 			p, ref := b.prepared()
 			release := b.provider.Block(paymenttest.Charges)
 			swept := make(chan struct{})
-			stopped := &gated{Provider: b.sandbox, charge: func() error {
+			suspended := &hookedProvider{Provider: b.sandbox, beforeCharge: func() error {
 				b.clock.Advance(20 * time.Second)
 				go func() { defer close(swept); b.service.SweepOnce(context.WithoutCancel(t.Context())) }()
 				b.untilCharging(1)
 				return cause
 			}}
-			got, err := b.process(b.store(), ticket.NewClient(b.dialTickets()), stopped).Confirm(t.Context(), payment.ConfirmRequest{
+			got, err := b.process(b.store(), ticket.NewClient(b.dialTickets()), suspended).Confirm(t.Context(), payment.ConfirmRequest{
 				OrderID: p.GetOrderId(), UserID: user, PaymentKey: "ok-1", Amount: amount, IdempotencyKey: newIdempotencyKey(),
 			})
 			require.NoError(t, err)
@@ -155,28 +155,28 @@ func TestUnsentChargeOfAStoppedProcess(t *testing.T) {
 	}
 }
 
-// Whoever has paid on the page is charged when the provider can be reached again.
+// A buyer who has paid on the page is charged when the provider can be reached again.
 func TestUnreachableProviderAfterThePage(t *testing.T) {
 	t.Parallel()
 	failures := 3
-	b := setup(t, withPage, withGate(&gated{charge: func() error {
+	b := setup(t, withPage, withHooks(&hookedProvider{beforeCharge: func() error {
 		if failures--; failures >= 0 {
 			return payment.ErrNotSent
 		}
 		return nil
 	}}))
 	p, ref := b.prepared()
-	_, err := b.comeBack(b.back(p, "ok-1"))
+	_, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	b.becomes(p, "CONFIRMED")
 	require.Zero(t, b.tickets.Hold(ref).Aborts)
 }
 
-// While no charges are sent, a payment is tried again later and later, and nothing is counted.
+// While no charges are sent, a payment is retried after growing waits. No attempt is counted.
 func TestUnsentChargesBackOff(t *testing.T) {
 	t.Parallel()
 	tries, sends := 0, false
-	b := setup(t, withPage, withGate(&gated{charge: func() error {
+	b := setup(t, withPage, withHooks(&hookedProvider{beforeCharge: func() error {
 		tries++
 		if sends {
 			return nil
@@ -202,7 +202,7 @@ func TestUnsentChargesBackOff(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.RefundLists), "the hint was about the page")
 }
 
-// The key of an attempt before the page is not the one that its buyer makes there.
+// A key from an attempt before the page was opened is dropped: the page's key is charged.
 func TestKeyFromBeforeThePage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -217,16 +217,16 @@ func TestKeyFromBeforeThePage(t *testing.T) {
 	require.Equal(t, "OPEN", p.GetStatus())
 	b.sweep(time.Second)
 	require.Equal(t, "OPEN", b.get(p).GetStatus())
-	_, err = b.comeBack(b.back(p, "ok-page"))
+	_, err = b.comeBack(b.returnParams(p, "ok-page"))
 	require.NoError(t, err)
 	b.becomes(p, "CONFIRMED")
 	require.Equal(t, "ok-page", b.provider.Order(p.GetOrderId()).PaymentKey)
 }
 
-// However many webhooks come, an order is looked up once in 5 s because of them.
+// However many webhooks come, they cause at most one look-up of an order in 5 s.
 func TestManyHints(t *testing.T) {
 	t.Parallel()
-	b := setup(t, withDesk(newDesk()))
+	b := setup(t, withAuthorizer(newAuthorizer()))
 	p, _ := b.prepared()
 	for range 10 {
 		require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
@@ -245,12 +245,12 @@ func TestManyHints(t *testing.T) {
 	require.Equal(t, first, lease(), "the look-up is still to come")
 }
 
-// A payment that is about to be charged needs no hint.
+// A payment that is about to be charged takes no hint.
 func TestHintAfterTheKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
 	p, _ := b.prepared()
-	_, err := b.comeBack(b.back(p, "ok-1"))
+	_, err := b.comeBack(b.returnParams(p, "ok-1"))
 	require.NoError(t, err)
 	require.NoError(t, b.webhook("session.completed", p.GetOrderId()))
 	require.Zero(t, b.count(`SELECT count(*) FROM payments WHERE id = $1 AND hinted`, p.GetPaymentId()))
@@ -258,13 +258,13 @@ func TestHintAfterTheKey(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// A hint that comes while the provider is asked because of another one is followed up too.
+// A hint that comes during the look-up for an earlier hint is followed up too.
 func TestHintDuringALookup(t *testing.T) {
 	t.Parallel()
-	d, g := newDesk(), &gated{}
-	b := setup(t, withDesk(d), withGate(g))
+	d, g := newAuthorizer(), &hookedProvider{}
+	b := setup(t, withAuthorizer(d), withHooks(g))
 	p, _ := b.prepared()
-	g.asked = func() {
+	g.afterAsk = func() {
 		d.authorize(p.GetOrderId())
 		_ = b.webhook("charge.captured", p.GetOrderId())
 	}
@@ -275,8 +275,8 @@ func TestHintDuringALookup(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// lateClaims is a ticket service at which a claim arrives after its payment has ended, and whose
-// answer is lost.
+// lateClaims is a ticket service where a claim arrives after its payment has ended (by ends), and
+// the answer is lost.
 type lateClaims struct {
 	payment.Tickets
 
@@ -289,7 +289,7 @@ func (l lateClaims) Begin(ctx context.Context, p payment.Payment, t payment.PayT
 	return time.Time{}, errs.ErrUnavailable
 }
 
-// A claim that arrives after the end of its payment is given back by the process that made it.
+// A claim that arrives after the end of its payment is released by the process that made it.
 func TestClaimAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -308,7 +308,7 @@ func TestClaimAfterTheEnd(t *testing.T) {
 	require.Empty(t, b.tickets.Hold(ref).Payment)
 }
 
-// If that process has died, the next payment of the reference gives the claim back.
+// If the process that made a late claim has died, the next payment releases the claim.
 func TestForgottenClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -324,7 +324,7 @@ func TestForgottenClaim(t *testing.T) {
 	require.Equal(t, next.GetPaymentId(), b.tickets.Hold(ref).Payment)
 }
 
-// A charge that the provider is slow to answer delays none of another page.
+// A charge that the provider is slow to answer does not delay the charges of other pages.
 func TestPagesAreChargedAtOnce(t *testing.T) {
 	t.Parallel()
 	const buyers = chargesAtOnce + 4
@@ -332,10 +332,10 @@ func TestPagesAreChargedAtOnce(t *testing.T) {
 	release := b.provider.Block(paymenttest.Charges)
 	for range buyers {
 		p, _ := b.prepared()
-		_, err := b.comeBack(b.back(p, "ok-"+uuid.NewString()))
+		_, err := b.comeBack(b.returnParams(p, "ok-"+uuid.NewString()))
 		require.NoError(t, err)
 	}
-	s := payment.New(b.store(), ticket.NewClient(b.dialTickets()), only(b.sandbox), slog.New(slog.DiscardHandler),
+	s := payment.New(b.store(), ticket.NewClient(b.dialTickets()), onlyProvider(b.sandbox), slog.New(slog.DiscardHandler),
 		payment.Options{Now: b.clock.Now, ChargesAtOnce: buyers})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

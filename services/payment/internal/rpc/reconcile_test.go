@@ -33,7 +33,7 @@ func TestReconcileNothing(t *testing.T) {
 	require.Equal(t, "reconcile: day=2026-05-01 provider=sandbox captures=6 refunds=5 foreign=1 looked=0 watched=0 gone=0 differences=0\n", out)
 	require.Zero(t, code)
 
-	// Around midnight the counterpart may be on the other day: the margin of the list has it.
+	// Around midnight the provider may have the entry on the other day: the list has a margin for it.
 	b.clock.Set(testDay.Add(24*time.Hour - time.Second))
 	b.confirmed()
 	b.clock.Set(testDay.Add(24*time.Hour + time.Second))
@@ -45,7 +45,7 @@ func TestReconcileNothing(t *testing.T) {
 		require.Zero(t, code)
 		require.Contains(t, out, "looked=0 ")
 	}
-	// What became known here on another day is looked for.
+	// A capture that became known here on another day is looked up.
 	b.exec(`UPDATE payments SET captured_at = '2026-05-02T11:59:59Z' WHERE captured_at < '2026-05-01T23:00:00Z'`)
 	code, out = b.reconcile("--day", "2026-05-02")
 	require.Zero(t, code)
@@ -55,7 +55,7 @@ func TestReconcileNothing(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-// What is still being settled is no difference until it has stayed so for a day.
+// A payment that is still being settled is WATCHED. It is a difference only after a day.
 func TestReconcileWatchesWhatMoves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,43 +77,43 @@ func TestReconcileWatchesWhatMoves(t *testing.T) {
 	require.Equal(t, []string{"CLOSED CAPTURE_ONLY_THERE"}, found(out, p.GetOrderId()))
 }
 
-// What moves while a run reads the two sides is no difference.
+// A payment that changes while a run reads both sides is no difference.
 func TestReconcileLooksAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.pending("lost-1")
 	b.provider.Capture(p.GetOrderId(), amount)
 	late, _ := b.pending("lost-1")
-	store := &interrupted{Store: b.store(), between: func() {
+	store := &interruptedStore{Store: b.store(), between: func() {
 		b.becomes(p, "CONFIRMED")
 		b.exec(`UPDATE payments SET captured = amount, captured_at = '2026-05-01T12:00:00Z', charge_id = '', status = 'CONFIRMED' WHERE id = $1`,
 			uuid.MustParse(late.GetPaymentId()))
 	}}
-	asked := &interruptedAsk{Provider: b.sandbox, orderID: late.GetOrderId(), after: func() {
+	provider := &interruptedAsk{Provider: b.sandbox, orderID: late.GetOrderId(), after: func() {
 		b.provider.Capture(late.GetOrderId(), amount)
 		b.exec(`UPDATE payments SET version = version + 1 WHERE id = $1`, uuid.MustParse(late.GetPaymentId()))
 	}}
 	store.earlier = []reconcile.Difference{{OrderID: late.GetOrderId(), Kind: reconcile.CaptureOnlyHere}}
-	source := reconcile.Source{Provider: asked, Name: sandboxclient.Name}
+	source := reconcile.Source{Provider: provider, Name: sandboxclient.Name}
 	sum, err := reconcile.Run(t.Context(), store, store, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: 1, Looked: 2}, sum)
 }
 
-// interrupted acts between the comparison of the lists and the second look.
-type interrupted struct {
+// interruptedStore calls between after the comparison of the lists, before the second look-up.
+type interruptedStore struct {
 	*postgres.Store
 
 	between func()
 	earlier []reconcile.Difference
 }
 
-func (s *interrupted) Unclosed(context.Context, string) ([]reconcile.Difference, error) {
+func (s *interruptedStore) Unclosed(context.Context, string) ([]reconcile.Difference, error) {
 	s.between()
 	return s.earlier, nil
 }
 
-// interruptedAsk acts once, after the provider has answered about an order.
+// interruptedAsk calls after once, when the provider has answered about an order.
 type interruptedAsk struct {
 	payment.Provider
 
@@ -130,7 +130,7 @@ func (a *interruptedAsk) Ask(ctx context.Context, p payment.Payment) (payment.Ou
 	return out, err
 }
 
-// Runs at the same time, and one after a run that died, leave the table that one run leaves.
+// Concurrent runs, and a run after one that died, leave the same table as a single run.
 func TestReconcileTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -152,7 +152,7 @@ func TestReconcileTwiceAtOnce(t *testing.T) {
 	source := reconcile.Source{Provider: b.sandbox, Name: sandboxclient.Name}
 	_, err := reconcile.Run(t.Context(), b.store(), b.store(), source, testDay, func(reconcile.Finding) error { return died })
 	require.ErrorIs(t, err, died)
-	source.Provider = repeating{b.sandbox}
+	source.Provider = repeatingProvider{b.sandbox}
 	sum, err := reconcile.Run(t.Context(), b.store(), b.store(), source, testDay, func(reconcile.Finding) error { return nil })
 	require.NoError(t, err)
 	require.Equal(t, 13, sum.Differences, "an entry that is listed twice counts once")
@@ -166,10 +166,10 @@ func TestReconcileTwiceAtOnce(t *testing.T) {
 	require.Equal(t, once, table())
 }
 
-// repeating lists each entry twice, as a page may that is read while entries are added.
-type repeating struct{ payment.Provider }
+// repeatingProvider lists each entry twice, as may happen if entries are added during the listing.
+type repeatingProvider struct{ payment.Provider }
 
-func (l repeating) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
+func (l repeatingProvider) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
 	entries, next, err := l.Provider.List(ctx, from, to, cursor)
 	return append(entries, entries...), next, err
 }
@@ -189,12 +189,12 @@ func TestReconcileManyCaptures(t *testing.T) {
 			captured_at, expires_at)
 		SELECT gen_random_uuid(), o, 'reservation', gen_random_uuid(), 'ann', 'e', $3, 'KRW', 'sandbox', 'CONFIRMED', c, $3, '2026-05-01T12:00:00Z', now()
 		FROM unnest($1::text[], $2::text[]) AS x (o, c)`, orders, charges, amount)
-	books := &paged{Store: b.store()}
+	store := &pagedStore{Store: b.store()}
 	source := reconcile.Source{Provider: b.sandbox, Name: sandboxclient.Name}
-	sum, err := reconcile.Run(t.Context(), books, books, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
+	sum, err := reconcile.Run(t.Context(), store, store, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: n}, sum)
-	require.LessOrEqual(t, books.largest, 1000)
+	require.LessOrEqual(t, store.largest, 1000)
 	require.Equal(t, 10, b.provider.Calls(paymenttest.Listings))
 
 	b.exec(`DELETE FROM payments WHERE order_id = $1`, orders[0])
@@ -204,14 +204,14 @@ func TestReconcileManyCaptures(t *testing.T) {
 	require.Contains(t, out, "differences=3\n", "two are unknown here, and one is missing there")
 }
 
-// paged keeps the largest number of orders that were read at once.
-type paged struct {
+// pagedStore records the largest number of orders that were read at once.
+type pagedStore struct {
 	*postgres.Store
 
 	largest int
 }
 
-func (p *paged) OfOrders(ctx context.Context, provider string, orders []string) (map[string]reconcile.Here, error) {
+func (p *pagedStore) OfOrders(ctx context.Context, provider string, orders []string) (map[string]reconcile.Here, error) {
 	p.largest = max(p.largest, len(orders))
 	return p.Store.OfOrders(ctx, provider, orders)
 }

@@ -21,8 +21,8 @@ import (
 	provider "urr.guru/services/payment/sandbox"
 )
 
-// keyLife and settled are the sandbox client's key life, and the time after which a call cannot
-// act.
+// keyLife is how long the sandbox keeps a key, settled the time after which a call cannot act any
+// more.
 const (
 	keyLife = 20 * time.Hour
 	settled = time.Minute + 20*time.Second
@@ -63,7 +63,7 @@ func TestRefundOfCancelledEvent(t *testing.T) {
 	require.ErrorIs(t, err, payment.ErrNotFound)
 }
 
-// The answer was lost, and the provider has forgotten the key: it is asked, not sent again.
+// After a lost answer and a forgotten key the provider is asked, and nothing is sent again.
 func TestForgottenKeyIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,8 +79,8 @@ func TestForgottenKeyIsNotSentAgain(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The provider does not know a refund whose key it may have forgotten: it gets a new key, but not
-// while an earlier call may still act.
+// A refund that the provider does not know, and whose key it may have forgotten, gets a new key,
+// but not while an earlier call may still act.
 func TestAbsentRefundWaitsForCallsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -115,7 +115,7 @@ func TestAbsentRefundGetsNewKey(t *testing.T) {
 	require.EqualValues(t, 20000, b.provider.Order(p.GetOrderId()).RefundedAmount)
 }
 
-// A refusal says nothing about an earlier call that may still act.
+// A refusal does not count while an earlier call may still act.
 func TestRefusalWaitsForEarlierCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -131,14 +131,14 @@ func TestRefusalWaitsForEarlierCalls(t *testing.T) {
 	require.Equal(t, "PENDING", b.refund(p, "USER").status)
 	b.provider.SetFaults(provider.Faults{})
 	b.provider.Arrive()
-	b.provider.SetFaults(provider.Faults{Refused: 1}) // the refusal is repeated, and the look finds the refund
+	b.provider.SetFaults(provider.Faults{Refused: 1}) // refused again: the look-up finds the refund
 	b.untilRefund(p, "USER", "DONE")
 	require.Equal(t, "REFUNDING", b.tickets.Of(p.GetPaymentId())[0].Status)
 	b.requireBalanced(p)
 }
 
-// Money that was given by hand counts for a refund that the provider finds too large. When that is
-// refused in the end, it counts for nothing again.
+// Money given back by hand counts for a refund that the provider finds too large. If that refund is
+// refused in the end, the money counts for no refund again.
 func TestRefusedRefundReturnsMoneyByHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -157,7 +157,7 @@ func TestRefusedRefundReturnsMoneyByHand(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A refund fails at the provider, its money is refunded again, and the failure is heard last.
+// Until it is known here that a refund has failed, more than was captured may be refunded.
 func TestRefundedMayExceedCaptured(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -177,7 +177,7 @@ func TestRefundedMayExceedCaptured(t *testing.T) {
 	require.EqualValues(t, 54000, b.count(`SELECT refunded FROM payments`))
 }
 
-// Two parts that a person gave back make the whole.
+// Two manual refunds of a part, which add up to the whole charge, end all tickets.
 func TestPartsByHandMakeTheWhole(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -194,27 +194,27 @@ func TestPartsByHandMakeTheWhole(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// stopped is a provider whose process stops just before it sends a refund.
-type stopped struct {
+// suspendedProvider is a provider whose process is suspended just before it sends a refund.
+type suspendedProvider struct {
 	payment.Provider
 
-	reached, goOn chan struct{}
+	reached, resume chan struct{}
 }
 
-func (s *stopped) Refund(ctx context.Context, c payment.RefundCall) (payment.RefundAnswer, error) {
+func (s *suspendedProvider) Refund(ctx context.Context, c payment.RefundCall) (payment.RefundAnswer, error) {
 	close(s.reached)
-	<-s.goOn
+	<-s.resume
 	return s.Provider.Refund(ctx, c)
 }
 
-// A process stops between the record that it will send a refund and the call. Another one sends the
-// refund under a new key meanwhile: the first sends nothing when it goes on.
+// A process is suspended between the record that it will send a refund and the call. Meanwhile
+// another process sends the refund under a new key. The first sends nothing when it resumes.
 func TestStoppedProcessSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, _ := b.paid(20000, 35000)
 	b.ask(p, payment.ByOperator, "k", 0)
-	s := &stopped{Provider: b.sandbox, reached: make(chan struct{}), goOn: make(chan struct{})}
+	s := &suspendedProvider{Provider: b.sandbox, reached: make(chan struct{}), resume: make(chan struct{})}
 	other := b.newServiceOn(s, payment.Options{})
 	swept := make(chan struct{})
 	go func() {
@@ -224,20 +224,20 @@ func TestStoppedProcessSendsNothing(t *testing.T) {
 	testkit.Receive(t, s.reached, "the call")
 	b.sweep(keyLife)
 	b.untilRefund(p, "OPERATOR", "DONE")
-	close(s.goOn)
+	close(s.resume)
 	testkit.Receive(t, swept, "the end of the stopped sweep")
 	require.EqualValues(t, 20000, b.provider.Order(p.GetOrderId()).RefundedAmount)
 	require.Len(t, b.provider.RefundsOf(p.GetOrderId()), 1)
 	b.requireBalanced(p)
 }
 
-// newServiceOn makes a replica that calls a provider.
+// newServiceOn returns a replica that calls the given provider.
 func (b *bundle) newServiceOn(provider payment.Provider, opts payment.Options) *payment.Service {
 	b.t.Helper()
 	conn := b.dialTickets()
 	opts.Now = b.clock.Now
 	return payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
-		only(guard.New(provider, unlimited)), slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
+		onlyProvider(guard.New(provider, unlimited)), slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 }
 
 // The refunds of a cancelled event wait for the provider's rate, and a compensation does not wait

@@ -34,7 +34,7 @@ func (b *bundle) issue(p *paymentv1.PrepareResponse, prices ...int64) {
 	b.tickets.Issue(p.GetPaymentId(), tickets...)
 }
 
-// ask requests a refund of tickets of a payment; none: of all.
+// ask requests a refund of tickets of a payment, by index; without tickets, of all.
 func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key string, tickets ...int) payment.Refund {
 	b.t.Helper()
 	q := payment.RefundRequest{
@@ -48,7 +48,7 @@ func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key stri
 	return r
 }
 
-// promise delivers the event of a cancelled event's claim of all valid tickets.
+// promise delivers the event that ticket has claimed all valid tickets, for a cancelled event.
 func (b *bundle) promise(p *paymentv1.PrepareResponse, eventKey string) uuid.UUID {
 	b.t.Helper()
 	claim := uuid.New()
@@ -102,8 +102,8 @@ func (b *bundle) count(sql string, args ...any) (n int64) {
 	return n
 }
 
-// requireBalanced requires that the money of a payment is where the books say: what the provider
-// keeps is paid for by tickets, is owed, or was given by hand for nothing yet.
+// requireBalanced requires that the provider still has the price of the tickets and the refunds
+// that are owed, less money given back by hand that no refund uses yet.
 func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	b.t.Helper()
 	charge := b.provider.Order(p.GetOrderId())
@@ -121,7 +121,7 @@ func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	require.Equal(b.t, charge.RefundedAmount, b.count(`SELECT refunded FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// A refund of one ticket keeps the fee and the other ticket; the rest is refunded later.
+// A refund of one ticket keeps the fee and the other ticket, which is refunded later.
 func TestRefundByUserOfOneTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -180,7 +180,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	require.Positive(t, errs.From(err).RetryAfter)
 }
 
-// Ticket's no ends a refund before any money moves.
+// A refusal by ticket ends a refund before any money moves.
 func TestTicketRejectsRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -198,7 +198,7 @@ func TestTicketRejectsRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// The provider refuses for good: the tickets are valid again.
+// If the provider refuses a user's refund for good, the tickets are valid again.
 func TestProviderRefusesRefundByUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -217,7 +217,7 @@ func TestProviderRefusesRefundByUser(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// What is owed stays owed when the provider refuses: a person decides.
+// A compensation that the provider refuses stays owed (HELD) until a person decides.
 func TestRefusedCompensationIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{true, false} {
@@ -248,7 +248,7 @@ func TestRefusedCompensationIsHeld(t *testing.T) {
 	}
 }
 
-// A refund that is accepted ends its tickets. It is asked for until it is made.
+// An accepted refund ends its tickets. The provider is asked about it until it is made.
 func TestAcceptedRefundIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -267,8 +267,8 @@ func TestAcceptedRefundIsAskedFor(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A refund fails at the provider days later: it is a debt that a person sees. Once published it is
-// never refused, since its tickets are gone.
+// A refund that fails at the provider days later is held for a person. A published refund is never
+// refused, since its tickets are gone.
 func TestRefundFailsLater(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// walk is one run of random requests, faults and refunds by hand on a few payments.
-type walk struct {
+// refundWalk is one run of random requests, faults and refunds by hand on a few payments.
+type refundWalk struct {
 	*bundle
 
 	rand     *rand.Rand
@@ -26,13 +26,13 @@ type walk struct {
 	applied  map[string]int // events that the ticket service has applied, by order
 }
 
-// Whatever is asked, refused, lost, late or given by hand: in the end the books of every payment
-// agree with the provider, to the unit, and no refund is left undone.
+// Whatever is asked for, refused, lost, late or given back by hand: in the end every payment agrees
+// with the provider, to the unit, and no refund is left undone.
 func TestRefundWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 6, func(t *testing.T, seed uint64) {
 		t.Helper()
-		w := &walk{bundle: setup(t), rand: rand.New(rand.NewPCG(seed, 1)), applied: map[string]int{}}
+		w := &refundWalk{bundle: setup(t), rand: rand.New(rand.NewPCG(seed, 1)), applied: map[string]int{}}
 		for range 3 {
 			p, _ := w.paid(20000, 20000, 15000)
 			w.payments = append(w.payments, p)
@@ -45,7 +45,7 @@ func TestRefundWalks(t *testing.T) {
 }
 
 // act does one random thing.
-func (w *walk) act(key string) {
+func (w *refundWalk) act(key string) {
 	w.t.Helper()
 	p := w.payments[w.rand.IntN(len(w.payments))]
 	switch w.rand.IntN(16) {
@@ -68,7 +68,7 @@ func (w *walk) act(key string) {
 			}
 		}
 	case 6:
-		w.person()
+		w.decideHeld()
 	case 7, 8, 9:
 		w.fail()
 	case 10, 11:
@@ -81,7 +81,7 @@ func (w *walk) act(key string) {
 
 // pass lets time pass. A delayed call acts less than a minute after it was sent, as every call
 // does.
-func (w *walk) pass(d time.Duration) {
+func (w *refundWalk) pass(d time.Duration) {
 	w.t.Helper()
 	soon := min(d, 30*time.Second)
 	w.sweep(soon)
@@ -89,7 +89,7 @@ func (w *walk) pass(d time.Duration) {
 	w.sweep(d - soon)
 }
 
-func (w *walk) request(p *paymentv1.PrepareResponse, key string, cause payment.Cause) {
+func (w *refundWalk) request(p *paymentv1.PrepareResponse, key string, cause payment.Cause) {
 	q := payment.RefundRequest{
 		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: cause, Reason: "walk", Want: payment.Want{UserID: user}, IdempotencyKey: key,
 	}
@@ -103,7 +103,7 @@ func (w *walk) request(p *paymentv1.PrepareResponse, key string, cause payment.C
 }
 
 // byHand refunds a part or all that is left, as a person does at the provider.
-func (w *walk) byHand(p *paymentv1.PrepareResponse) {
+func (w *refundWalk) byHand(p *paymentv1.PrepareResponse) {
 	w.t.Helper()
 	charge := w.provider.Order(p.GetOrderId())
 	left := charge.Amount - charge.RefundedAmount
@@ -115,13 +115,13 @@ func (w *walk) byHand(p *paymentv1.PrepareResponse) {
 		given = 1 + w.rand.Int64N(left)
 	}
 	w.provider.RefundManually(p.GetOrderId(), given)
-	if w.rand.IntN(3) > 0 { // else the webhook is lost
+	if w.rand.IntN(3) > 0 { // otherwise the webhook is lost
 		require.NoError(w.t, w.webhook("charge.refunded", p.GetOrderId()))
 	}
 }
 
-// person decides about a held refund.
-func (w *walk) person() {
+// decideHeld decides about a held refund, as an operator does.
+func (w *refundWalk) decideHeld() {
 	w.t.Helper()
 	var id uuid.UUID
 	err := w.pool.QueryRow(w.t.Context(), `SELECT id FROM refunds WHERE status = 'HELD' ORDER BY id LIMIT 1`).Scan(&id)
@@ -136,8 +136,8 @@ func (w *walk) person() {
 	require.NoError(w.t, err)
 }
 
-// fail makes one of the next calls fail in one of the ways.
-func (w *walk) fail() {
+// fail makes a call fail: a random one, in a random way.
+func (w *refundWalk) fail() {
 	switch w.rand.IntN(7) {
 	case 0:
 		w.provider.Fail(paymenttest.Refunds, 1)
@@ -160,7 +160,7 @@ func (w *walk) fail() {
 }
 
 // deliver applies the published events at the ticket service, in order.
-func (w *walk) deliver() {
+func (w *refundWalk) deliver() {
 	w.t.Helper()
 	for _, p := range w.payments {
 		events := w.events(p)
@@ -171,8 +171,8 @@ func (w *walk) deliver() {
 	}
 }
 
-// settle ends all faults, lets everything become quiet, and checks the books.
-func (w *walk) settle() {
+// settle ends all faults, sweeps until no refund is left undone, and checks all sums.
+func (w *refundWalk) settle() {
 	w.t.Helper()
 	w.provider.SetFaults(sandbox.Faults{})
 	for _, call := range []string{paymenttest.Refunds, paymenttest.RefundLists} {

@@ -45,7 +45,7 @@ func TestLostCharge(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 }
 
-// A charge in flight is accepted for a while.
+// A charge that arrives within voidAfter is accepted.
 func TestUnknownChargeIsNotVoidedEarly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -90,7 +90,7 @@ func TestPendingCharge(t *testing.T) {
 	}
 }
 
-// The money was taken: ticket must honour the payment or have it refunded.
+// A late charge of a declined payment counts: ticket must honour it or have it refunded.
 func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -170,7 +170,7 @@ func TestWebhookOfASilentProvider(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A charge that is reported before its request has ended is asked for at once, and never voided
+// A charge that a webhook reports before its request ends is looked up at once. It is never voided
 // while the request may be under way.
 func TestWebhookDuringTheCharge(t *testing.T) {
 	t.Parallel()
@@ -191,14 +191,14 @@ func TestWebhookDuringTheCharge(t *testing.T) {
 	require.NoError(t, testkit.Receive(t, charging, "the answer"))
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 	b.sweep(0)
-	asked := b.provider.Calls(paymenttest.Lookups)
+	lookups := b.provider.Calls(paymenttest.Lookups)
 	b.sweep(time.Hour)
-	require.Equal(t, asked, b.provider.Calls(paymenttest.Lookups), "the hint was followed up")
+	require.Equal(t, lookups, b.provider.Calls(paymenttest.Lookups), "the hint was followed up")
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A charge of a prepared payment that the provider reports while nobody can be asked is not
-// forgotten when the payment expires.
+// If the provider cannot be asked when a webhook reports a charge of a prepared payment, the hint
+// outlives the payment's expiry.
 func TestWebhookOfAPreparedPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -243,7 +243,7 @@ func TestCompensation(t *testing.T) {
 	require.Greater(t, refund.GetVersion(), events[0].GetVersion())
 }
 
-// Replicas share the refunds; each refund is made and published once.
+// Replicas divide the refunds among them; each refund is made and published once.
 func TestConcurrentSweepers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -307,8 +307,8 @@ func TestLateChargeDuringRelease(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A visitor whose card was declined waits for the release to pay with another card: it is retried
-// within seconds, not at the end of the sweeper's lease.
+// A payer whose card was declined cannot pay again before the release. It is retried within
+// seconds, not only when the sweeper's lease ends.
 func TestFailedReleaseIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -41,7 +41,7 @@ const (
 	amount = int64(55000)
 	// holdTime is the lifetime of a hold.
 	holdTime = time.Minute
-	// voidAfter is VoidAfter in most tests.
+	// voidAfter is the sandbox client's VoidAfter in most tests.
 	voidAfter = 20 * time.Second
 	// chargesAtOnce is the limit of concurrent charges.
 	chargesAtOnce = 16
@@ -58,17 +58,17 @@ type bundle struct {
 	clock     *testkit.Clock
 	pool      *pgxpool.Pool
 	provider  *paymenttest.Provider
-	sandbox   *sandbox.Client // of provider
+	sandbox   *sandbox.Client // the client of provider
 	tickets   *paymenttest.Tickets
 	server    *httptest.Server
 	client    paymentv1.PaymentServiceClient
 	refunds   paymentv1.RefundServiceClient
 	operators paymentv1.RefundAdminServiceClient
 	admins    paymentv1.PaymentAdminServiceClient
-	// differences are what reconciliation has found.
+	// differences lists and closes what the reconciliation has found.
 	differences paymentv1.DifferenceAdminServiceClient
 	service     *payment.Service
-	// publicURL is the provider's address in browsers; empty: it has no page. wrap changes the provider.
+	// publicURL is the provider's public address; empty: it has no page. wrap decorates the provider.
 	publicURL string
 	wrap      func(payment.Provider) payment.Provider
 	// unknownOrders counts webhooks about orders that are not stored.
@@ -117,19 +117,19 @@ func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	if b.wrap != nil {
 		guarded = b.wrap(guarded)
 	}
-	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn), only(guarded),
+	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn), onlyProvider(guarded),
 		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		payment.Options{Now: b.clock.Now, Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })
 	return s
 }
 
-// only is a provider that is the only one.
-func only(p payment.Provider) payment.Providers {
+// onlyProvider returns Providers with the single provider p.
+func onlyProvider(p payment.Provider) payment.Providers {
 	return payment.Providers{Default: sandbox.Name, ByName: map[string]payment.Provider{sandbox.Name: p}}
 }
 
-// dialTickets connects to the ticket service.
+// dialTickets connects to the fake ticket service.
 func (b *bundle) dialTickets() grpc.ClientConnInterface {
 	b.t.Helper()
 	return rpctest.Serve(b.t, func(r grpc.ServiceRegistrar) { ticketv1.RegisterPayableServiceServer(r, b.tickets) }, withoutTimeout())
@@ -141,7 +141,7 @@ func caller(userID, key string) *commonv1.Caller {
 
 func newIdempotencyKey() string { return uuid.NewString() }
 
-// prepared opens a payment for a new hold.
+// prepared opens a payment for a new hold, and returns the hold's id too.
 func (b *bundle) prepared() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	ref := b.tickets.Add(user, amount, holdTime)
@@ -160,7 +160,7 @@ func (b *bundle) confirm(p *paymentv1.PrepareResponse, paymentKey, key string) (
 	})
 }
 
-// confirmed pays for a new hold.
+// confirmed pays for a new hold, and returns the hold's id too.
 func (b *bundle) confirmed() (*paymentv1.PrepareResponse, string) {
 	b.t.Helper()
 	p, ref := b.prepared()
@@ -209,7 +209,7 @@ func (b *bundle) webhook(eventType, orderID string) error {
 	return err
 }
 
-// events are the events of a payment, in order.
+// events returns the events of a payment in the outbox, in order.
 func (b *bundle) events(p *paymentv1.PrepareResponse) []*eventsv1.PaymentEvent {
 	b.t.Helper()
 	rows, err := b.pool.Query(b.t.Context(), `SELECT payload FROM outbox WHERE topic = 'payment-events' AND key = $1 ORDER BY id`, p.GetOrderId())

@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// stripeShop is a payment service whose only provider is Stripe, with a fake of it.
+// stripeShop is a payment service with Stripe as its only provider, which is a fake.
 type stripeShop struct {
 	*bundle
 
@@ -54,7 +54,7 @@ func setupStripe(t *testing.T) *stripeShop {
 	return s
 }
 
-// replica makes a process that charges by a provider.
+// replica returns a service that charges at the provider p.
 func (s *stripeShop) replica(p payment.Provider) *payment.Service {
 	s.t.Helper()
 	service := payment.New(s.store(), ticket.NewClient(s.dialTickets()), payment.Providers{
@@ -66,7 +66,7 @@ func (s *stripeShop) replica(p payment.Provider) *payment.Service {
 	return service
 }
 
-// choose makes a choice on the page of a payment, and returns what the redirect brings to the shop.
+// choose makes a choice on the page of a payment, and returns the redirect's parameters.
 func (s *stripeShop) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	s.t.Helper()
 	return s.chooseAt(p.GetPage().GetUrl(), choice)
@@ -81,10 +81,10 @@ func (s *stripeShop) chooseAt(page, choice string) map[string]string {
 	resp, err := client.Do(req)
 	require.NoError(s.t, err)
 	require.NoError(s.t, resp.Body.Close())
-	to, err := url.Parse(resp.Header.Get("Location"))
+	location, err := url.Parse(resp.Header.Get("Location"))
 	require.NoError(s.t, err)
 	params := map[string]string{}
-	for name, values := range to.Query() {
+	for name, values := range location.Query() {
 		params[name] = values[0]
 	}
 	return params
@@ -96,8 +96,8 @@ func (s *stripeShop) comeBack(params map[string]string) {
 	require.NoError(s.t, err)
 }
 
-// hear delivers the webhooks that wait, and returns them.
-func (s *stripeShop) hear() []fakes.Webhook {
+// deliverPending delivers the webhooks that wait, and returns them.
+func (s *stripeShop) deliverPending() []fakes.Webhook {
 	s.t.Helper()
 	list := s.stripe.Webhooks.Take()
 	for _, x := range list {
@@ -121,7 +121,7 @@ func (s *stripeShop) charged() *paymentv1.PrepareResponse {
 	return p
 }
 
-// bought returns a payment that was charged, with a ticket for all of it.
+// bought returns a payment that was charged, with one ticket for the whole amount.
 func (s *stripeShop) bought() *paymentv1.PrepareResponse {
 	s.t.Helper()
 	p := s.charged()
@@ -136,21 +136,21 @@ func TestStripePays(t *testing.T) {
 	p, _ := s.prepared()
 	require.Equal(t, "OPEN", p.GetStatus())
 	require.True(t, strings.HasPrefix(p.GetPage().GetUrl(), s.url+"/c/pay/"))
-	back := s.choose(p, fake.Pay)
+	params := s.choose(p, fake.Pay)
 	require.Zero(t, s.stripe.Order(p.GetOrderId()).Received)
-	s.comeBack(back)
-	s.comeBack(back)
+	s.comeBack(params)
+	s.comeBack(params)
 	s.sweep(0)
 	require.Equal(t, "CONFIRMED", s.get(p).GetStatus())
-	s.comeBack(back)
-	s.hear()
+	s.comeBack(params)
+	s.deliverPending()
 	s.sweep(time.Minute)
 	require.Equal(t, 1, s.stripe.Calls.Count(fake.CaptureIntent))
 	require.Equal(t, amount, s.stripe.Order(p.GetOrderId()).Received)
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p))
 }
 
-// Who has paid and never comes back has the ticket: by the webhook at once, by asking without it.
+// A buyer who paid and never comes back gets the ticket: by the webhook, or else by polling.
 func TestStripeBuyerNeverComesBack(t *testing.T) {
 	t.Parallel()
 	for _, webhook := range []bool{true, false} {
@@ -159,7 +159,7 @@ func TestStripeBuyerNeverComesBack(t *testing.T) {
 		require.Empty(t, s.choose(p, fake.Close))
 		wait := 20 * time.Second
 		if webhook {
-			s.hear()
+			s.deliverPending()
 			wait = 0
 		}
 		s.sweep(wait)
@@ -167,14 +167,14 @@ func TestStripeBuyerNeverComesBack(t *testing.T) {
 	}
 }
 
-// Cards that are declined on the page end nothing; a declined capture ends the payment, and the
-// authorisation is given up.
+// A card that is declined on the page does not end the payment. A declined capture ends it, and the
+// authorisation is cancelled.
 func TestStripeDeclines(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
 	p, ref := s.prepared()
 	require.Empty(t, s.choose(p, fake.Decline))
-	s.hear()
+	s.deliverPending()
 	s.sweep(time.Minute)
 	require.Equal(t, "OPEN", s.get(p).GetStatus())
 	s.stripe.SetRules(fake.Rules{Decline: "insufficient_funds"})
@@ -191,15 +191,15 @@ func TestStripeDeclines(t *testing.T) {
 	s.becomes(again, "CONFIRMED")
 }
 
-// A buyer who goes back may go on paying; one who gives up closes the page, also when it was paid in a
-// second tab.
+// A buyer who goes back may still pay. Cancelling the payment closes the page, even if it was paid
+// in a second tab.
 func TestStripeChangeOfMind(t *testing.T) {
 	t.Parallel()
 	for _, paid := range []bool{false, true} {
 		s := setupStripe(t)
 		p, ref := s.prepared()
-		back := s.choose(p, fake.Back)
-		s.comeBack(back)
+		params := s.choose(p, fake.Back)
+		s.comeBack(params)
 		s.sweep(0)
 		require.Equal(t, "OPEN", s.get(p).GetStatus())
 		require.Equal(t, p.GetPage().GetUrl(), s.get(p).GetPage().GetUrl())
@@ -212,15 +212,15 @@ func TestStripeChangeOfMind(t *testing.T) {
 		require.Equal(t, map[bool]string{false: "expired", true: "canceled"}[paid], s.stripe.Order(p.GetOrderId()).Status)
 		require.Empty(t, s.tickets.Hold(ref).Payment)
 		require.Empty(t, s.choose(p, fake.Pay), "the page is closed")
-		s.comeBack(back)
-		s.hear()
+		s.comeBack(params)
+		s.deliverPending()
 		s.sweep(time.Hour)
 		require.Equal(t, "EXPIRED", s.get(p).GetStatus())
 		require.Zero(t, s.stripe.Order(p.GetOrderId()).Received)
 	}
 }
 
-// The session of a page whose time is over is expired by us, long before Stripe would.
+// This service expires the session of a page whose time is over, long before Stripe would.
 func TestStripePageEnds(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -231,7 +231,7 @@ func TestStripePageEnds(t *testing.T) {
 	require.Equal(t, "expired", s.stripe.Order(p.GetOrderId()).Status)
 }
 
-// Whatever happens to a capture, it is made once, under a key for each attempt.
+// Whatever happens to a capture, money is taken once. Each attempt has a key of its own.
 func TestStripeLosesCaptures(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
@@ -248,7 +248,7 @@ func TestStripeLosesCaptures(t *testing.T) {
 	}
 }
 
-// A session that could not be opened is opened by the same request, with the same key.
+// A session whose opening lost its answer is opened once: the repeated request has the same key.
 func TestStripeOpensOnce(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -263,7 +263,7 @@ func TestStripeOpensOnce(t *testing.T) {
 	require.Len(t, s.stripe.Orders(), 1)
 }
 
-// An internal error is repeated under the payment's key: the payment ends, and the next one has another key.
+// Stripe repeats an internal error under its key. The payment ends; the next one has another key.
 func TestStripeKeepsTheErrorOfASession(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Broken, fakes.Failed} {
@@ -282,8 +282,8 @@ func TestStripeKeepsTheErrorOfASession(t *testing.T) {
 	}
 }
 
-// A request with a key charges nothing that is not paid on the payment's own page, and harms neither it
-// nor the provider's circuit.
+// A confirmation with a key charges nothing that is not paid on the payment's own page. It harms
+// neither the payment nor the circuit breaker.
 func TestStripeTakesNoKeys(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -307,24 +307,24 @@ func TestStripeWebhooks(t *testing.T) {
 	s := setupStripe(t)
 	p, _ := s.prepared()
 	body := []byte(`{"type": "payment_intent.succeeded", "data": {"object": {"status": "succeeded", "metadata": {"urr_order": "` + p.GetOrderId() + `"}}}}`)
-	said := func(body []byte, secret string, after time.Duration) error {
+	deliverSigned := func(body []byte, secret string, after time.Duration) error {
 		header := map[string]string{"stripe-signature": fake.Sign(secret, body, s.clock.Now().Add(after))}
 		return s.deliverWebhook(fakes.Webhook{Header: header, Body: body})
 	}
-	require.ErrorIs(t, said(body, "whsec_of-somebody-else-who-forges-it", 0), errs.ErrWebhookSignature)
-	require.ErrorIs(t, said(body, secret, -6*time.Minute), errs.ErrWebhookSignature)
-	require.ErrorIs(t, said(body, secret, 6*time.Minute), errs.ErrWebhookSignature)
-	asked := s.stripe.Calls.Count(fake.GetSession)
+	require.ErrorIs(t, deliverSigned(body, "whsec_of-somebody-else-who-forges-it", 0), errs.ErrWebhookSignature)
+	require.ErrorIs(t, deliverSigned(body, secret, -6*time.Minute), errs.ErrWebhookSignature)
+	require.ErrorIs(t, deliverSigned(body, secret, 6*time.Minute), errs.ErrWebhookSignature)
+	lookups := s.stripe.Calls.Count(fake.GetSession)
 	for range 10 {
-		require.NoError(t, said(body, secret, 0))
+		require.NoError(t, deliverSigned(body, secret, 0))
 		s.sweep(100 * time.Millisecond)
 	}
-	require.Equal(t, asked+1, s.stripe.Calls.Count(fake.GetSession), "asked once in five seconds")
+	require.Equal(t, lookups+1, s.stripe.Calls.Count(fake.GetSession), "asked once in five seconds")
 	s.becomes(p, "OPEN") // it is not paid
-	require.NoError(t, said([]byte(strings.ReplaceAll(string(body), p.GetOrderId(), "unknown")), secret, 0))
+	require.NoError(t, deliverSigned([]byte(strings.ReplaceAll(string(body), p.GetOrderId(), "unknown")), secret, 0))
 	require.EqualValues(t, 1, s.unknownOrders.Load())
 	s.choose(p, fake.Pay)
-	for _, x := range s.hear() {
+	for _, x := range s.deliverPending() {
 		require.NoError(t, s.deliverWebhook(x), "replayed")
 	}
 	s.becomes(p, "CONFIRMED")

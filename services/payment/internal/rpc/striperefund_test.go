@@ -21,7 +21,7 @@ func (s *stripeShop) requireRefunded(p *paymentv1.PrepareResponse, sum int64, ti
 	require.Equal(s.t, sum, s.count(`SELECT refunded FROM payments WHERE id = $1`, p.GetPaymentId()))
 }
 
-// untilStripe sweeps every quarter of an hour, for at most two days, until a refund has a status.
+// untilStripe sweeps every 15 min, for at most two days, until the refund has the status.
 func (s *stripeShop) untilStripe(p *paymentv1.PrepareResponse, status string) storedRefund {
 	s.t.Helper()
 	var got storedRefund
@@ -35,8 +35,8 @@ func (s *stripeShop) untilStripe(p *paymentv1.PrepareResponse, status string) st
 	return got
 }
 
-// Whatever happens to a call for a refund, also when its key is spent by an internal error or older than
-// its life, the money goes back once.
+// Whatever happens to a call for a refund, the money goes back once. The key may be spent by an
+// internal error, or too old.
 func TestStripeRefundsOnce(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{"", fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
@@ -56,7 +56,7 @@ func TestStripeRefundsOnce(t *testing.T) {
 	}
 }
 
-// A refund that Stripe had accepted fails days later: it waits for a person, and counts as not given back.
+// A refund that Stripe accepted fails days later. It is held for a person, and counts as not made.
 func TestStripeRefundFailsLater(t *testing.T) {
 	t.Parallel()
 	for _, webhook := range []bool{true, false} {
@@ -67,11 +67,11 @@ func TestStripeRefundFailsLater(t *testing.T) {
 		s.sweep(0)
 		require.Equal(t, "ACCEPTED", s.refund(p, string(payment.ByUser)).status)
 		require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED"}, s.eventTypes(p), "the place is free")
-		s.hear()
+		s.deliverPending()
 		s.sweep(72 * time.Hour)
 		require.NoError(t, s.stripe.SettleRefund(s.stripe.Order(p.GetOrderId()).Refunds[0].ID, "failed"))
 		if webhook {
-			s.hear()
+			s.deliverPending()
 			s.sweep(time.Minute)
 		} else {
 			s.sweep(24 * time.Hour)
@@ -81,14 +81,14 @@ func TestStripeRefundFailsLater(t *testing.T) {
 	}
 }
 
-// A person refunds on Stripe's dashboard: the webhook tells, and all that is left ends the tickets.
+// A refund on Stripe's dashboard is found by its webhook. A refund of the whole ends the tickets.
 func TestStripeRefundByHand(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
 	p := s.bought()
-	s.hear()
+	s.deliverPending()
 	require.NoError(t, s.stripe.RefundByHand(p.GetOrderId(), amount))
-	s.hear()
+	s.deliverPending()
 	s.sweep(time.Minute)
 	s.sweep(time.Minute)
 	s.requireRefunded(p, amount, 1)

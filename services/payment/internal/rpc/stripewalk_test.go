@@ -12,16 +12,16 @@ import (
 	"urr.guru/services/payment/internal/stripe"
 )
 
-// stripeWalk is one run of buyers who pay on Stripe's page, while processes die or are overtaken, and calls
-// and webhooks are lost, late, repeated and forged.
+// stripeWalk is one run of buyers who pay on Stripe's page, while processes die or are overtaken,
+// and calls and webhooks are lost, late, repeated and forged.
 type stripeWalk struct {
 	*pageWalk
 
 	shop *stripeShop
 }
 
-// Whatever happens: nobody is charged twice, money that was taken has become a ticket or is given back,
-// and no authorisation stays open.
+// Whatever happens, nobody is charged twice, money that was taken has become a ticket or is given
+// back, and no authorisation stays open.
 func TestStripeWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -54,9 +54,9 @@ func (w *stripeWalk) act() {
 	case 8:
 		w.shop.stripe.SetRules(fake.Rules{Decline: []string{"", "", "do_not_honor"}[w.rand.IntN(3)]})
 	case 9:
-		w.closed = w.rand.IntN(3)
+		w.refuseNext = w.rand.IntN(3)
 	case 10:
-		w.leaveTicketAlone()
+		w.cutOffTicket()
 	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
@@ -70,7 +70,7 @@ func (w *stripeWalk) act() {
 	}
 }
 
-// pays makes a choice on the latest page, and comes back from it, in two tabs, or not at all.
+// pays makes a choice on the latest page. The buyer comes back once, in two tabs, or not at all.
 func (w *stripeWalk) pays(b *buyer) {
 	w.t.Helper()
 	if b.page.URL == "" {
@@ -94,12 +94,12 @@ func (w *stripeWalk) settle() {
 	w.clock.Advance(10 * time.Second)
 	w.shop.stripe.Calls.Arrive()
 	w.staysAway(func(b *buyer) { w.shop.chooseAt(b.page.URL, fake.Close) })
-	w.rest(60, 15*time.Second)
-	w.rest(26, time.Hour)
-	w.rest(30, 30*time.Second)
+	w.passRounds(60, 15*time.Second)
+	w.passRounds(26, time.Hour)
+	w.passRounds(30, 30*time.Second)
 }
 
-// check requires that the books agree with Stripe, and that nothing is left undone.
+// check requires that the payments agree with Stripe, and that nothing is left undone.
 func (w *stripeWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what Stripe has kept, by reference

@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// tossShop is a payment service whose only provider is Toss, with a fake of it.
+// tossShop is a payment service with Toss as its only provider, which is a fake.
 type tossShop struct {
 	*bundle
 
@@ -41,7 +41,7 @@ func setupToss(t *testing.T) *tossShop {
 	b := setup(t)
 	s := &tossShop{bundle: b, toss: tossfake.NewServer(tossfake.Options{Now: b.clock.Now, ClientKey: "test_ck", SecretKey: "test_sk"})}
 	server := httptest.NewServer(s.toss)
-	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats a call that was not answered
+	server.Config.SetKeepAlivesEnabled(false) // otherwise unanswered calls are repeated
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	client := toss.NewClient("test_sk", toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: b.clock.Now})
@@ -56,8 +56,8 @@ func setupToss(t *testing.T) *tossShop {
 	return s
 }
 
-// choose does what our page and Toss's do: it opens a payment, makes the buyer's choice, and returns the
-// parameters with which the buyer comes back.
+// choose does what our page and Toss's page do: it opens a payment, makes the buyer's choice, and
+// returns the parameters with which the buyer comes back.
 func (s *tossShop) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	s.t.Helper()
 	return s.chooseOn(p.GetPage().GetUrl(), p.GetAmount(), choice)
@@ -76,12 +76,12 @@ func (s *tossShop) chooseOn(page string, amount int64, choice string) map[string
 	q.Amount.Currency, q.Amount.Value = "KRW", amount
 	opened, code := s.toss.Open(q)
 	require.Empty(s.t, code)
-	to, ok := s.toss.Choose(opened.PaymentKey, choice)
+	location, ok := s.toss.Choose(opened.PaymentKey, choice)
 	require.True(s.t, ok)
-	if to == "" {
+	if location == "" {
 		return nil
 	}
-	u, err := url.Parse(to)
+	u, err := url.Parse(location)
 	require.NoError(s.t, err)
 	params := map[string]string{}
 	for name, values := range u.Query() {
@@ -104,32 +104,32 @@ func (s *tossShop) returned() (*paymentv1.PrepareResponse, string) {
 	return p, ref
 }
 
-// A buyer may come back to a replica that has another provider only: the charge is made by one that
-// has this one.
+// A buyer may come back to a replica that does not have the provider Toss. A replica that has it
+// makes the charge.
 func TestTossReturnElsewhere(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
 	p, _ := s.prepared()
-	back := s.choose(p, "pay")
-	providers := only(s.sandbox)
+	params := s.choose(p, "pay")
+	providers := onlyProvider(s.sandbox)
 	service := func() *payment.Service {
 		return payment.New(s.store(), ticket.NewClient(s.dialTickets()), providers, slog.New(slog.DiscardHandler), payment.Options{Now: s.clock.Now})
 	}
-	_, err := service().Return(t.Context(), toss.Name, back, false)
+	_, err := service().Return(t.Context(), toss.Name, params, false)
 	require.ErrorIs(t, err, payment.ErrProviderUnknown)
 	providers.Returns = map[string]func(map[string]string) (payment.Auth, error){toss.Name: toss.DecodeReturn}
-	forged := maps.Clone(back)
+	forged := maps.Clone(params)
 	forged["token"] = "another"
 	_, err = service().Return(t.Context(), toss.Name, forged, false)
 	require.ErrorIs(t, err, payment.ErrNotFound)
-	_, err = service().Return(t.Context(), toss.Name, back, false)
+	_, err = service().Return(t.Context(), toss.Name, params, false)
 	require.NoError(t, err)
 	s.sweep(0)
 	require.Equal(t, "CONFIRMED", s.get(p).GetStatus())
 	require.Equal(t, 1, s.charges(p))
 }
 
-// charges returns how many payments of an order Toss has taken.
+// charges returns how many payments of an order were charged at Toss.
 func (s *tossShop) charges(p *paymentv1.PrepareResponse) (n int) {
 	for _, x := range s.toss.Of(p.GetOrderId()) {
 		if slices.Contains([]string{tossfake.Done, tossfake.Canceled, tossfake.PartCanceled}, x.Status) {
@@ -144,16 +144,16 @@ func TestTossPays(t *testing.T) {
 	s := setupToss(t)
 	p, ref := s.prepared()
 	require.Zero(t, s.toss.Count(tossfake.Confirms))
-	back := s.choose(p, "pay")
+	params := s.choose(p, "pay")
 	forged := map[string]string{"token": "x"}
-	for name, value := range back {
+	for name, value := range params {
 		if name != "token" {
 			forged[name] = value
 		}
 	}
 	_, err := s.comeBack(forged)
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
-	got, err := s.comeBack(back)
+	got, err := s.comeBack(params)
 	require.NoError(t, err)
 	require.Equal(t, "PENDING", got.GetStatus())
 	require.Zero(t, s.charges(p), "the page takes no money")
@@ -164,7 +164,7 @@ func TestTossPays(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p))
 }
 
-// Of two tabs, both paid on, one payment is taken, whatever gets lost: the first key is kept.
+// If the buyer pays in two tabs, only the first key is charged, whatever answer is lost.
 func TestTossIsChargedOnceForTwoTabs(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{"", fakes.Lost, fakes.Dropped, fakes.Late, fakes.Garbled} {
@@ -185,7 +185,7 @@ func TestTossIsChargedOnceForTwoTabs(t *testing.T) {
 	}
 }
 
-// A confirmation without an answer is settled by asking, or by confirming again with the same key.
+// A confirmation without an answer is settled by a look-up, or repeated under the same key.
 func TestTossLosesTheAnswer(t *testing.T) {
 	t.Parallel()
 	for fault, confirms := range map[fakes.Fault]int{fakes.Lost: 1, fakes.Dropped: 2, fakes.Garbled: 2} {
@@ -200,7 +200,7 @@ func TestTossLosesTheAnswer(t *testing.T) {
 	}
 }
 
-// Whoever has paid on the page and never comes back is not charged, and the places are free again.
+// A buyer who has paid on the page and never comes back is not charged. The places are free again.
 func TestTossBuyerNeverComesBack(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -260,7 +260,7 @@ func TestTossDeclines(t *testing.T) {
 	s.becomes(again, "CONFIRMED")
 }
 
-// Whoever goes back without paying may pay on the page again.
+// A buyer who goes back without paying may still pay on the page.
 func TestTossBuyerGoesBack(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -274,22 +274,22 @@ func TestTossBuyerGoesBack(t *testing.T) {
 	s.becomes(p, "CONFIRMED")
 }
 
-// Another amount than ours is never confirmed, whatever the buyer's browser made of the page.
+// A wrong amount is never confirmed, even if the buyer's browser has changed the page.
 func TestTossAmountIsCompared(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
 	p, _ := s.prepared()
-	real := p.GetAmount()
+	rightAmount := p.GetAmount()
 	p.Amount = 1
-	back := s.choose(p, "pay")
-	p.Amount = real
-	_, err := s.comeBack(back)
+	params := s.choose(p, "pay")
+	p.Amount = rightAmount
+	_, err := s.comeBack(params)
 	require.ErrorIs(t, err, errs.ErrAmountMismatch)
 	s.sweep(time.Second)
 	require.Equal(t, "OPEN", s.get(p).GetStatus())
 	require.Zero(t, s.toss.Count(tossfake.Confirms))
-	back["amount"] = "55000" // forged too: Toss refuses it
-	_, err = s.comeBack(back)
+	params["amount"] = "55000" // forged too: Toss refuses it
+	_, err = s.comeBack(params)
 	require.NoError(t, err)
 	for range 20 {
 		s.sweep(time.Minute)
@@ -297,36 +297,36 @@ func TestTossAmountIsCompared(t *testing.T) {
 	}
 }
 
-// hook delivers a body as a webhook.
+// hook delivers body as a webhook of Toss.
 func (s *tossShop) hook(body []byte) {
 	s.t.Helper()
 	_, err := s.client.HandleWebhook(s.t.Context(), &paymentv1.HandleWebhookRequest{Provider: toss.Name, Body: body})
 	require.NoError(s.t, err)
 }
 
-// A webhook never is an outcome, whoever sends it and however often.
+// A webhook is never an outcome by itself, whoever sends it and however often.
 func TestTossWebhooks(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
 	p, _ := s.prepared()
-	claim := func(orderID, status string) []byte {
+	forgedWebhook := func(orderID, status string) []byte {
 		body, err := json.Marshal(map[string]any{"eventType": "PAYMENT_STATUS_CHANGED", "data": map[string]string{"orderId": orderID, "status": status}})
 		require.NoError(t, err)
 		return body
 	}
 	for _, status := range []string{"DONE", "EXPIRED", "ABORTED", "CANCELED", "?"} {
 		for range 10 {
-			s.hook(claim(p.GetOrderId(), status))
+			s.hook(forgedWebhook(p.GetOrderId(), status))
 		}
 		s.sweep(6 * time.Second)
 		require.Contains(t, []string{"OPEN", "PENDING"}, s.get(p).GetStatus())
 	}
 	require.LessOrEqual(t, s.toss.Count(tossfake.Lookups), 5)
-	s.hook(claim("0190f5e7-0000-7000-8000-000000000000", "DONE"))
+	s.hook(forgedWebhook("0190f5e7-0000-7000-8000-000000000000", "DONE"))
 	require.EqualValues(t, 1, s.unknownOrders.Load())
 	s.hook([]byte("<html>"))
 
-	// The real ones find a confirmation whose answer was lost.
+	// Toss's own webhooks lead to a confirmation whose answer was lost.
 	_, err := s.comeBack(s.choose(p, "pay"))
 	require.NoError(t, err)
 	s.toss.Inject(tossfake.Confirms, fakes.Lost)
@@ -339,7 +339,7 @@ func TestTossWebhooks(t *testing.T) {
 	require.Equal(t, 1, s.charges(p))
 }
 
-// The status of an answer is not looked at: a proxy may have sent it.
+// The HTTP status of an answer decides nothing: a proxy may have sent it.
 func TestTossBehindABrokenProxy(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)

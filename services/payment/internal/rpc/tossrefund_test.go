@@ -25,11 +25,11 @@ func (s *tossShop) paid() *paymentv1.PrepareResponse {
 	return p
 }
 
-// requireGiven requires that Toss and the books agree on what was given back.
+// requireGiven requires that Toss and the payment agree on the refunded amount.
 func (s *tossShop) requireGiven(p *paymentv1.PrepareResponse, want int64) {
 	s.t.Helper()
-	at := s.toss.Of(p.GetOrderId())[0]
-	require.Equal(s.t, want, at.TotalAmount-at.BalanceAmount)
+	charge := s.toss.Of(p.GetOrderId())[0]
+	require.Equal(s.t, want, charge.TotalAmount-charge.BalanceAmount)
 	require.Equal(s.t, want, s.count(`SELECT refunded FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId())))
 }
 
@@ -66,7 +66,7 @@ func TestTossRefundsOnce(t *testing.T) {
 	}
 }
 
-// The key of a refund is not used when Toss may have forgotten it: it is asked first.
+// The key of a refund is not used when Toss may have forgotten it: Toss is asked first.
 func TestTossForgetsTheKey(t *testing.T) {
 	t.Parallel()
 	for fault, gen := range map[fakes.Fault]int{fakes.Lost: 1, fakes.Dropped: 2} {
@@ -82,7 +82,7 @@ func TestTossForgetsTheKey(t *testing.T) {
 	}
 }
 
-// What a person gives back at Toss is found by its webhook, and counts.
+// A manual refund at Toss is found by its webhook, and counts for a later refund.
 func TestTossRefundByHand(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -99,7 +99,7 @@ func TestTossRefundByHand(t *testing.T) {
 	s.requireGiven(p, 5000)
 	require.EqualValues(t, 5000, s.count(`SELECT hand FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId())))
 
-	// Of the rest Toss refuses more than is left: the part by hand counts for it.
+	// Toss refuses more than is left of the charge. The part given back by hand then counts.
 	s.ask(p, payment.ByOperator, "k")
 	done := s.untilRefund(p, "OPERATOR", "DONE")
 	require.EqualValues(t, 55000, done.amount)

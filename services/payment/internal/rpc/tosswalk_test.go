@@ -19,9 +19,9 @@ type tossWalk struct {
 	shop *tossShop
 }
 
-// Whatever buyers do in however many tabs, whichever process dies, and whichever answer is lost, late or
-// kept under a key: nobody is charged twice, money that was taken has become a ticket or was given back,
-// and no seat stays claimed for an ended payment.
+// Whatever buyers do in however many tabs, whichever process dies, and whichever answer is lost,
+// late or kept under a key: nobody is charged twice, money that was taken has become a ticket or
+// was given back, and no seat stays claimed for an ended payment.
 func TestTossWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -58,9 +58,9 @@ func (w *tossWalk) act() {
 		}
 	case 8, 9:
 		w.fail()
-		w.closed = w.rand.IntN(3)
+		w.refuseNext = w.rand.IntN(3)
 	case 10:
-		w.leaveTicketAlone()
+		w.cutOffTicket()
 	case 11:
 		w.pass(time.Duration(w.rand.IntN(240)) * time.Second)
 	default:
@@ -71,24 +71,24 @@ func (w *tossWalk) act() {
 	}
 }
 
-// pays pays on the latest page in one or two tabs, and comes back from them, in some order, or not at all.
+// pays pays on the latest page in one or two tabs. The buyer comes back from some of them, or none.
 func (w *tossWalk) pays(b *buyer) {
 	w.t.Helper()
 	if b.page.URL == "" {
 		return
 	}
-	var backs []map[string]string
+	var returns []map[string]string
 	for range 1 + w.rand.IntN(2) {
 		choice := []string{"pay", "pay", "pay", "decline", "back"}[w.rand.IntN(5)]
-		backs = append(backs, w.shop.chooseOn(b.page.URL, amount, choice))
+		returns = append(returns, w.shop.chooseOn(b.page.URL, amount, choice))
 	}
-	w.rand.Shuffle(len(backs), func(i, j int) { backs[i], backs[j] = backs[j], backs[i] })
-	for _, params := range backs[:w.rand.IntN(len(backs)+1)] {
+	w.rand.Shuffle(len(returns), func(i, j int) { returns[i], returns[j] = returns[j], returns[i] })
+	for _, params := range returns[:w.rand.IntN(len(returns)+1)] {
 		_, _ = w.replica(w.steps()).Return(w.t.Context(), toss.Name, params, false)
 	}
 }
 
-// fail lets the next calls of a kind go wrong.
+// fail injects faults into the next calls of a kind.
 func (w *tossWalk) fail() {
 	if w.rand.IntN(4) == 0 {
 		w.failTicket()
@@ -112,13 +112,13 @@ func (w *tossWalk) settle() {
 	}
 	w.mend()
 	w.shop.toss.Arrive()
-	w.rest(30, 5*time.Second)
-	w.rest(30, 30*time.Second)
-	w.rest(30, time.Hour)
-	w.rest(5, time.Second)
+	w.passRounds(30, 5*time.Second)
+	w.passRounds(30, 30*time.Second)
+	w.passRounds(30, time.Hour)
+	w.passRounds(5, time.Second)
 }
 
-// check requires that the books agree with Toss, and that nothing is left undone.
+// check requires that the payments agree with Toss, and that nothing is left undone.
 func (w *tossWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what Toss has kept, by reference

@@ -44,8 +44,8 @@ type Options struct {
 	// Timeout bounds one call; default 8s. VoidAfter is the age from which a charge that the sandbox
 	// does not know is voided; until then it may still arrive; default 20s.
 	Timeout, VoidAfter time.Duration
-	// PublicURL is the sandbox's address for browsers, ReturnURL that to which its page sends them back.
-	// Without them a page of ours collects the payment key.
+	// PublicURL is the sandbox's address for browsers, ReturnURL the address to which its page sends
+	// them back. Without them a page of ours collects the payment key.
 	PublicURL, ReturnURL string
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
@@ -56,8 +56,8 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// The defaults, of which the key life is less than the sandbox's 24 h, and the time that a call may act
-// after it was sent, which is more than the longest timeout of a call.
+// Defaults of Options, of which the key life is less than the sandbox's 24 h. inFlight is how long
+// a call may act after it was sent: more than the longest timeout of a call.
 const (
 	defaultTimeout   = 8 * time.Second
 	defaultVoidAfter = 20 * time.Second
@@ -98,7 +98,7 @@ func (c *Client) Rekey(secrets config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// charge is the sandbox's answer about a charge; each call sets some of the members.
+// charge is the sandbox's answer about a charge; each call sets only some of the fields.
 type charge struct {
 	ChargeID       string `json:"chargeId"`
 	Status         string `json:"status"`
@@ -142,7 +142,7 @@ func rejected(status int) bool {
 }
 
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	if p.PaymentKey == "" && p.Ref != "" { // nothing was charged: the page tells
+	if p.PaymentKey == "" && p.Ref != "" { // nothing was charged: the session is asked
 		if out, known, err := c.askPage(ctx, p.Ref); known || err != nil {
 			return out, err
 		}

@@ -22,16 +22,16 @@ func (c *Client) Capabilities() payment.Capabilities {
 	return caps
 }
 
-// Open makes a session at the sandbox, whose page only makes the payment key. Without a page the payer
-// chooses the key on ours.
+// Open makes a session at the sandbox. Its page only makes the payment key. Without it the payer
+// chooses the key on a page of ours.
 func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
 	if c.opts.PublicURL == "" {
 		return payment.Page{Params: map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}}, nil
 	}
-	back := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
+	returnURL := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
 	var s session
 	code, err := c.send(ctx, http.MethodPost, "/v1/sessions", map[string]any{
-		"orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "returnUrl": back,
+		"orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "returnUrl": returnURL,
 		"seconds": int64(c.opts.PageTime.Seconds()), "idempotencyKey": p.ID.String() + ":open",
 	}, time.Time{}, &s)
 	switch {
@@ -50,7 +50,7 @@ type session struct {
 	PaymentKey string `json:"paymentKey"`
 }
 
-// askPage asks what the payer has done on the page. known is false when only the order can tell.
+// askPage asks what the payer has done on the page. known is false if the order must be asked for.
 func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, known bool, err error) {
 	var s session
 	code, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(ref), nil, time.Time{}, &s)

@@ -32,7 +32,7 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 		return payment.RefundAnswer{}, err
 	case code == http.StatusOK:
 		state, err := got.state()
-		if state == payment.ProviderFailed { // made under this key before, and given up since
+		if state == payment.ProviderFailed { // made under this key before, and failed since
 			return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.RefundID, Code: "FAILED"}, err
 		}
 		return payment.RefundAnswer{State: state, ID: got.RefundID}, err

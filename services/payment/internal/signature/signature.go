@@ -32,8 +32,8 @@ func Genuine(signature string, body []byte, secrets []string, now time.Time) boo
 	})
 }
 
-// parse splits a signature into its time and its sums. There are several while a secret is being
-// replaced.
+// parse splits a signature into its time and its sums. There are several sums while a secret is
+// being replaced.
 func parse(signature string) (stamp string, sums [][]byte) {
 	for part := range strings.SplitSeq(signature, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")

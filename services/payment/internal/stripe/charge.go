@@ -13,24 +13,24 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// The members of the metadata by which objects at Stripe name ours.
+// The metadata keys under which objects at Stripe have our ids.
 const (
 	orderMember  = "urr_order"
 	refundMember = "urr_refund"
 )
 
-// sessionLife is how long a session lasts after the time to open it: Stripe wants at least 30 min. It is
-// expired by Cancel before.
+// sessionLife is how long after the payment's ExpiresAt a session ends: Stripe wants at least 30
+// min. Cancel expires it before.
 const sessionLife = 40 * time.Minute
 
 // Open makes a session. All parameters follow from the payment, since Stripe compares them when the
 // call is repeated with its key.
 func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
-	back := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
+	returnURL := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
 	order := map[string]string{orderMember: p.OrderID}
 	params := &api.CheckoutSessionCreateParams{
 		Mode: api.String("payment"), ClientReferenceID: api.String(p.OrderID), Metadata: order,
-		SuccessURL: api.String(back), CancelURL: api.String(back),
+		SuccessURL: api.String(returnURL), CancelURL: api.String(returnURL),
 		ExpiresAt:       api.Int64(p.ExpiresAt.Add(sessionLife).Unix()),
 		AdaptivePricing: &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // the currency is ours
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{
@@ -60,8 +60,8 @@ var errNoOrder = errors.New("the address names no order")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
-// DecodeReturn decodes the address of a return. Who comes back may have paid or not: the session is
-// asked.
+// DecodeReturn decodes the parameters of a return. The buyer may have paid or not: only a look-up
+// of the session tells.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder
@@ -69,7 +69,7 @@ func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	return payment.Auth{OrderID: params["orderId"], Token: params["token"]}, nil
 }
 
-// session returns a session with its intent.
+// session returns a session with its payment intent.
 func (c *Client) session(ctx context.Context, ref string) (*api.CheckoutSession, error) {
 	params := &api.CheckoutSessionRetrieveParams{}
 	params.AddExpand("payment_intent.latest_charge")
@@ -91,8 +91,8 @@ func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, e
 	return outcome(p, s)
 }
 
-// outcome returns what a session and its intent say. Until the buyer pays there is no intent; that a
-// card is declined on the page leaves the session open.
+// outcome returns what a session and its intent say. Until the buyer pays there is no intent. A
+// card that is declined on the page leaves the session open.
 func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error) {
 	state := payment.Waiting
 	switch s.Status {
@@ -110,7 +110,7 @@ func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error)
 	return outcomeOf(p, s.PaymentIntent, state)
 }
 
-// outcomeOf returns what an intent says; open is the state of one of which nothing is decided.
+// outcomeOf returns what an intent says; open is the state to return while it is undecided.
 func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (payment.Outcome, error) {
 	if pi.Metadata[orderMember] != p.OrderID || !strings.EqualFold(string(pi.Currency), p.Currency) {
 		return payment.Outcome{}, fmt.Errorf("%w: intent %s", payment.ErrOtherCharge, pi.ID)
@@ -163,7 +163,7 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	return outcomeOf(p, pi, payment.Pending)
 }
 
-// errNotCancelled means that a session or intent is not in the state that cancelling makes.
+// errNotCancelled means that a session or intent is not cancelled after the call that cancels it.
 var errNotCancelled = errors.New("the session was not cancelled")
 
 // Cancel expires an open session, or cancels an authorised intent. It never refunds.

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// What the buyer and time do to a session is the outcome that it tells.
+// The acts of the buyer, and time, change the outcome that a session shows.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -43,7 +43,7 @@ func TestOutcomes(t *testing.T) {
 	require.Empty(t, b.choose(page, fake.Pay))
 }
 
-// The session of a payment is opened once, however often the call is repeated, and each session has its
+// The session of a payment is opened once, however often the call is repeated. Each session has its
 // own order. An internal error stays under the key.
 func TestOpen(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, payment.Auth{OrderID: "o-1", Token: "t-1"}, auth, "only a hint")
 }
 
-// What is not authorised is not charged, whatever key a request brings; this stops no other charge.
+// Only the payment's own authorised intent is charged, whatever key comes; no other charge stops.
 func TestOnlyItsOwnIntentIsCharged(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -104,7 +104,7 @@ func TestOnlyItsOwnIntentIsCharged(t *testing.T) {
 	require.Zero(t, b.fake.Calls.Count(fake.CaptureIntent))
 }
 
-// After each fault of a capture the look-up tells, and a fresh key charges once.
+// After each fault of a capture a look-up shows the outcome, and a new key charges once.
 func TestCaptureFaults(t *testing.T) {
 	t.Parallel()
 	for fault, acted := range map[fakes.Fault]bool{
@@ -156,7 +156,7 @@ func TestCaptureRefused(t *testing.T) {
 	require.Equal(t, payment.Outcome{State: payment.Refused, DeclineCode: "insufficient_funds"}, out)
 }
 
-// A charge of which no capture was sent is known not to be sent: also without a connection.
+// If no capture was sent, the charge is known not to be sent, also without a connection.
 func TestNotSent(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -177,8 +177,8 @@ func TestNotSent(t *testing.T) {
 	require.Zero(t, b.fake.Calls.Count(fake.CaptureIntent))
 }
 
-// Whatever the status is, an answer that is none of Stripe's is no answer. What Stripe says of the payer
-// is not in an error's text.
+// An answer that is not Stripe's own is an error, whatever its HTTP status. Error texts have no
+// data of the payer.
 func TestAnswersOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -223,7 +223,7 @@ func TestCancel(t *testing.T) {
 	require.Zero(t, b.fake.Order(p.OrderID).Refunded, "it never refunds")
 }
 
-// A buyer who pays while the session is being expired: the next call finds the authorisation.
+// If a buyer pays while the session is being expired, the next call finds the authorisation.
 func TestCancelRacesThePage(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -243,7 +243,7 @@ func TestCancelRacesThePage(t *testing.T) {
 	require.Equal(t, "canceled", b.fake.Order(p.OrderID).Status)
 }
 
-// The page and its addresses bear whatever a token and an order are.
+// Special characters in tokens and order ids are escaped in the page's addresses.
 func TestAddressesAreEscaped(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -251,7 +251,7 @@ func TestAddressesAreEscaped(t *testing.T) {
 	p := payment.Payment{ID: id, OrderID: "a&b=c", Token: "t?{}", Amount: 1, Currency: "KRW", ExpiresAt: b.clock.Now().Add(time.Minute)}
 	page, err := b.Open(t.Context(), p)
 	require.NoError(t, err)
-	back, err := url.Parse(b.choose(page.URL, fake.Back))
+	returnURL, err := url.Parse(b.choose(page.URL, fake.Back))
 	require.NoError(t, err)
-	require.Equal(t, url.Values{"orderId": {"a&b=c"}, "token": {"t?{}"}}, back.Query())
+	require.Equal(t, url.Values{"orderId": {"a&b=c"}, "token": {"t?{}"}}, returnURL.Query())
 }

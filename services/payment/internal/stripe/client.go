@@ -1,6 +1,6 @@
-// Package stripe is the client of Stripe: the buyer pays on its page (Checkout), which authorises only,
-// and a capture takes the money. The session is asked by its id, never by a search. Nothing of a card
-// reaches this service.
+// Package stripe is the client of Stripe. The buyer pays on Stripe's page (Checkout), which only
+// authorises, and a capture takes the money. The session is looked up by its id, never by a search.
+// No data of a card reaches this service.
 package stripe
 
 import (
@@ -25,20 +25,20 @@ import (
 // Name is the provider's name in settings and stored payments.
 const Name = "stripe"
 
-// PerSecond is how many calls of a kind one process sends: less than the 25 that Stripe takes of an
-// address (docs.stripe.com/rate-limits).
+// PerSecond is how many calls of a kind one process sends in a second: less than the 25 that Stripe
+// accepts from an address (docs.stripe.com/rate-limits).
 const PerSecond = 20
 
 const (
 	defaultPageTime = 12 * time.Minute
-	// chargeTime is long, since an abandoned capture has to be looked for. A look-up or refund takes less.
+	// chargeTime is long, since a capture that timed out must be looked up. Other calls take less.
 	chargeTime = 30 * time.Second
 	callTime   = 10 * time.Second
-	listTime   = time.Minute // its objects bring others along
+	listTime   = time.Minute // each entry includes other objects
 	// keyLife is less than the 24 h for which Stripe keeps a key at least.
 	keyLife  = 20 * time.Hour
 	inFlight = 2 * time.Minute
-	// maxAnswer bounds the size of an answer.
+	// maxAnswer is the largest size of an answer, in bytes.
 	maxAnswer = 1 << 20
 )
 
@@ -58,19 +58,19 @@ type Options struct {
 // Secrets are the API's key and the secrets of its webhooks.
 type Secrets struct {
 	Key config.Secret
-	// Webhooks has the form secret[,secret…]; any of them signs.
+	// Webhooks has the form secret[,secret…]; any of them verifies a webhook.
 	Webhooks config.Secret
 }
 
 // Client calls Stripe's API, and verifies its webhooks.
 type Client struct {
-	opts     Options
-	backends *api.Backends
-	idle     func()
-	current  atomic.Pointer[keyed]
+	opts      Options
+	backends  *api.Backends
+	closeIdle func()
+	current   atomic.Pointer[keyed]
 }
 
-// keyed is what depends on the secrets.
+// keyed has the parts of a Client that depend on the secrets.
 type keyed struct {
 	api      *api.Client
 	webhooks []string
@@ -95,12 +95,12 @@ func NewClient(secrets Secrets, opts Options) *Client {
 	caller := &http.Client{Transport: transport{base: opts.Transport, now: opts.Now}}
 	backend := &api.BackendConfig{
 		MaxNetworkRetries: api.Int64(0), EnableTelemetry: api.Bool(false), HTTPClient: caller,
-		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // it logs whole answers
+		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // it would log whole answers
 	}
 	if opts.URL != "" {
 		backend.URL = api.String(strings.TrimSuffix(opts.URL, "/"))
 	}
-	c := &Client{opts: opts, backends: api.NewBackendsWithConfig(backend), idle: caller.CloseIdleConnections}
+	c := &Client{opts: opts, backends: api.NewBackendsWithConfig(backend), closeIdle: caller.CloseIdleConnections}
 	c.Rekey(secrets)
 	return c
 }
@@ -113,7 +113,7 @@ func (c *Client) Rekey(secrets Secrets) {
 	})
 }
 
-func (c *Client) Close() { c.idle() }
+func (c *Client) Close() { c.closeIdle() }
 
 func (c *Client) api() *api.Client { return c.current.Load().api }
 
@@ -126,13 +126,13 @@ func (c *Client) Capabilities() payment.Capabilities {
 	}
 }
 
-// transport sends each request once. The one of net/http repeats those with an Idempotency-Key.
+// transport sends each request once. The one of net/http repeats requests with an Idempotency-Key.
 type transport struct {
 	base http.RoundTripper
 	now  func() time.Time
 }
 
-// notAfter is the key of a context's time after which its request must not be sent.
+// notAfter is the context key of the time after which a request must not be sent.
 type notAfter struct{}
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -156,7 +156,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes those of the transport below, as http.Client asks for.
+// CloseIdleConnections closes the idle connections of base. http.Client calls it.
 func (t transport) CloseIdleConnections() {
 	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()

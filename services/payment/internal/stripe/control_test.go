@@ -12,21 +12,21 @@ import (
 	fake "urr.guru/services/payment/fakes/stripe"
 )
 
-// do makes a request to the fake without a key, and returns what it says.
+// do makes a request to the fake without a key, and returns the body of the answer.
 func (b *shop) do(method, address, body string, want int) string {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(body))
 	require.NoError(b.t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(b.t, err)
-	said, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	require.NoError(b.t, err)
 	require.NoError(b.t, resp.Body.Close())
-	require.Equal(b.t, want, resp.StatusCode, "%s", said)
-	return string(said)
+	require.Equal(b.t, want, resp.StatusCode, "%s", answer)
+	return string(answer)
 }
 
-// Tests of whole platforms control the fake over HTTP, and browsers see its page.
+// End-to-end tests control the fake over HTTP, and browsers see its page.
 func TestFakeIsControlled(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

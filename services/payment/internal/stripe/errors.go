@@ -10,14 +10,14 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// failed returns the error of a call. The library's own text has the whole answer, with what Stripe
-// knows of the payer: of it only codes and Stripe's sentence are kept.
-func failed(what string, err error) error {
+// failed returns the error of a call. The library's own text has the whole answer, with data of the
+// payer: only its codes and Stripe's message are kept.
+func failed(operation string, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", operation, err)
 	}
-	return fmt.Errorf("%s: stripe answered %s %s %s: %s (request %s)", what, e.Type, e.Code, e.DeclineCode, e.Msg, e.RequestID)
+	return fmt.Errorf("%s: stripe answered %s %s %s: %s (request %s)", operation, e.Type, e.Code, e.DeclineCode, e.Msg, e.RequestID)
 }
 
 // openFailed returns the error of opening a session. Stripe repeats an internal error, and refuses other
@@ -41,13 +41,13 @@ func captureFailed(err error) (payment.Outcome, error) {
 	var e *api.Error
 	unknown := failed("capture", err)
 	if !errors.As(err, &e) {
-		return payment.Outcome{}, unknown // no answer, or none of Stripe's
+		return payment.Outcome{}, unknown // no answer, or not Stripe's own
 	}
 	switch {
 	case e.Type == api.ErrorTypeCard:
 		return payment.Outcome{State: payment.Refused, DeclineCode: declineCode(e)}, nil
 	case !busy(e) && (e.Type == api.ErrorTypeIdempotency || e.Type == api.ErrorTypeInvalidRequest):
-		// Another state of the intent, or a request that is wrong: the next look-up tells.
+		// The intent is in another state, or the request is wrong: the next look-up tells.
 		return payment.Outcome{}, errors.Join(payment.ErrChargeRejected, unknown)
 	default:
 		return payment.Outcome{}, unknown

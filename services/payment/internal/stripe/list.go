@@ -11,20 +11,20 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// refundsFrom begins the cursor of a page of refunds. What follows it, or is the whole cursor of a
-// page of captures, is the id after which the page begins.
+// refundsFrom is the prefix of a cursor in the refunds. The rest is the id after which the page
+// begins. A cursor in the captures is only such an id.
 const refundsFrom = "refunds:"
 
-// disputesFrom begins the cursor of a page of disputes.
+// disputesFrom is the prefix of a cursor in the disputes.
 const disputesFrom = "disputes:"
 
-// listed is the number of entries of a page. Stripe gives up to 100, but an answer is bounded, and
-// each brings another object along.
-const listed = 50
+// pageLength is the number of entries of a page. Stripe allows 100, but the size of an answer is
+// limited (maxAnswer), and each entry includes another object.
+const pageLength = 50
 
-// List lists the captures first. They are found by the movements of the balance, since the time of
-// a charge is that of its authorisation. Refunds are listed as such: one that is pending has not
-// moved anything yet. Disputes come last.
+// List lists captures, then refunds, then disputes. Captures are found by movements of the balance,
+// since the time of a charge is that of its authorisation. Refunds are listed as refunds, since a
+// pending refund has no movement yet.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
 	created := &api.RangeQueryParams{GreaterThanOrEqual: seconds(from), LesserThan: seconds(to)}
 	if after, ok := strings.CutPrefix(cursor, refundsFrom); ok {
@@ -40,9 +40,9 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([
 // fractions.
 func seconds(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
 
-// page returns what a list needs for one page after an id; "": the first one.
+// page returns the parameters of the page after an id; empty: the first page.
 func page(after string) api.ListParams {
-	p := api.ListParams{Limit: api.Int64(listed), Single: true}
+	p := api.ListParams{Limit: api.Int64(pageLength), Single: true}
 	if after != "" {
 		p.StartingAfter = api.String(after)
 	}

@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// listed reads all pages of a time, and returns the entries oldest first, captures before refunds.
-func listed(ctx context.Context, t *testing.T, l payment.Lister, from, to time.Time) (entries []payment.LedgerEntry) {
+// listAll reads all pages of a period. It returns captures before refunds, each oldest first.
+func listAll(ctx context.Context, t *testing.T, l payment.Lister, from, to time.Time) (entries []payment.LedgerEntry) {
 	t.Helper()
 	for cursor := ""; ; {
 		page, next, err := l.List(ctx, from, to, cursor)
@@ -35,14 +35,14 @@ func listed(ctx context.Context, t *testing.T, l payment.Lister, from, to time.T
 	return entries
 }
 
-// A capture is listed at its own time, with what was captured; refunds stay in the list when they
-// fail, and are in it before they move anything.
+// A capture is listed at its own time with the captured amount. A refund is listed before it moves
+// money, and stays in the list when it fails.
 func TestList(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
 	start := b.clock.Now()
 	list := func(from, to time.Duration) []payment.LedgerEntry {
-		return listed(t.Context(), t, b, start.Add(from), start.Add(to))
+		return listAll(t.Context(), t, b, start.Add(from), start.Add(to))
 	}
 	require.Empty(t, list(0, time.Hour))
 	_, page := b.opened()
@@ -97,7 +97,7 @@ func TestListManyPages(t *testing.T) {
 		b.fake.Charge(uuid.NewString(), "krw", 1)
 		require.NoError(t, b.fake.RefundByHand(p.OrderID, 1))
 	}
-	entries := listed(t.Context(), t, b, from, from.Add(time.Hour))
+	entries := listAll(t.Context(), t, b, from, from.Add(time.Hour))
 	require.Len(t, entries, 201)
 	ids := map[string]bool{}
 	for _, e := range entries {

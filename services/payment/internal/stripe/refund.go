@@ -22,14 +22,14 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 		return refundFailed(err)
 	}
 	state, err := refundState(got)
-	if state == payment.ProviderFailed { // made under this key before, and given up since
+	if state == payment.ProviderFailed { // made under this key before, and failed since
 		return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.ID, Code: string(got.FailureReason)}, err
 	}
 	return payment.RefundAnswer{State: state, ID: got.ID}, err
 }
 
-// refundFailed returns the answer that an error is. Stripe keeps every error under the key, but for
-// those of calls that it has not begun.
+// refundFailed returns the answer that an error means. Stripe keeps every error under the key,
+// except for calls that it has not begun.
 func refundFailed(err error) (payment.RefundAnswer, error) {
 	var e *api.Error
 	unknown := failed("refund", err)
@@ -42,7 +42,7 @@ func refundFailed(err error) (payment.RefundAnswer, error) {
 	case api.ErrorCodeChargeDisputed, api.ErrorCodeRefundDisputedPayment, api.ErrorCodeChargeNotRefundable:
 		return payment.RefundAnswer{State: payment.ProviderRefused, Code: string(e.Code)}, nil
 	case "":
-		if e.Type == api.ErrorTypeInvalidRequest && e.Param == "amount" { // more than is left has no code of its own
+		if e.Type == api.ErrorTypeInvalidRequest && e.Param == "amount" { // more than is left
 			return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: "amount"}, nil
 		}
 	default:
@@ -70,17 +70,17 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 		}
 		report.Refunds = append(report.Refunds, x)
 	}
-	if pi.LatestCharge != nil && pi.LatestCharge.Disputed { // also after the end of a dispute
+	if pi.LatestCharge != nil && pi.LatestCharge.Disputed { // stays set after the dispute
 		err = c.addDisputes(ctx, pi, &report)
 	}
 	return report, err
 }
 
 // addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and
-// stops no refund; a status that is new counts as a dispute that is open.
+// stops no refund. An unknown status counts as an open dispute.
 func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report *payment.RefundReport) error {
 	params := &api.DisputeListParams{PaymentIntent: api.String(pi.ID)}
-	params.Limit = api.Int64(listed)
+	params.Limit = api.Int64(pageLength)
 	for d, err := range c.api().V1Disputes.List(ctx, params).All(ctx) {
 		if err != nil {
 			return failed("list disputes", err)
@@ -97,8 +97,8 @@ func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report 
 	return nil
 }
 
-// lostBy returns what a lost dispute took, in the currency of the intent: all of it where the bank
-// disputes another currency.
+// lostBy returns the amount that a lost dispute took, in the currency of the intent. A dispute in
+// another currency counts as the whole amount.
 func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 	if d.Currency != pi.Currency {
 		return pi.AmountReceived
@@ -106,7 +106,7 @@ func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 	return d.Amount
 }
 
-// providerRefund returns a refund at Stripe.
+// providerRefund converts a refund at Stripe.
 func providerRefund(r *api.Refund) (payment.ProviderRefund, error) {
 	state, err := refundState(r)
 	ours, _ := uuid.Parse(r.Metadata[refundMember]) // any other is not ours

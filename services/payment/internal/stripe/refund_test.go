@@ -21,7 +21,7 @@ func (b *shop) until(call string, n int) {
 	testkit.Until(b.t, func() bool { return b.fake.Calls.Count(call) == n }, "%d calls of %s", n, call)
 }
 
-// A refund is found by our id, those of a person have none, and one that fails later gives its money back.
+// Our refunds are found by our id, those by hand have none. A refund that failed does not count.
 func TestRefunds(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -65,7 +65,7 @@ func TestManyRefundsAreListed(t *testing.T) {
 	require.Equal(t, 2, b.fake.Calls.Count(fake.ListRefunds))
 }
 
-// What makes a refund refused for good, too large, or repeated under a new key.
+// Errors that mean: refused for good, too large, or to be repeated under a new key.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, payment.ProviderRefused, got.State)
 }
 
-// A process that was stopped for too long sends no refund.
+// A process that was suspended for too long sends no refund.
 func TestRefundIsNotSentLate(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -118,7 +118,7 @@ func TestRefundIsNotSentLate(t *testing.T) {
 	require.Empty(t, b.fake.Order(p.OrderID).Refunds)
 }
 
-// A refund that was made under a key and given up since is refused, not done.
+// A refund that was made under the key and has failed since is refused, not done.
 func TestRefundOfBeforeHasFailed(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -146,8 +146,8 @@ func TestRefundTwiceAtOnce(t *testing.T) {
 	require.Len(t, b.fake.Order(p.OrderID).Refunds, 1)
 }
 
-// A dispute that is open stops refunds; what a lost one took counts as given back, without our id.
-// A new status counts as open.
+// An open dispute stops refunds. Money that a lost one took counts as refunded, without our id. An
+// unknown status counts as open.
 func TestDisputes(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]struct {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	apiKey  = "sk_test_123"
-	secret  = "whsec_of-thirty-two-bytes-or-longer"
-	another = "whsec_that-is-being-replaced-by-it"
-	amount  = int64(55000)
+	apiKey    = "sk_test_123"
+	secret    = "whsec_of-thirty-two-bytes-or-longer"
+	oldSecret = "whsec_that-is-being-replaced-by-it"
+	amount    = int64(55000)
 )
 
-// shop is a client of the fake.
+// shop is a client of the fake Stripe.
 type shop struct {
 	*stripe.Client
 
@@ -56,7 +56,7 @@ func (b *shop) client(address, key string) *stripe.Client {
 }
 
 func secrets(key string) stripe.Secrets {
-	return stripe.Secrets{Key: config.Secret(key), Webhooks: config.Secret(another + "," + secret)}
+	return stripe.Secrets{Key: config.Secret(key), Webhooks: config.Secret(oldSecret + "," + secret)}
 }
 
 // opened returns a payment whose page is open, and the page's address.
@@ -111,7 +111,7 @@ func (b *shop) asks(p payment.Payment, want payment.State) payment.Outcome {
 	return out
 }
 
-// answering is a client of a server that gives one answer to every call.
+// answering returns a client of a server that gives the same answer to every call.
 func (b *shop) answering(status int, body string) *stripe.Client {
 	b.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

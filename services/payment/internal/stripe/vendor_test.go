@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/payment/internal/stripe"
 )
 
-// check is the suite of what the payment service expects of Stripe. pay pays on the page at an address.
+// check is the test suite of what the payment service expects of Stripe. pay pays on a page.
 func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page string)) {
 	t.Helper()
 	ctx := t.Context()
@@ -43,7 +43,7 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 		p.Ref = page.Ref
 		return p, page.URL
 	}
-	is := func(want payment.State, call func(context.Context, payment.Payment) (payment.Outcome, error), p payment.Payment) payment.Outcome {
+	expect := func(want payment.State, call func(context.Context, payment.Payment) (payment.Outcome, error), p payment.Payment) payment.Outcome {
 		t.Helper()
 		out, err := call(ctx, p)
 		require.NoError(t, err)
@@ -51,26 +51,26 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 		return out
 	}
 	p, _ := open()
-	is(payment.Waiting, c.Ask, p)
+	expect(payment.Waiting, c.Ask, p)
 	_, err := c.Charge(ctx, p)
 	require.ErrorIs(t, err, payment.ErrNotSent)
-	is(payment.Void, c.Cancel, p)
-	is(payment.Void, c.Cancel, p)
-	is(payment.Void, c.Ask, p)
+	expect(payment.Void, c.Cancel, p)
+	expect(payment.Void, c.Cancel, p)
+	expect(payment.Void, c.Ask, p)
 	if pay == nil {
 		return
 	}
 	p, page := open()
 	pay(page)
-	is(payment.Authorized, c.Ask, p)
-	is(payment.Void, c.Cancel, p)
-	is(payment.Void, c.Charge, p)
+	expect(payment.Authorized, c.Ask, p)
+	expect(payment.Void, c.Cancel, p)
+	expect(payment.Void, c.Charge, p)
 
 	p, page = open()
 	pay(page)
-	out := is(payment.Captured, c.Charge, p)
-	require.Equal(t, out, is(payment.Captured, c.Charge, p))
-	require.Equal(t, out, is(payment.Captured, c.Cancel, p))
+	out := expect(payment.Captured, c.Charge, p)
+	require.Equal(t, out, expect(payment.Captured, c.Charge, p))
+	require.Equal(t, out, expect(payment.Captured, c.Cancel, p))
 	require.Equal(t, amount, out.Amount)
 	call := payment.RefundCall{
 		OrderID: p.OrderID, ChargeID: out.ChargeID, RefundID: uuid.New(), Key: uuid.NewString(), Amount: 20000, NotAfter: now().Add(time.Minute),
@@ -85,7 +85,7 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	require.NoError(t, err)
 	require.Equal(t, amount-20000, report.Left())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
-	entries := listed(ctx, t, c, now().Add(-time.Hour), now().Add(time.Hour))
+	entries := listAll(ctx, t, c, now().Add(-time.Hour), now().Add(time.Hour))
 	for _, id := range []string{out.ChargeID, answer.ID} {
 		require.True(t, slices.ContainsFunc(entries, func(e payment.LedgerEntry) bool { return e.ID == id && e.OrderID == p.OrderID }), id)
 	}
@@ -93,11 +93,11 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	answer, err = c.Refund(ctx, call)
 	require.NoError(t, err)
 	require.Equal(t, payment.ProviderTooMuch, answer.State)
-	require.EqualValues(t, 20000, is(payment.Captured, c.Ask, p).Refunded)
+	require.EqualValues(t, 20000, expect(payment.Captured, c.Ask, p).Refunded)
 }
 
-// stripe-mock checks the shape of every request against Stripe's published OpenAPI description, but keeps
-// no state: the fake answers.
+// stripe-mock checks the shape of every request against Stripe's published OpenAPI description. It
+// keeps no state, so the fake answers.
 func TestVendorShapes(t *testing.T) {
 	t.Parallel()
 	program := os.Getenv("URR_TEST_STRIPE_MOCK")
@@ -158,10 +158,10 @@ func (s *shapes) RoundTrip(r *http.Request) (*http.Response, error) {
 	shape.Body = io.NopCloser(bytes.NewReader(body))
 	resp, err := s.mock.RoundTrip(shape)
 	require.NoError(s.t, err)
-	said, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
 	require.NoError(s.t, resp.Body.Close())
-	require.Equal(s.t, http.StatusOK, resp.StatusCode, "%s %s: %s", r.Method, r.URL.Path, said)
+	require.Equal(s.t, http.StatusOK, resp.StatusCode, "%s %s: %s", r.Method, r.URL.Path, answer)
 	s.mu.Lock()
 	s.accepted++
 	s.mu.Unlock()
@@ -169,8 +169,8 @@ func (s *shapes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// With a key of Stripe's test mode the same suite runs there. A person pays, since the page is for people;
-// without STRIPE_TEST_PAY=1 what follows a payment is left out.
+// With a key of Stripe's test mode the same suite runs there. A person must pay on the page.
+// Without STRIPE_TEST_PAY=1 the steps after a payment are left out.
 func TestVendorReal(t *testing.T) {
 	t.Parallel()
 	key := os.Getenv("STRIPE_TEST_KEY")
@@ -178,15 +178,15 @@ func TestVendorReal(t *testing.T) {
 		t.Skip("STRIPE_TEST_KEY is not set: this did not run against Stripe")
 	}
 	require.Regexp(t, "^(sk|rk)_test_", key, "only a key of the test mode")
-	back := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(back.Close)
-	c := stripe.NewClient(secrets(key), stripe.Options{ReturnURL: back.URL})
+	returnServer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(returnServer.Close)
+	c := stripe.NewClient(secrets(key), stripe.Options{ReturnURL: returnServer.URL})
 	t.Cleanup(c.Close)
 	var pay func(string)
 	if os.Getenv("STRIPE_TEST_PAY") == "1" {
 		pay = func(page string) {
 			paid := make(chan struct{})
-			back.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(paid) })
+			returnServer.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(paid) })
 			t.Logf("pay with the card 4242 4242 4242 4242: %s", page)
 			testkit.Receive(t, paid, "somebody has paid")
 		}

@@ -11,9 +11,9 @@ import (
 // signatureHeader carries t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…].
 const signatureHeader = "stripe-signature"
 
-// ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future, and
-// refuses events of other versions of the API: of an event only its type and the order are read here.
-// A dispute has no metadata of ours: it names the charge and its intent.
+// ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future,
+// and refuses events of other versions of the API. Here only the type and the order of an event are
+// read. A dispute has no metadata of ours: it has the charge and its intent.
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !signature.Genuine(headers[signatureHeader], body, c.current.Load().webhooks, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature

@@ -1,4 +1,4 @@
-// Package ticket is the client of the ticket service, which owns what is paid for (the references).
+// Package ticket is the client of the ticket service, which owns the references: what is paid for.
 package ticket
 
 import (

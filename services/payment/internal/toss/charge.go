@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// object is a payment at Toss, with the members that are read.
+// object is a payment at Toss, with the fields that this client reads.
 type object struct {
 	PaymentKey    string   `json:"paymentKey"`
 	OrderID       string   `json:"orderId"`
@@ -27,12 +27,12 @@ type object struct {
 	} `json:"failure"`
 }
 
-// captured reports whether the payment was confirmed, whatever was given back since.
+// captured reports whether the payment was confirmed, whatever was refunded since.
 func (o object) captured() bool {
 	return o.Status == "DONE" || o.Status == "CANCELED" || o.Status == "PARTIAL_CANCELED"
 }
 
-// apiError is the body of an answer that is no success. Its code decides, never the HTTP status.
+// apiError is the body of an error answer. Its code decides, never the HTTP status.
 type apiError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -48,13 +48,13 @@ func codeOf(err error) string {
 	return ""
 }
 
-// refusesCard reports whether a code of a confirmation says that this payment was not taken and cannot
-// be any more. An unknown code never does.
+// refusesCard reports whether a confirmation's code says that this payment was not charged and
+// cannot be charged any more. An unknown code never says so.
 func refusesCard(code string) bool {
 	return strings.HasPrefix(code, "REJECT_") || strings.HasPrefix(code, "EXCEED_MAX_") || slices.Contains([]string{
 		"FDS_ERROR", "INVALID_PASSWORD", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "INVALID_REJECT_CARD",
 		"INVALID_CARD_LOST_OR_STOLEN", "BELOW_MINIMUM_AMOUNT",
-		"NOT_FOUND_PAYMENT_SESSION", // the time to confirm it is over
+		"NOT_FOUND_PAYMENT_SESSION", // the time to confirm is over
 	}, code)
 }
 
@@ -63,8 +63,8 @@ func refusesKey(code string) bool {
 	return slices.Contains([]string{"UNAUTHORIZED_KEY", "INVALID_API_KEY", "INCORRECT_BASIC_AUTH_FORMAT"}, code)
 }
 
-// isTrouble reports whether a code says that Toss, or who is behind it, is in trouble: not with this one
-// payment only.
+// isTrouble reports whether a code says that Toss, or a bank behind it, is in trouble, which does
+// not concern this payment only.
 func isTrouble(code string) bool {
 	return strings.HasPrefix(code, "FAILED_") || strings.HasPrefix(code, "UNKNOWN_") || strings.HasPrefix(code, "FORBIDDEN_") ||
 		slices.Contains([]string{"PROVIDER_ERROR", "CARD_PROCESSING_ERROR", "COMMON_ERROR"}, code)
@@ -109,13 +109,13 @@ func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, e
 	}
 	out, err := c.outcome(ctx, p, got)
 	if err == nil && out.State != payment.Captured && p.PaymentKey != "" && got.PaymentKey != p.PaymentKey {
-		return payment.Outcome{State: payment.Absent}, nil // of another tab: it says nothing of the one that is charged
+		return payment.Outcome{State: payment.Absent}, nil // of another tab, not the charged one
 	}
 	return out, err
 }
 
-// Cancel only asks, since a cancellation at Toss is a refund. What is not confirmed cannot be made
-// impossible: it ends by itself.
+// Cancel only looks the payment up, since a cancellation at Toss is a refund. An authorisation
+// cannot be cancelled: it expires by itself.
 func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	out, err := c.Ask(ctx, p)
 	switch out.State {
@@ -131,8 +131,8 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 // errOrder is returned for an answer about another order.
 var errOrder = errors.New("toss answers with another order")
 
-// find looks a payment up. An order may have been paid twice, and the look-up by it shows one of
-// them: that of a payment which is known to be charged is found by its key.
+// find looks a payment up: by its key if its charge is known, else by its order. An order may have
+// been paid twice, and the look-up by order shows only one of these payments.
 func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err error) {
 	path := "/v1/payments/orders/" + url.PathEscape(p.OrderID)
 	if p.ChargeID != "" {
@@ -145,7 +145,7 @@ func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err e
 	return got, err
 }
 
-// outcome returns what the payment at Toss says about ours.
+// outcome returns the outcome of our payment p from the payment got at Toss.
 func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (payment.Outcome, error) {
 	out := payment.Outcome{ChargeID: got.PaymentKey}
 	switch {

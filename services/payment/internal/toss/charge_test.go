@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// Only codes that say so end a payment; any other one, also one that is new, leaves its outcome unknown.
+// Only codes of a final refusal end a payment. Any other code leaves the outcome unknown.
 func TestCodesOfConfirmations(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -24,14 +24,14 @@ func TestCodesOfConfirmations(t *testing.T) {
 		"NOT_FOUND_PAYMENT_SESSION",
 	}
 	for _, code := range refused {
-		s.asked = code
+		s.testCode = code
 		out, err := s.client.Charge(t.Context(), s.pay())
 		require.NoError(t, err)
 		require.Equal(t, payment.Outcome{State: payment.Refused, DeclineCode: code}, out)
 	}
 	rejected := []string{"ALREADY_PROCESSED_PAYMENT", "NOT_FOUND_PAYMENT", "INVALID_REQUEST", "IDEMPOTENT_REQUEST_PROCESSING", "A_NEW_CODE"}
 	for _, code := range rejected {
-		s.asked = code
+		s.testCode = code
 		_, err := s.client.Charge(t.Context(), s.pay())
 		require.ErrorIs(t, err, payment.ErrChargeRejected, code)
 		require.NotErrorIs(t, err, payment.ErrNotAdmitted, code)
@@ -42,7 +42,7 @@ func TestCodesOfConfirmations(t *testing.T) {
 		"UNKNOWN_PAYMENT_ERROR", "COMMON_ERROR", "FORBIDDEN_CONSECUTIVE_REQUEST",
 	}
 	for _, code := range trouble {
-		s.asked = code
+		s.testCode = code
 		_, err := s.client.Charge(t.Context(), s.pay())
 		require.ErrorContains(t, err, code)
 		unknownOutcome(t, err)
@@ -57,7 +57,7 @@ func unknownOutcome(t *testing.T, err error) {
 	}
 }
 
-// A secret key that is not accepted sends no charges, whatever the payment is; another one is taken at once.
+// With a secret key that is not accepted no charge is sent. A new key is used at once.
 func TestSecretKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -69,17 +69,17 @@ func TestSecretKeyIsReplaced(t *testing.T) {
 	require.ErrorContains(t, err, "UNAUTHORIZED_KEY")
 	for _, code := range []string{"INVALID_API_KEY", "INCORRECT_BASIC_AUTH_FORMAT"} {
 		s.client.Rekey(secretKey)
-		s.asked = code
+		s.testCode = code
 		_, err = s.client.Charge(t.Context(), s.pay())
 		require.ErrorIs(t, err, payment.ErrNotAdmitted)
 	}
-	s.asked = ""
+	s.testCode = ""
 	out, err := s.client.Charge(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, payment.Captured, out.State)
 }
 
-// An answer that is not understood says nothing, whatever its status is.
+// An answer that is not understood says nothing, whatever its HTTP status is.
 func TestAnswersWithoutACode(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 204, 302, 400, 401, 403, 404, 409, 429, 500, 502, 503} {
@@ -143,7 +143,7 @@ func TestConfirmationIsRepeated(t *testing.T) {
 	}
 }
 
-// What the order shows of another tab says nothing of the payment that is charged.
+// A look-up by order may show the payment of another tab, which is not the charged one.
 func TestOtherTab(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"", "pay", "decline"} {
@@ -186,7 +186,7 @@ func TestStatuses(t *testing.T) {
 	require.Equal(t, payment.Void, s.ask(ready).State)
 }
 
-// Money of another order or currency is none of the payment.
+// A charge of another order or currency is not the payment's.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
@@ -205,7 +205,7 @@ func TestForeignObjects(t *testing.T) {
 	}
 }
 
-// A deposit that is waited for may still come.
+// A payment that waits for a deposit is pending: the deposit may still come.
 func TestDeposit(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -219,7 +219,7 @@ func TestDeposit(t *testing.T) {
 	require.Equal(t, payment.Pending, out.State)
 }
 
-// Cancel only asks: whatever the state, nothing is cancelled at Toss.
+// Cancel only looks up: whatever the state, nothing is cancelled at Toss.
 func TestCancelNeverRefunds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})

@@ -1,8 +1,8 @@
-// Package toss is the client of Toss Payments, by its public HTTP API of https://docs.tosspayments.com.
-// The vendor has no library for Go, and six calls need none.
+// Package toss is the client of Toss Payments. It uses the public HTTP API of
+// https://docs.tosspayments.com. The vendor has no library for Go, and six calls need none.
 //
-// The buyer pays on a page of ours that runs the vendor's script. The page authorises only: money moves
-// by the confirmation that this client sends.
+// The buyer pays on a page of ours that runs the vendor's script. The page only authorises: money
+// moves by the confirmation that this client sends.
 package toss
 
 import (
@@ -33,15 +33,15 @@ import (
 // Name is the provider's name in settings and stored payments.
 const Name = "toss"
 
-// currency is the only one that is taken: the amounts of others have fractions at Toss.
+// currency is the only accepted currency: amounts in others have fractions at Toss.
 const currency = "KRW"
 
-// PerSecond is how many calls of a kind one process sends. The vendor names no limit.
+// PerSecond is how many calls of a kind one process sends in a second. The vendor names no limit.
 const PerSecond = 10
 
-// An authorisation lasts 10 min and a confirmation takes up to 60 s, so that 15 min after the last
-// confirmation was sent it can charge no more. Idempotency keys are kept for 15 days, counted by the
-// day. A cancellation may act as long after we have given it up as a confirmation takes.
+// An authorisation lasts 10 min, and a confirmation takes up to 60 s, so that 15 min after the last
+// confirmation no charge can be made. Idempotency keys are kept for 15 days, counted by the day.
+// After callTime a cancellation may still act for as long as a confirmation takes.
 const (
 	vendorURL       = "https://api.tosspayments.com"
 	defaultPageTime = 12 * time.Minute
@@ -63,7 +63,7 @@ type Client struct {
 
 // Options are the options of a Client.
 type Options struct {
-	// URL is the API's address; empty: the vendor's. PageURL is that of our page with the vendor's script.
+	// URL is the API's address; empty: the vendor's. PageURL is the address of our page.
 	URL, PageURL string
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
@@ -88,10 +88,10 @@ func NewClient(secretKey config.Secret, opts Options) *Client {
 	}
 	opts.URL, opts.PageTime = strings.TrimSuffix(cmp.Or(opts.URL, vendorURL), "/"), cmp.Or(opts.PageTime, defaultPageTime)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
-	// Every call has the deadline of its context. A redirect is an answer that is not understood: the key
-	// is sent nowhere else.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c := &Client{opts: opts, http: &http.Client{Transport: opts.Transport, CheckRedirect: stay}}
+	// Every call has the deadline of its context. Redirects are not followed, so that the key is sent
+	// nowhere else.
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c := &Client{opts: opts, http: &http.Client{Transport: opts.Transport, CheckRedirect: noRedirect}}
 	c.Rekey(secretKey)
 	return c
 }
@@ -112,26 +112,26 @@ func (c *Client) Capabilities() payment.Capabilities {
 	}
 }
 
-// Open returns the address of our page; Toss is not called. The fragment says what is paid, and proves
-// the payment when the buyer comes back.
+// Open returns the address of our page; Toss is not called. The fragment of the address says what
+// is paid, and has the token that authenticates the buyer on return.
 func (c *Client) Open(_ context.Context, p payment.Payment) (payment.Page, error) {
 	if p.Currency != currency {
 		return payment.Page{}, fmt.Errorf("%w: toss takes no %s", payment.ErrKeySpent, p.Currency)
 	}
-	what := url.Values{
+	fragment := url.Values{
 		"order": {p.OrderID}, "amount": {strconv.FormatInt(p.Amount, 10)}, "event": {p.EventID}, "token": {p.Token},
 	}
-	return payment.Page{URL: c.opts.PageURL + "#" + what.Encode()}, nil
+	return payment.Page{URL: c.opts.PageURL + "#" + fragment.Encode()}, nil
 }
 
-// errReturn is returned for an address to which our page sends nobody back.
+// errReturn is returned for parameters that a return from our page cannot have.
 var errReturn = errors.New("the address is none that our page has made")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
-// DecodeReturn decodes the addresses that our page names for a success, where Toss adds the payment
-// key, the order and the amount, and for a failure, where it adds no key, and no order if the buyer
-// gave up.
+// DecodeReturn decodes the parameters with which buyers come back. After a success Toss has added
+// the payment key, the order and the amount. After a failure it adds no key, and if the buyer gave
+// up, no order either.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	auth := payment.Auth{OrderID: params["order"], Token: params["token"], Key: params["paymentKey"]}
 	named, ok := params["orderId"]
@@ -148,9 +148,9 @@ func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	return auth, nil
 }
 
-// ParseWebhook decodes a webhook. Toss signs no webhooks of payments, so that anybody can send
-// one. It only makes the sweeper ask. The secret in its body is not compared: it would have to be
-// stored, and saves no more than that question.
+// ParseWebhook decodes a webhook. Toss does not sign webhooks of payments, so anybody can send one.
+// It only makes the sweeper ask. The secret in its body is not compared: it would have to be
+// stored, and would save only that look-up.
 func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (payment.Notice, error) {
 	var event struct {
 		Type string `json:"eventType"`
@@ -166,16 +166,16 @@ func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (pa
 	return payment.Notice{OrderID: event.Data.OrderID, Refund: refund}, nil
 }
 
-// request is one call. key is its idempotency key; notAfter, unless zero, the time after which it is not
-// sent any more.
+// request is one call. key is its idempotency key. After notAfter, unless zero, it is not sent any
+// more.
 type request struct {
 	method, path, key string
 	body              any
 	notAfter          time.Time
 }
 
-// call sends a request and decodes its answer into got. A refusal is an *apiError; after any other error
-// nothing is known.
+// call sends a request and decodes its answer into got. A refusal is an *apiError. After any other
+// error the outcome is unknown.
 func (c *Client) call(ctx context.Context, q request, got any) error {
 	ctx, span := otel.Tracer("urr.guru/services/payment/toss").Start(ctx, q.method+" toss", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

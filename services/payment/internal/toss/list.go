@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// listTime is how long a page may take, by the reference.
+	// listTime is how long a page may take, according to the API reference.
 	listTime = time.Minute
-	// listed is the number of entries of a page, which must be shorter than maxAnswer.
-	listed = 200
+	// pageLength is the number of entries of a page, whose size must be below maxAnswer.
+	pageLength = 200
 )
 
-// korea is the zone of the times by which transactions are listed, which name none.
+// korea is the time zone of startDate and endDate of a list, which are sent without a zone.
 var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
 // transaction is a confirmation or a cancellation.
@@ -32,11 +32,11 @@ type transaction struct {
 	TransactionAt  time.Time `json:"transactionAt"`
 }
 
-// List lists transactions. Both ends of their time count, in whole seconds. The reasons of
-// cancellations are not told, so that no refund has our id.
+// List lists transactions. Toss includes both ends of the period, in whole seconds. The list has no
+// reasons of cancellations, so that no refund has our id.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (entries []payment.LedgerEntry, next string, err error) {
 	end := to.Add(-1)
-	query := url.Values{"startDate": {local(from)}, "endDate": {local(end)}, "limit": {strconv.Itoa(listed)}}
+	query := url.Values{"startDate": {local(from)}, "endDate": {local(end)}, "limit": {strconv.Itoa(pageLength)}}
 	if cursor != "" {
 		query.Set("startingAfter", cursor)
 	}
@@ -62,7 +62,7 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (e
 		}
 		entries = append(entries, e)
 	}
-	if len(got) >= listed {
+	if len(got) >= pageLength {
 		next = got[len(got)-1].TransactionKey
 	}
 	return entries, next, nil

@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// listed reads all pages of a time, and returns how many there were.
-func listed(t *testing.T, c *toss.Client, from, to time.Time) (entries []payment.LedgerEntry, pages int) {
+// listAll reads all pages of a period, and returns how many there were.
+func listAll(t *testing.T, c *toss.Client, from, to time.Time) (entries []payment.LedgerEntry, pages int) {
 	t.Helper()
 	for cursor := ""; ; {
 		page, next, err := c.List(t.Context(), from, to, cursor)
@@ -29,13 +29,13 @@ func listed(t *testing.T, c *toss.Client, from, to time.Time) (entries []payment
 	}
 }
 
-// Confirmations and cancellations are listed by the ids that look-ups have; what was not confirmed
-// is not.
+// Confirmations and cancellations are listed under the ids that look-ups show. What was not
+// confirmed is not listed.
 func TestList(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
 	from := s.clock.Now()
-	entries, pages := listed(t, s.client, from, from.Add(time.Hour))
+	entries, pages := listAll(t, s.client, from, from.Add(time.Hour))
 	require.Empty(t, entries)
 	require.Equal(t, 1, pages)
 
@@ -49,7 +49,7 @@ func TestList(t *testing.T) {
 	answer, err := s.client.Refund(t.Context(), s.call(p, 20000))
 	require.NoError(t, err)
 	require.Empty(t, s.toss.GiveBack(p.PaymentKey, 0))
-	entries, _ = listed(t, s.client, from, from.Add(time.Hour))
+	entries, _ = listAll(t, s.client, from, from.Add(time.Hour))
 	require.Len(t, entries, 3)
 	for i := range entries {
 		entries[i].At = entries[i].At.UTC()
@@ -66,12 +66,12 @@ func TestList(t *testing.T) {
 		refunded(answer.ID, 20000), refunded(report.Refunds[1].ID, 35000),
 	}, entries)
 
-	for _, within := range []struct {
+	for _, period := range []struct {
 		from, to time.Duration
 		want     int
 	}{{0, time.Second, 1}, {1, time.Second, 0}, {time.Second, time.Second + 1, 2}, {0, time.Second + 1, 3}, {time.Hour, 2 * time.Hour, 0}} {
-		entries, _ := listed(t, s.client, from.Add(within.from), from.Add(within.to))
-		require.Len(t, entries, within.want, "%+v", within)
+		entries, _ := listAll(t, s.client, from.Add(period.from), from.Add(period.to))
+		require.Len(t, entries, period.want, "%+v", period)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestListManyPages(t *testing.T) {
 	for range 399 {
 		require.Empty(t, s.toss.GiveBack(p.PaymentKey, 1))
 	}
-	entries, pages := listed(t, s.client, from, from.Add(time.Hour))
+	entries, pages := listAll(t, s.client, from, from.Add(time.Hour))
 	require.Len(t, entries, 400)
 	require.Equal(t, 3, pages, "the last page is empty: two were full")
 	keys := map[string]bool{}
@@ -97,8 +97,8 @@ func TestListManyPages(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Whether the amount of a cancellation has a sign is not documented: either is the same. A status
-// of which nothing is known is an error, not an empty day.
+// It is not documented whether the amount of a cancellation has a sign: both are accepted. An
+// unknown status is an error, not an empty day.
 func TestListIsCareful(t *testing.T) {
 	t.Parallel()
 	body := ""

@@ -20,9 +20,9 @@ func TestPage(t *testing.T) {
 	page, err := s.client.Open(t.Context(), p)
 	require.NoError(t, err)
 	require.Empty(t, page.Ref, "Toss knows nothing of it")
-	address, what, _ := strings.Cut(page.URL, "#")
+	address, fragment, _ := strings.Cut(page.URL, "#")
 	require.Equal(t, "https://pay.test/toss", address, "no server sees what is paid")
-	values, err := url.ParseQuery(what)
+	values, err := url.ParseQuery(fragment)
 	require.NoError(t, err)
 	require.Equal(t, url.Values{"order": {"order-1"}, "token": {"TOKEN"}, "amount": {"55000"}, "event": {"demo"}}, values)
 	p.Currency = "USD"

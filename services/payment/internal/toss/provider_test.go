@@ -20,17 +20,17 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// asking adds to every call the code that Toss is asked to answer with.
-type asking struct{ code string }
+// testCode is a transport that asks Toss, in every call, to answer with the code.
+type testCode struct{ code string }
 
-func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a testCode) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("TossPayments-Test-Code", a.code)
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// check is the suite of what the payment service expects of Toss. client makes a client with a key; pay
-// pays for a payment and returns its key, nil: nobody can.
+// check is the test suite of what the payment service expects of Toss. client makes a client with a
+// key. pay pays for a payment and returns its key; nil: nobody can pay.
 func check(
 	t *testing.T, client func(key config.Secret, opts toss.Options) *toss.Client, now func() time.Time, key config.Secret, pay func(payment.Payment) string,
 ) {
@@ -38,22 +38,22 @@ func check(
 	ctx := t.Context()
 	c := client(key, toss.Options{})
 	p := payment.Payment{ID: uuid.New(), OrderID: uuid.NewString(), PaymentKey: "unknown", Amount: amount, Currency: "KRW"}
-	is := func(want payment.State, call func(context.Context, payment.Payment) (payment.Outcome, error)) payment.Outcome {
+	expect := func(want payment.State, call func(context.Context, payment.Payment) (payment.Outcome, error)) payment.Outcome {
 		t.Helper()
 		out, err := call(ctx, p)
 		require.NoError(t, err)
 		require.Equal(t, want, out.State)
 		return out
 	}
-	is(payment.Absent, c.Ask)
-	is(payment.NotPossible, c.Cancel)
+	expect(payment.Absent, c.Ask)
+	expect(payment.NotPossible, c.Cancel)
 	_, err := c.Charge(ctx, p)
 	require.ErrorIs(t, err, payment.ErrChargeRejected)
 	p.ID = uuid.New() // another idempotency key
 	_, err = client("test_sk_that-is-none", toss.Options{}).Charge(ctx, p)
 	require.ErrorIs(t, err, payment.ErrNotAdmitted)
 	p.ID = uuid.New()
-	is(payment.Refused, client(key, toss.Options{Transport: asking{"REJECT_CARD_PAYMENT"}}).Charge)
+	expect(payment.Refused, client(key, toss.Options{Transport: testCode{"REJECT_CARD_PAYMENT"}}).Charge)
 	if pay == nil {
 		return
 	}
@@ -61,10 +61,10 @@ func check(
 	before, err := c.Ask(ctx, p)
 	require.NoError(t, err)
 	t.Logf("a look-up of a payment that is not confirmed says state %d", before.State)
-	out := is(payment.Captured, c.Charge)
+	out := expect(payment.Captured, c.Charge)
 	require.Equal(t, amount, out.Amount)
-	require.Equal(t, out, is(payment.Captured, c.Charge), "the same key")
-	require.Equal(t, out, is(payment.Captured, c.Cancel))
+	require.Equal(t, out, expect(payment.Captured, c.Charge), "the same key")
+	require.Equal(t, out, expect(payment.Captured, c.Cancel))
 	call := payment.RefundCall{
 		OrderID: p.OrderID, PaymentKey: p.PaymentKey, RefundID: uuid.New(), Key: uuid.NewString() + "#1", Amount: 20000, NotAfter: time.Now().Add(time.Hour),
 	}
@@ -77,7 +77,7 @@ func check(
 	require.NoError(t, err)
 	require.Equal(t, amount-20000, report.Left())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
-	entries, _ := listed(t, c, now().Add(-time.Hour), now().Add(time.Hour))
+	entries, _ := listAll(t, c, now().Add(-time.Hour), now().Add(time.Hour))
 	for _, id := range []string{out.ChargeID, report.Refunds[0].ID} {
 		require.True(t, slices.ContainsFunc(entries, func(e payment.LedgerEntry) bool { return e.ID == id && e.OrderID == p.OrderID }), id)
 	}
@@ -85,7 +85,7 @@ func check(
 	answer, err := c.Refund(ctx, call)
 	require.NoError(t, err)
 	require.Equal(t, payment.ProviderTooMuch, answer.State)
-	require.EqualValues(t, 20000, is(payment.Captured, c.Ask).Refunded)
+	require.EqualValues(t, 20000, expect(payment.Captured, c.Ask).Refunded)
 }
 
 func TestProviderFake(t *testing.T) {
@@ -100,8 +100,8 @@ func TestProviderFake(t *testing.T) {
 	check(t, client, s.clock.Now, secretKey, func(p payment.Payment) string { return s.choose(p, "pay") })
 }
 
-// With a secret key of Toss's test mode the same suite runs there. A person pays, since the page is for
-// people; without TOSS_TEST_CLIENT_KEY what follows a payment is left out.
+// With a secret key of Toss's test mode the same suite runs there. A person must pay on the page.
+// Without TOSS_TEST_CLIENT_KEY the steps after a payment are left out.
 func TestProviderReal(t *testing.T) {
 	t.Parallel()
 	key := os.Getenv("TOSS_TEST_KEY")
@@ -116,13 +116,13 @@ func TestProviderReal(t *testing.T) {
 	}
 	var pay func(payment.Payment) string
 	if public := os.Getenv("TOSS_TEST_CLIENT_KEY"); public != "" {
-		pay = func(p payment.Payment) string { return person(t, public, p) }
+		pay = func(p payment.Payment) string { return payByHand(t, public, p) }
 	}
 	check(t, client, time.Now, config.Secret(key), pay)
 }
 
-// person serves a page that opens the vendor's, and waits until somebody has paid there.
-func person(t *testing.T, clientKey string, p payment.Payment) (paymentKey string) {
+// payByHand serves a page that opens the vendor's page, and waits until a person has paid there.
+func payByHand(t *testing.T, clientKey string, p payment.Payment) (paymentKey string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

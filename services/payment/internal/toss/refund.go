@@ -18,7 +18,7 @@ import (
 type cancel struct {
 	TransactionKey string `json:"transactionKey"`
 	CancelAmount   int64  `json:"cancelAmount"`
-	// CancelReason begins with our refund's id; other reasons are those of people at Toss.
+	// CancelReason begins with our refund's id. Other reasons come from people at Toss.
 	CancelReason string `json:"cancelReason"`
 	CancelStatus string `json:"cancelStatus"`
 }
@@ -38,7 +38,7 @@ func (x cancel) refundID() uuid.UUID {
 	return id
 }
 
-// state returns the state of the cancellation. All methods but some abroad are done at once.
+// state returns the state of the cancellation. It is done at once, except abroad for some methods.
 func (x cancel) state() payment.ProviderState {
 	switch x.CancelStatus {
 	case "DONE":
@@ -50,8 +50,8 @@ func (x cancel) state() payment.ProviderState {
 	}
 }
 
-// report returns the refunds of the payment with a key. It fails for another one, which says nothing of
-// ours, and if they do not add up to what Toss says is left.
+// report returns the refunds of the payment with paymentKey. It fails for another payment, which
+// says nothing about ours, and if the refunds do not add up to the balance that Toss shows.
 func (o object) report(paymentKey string) (payment.RefundReport, error) {
 	if !o.captured() || o.PaymentKey != paymentKey {
 		return payment.RefundReport{}, fmt.Errorf("toss answers with payment %s of order %s, which is %s", o.PaymentKey, o.OrderID, o.Status)
@@ -68,7 +68,7 @@ func (o object) report(paymentKey string) (payment.RefundReport, error) {
 	return report, nil
 }
 
-// Refund cancels a part of a payment. The reason begins with the refund's id, by which it is found again.
+// Refund cancels a part of a payment. The reason begins with the refund's id, to find it again.
 func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
 	var got object
 	charged := cmp.Or(r.ChargeID, r.PaymentKey)
@@ -95,7 +95,7 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	return payment.RefundAnswer{}, fmt.Errorf("toss answers without the refund %s", r.RefundID)
 }
 
-// refusedRefund returns the answer of a code that refuses a refund. Any other code is kept under the
+// refusedRefund returns the answer to a code that refuses. Toss keeps any other code under the
 // call's key, whether the refund was made or not, unless it says that nothing was decided.
 func refusedRefund(err error) (payment.RefundAnswer, error) {
 	switch code := codeOf(err); code {
@@ -113,7 +113,7 @@ func refusedRefund(err error) (payment.RefundAnswer, error) {
 	}
 }
 
-// AskRefunds looks up the cancellations of a payment: ours by the beginning of their reasons.
+// AskRefunds looks up the cancellations of a payment. Ours are found by the start of their reasons.
 func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
 	p.ChargeID = cmp.Or(p.ChargeID, p.PaymentKey)
 	got, err := c.find(ctx, p)

@@ -28,7 +28,7 @@ func (s *shop) report(p payment.Payment) payment.RefundReport {
 	return report
 }
 
-// Refunds are found by our id; what a person gave back has none.
+// Refunds are found by our id. Refunds by hand have none.
 func TestRefunds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -92,7 +92,7 @@ func TestCodesOfRefunds(t *testing.T) {
 		"NOT_CANCELABLE_AMOUNT": payment.ProviderTooMuch, "NOT_CANCELABLE_PAYMENT": payment.ProviderRefused,
 		"EXCEED_MAX_REFUND_DUE": payment.ProviderRefused, "NOT_ALLOWED_PARTIAL_REFUND": payment.ProviderRefused,
 	} {
-		s.asked = code
+		s.testCode = code
 		answer, err := s.client.Refund(t.Context(), s.call(p, 1))
 		require.NoError(t, err)
 		require.Equal(t, payment.RefundAnswer{State: want, Code: code}, answer)
@@ -101,7 +101,7 @@ func TestCodesOfRefunds(t *testing.T) {
 		"PROVIDER_ERROR": true, "FAILED_REFUND_PROCESS": true, "FORBIDDEN_CONSECUTIVE_REQUEST": true, "COMMON_ERROR": true, "A_NEW_CODE": true,
 		"IDEMPOTENT_REQUEST_PROCESSING": false, "UNAUTHORIZED_KEY": false,
 	} {
-		s.asked = code
+		s.testCode = code
 		_, err := s.client.Refund(t.Context(), s.call(p, 1))
 		require.ErrorContains(t, err, code)
 		if spent {
@@ -110,11 +110,11 @@ func TestCodesOfRefunds(t *testing.T) {
 			require.NotErrorIs(t, err, payment.ErrKeySpent)
 		}
 	}
-	s.asked = ""
+	s.testCode = ""
 	require.Empty(t, s.report(p).Refunds)
 }
 
-// A payment that can only be given back as a whole refuses a part for good.
+// A part of a payment that can only be refunded as a whole is refused for good.
 func TestWholeOnly(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{WholeOnly: true}})
@@ -127,7 +127,7 @@ func TestWholeOnly(t *testing.T) {
 	require.Equal(t, payment.ProviderDone, answer.State)
 }
 
-// A process that was stopped before it sent a refund sends it no more.
+// A process that was suspended before it sent a refund does not send it any more.
 func TestLateRefundIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -139,7 +139,7 @@ func TestLateRefundIsNotSent(t *testing.T) {
 	require.Empty(t, s.report(p).Refunds)
 }
 
-// What was given back of another payment of the order is not taken for ours: a refund would be sent again.
+// Refunds of another payment of the order are not taken for ours, or one would be sent again.
 func TestRefundsOfUnknownOrder(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})

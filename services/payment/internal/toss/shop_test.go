@@ -30,8 +30,8 @@ type shop struct {
 	toss   *fake.Server
 	client *toss.Client
 	url    string
-	// asked is the code that Toss is asked to answer with; "": none.
-	asked string
+	// testCode is the code that Toss is asked to answer with; empty: none.
+	testCode string
 }
 
 func newShop(t *testing.T, opts fake.Options) *shop {
@@ -47,13 +47,13 @@ func newShop(t *testing.T, opts fake.Options) *shop {
 	return s
 }
 
-// RoundTrip sends a request on a connection of its own, since a transport repeats what a kept one does not
-// answer.
+// RoundTrip sends a request on a connection of its own, since a transport repeats a request that a
+// kept-alive connection does not answer.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Close = true
-	if s.asked != "" {
-		r.Header.Set("TossPayments-Test-Code", s.asked)
+	if s.testCode != "" {
+		r.Header.Set("TossPayments-Test-Code", s.testCode)
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
@@ -64,7 +64,7 @@ func (s *shop) pay() payment.Payment {
 	return s.payFor(payment.Payment{OrderID: uuid.NewString(), Amount: amount, Currency: "KRW", Token: "secret", EventID: "demo"})
 }
 
-// payFor pays for the order of a payment on another page.
+// payFor pays once more for the order of a payment, on another page.
 func (s *shop) payFor(p payment.Payment) payment.Payment {
 	s.t.Helper()
 	p.ID, p.PaymentKey = uuid.New(), s.choose(p, "pay")
@@ -74,9 +74,9 @@ func (s *shop) payFor(p payment.Payment) payment.Payment {
 // choose opens a page for a payment, as a tab does, makes a choice on it, and returns the page's key.
 func (s *shop) choose(p payment.Payment, choice string) (paymentKey string) {
 	s.t.Helper()
-	back := backURL + "?" + url.Values{"order": {p.OrderID}, "token": {p.Token}}.Encode()
+	returnURL := backURL + "?" + url.Values{"order": {p.OrderID}, "token": {p.Token}}.Encode()
 	q := fake.Request{
-		ClientKey: clientKey, Method: "CARD", OrderID: p.OrderID, OrderName: "tickets", SuccessURL: back, FailURL: back, WindowTarget: "self",
+		ClientKey: clientKey, Method: "CARD", OrderID: p.OrderID, OrderName: "tickets", SuccessURL: returnURL, FailURL: returnURL, WindowTarget: "self",
 	}
 	q.Amount.Currency, q.Amount.Value = p.Currency, p.Amount
 	opened, code := s.toss.Open(q)

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// The provider's calls, as Calls and Fail name them.
+// The provider's calls, by the names that Calls and Fail take.
 const (
 	Charges = "POST /v1/charges"
 	Lookups = "GET /v1/charges/{orderId}"
@@ -31,7 +31,7 @@ const (
 	Sessions    = "POST /v1/sessions"
 	// SessionLookups asks what the payer has done on the page.
 	SessionLookups = "GET /v1/sessions/{sessionId}"
-	// Listings ask for the entries of a time.
+	// Listings list the entries of the account in a period.
 	Listings = "GET /v1/ledger/entries"
 )
 
@@ -105,7 +105,7 @@ func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	copied := r.Clone(context.WithoutCancel(r.Context()))
 	copied.Body = io.NopCloser(bytes.NewReader(body))
 	act := func() {
-		defer func() { _ = recover() }() // a call that gets no answer ends its handler
+		defer func() { _ = recover() }() // a call without an answer panics
 		p.server.ServeHTTP(httptest.NewRecorder(), copied)
 	}
 	if lost {
@@ -132,7 +132,7 @@ func (p *Provider) Delay(call string, n int) {
 	p.late[call] = n
 }
 
-// Arrive makes the calls take effect that Delay has put off.
+// Arrive makes the calls that Delay has put off take effect.
 func (p *Provider) Arrive() {
 	p.mu.Lock()
 	arriving := p.arriving

@@ -14,12 +14,12 @@ import (
 // Ticket is a ticket that a payment has paid for.
 type Ticket struct {
 	ID string
-	// Paid is price and fee, Given the part of it that was promised or given back.
+	// Paid is the price with the fee, Given the part of Paid that was promised or given back.
 	Paid, Fee, Given int64
 	Status           string // VALID, REFUNDING or REFUNDED
 }
 
-// claim is the stored answer for a refund: of its first BeginRefund, or ABORTED after AbortRefund.
+// claim is the stored answer about a refund: to its first BeginRefund, or ABORTED by AbortRefund.
 type claim struct {
 	paymentID string
 	answer    *ticketv1.RefundClaim
@@ -38,7 +38,7 @@ func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
 	t.tickets[paymentID] = append(t.tickets[paymentID], tickets...)
 }
 
-// Use makes the ticket i of a payment USED, as a door does.
+// Use makes the ticket i of a payment USED, as the check-in at a door does.
 func (t *Tickets) Use(paymentID string, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *Tickets) BeginRefund(_ context.Context, in *ticketv1.BeginRefundRequest
 	return c.answer, t.failure("BeginRefundAnswer")
 }
 
-// decide answers the first call of a refund. The caller holds the lock.
+// decide answers the first BeginRefund of a refund. The caller holds the lock.
 func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim {
 	refused := &ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"}
 	wanted := in.GetTicketIds()

@@ -21,7 +21,7 @@ type Hold struct {
 	Payment   string // the payment that has claimed the hold; empty: none
 	Aborts    int    // the number of releases
 	Opens     int    // the number of pages
-	// Last is the latest ExpiresAt that charges reach; set with Tickets.Lengthen.
+	// Last is the latest time to which ExpiresAt may be moved; set with Tickets.Lengthen.
 	Last time.Time
 }
 
@@ -33,10 +33,9 @@ type Tickets struct {
 
 	mu    sync.Mutex
 	holds map[string]Hold
-	// tickets are by payment, claims by refund.
-	tickets map[string][]Ticket
-	claims  map[string]claim
-	// memberships are by payment.
+	// tickets and memberships are listed by payment, claims by refund.
+	tickets     map[string][]Ticket
+	claims      map[string]claim
 	memberships map[string]*Membership
 	fail        map[string][]error // the errors of the next calls, by method
 
@@ -68,16 +67,17 @@ func (t *Tickets) Hold(id string) Hold {
 	return t.holds[id]
 }
 
-// Fail makes the next calls of a method ("Payable", "Begin", "Abort", "Extend", "BeginRefund", "AbortRefund")
-// return the errors, one each; "BeginAnswer" and "BeginRefundAnswer" fail after the claim.
+// Fail makes the next calls of a method ("Payable", "Begin", "Abort", "Extend", "BeginRefund",
+// "AbortRefund") return the errors, one each; "BeginAnswer" and "BeginRefundAnswer" fail after the
+// claim.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fail[method] = answers
 }
 
-// Lengthen makes charges lengthen holds, as in ticket. Otherwise only pages do, so that tests reach
-// the ends of holds soon.
+// Lengthen makes charges extend holds, as the real ticket service does. Otherwise only pages do, so
+// that tests soon reach the end of a hold.
 func (t *Tickets) Lengthen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,7 +187,7 @@ func (t *Tickets) Settle(id string) {
 	delete(t.holds, id)
 }
 
-// maxExtension is by how much payments may extend holds.
+// maxExtension is the longest time by which payments may extend holds.
 const maxExtension = 30 * time.Minute
 
 // lengthen moves the hold's end to a later one, at most to its last.
