@@ -1,4 +1,4 @@
-// Package absence remembers for a second that something does not exist, so that repeated requests for
+// Package absence caches for a second that something does not exist, so that repeated requests for
 // the same made-up id cost one call of a service.
 package absence
 
@@ -11,36 +11,36 @@ import (
 )
 
 const (
-	// ttl is how long what is created elsewhere may stay unknown here.
+	// ttl is how long an error is cached, even if another gateway creates the key meanwhile.
 	ttl     = time.Second
 	maxKeys = 20_000
 )
 
-// Cache has the errors with which services said that a key does not exist. It is safe for concurrent
-// use.
+// Cache keeps the errors by which services said that a key does not exist. It is safe for
+// concurrent use.
 type Cache[K comparable] struct {
-	known *otter.Cache[K, error]
+	notFound *otter.Cache[K, error]
 }
 
 // New makes a Cache; clock is nil except in tests.
 func New[K comparable](clock otter.Clock) (Cache[K], error) {
-	known, err := otter.New(&otter.Options[K, error]{MaximumSize: maxKeys, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[K, error](ttl)})
-	return Cache[K]{known}, err
+	notFound, err := otter.New(&otter.Options[K, error]{MaximumSize: maxKeys, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[K, error](ttl)})
+	return Cache[K]{notFound}, err
 }
 
-// Check returns the error that was noted for a key within the last second, or nil.
+// Check returns the error that was cached for a key within the last second, or nil.
 func (c Cache[K]) Check(key K) error {
-	err, _ := c.known.GetIfPresent(key)
+	err, _ := c.notFound.GetIfPresent(key)
 	return err
 }
 
-// Note remembers an error if it says that the key does not exist, and returns the error.
+// Note caches an error if it says that the key does not exist, and returns the error.
 func (c Cache[K]) Note(key K, err error) error {
 	if err != nil && errs.From(err).Kind == errs.NotFound {
-		_, _ = c.known.Set(key, err)
+		_, _ = c.notFound.Set(key, err)
 	}
 	return err
 }
 
-// Forget drops what was noted for a key, which exists now.
-func (c Cache[K]) Forget(key K) { _, _ = c.known.Invalidate(key) }
+// Forget drops the cached error of a key that exists now.
+func (c Cache[K]) Forget(key K) { _, _ = c.notFound.Invalidate(key) }

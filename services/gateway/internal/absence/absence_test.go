@@ -37,7 +37,7 @@ type manualClock struct{ *testkit.Clock }
 func (c manualClock) NowNano() int64                      { return c.Now().UnixNano() }
 func (c manualClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-// What is created elsewhere is found after a second, however often it is asked for before.
+// A cached error expires after a second, however often the key is checked meanwhile.
 func TestAbsenceEnds(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC))

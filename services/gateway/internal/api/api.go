@@ -29,11 +29,11 @@ type CompleteFunc func(ctx context.Context, rpc string, m proto.Message)
 type Passthrough struct {
 	Mux *runtime.ServeMux
 
-	// absent has the public pages that do not exist, by path and query.
+	// absent caches which public pages do not exist, by path and query.
 	absent absence.Cache[string]
 }
 
-// New makes a Passthrough that responds to errors by fail, and completes responses by complete.
+// New makes a Passthrough that responds to errors with fail, and calls complete on each response.
 func New(fail ErrorWriter, complete CompleteFunc) (*Passthrough, error) {
 	noHeader := func(string) (string, bool) { return "", false }
 	absent, err := absence.New[string](nil)
@@ -78,10 +78,10 @@ func isPublicPage(q *edge.Request) bool {
 	return q.Route.Access == edge.Public && q.Route.Method == http.MethodGet
 }
 
-// maxPageKey bounds what is kept of an address, in bytes; longer ones are not told apart.
+// maxPageKey is the longest key of a page, in bytes. A longer address is cached without its query.
 const maxPageKey = 256
 
-// pageKey is what an absent page is kept by.
+// pageKey returns the key by which an absent page is cached.
 func pageKey(r *http.Request, q *edge.Request) string {
 	if key := q.Path + "?" + r.URL.RawQuery; len(key) <= maxPageKey {
 		return key
@@ -109,7 +109,7 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 		}
 	}
 	c := q.Caller()
-	if q.Route.Method == http.MethodPost && q.Session != nil { // who gets tickets is written to
+	if q.Route.Method == http.MethodPost && q.Session != nil { // for e-mails about the user's tickets
 		c.Language = language.Of(r.Header)
 	}
 	ctx := caller.WithOnly(r.Context(), c, q.Route.RPC)

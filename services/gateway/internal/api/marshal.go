@@ -43,8 +43,8 @@ func (Marshaler) ContentType(any) string { return "application/json" }
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		m, ok := messageToDecode(v)
-		b, known := r.(*requestBody)
-		if !ok || !known {
+		b, isBody := r.(*requestBody)
+		if !ok || !isBody {
 			return errNoMessage
 		}
 		if len(b.q.Body) == 0 {
@@ -100,8 +100,8 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// requestBody hands the edge.Request to NewDecoder as an http body. As a reader it is empty, since the
-// body was read before.
+// requestBody hands the edge.Request to NewDecoder as an http body. It reads as empty, since the
+// edge has read the body before.
 type requestBody struct{ q *edge.Request }
 
 func (*requestBody) Read([]byte) (int, error) { return 0, io.EOF }

@@ -79,11 +79,11 @@ func TestEventsIncludeTheirWaitingRoom(t *testing.T) {
 	for _, e := range list.Items {
 		require.Equal(t, e.EventID == busy, e.WaitingRoom.Active, e.EventID)
 	}
-	one := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/busy", "", nil))
-	require.Equal(t, map[string]any{"active": true}, one["waitingRoom"])
+	event := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/busy", "", nil))
+	require.Equal(t, map[string]any{"active": true}, event["waitingRoom"])
 }
 
-// A PUT by an operator reaches ticket with the id of the path.
+// An operator's PUT reaches the ticket service with the event id of the path.
 func TestOperatorsPutEvents(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -121,7 +121,7 @@ func TestEventSettingsWithIfMatch(t *testing.T) {
 			put = r
 		}
 	}
-	sent := func(headers credentials) (*httptest.ResponseRecorder, string) {
+	putSettings := func(headers credentials) (*httptest.ResponseRecorder, string) {
 		before := len(w.ticket.of("PutEvent"))
 		with := maps.Clone(admin)
 		maps.Copy(with, headers)
@@ -131,23 +131,23 @@ func TestEventSettingsWithIfMatch(t *testing.T) {
 		}
 		return rec, "refused"
 	}
-	rec, match := sent(credentials{"If-Match": `"settings1", "other"`})
+	rec, match := putSettings(credentials{"If-Match": `"settings1", "other"`})
 	require.Equal(t, `"settings1", "other"`, match)
 	require.Equal(t, `"put1"`, rec.Header().Get("ETag"))
 	require.EqualValues(t, 5, jsonOf(t, rec)["threshold"])
-	_, match = sent(nil)
+	_, match = putSettings(nil)
 	require.Empty(t, match)
 	for _, bad := range []string{"\"\xff\"", strings.Repeat("a", 1025)} {
-		rec, match = sent(credentials{"If-Match": bad})
+		rec, match = putSettings(credentials{"If-Match": bad})
 		require.Equal(t, "refused", match)
 		require.Equal(t, http.StatusBadRequest, rec.Code)
 	}
-	one := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/calm", "", nil))
-	require.NotContains(t, one, "threshold", "the public event has no settings")
-	require.NotContains(t, one, "etag")
+	publicEvent := jsonOf(t, w.do(http.MethodGet, "/api/v1/events/calm", "", nil))
+	require.NotContains(t, publicEvent, "threshold", "the public event has no settings")
+	require.NotContains(t, publicEvent, "etag")
 }
 
-// This gateway does not wait for the stream.
+// A gateway applies an operator's change of a waiting room at once, before vwr's stream reports it.
 func TestOperatorChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -235,13 +235,13 @@ func TestHeaders(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, w.do(http.MethodGet, "/health", "", nil).Body.String())
 }
 
-// The response of each route is parsed as strictly as a request.
+// The response of each route is parsed into its declared message, as strictly as a request.
 func TestResponsesMatchTheirMessages(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	read := 0
 	for _, r := range w.gateway.Routes() {
-		if r.Answer == nil || r.Status == http.StatusNoContent { // answers only some requests
+		if r.Answer == nil || r.Status == http.StatusNoContent { // a response without a body
 			continue
 		}
 		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), validCredentials(w, r))
@@ -253,10 +253,10 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 		}
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, rec.Code, "%s: %s", r, rec.Body)
 		body, answer := rec.Body.Bytes(), r.Answer.ProtoReflect().New().Interface()
-		if r.Stream { // the message is the data of its events
+		if r.Stream { // the message is the data of an SSE event
 			_, body, _ = bytes.Cut(body, []byte("data: "))
 		}
-		if r.ID == "seats.changes" { // all seats come first
+		if r.ID == "seats.changes" { // the first SSE event has all seats
 			answer = &ticketv1.Availability{}
 		}
 		require.NoError(t, wire.Unmarshal(body, answer), "%s: %s", r, rec.Body)
@@ -265,30 +265,30 @@ func TestResponsesMatchTheirMessages(t *testing.T) {
 	require.GreaterOrEqual(t, read, 13)
 }
 
-// A buyer comes back from a provider's page without a session, in whichever browser.
+// A buyer returns from a payment provider's page without a session, perhaps in another browser.
 func TestReturnFromAProvider(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	rec := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&paymentKey=ok-1", "", nil)
 	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
 	require.Equal(t, "/checkout/"+requestID+"#sandbox/p-1?orderId=o-1&paymentKey=ok-1&token=t", rec.Header().Get("Location"))
-	passed := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-transfer&token=t", "", nil)
-	require.Equal(t, "/transfers/"+requestID+"#sandbox/p-1?orderId=o-transfer&token=t", passed.Header().Get("Location"))
-	joined := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-membership&token=t", "", nil)
-	require.Equal(t, "/memberships/"+requestID+"#sandbox/p-1?orderId=o-membership&token=t", joined.Header().Get("Location"))
-	look := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&looks", "", nil)
-	require.Equal(t, http.StatusOK, look.Code)
-	require.JSONEq(t, `{"paymentId":"p-1","paymentType":"reservation","referenceId":"`+requestID+`","status":"PENDING"}`, look.Body.String())
-	require.Equal(t, "no-store", look.Header().Get("Cache-Control"))
+	transfer := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-transfer&token=t", "", nil)
+	require.Equal(t, "/transfers/"+requestID+"#sandbox/p-1?orderId=o-transfer&token=t", transfer.Header().Get("Location"))
+	membership := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-membership&token=t", "", nil)
+	require.Equal(t, "/memberships/"+requestID+"#sandbox/p-1?orderId=o-membership&token=t", membership.Header().Get("Location"))
+	stateOnly := w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=t&looks", "", nil)
+	require.Equal(t, http.StatusOK, stateOnly.Code)
+	require.JSONEq(t, `{"paymentId":"p-1","paymentType":"reservation","referenceId":"`+requestID+`","status":"PENDING"}`, stateOnly.Body.String())
+	require.Equal(t, "no-store", stateOnly.Header().Get("Cache-Control"))
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/payments/return/sandbox?orderId=o-1&token=x", "", nil).Code)
-	many := "/api/v1/payments/return/sandbox?orderId=o-1&token=t"
+	manyParams := "/api/v1/payments/return/sandbox?orderId=o-1&token=t"
 	for i := range 40 {
-		many += fmt.Sprintf("&p%d=x", i)
+		manyParams += fmt.Sprintf("&p%d=x", i)
 	}
-	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, many, "", nil).Code)
-	long := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&p=" + strings.Repeat("x", 512)
-	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, long, "", nil).Code)
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, manyParams, "", nil).Code)
+	longParam := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&p=" + strings.Repeat("x", 512)
+	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, longParam, "", nil).Code)
 	korean := "/api/v1/payments/return/sandbox?orderId=o-1&token=t&message=" + url.QueryEscape(strings.Repeat("가", 500))
 	require.Equal(t, http.StatusSeeOther, w.do(http.MethodGet, korean, "", nil).Code, "a message of 1,500 bytes")
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/payments/return/BANK", "", nil).Code)

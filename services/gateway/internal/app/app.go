@@ -19,8 +19,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Limits of the HTTP server. The write time-out includes the handler's time, so it exceeds that of the
-// slowest request. Streams set their own.
+// Limits of the HTTP server. The write time-out includes the handler's time, so it exceeds that of
+// the slowest request. Streams set their own write deadlines.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -87,7 +87,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Migrate creates the Kafka topic with the records of operators' acts. The gateway has no tables.
+// Migrate creates the Kafka topic for the records of operators' acts. The gateway has no tables.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return kafka.EnsureTopics(ctx, cfg.Kafka, kafka.Topic{Name: events.Audit, MayForget: true})
 }

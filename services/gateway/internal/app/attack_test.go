@@ -18,8 +18,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// A gateway that has just started knows no waiting room. Until it does, it must not treat an event
-// with an active room as open.
+// A gateway that has just started does not know the waiting rooms yet. Until it does, it must not
+// treat an event with an active room as open.
 func TestUnreadyGatewayRefusesRequests(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -37,7 +37,7 @@ func TestUnreadyGatewayRefusesRequests(t *testing.T) {
 	}
 }
 
-// Undeclared methods are refused, with the declared ones in Allow.
+// A method that no route of a path declares is refused. The header Allow lists the declared ones.
 func TestUndeclaredMethodsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -85,7 +85,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 		}
 		event := calm
 		if strings.Contains(r.Pattern, "/shuffle/") {
-			event = busy // that a shuffle is not there is known for a second only
+			event = busy // for calm the gateway caches for a second only that there is no shuffle
 		}
 		for _, c := range []credentials{nil, validCredentials(w, r)} {
 			status := map[string]int{}

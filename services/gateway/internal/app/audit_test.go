@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	acted = "OPERATOR_ACTED"
-	ended = "OPERATOR_ACT_ENDED"
+	typeActed = "OPERATOR_ACTED"
+	typeEnded = "OPERATOR_ACT_ENDED"
 )
 
-// operatorActs are the routes by which operators change something, found without the code under test.
+// operatorActs lists the routes by which operators change something, without the code under test.
 func operatorActs(t *testing.T, w *fixture) []*edge.Route {
 	t.Helper()
 	var acts []*edge.Route
@@ -35,11 +35,11 @@ func operatorActs(t *testing.T, w *fixture) []*edge.Route {
 	return acts
 }
 
-// outcomeOf waits for the outcome of an act.
+// outcomeOf waits for the record of an act's outcome.
 func (w *fixture) outcomeOf(t *testing.T, act *eventsv1.AuditEvent) (outcome *eventsv1.AuditEvent) {
 	t.Helper()
 	testkit.Until(t, func() bool {
-		for _, e := range w.acts.of(t, ended) {
+		for _, e := range w.acts.of(t, typeEnded) {
 			if e.GetActId() == act.GetActId() {
 				outcome = e
 			}
@@ -54,15 +54,15 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	for _, r := range operatorActs(t, w) {
-		known, calls := len(w.acts.of(t, acted)), len(w.serviceCalls())
-		first := make(chan int, 10) // how many calls services had got when something was published
-		w.acts.before.Store(new(func() { first <- len(w.serviceCalls()) }))
+		actsBefore, callsBefore := len(w.acts.of(t, typeActed)), len(w.serviceCalls())
+		callsAtPublish := make(chan int, 10) // how many calls the services had got at each publication
+		w.acts.before.Store(new(func() { callsAtPublish <- len(w.serviceCalls()) }))
 		body := bodyFor(r, calm)
 		rec := w.do(r.Method, target(r, calm), body, w.session(alice, "admin").with("X-Forwarded-For", "203.0.113.7"))
 		require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
-		require.Equal(t, calls, <-first, "%s: the record comes first", r)
+		require.Equal(t, callsBefore, <-callsAtPublish, "%s: the record comes first", r)
 
-		recorded := w.acts.of(t, acted)[known:]
+		recorded := w.acts.of(t, typeActed)[actsBefore:]
 		require.Len(t, recorded, 1, "%s", r)
 		e := recorded[0]
 		require.Equal(t, alice, e.GetUserId())
@@ -86,8 +86,8 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 	}
 }
 
-// Whoever reads what people did is recorded, with whom they asked about; the rest of operators' reads
-// is not.
+// An operator's read of personal data is recorded, with the path, which says whose data it is.
+// Other reads by operators are not recorded.
 func TestReadingPersonalDataIsAnAct(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -97,30 +97,30 @@ func TestReadingPersonalDataIsAnAct(t *testing.T) {
 		"/api/v1/admin/promotions/" + calm + "/requests", "/api/v1/admin/promotions/" + calm + "/winners.csv",
 		"/api/v1/admin/requests/0190163d-8694-739b-aea5-966c26f8ad91",
 	} {
-		known := len(w.acts.of(t, acted))
+		actsBefore := len(w.acts.of(t, typeActed))
 		w.do(http.MethodGet, path, "", admin)
-		recorded := w.acts.of(t, acted)[known:]
+		recorded := w.acts.of(t, typeActed)[actsBefore:]
 		require.Len(t, recorded, 1, path)
 		require.Equal(t, path, recorded[0].GetPath())
 		require.Equal(t, alice, recorded[0].GetUserId())
 	}
-	known := len(w.acts.of(t, acted))
+	actsBefore := len(w.acts.of(t, typeActed))
 	w.do(http.MethodGet, "/api/v1/admin/rewards/events/"+calm+"/summary", "", admin)
 	w.do(http.MethodGet, "/api/v1/admin/promotions/"+calm+"/summary", "", admin)
-	require.Len(t, w.acts.of(t, acted), known, "figures are nobody's")
+	require.Len(t, w.acts.of(t, typeActed), actsBefore, "figures are nobody's")
 }
 
-// The log of a campaign has what operators did to its rewards.
+// The audit log of a campaign also has the acts on its rewards.
 func TestActsOnRewardsNameTheirCampaign(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	rec := w.do(http.MethodPost, "/api/v1/admin/rewards/17/retry", "", w.session(alice, "admin"))
 	require.Less(t, rec.Code, 300, rec.Body)
-	require.Equal(t, campaignOfRewards, w.outcomeOf(t, w.acts.of(t, acted)[0]).GetEventId())
+	require.Equal(t, campaignOfRewards, w.outcomeOf(t, w.acts.of(t, typeActed)[0]).GetEventId())
 }
 
-// A cancellation that can be undone is served while Kafka is unavailable. One that cannot is not: a pause
-// stops the sale as well.
+// While Kafka is unavailable, an event's cancellation is served only if it can be undone. To stop
+// the sale, a pause is enough.
 func TestCancellationWithoutKafka(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -147,7 +147,7 @@ func TestActsWithoutKafka(t *testing.T) {
 	w.acts.down.Store(true)
 	var served []string
 	for _, r := range operatorActs(t, w) {
-		calls := len(w.serviceCalls())
+		callsBefore := len(w.serviceCalls())
 		rec := w.do(r.Method, target(r, calm), bodyFor(r, calm), admin)
 		if r.Stops {
 			require.Less(t, rec.Code, 300, "%s: %s", r, rec.Body)
@@ -157,7 +157,7 @@ func TestActsWithoutKafka(t *testing.T) {
 		}
 		require.Equal(t, http.StatusServiceUnavailable, rec.Code, "%s: %s", r, rec.Body)
 		require.Equal(t, "AUDIT_UNAVAILABLE", problemOf(t, rec)["code"])
-		require.Len(t, w.serviceCalls(), calls, "%s must not be forwarded", r)
+		require.Len(t, w.serviceCalls(), callsBefore, "%s must not be forwarded", r)
 	}
 	require.GreaterOrEqual(t, len(served), 5)
 	require.Len(t, w.queue.of("SetThreshold"), 1)
@@ -166,28 +166,28 @@ func TestActsWithoutKafka(t *testing.T) {
 	var arrived []string
 	testkit.Until(t, func() bool {
 		arrived = nil
-		for _, e := range w.acts.of(t, acted) {
+		for _, e := range w.acts.of(t, typeActed) {
 			arrived = append(arrived, e.GetRoute())
 		}
 		return len(arrived) == len(served)
 	}, "the records of the acts that were served")
 	require.ElementsMatch(t, served, arrived)
-	for _, e := range w.acts.of(t, acted) {
+	for _, e := range w.acts.of(t, typeActed) {
 		require.Less(t, w.outcomeOf(t, e).GetStatus(), int32(300))
 	}
-	for _, e := range w.acts.of(t, ended) {
+	for _, e := range w.acts.of(t, typeEnded) {
 		require.Equal(t, !slices.Contains(served, e.GetRoute()), e.GetCode() == "AUDIT_UNAVAILABLE", "%s", e.GetRoute())
 	}
 }
 
-// An act that its service refuses has an outcome that says so; requests that the gateway refuses by
-// itself are no acts.
+// An act that its service refuses has an outcome that says so. A request that the gateway itself
+// refuses is not recorded as an act.
 func TestOutcomesOfRefusedActs(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	rec := w.do(http.MethodPut, "/api/v1/queue/admin/threshold/calm", `{}`, w.session(alice, "admin"))
 	require.Equal(t, http.StatusBadRequest, rec.Code, "%s", rec.Body)
-	outcome := w.outcomeOf(t, w.acts.of(t, acted)[0])
+	outcome := w.outcomeOf(t, w.acts.of(t, typeActed)[0])
 	require.EqualValues(t, http.StatusBadRequest, outcome.GetStatus())
 	require.Equal(t, "INVALID_REQUEST", outcome.GetCode())
 	require.Equal(t, "{}", outcome.GetBody())
@@ -197,5 +197,5 @@ func TestOutcomesOfRefusedActs(t *testing.T) {
 			require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, w.do(r.Method, target(r, calm), bodyFor(r, calm), c).Code)
 		}
 	}
-	require.Len(t, w.acts.of(t, acted), 1)
+	require.Len(t, w.acts.of(t, typeActed), 1)
 }

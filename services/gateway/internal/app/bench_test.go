@@ -33,7 +33,7 @@ func BenchmarkPolls(b *testing.B) {
 	}
 }
 
-// BenchmarkSoldOut measures the refusal of a user who was told a moment ago that nothing is left.
+// BenchmarkSoldOut measures the refusal, from memory, of a user who was told SOLD_OUT a moment ago.
 func BenchmarkSoldOut(b *testing.B) {
 	w := newFixture(b)
 	body := strings.NewReader("{}")

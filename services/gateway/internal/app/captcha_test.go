@@ -14,14 +14,14 @@ import (
 	"urr.guru/services/gateway/internal/captcha"
 )
 
-// testedFixture is a gateway with a challenge provider that accepts the token "good" once, and fails
-// while away is set.
-func testedFixture(t *testing.T, failOpen bool) (w *fixture, away *atomic.Bool) {
+// captchaFixture returns a gateway with a challenge provider that accepts the token "good" once,
+// and fails while down is set.
+func captchaFixture(t *testing.T, failOpen bool) (w *fixture, down *atomic.Bool) {
 	t.Helper()
 	var used atomic.Bool
-	away = new(atomic.Bool)
+	down = new(atomic.Bool)
 	provider := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if away.Load() {
+		if down.Load() {
 			rw.WriteHeader(http.StatusBadGateway)
 			return
 		}
@@ -30,13 +30,13 @@ func testedFixture(t *testing.T, failOpen bool) (w *fixture, away *atomic.Bool) 
 	t.Cleanup(provider.Close)
 	return newFixture(t, func(c *app.Config, _ *app.Services) {
 		c.Captcha = captcha.Settings{VerifyURL: provider.URL, Secret: "s", Page: "/test", FailOpen: failOpen}
-	}), away
+	}), down
 }
 
-// Where a challenge provider is configured, a position costs the token of a passed test, once.
+// With a challenge provider, a new position costs the token of a passed test. A token counts once.
 func TestChallengeProvider(t *testing.T) {
 	t.Parallel()
-	w, away := testedFixture(t, false)
+	w, down := captchaFixture(t, false)
 	c, id := w.visitor()
 	const header = "X-Vwr-Captcha"
 	for what, c := range map[string]credentials{"no token": c, "a wrong one": c.with(header, "bad")} {
@@ -46,11 +46,11 @@ func TestChallengeProvider(t *testing.T) {
 		require.Equal(t, "CAPTCHA_REQUIRED", m["code"], what)
 		require.Equal(t, "/test", m["captchaUrl"], what)
 	}
-	away.Store(true)
+	down.Store(true)
 	rec := w.assign(c.with(header, "good"))
 	require.Equal(t, "UNAVAILABLE", problemOf(t, rec)["code"], "the provider does not answer")
 	require.Empty(t, w.vwr.of("Assign"))
-	away.Store(false)
+	down.Store(false)
 	require.Equal(t, http.StatusOK, w.assign(c.with(header, "good")).Code)
 	require.Equal(t, http.StatusOK, w.assign(c.with(header, "good")).Code, "repeated")
 	require.Equal(t, http.StatusOK, w.assign(c).Code, "repeated without the token")
@@ -61,14 +61,14 @@ func TestChallengeProvider(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(c.with("X-Vwr-Ticket", w.ticketFor(busy, id, round, 9))).Code, "with a position")
 }
 
-// An operator may prefer positions without a test to none while the provider does not answer.
+// With FailOpen, visitors get positions without a test while the provider does not answer.
 func TestChallengeProviderFailsOpen(t *testing.T) {
 	t.Parallel()
-	w, away := testedFixture(t, true)
-	away.Store(true)
+	w, down := captchaFixture(t, true)
+	down.Store(true)
 	c, _ := w.visitor()
 	require.Equal(t, http.StatusOK, w.assign(c.with("X-Vwr-Captcha", "any")).Code)
 	require.Equal(t, http.StatusForbidden, w.assign(credentials{"Cookie": c["Cookie"]}).Code, "who sends no token has not been tested")
-	away.Store(false)
+	down.Store(false)
 	require.Equal(t, http.StatusForbidden, w.assign(c.with("X-Vwr-Captcha", "any")).Code)
 }

@@ -17,35 +17,35 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// A reader whose connections are cut in the middle of events, and lead to another gateway now and
-// then, ends with the same map as a fresh read. It never gets a change that does not fit what it has.
+// A reader whose connections are cut in the middle of SSE events, and sometimes go to another
+// gateway, ends with the same seat map as a fresh read. No change contradicts the map that it has.
 func TestCutReadersEndWithTheMap(t *testing.T) {
 	t.Parallel()
 	const seeds = 20
-	one := newFixture(t)
-	h := newHalls(one)
-	two := newFixture(t)
-	two.ticket.seats = h.get
+	first := newFixture(t)
+	h := newHalls(first)
+	second := newFixture(t)
+	second.ticket.seats = h.get
 	var followed [seeds]seatMap
 	var failures [seeds]error
 	var resets, changes int
 	var cuts atomic.Int64
 	var running sync.WaitGroup
 	addrs := [2]string{}
-	for i, w := range []*fixture{one, two} {
+	for i, w := range []*fixture{first, second} {
 		w.gateway.ReadSeatsEvery(20 * time.Millisecond)
 		addrs[i], _ = liveServer(t, w)
 	}
 	for seed := range uint64(seeds) {
 		event := fmt.Sprintf("hall-%d", seed)
-		one.line(event, epoch, 0)
-		two.line(event, epoch, 0)
+		first.line(event, epoch, 0)
+		second.line(event, epoch, 0)
 		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible
 		proxies := [2]*cutter{}
 		for i, addr := range addrs {
 			proxies[i] = newCutter(t, addr, rand.New(rand.NewPCG(seed, uint64(i)+2))) //nolint:gosec // reproducible
 		}
-		who := one.session(event).with("X-Queue-Entry-Token", one.entryToken(event, event))
+		who := first.session(event).with("X-Queue-Entry-Token", first.entryToken(event, event))
 		running.Go(func() {
 			failures[seed] = followed[seed].followThroughCuts(t, h, event, proxies, who, random)
 			cuts.Add(proxies[0].cuts.Load() + proxies[1].cuts.Load())
@@ -57,8 +57,8 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 		require.NoError(t, failures[seed], "seed %d", seed)
 		fresh := &seatMap{}
 		for now, _ := h.get(event); string(fresh.bits) != string(now.GetBitmap()); { // gateways read each 50 ms
-			who := two.session(event).with("X-Queue-Entry-Token", two.entryToken(event, event))
-			rec := two.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
+			who := second.session(event).with("X-Queue-Entry-Token", second.entryToken(event, event))
+			rec := second.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
 			require.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
 		}
 		require.Equal(t, fresh.bits, m.bits, "seed %d", seed)
@@ -71,34 +71,34 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 	require.Greater(t, changes, 10*seeds)
 }
 
-// followThroughCuts follows the seats of an event over a gateway after the other. They change while
-// it is away, and at each event that it gets, 60 times in all, until it has the last change.
+// followThroughCuts follows an event's seats through the proxies of two gateways until it has the
+// last of 60 changes. Seats change between its connections and at each SSE event.
 func (m *seatMap) followThroughCuts(t *testing.T, h *halls, event string, proxies [2]*cutter, who credentials, random *rand.Rand) error {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
-	left := 60
-	turn := func() {
-		if left == 0 {
+	changesLeft := 60
+	change := func() {
+		if changesLeft == 0 {
 			return
 		}
-		h.turn(event, random.Perm(hallSeats)[:1+random.IntN(12)]...)
-		if left--; left == 0 {
+		h.toggle(event, random.Perm(hallSeats)[:1+random.IntN(12)]...)
+		if changesLeft--; changesLeft == 0 {
 			proxies[0].calm.Store(true)
 			proxies[1].calm.Store(true)
 		}
 	}
-	last := func() bool {
+	upToDate := func() bool {
 		now, _ := h.get(event)
-		return left == 0 && string(now.GetBitmap()) == string(m.bits)
+		return changesLeft == 0 && string(now.GetBitmap()) == string(m.bits)
 	}
 	atEvent := func() bool {
-		turn()
-		return last()
+		change()
+		return upToDate()
 	}
-	for i := 0; !last(); i++ {
+	for i := 0; !upToDate(); i++ {
 		for range random.IntN(4) {
-			turn()
+			change()
 		}
 		if err := m.connect(ctx, proxies[i/3%2].addr+"/api/v1/seats/"+event+"/changes", who, i%2 == 0, atEvent); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (m *seatMap) followThroughCuts(t *testing.T, h *halls, event string, proxie
 	return nil
 }
 
-// stream connects to the changes of an event.
+// stream opens a stream of the seat changes of an event.
 func (w *fixture) stream(addr, event string, c credentials) *http.Response {
 	w.t.Helper()
 	ctx, cancel := testkit.Context(w.t)
@@ -117,13 +117,13 @@ func (w *fixture) stream(addr, event string, c credentials) *http.Response {
 	for name, value := range c {
 		req.Header.Set(name, value)
 	}
-	answer, err := open(req)
+	answer, err := openStream(req)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
 
-func never() bool { return false }
+func neverStop() bool { return false }
 
 // A stream needs an entry token, and ends with it, however long its slot is.
 func TestChangesEndWithTheEntryToken(t *testing.T) {
@@ -140,10 +140,10 @@ func TestChangesEndWithTheEntryToken(t *testing.T) {
 	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
 	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
 	m := &seatMap{}
-	turn := sync.OnceFunc(func() { h.turn(calm, 3) })
+	changeOnce := sync.OnceFunc(func() { h.toggle(calm, 3) })
 	require.NoError(t, m.read(answer.Body, func() bool {
 		if m.resets == 1 {
-			turn()
+			changeOnce()
 		}
 		return false
 	}))
@@ -152,7 +152,7 @@ func TestChangesEndWithTheEntryToken(t *testing.T) {
 	require.Equal(t, calm, w.ticket.of("GetAvailability")[0].caller.GetEventId())
 }
 
-// A revoked session has no stream.
+// A stream of seat changes ends when its session is revoked.
 func TestChangesEndWithTheSession(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -160,12 +160,12 @@ func TestChangesEndWithTheSession(t *testing.T) {
 	w.gateway.ReadSeatsEvery(20 * time.Millisecond)
 	addr, _ := liveServer(t, w)
 	answer := w.stream(addr, calm, w.buyer(calm))
-	l := &listener{t: t, lines: bufio.NewScanner(answer.Body)}
+	l := &eventReader{t: t, lines: bufio.NewScanner(answer.Body)}
 	name, _, ok := l.event()
 	require.True(t, ok)
 	require.Equal(t, "reset", name)
 	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", `{"userId":"`+alice+`"}`, w.session("op", "admin")).Code)
-	h.turn(calm, 1)
+	h.toggle(calm, 1)
 	name, data, ok := l.event()
 	require.True(t, ok)
 	require.Equal(t, "end", name)
@@ -174,7 +174,7 @@ func TestChangesEndWithTheSession(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A rolling update does not wait for readers.
+// A shutdown ends the streams of seat changes, so a rolling update does not wait for their readers.
 func TestChangesEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -186,10 +186,10 @@ func TestChangesEndWithTheServer(t *testing.T) {
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	require.NoError(t, srv.Shutdown(ctx))
-	require.NoError(t, m.read(answer.Body, never))
+	require.NoError(t, m.read(answer.Body, neverStop))
 }
 
-// What keeps a stream from beginning is a problem document.
+// An error before a stream begins is answered with a problem document.
 func TestChangesOfAnUnknownEvent(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

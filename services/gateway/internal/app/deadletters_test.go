@@ -17,11 +17,11 @@ import (
 	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 )
 
-// fakeLetters are the dead letters of the services that consume Kafka, by the service's name.
-type fakeLetters map[string]*lettersOfOne
+// fakeLetters are the fake dead letters of the services that consume Kafka, by the service's name.
+type fakeLetters map[string]*serviceLetters
 
-// lettersOfOne returns those of its letters that are not redriven, two at once.
-type lettersOfOne struct {
+// serviceLetters is the fake API of one service's dead letters. A page has two letters.
+type serviceLetters struct {
 	kafkav1.UnimplementedDeadLetterServiceServer
 	callLog
 
@@ -33,7 +33,7 @@ type lettersOfOne struct {
 func newLetters() fakeLetters {
 	all := fakeLetters{}
 	for _, name := range []string{"payment", "queue", "reward", "stats", "ticket"} {
-		all[name] = &lettersOfOne{group: name + "-service-group"}
+		all[name] = &serviceLetters{group: name + "-service-group"}
 	}
 	return all
 }
@@ -42,15 +42,15 @@ func (f fakeLetters) register(r grpc.ServiceRegistrar, name string) {
 	kafkav1.RegisterDeadLetterServiceServer(r, f[name])
 }
 
-// die makes dead letters of a service at these times, which descend. Their ids are 0-<time>.
-func (f fakeLetters) die(name string, times ...int64) {
+// add adds dead letters to a service, with ids of the form 0-<time>. The times must descend.
+func (f fakeLetters) add(name string, times ...int64) {
 	for _, at := range times {
 		f[name].letters = append(f[name].letters, &kafkav1.TopicDeadLetter{Id: fmt.Sprint("0-", at), Group: f[name].group, At: at})
 	}
 }
 
-// page returns two letters of those behind a cursor, and the cursor behind them.
-func (l *lettersOfOne) page(cursor string, letters []*kafkav1.TopicDeadLetter) (page []*kafkav1.TopicDeadLetter, next string, err error) {
+// page returns the next two letters after a cursor, and the cursor of the next page.
+func (l *serviceLetters) page(cursor string, letters []*kafkav1.TopicDeadLetter) (page []*kafkav1.TopicDeadLetter, next string, err error) {
 	from := 0
 	if cursor != "" {
 		if from, err = strconv.Atoi(cursor); err != nil {
@@ -67,13 +67,13 @@ func (l *lettersOfOne) page(cursor string, letters []*kafkav1.TopicDeadLetter) (
 	return letters[from:to], next, nil
 }
 
-func (l *lettersOfOne) ListTopicDeadLetters(_ context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
+func (l *serviceLetters) ListTopicDeadLetters(_ context.Context, in *kafkav1.ListTopicDeadLettersRequest) (*kafkav1.ListTopicDeadLettersResponse, error) {
 	l.add("ListTopicDeadLetters", in.GetCaller(), in)
 	page, next, err := l.page(in.GetCursor(), l.letters)
 	return &kafkav1.ListTopicDeadLettersResponse{Items: page, NextCursor: next}, err
 }
 
-func (l *lettersOfOne) RedriveTopic(_ context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
+func (l *serviceLetters) RedriveTopic(_ context.Context, in *kafkav1.RedriveTopicRequest) (*kafkav1.RedriveTopicResponse, error) {
 	l.add("RedriveTopic", in.GetCaller(), in)
 	oldest := slices.Clone(l.letters)
 	slices.Reverse(oldest)
@@ -95,16 +95,16 @@ func (l *lettersOfOne) RedriveTopic(_ context.Context, in *kafkav1.RedriveTopicR
 	return out, err
 }
 
-// The letters of a topic come from all services that consume it, and from no other; one that is
-// away or not installed is named, and the rest is there.
+// The dead letters of a topic come from all services that consume it, and from no other. The
+// response names a service that is down or not deployed, and has the letters of the others.
 func TestDeadLettersOfATopic(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	admin := w.session("operator", "admin")
-	w.letters.die("payment", 9, 5, 1)
-	w.letters.die("queue", 8)
-	w.letters.die("stats", 7, 6, 4, 3)
-	w.letters.die("ticket", 10)
+	w.letters.add("payment", 9, 5, 1)
+	w.letters.add("queue", 8)
+	w.letters.add("stats", 7, 6, 4, 3)
+	w.letters.add("ticket", 10)
 	const path = "/api/v1/admin/dlq/reservation-events"
 	list := func(query string) (ids []string, body map[string]any) {
 		t.Helper()
@@ -145,13 +145,13 @@ func TestDeadLettersOfATopic(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code)
 }
 
-// A redrive reaches the service that owns the letters, and goes on behind what each has done.
+// A redrive reaches the services that own the letters. The next one continues where each ended.
 func TestRedriveOfATopic(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	admin := w.session("operator", "admin")
-	w.letters.die("ticket", 9, 5, 1)
-	w.letters.die("stats", 8, 2)
+	w.letters.add("ticket", 9, 5, 1)
+	w.letters.add("stats", 8, 2)
 	redrive := func(body string) map[string]any {
 		t.Helper()
 		rec := w.do(http.MethodPost, "/api/v1/admin/dlq/payment-events/redrive", body, admin)
@@ -176,12 +176,12 @@ func TestRedriveOfATopic(t *testing.T) {
 	require.Equal(t, []any{"stats"}, out["unreachable"])
 }
 
-// Without worker and reward the letters of topics are there, and those of SQS are not.
+// Without worker and reward, letters of Kafka topics are listed, and those of SQS queues are 404.
 func TestDeadLettersWithoutPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutPromotions, withoutRewards)
 	admin := w.session("operator", "admin")
-	w.letters.die("stats", 3)
+	w.letters.add("stats", 3)
 	for topic, missing := range map[string][]any{"request-events": {"reward"}, "payment-events": {}} {
 		rec := w.do(http.MethodGet, "/api/v1/admin/dlq/"+topic, "", admin)
 		require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)

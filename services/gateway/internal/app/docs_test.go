@@ -36,7 +36,7 @@ func TestDocumentIsValid(t *testing.T) {
 		refused := op.Responses.Default().Value.Content["application/problem+json"]
 		require.NotNil(t, refused, "%s", r)
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
-		// A purchase that is under way is returned again, with or without a key.
+		// BuyMembership needs no key: a repeated call returns the purchase that is under way.
 		keyed := r.Status == http.StatusCreated && r.ID != "MembershipService.BuyMembership" || slices.Contains([]string{
 			"PaymentService.Confirm", "RefundService.RefundPayment", "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership", "promotions.apply",
 		}, r.ID)
@@ -51,7 +51,7 @@ func TestDocumentIsValid(t *testing.T) {
 	require.JSONEq(t, `{"type": "integer", "format": "int64"}`, string(place))
 }
 
-// A sign-out has an answer only for a session that began at the identity provider.
+// A sign-out's response has a body only for a session that began at the identity provider.
 func TestDocumentOfASignOut(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(newFixture(t).do(http.MethodGet, "/docs/openapi.json", "", nil).Body.Bytes())
@@ -61,7 +61,7 @@ func TestDocumentOfASignOut(t *testing.T) {
 	require.Contains(t, responses.Status(http.StatusOK).Value.Content["application/json"].Schema.Value.Properties, "redirectTo")
 }
 
-// The reference describes what is deployed.
+// The API reference describes only the services that are deployed.
 func TestDocumentOfAPartialPlatform(t *testing.T) {
 	t.Parallel()
 	for prefix, without := range map[string]option{"/vwr-api/vwr/shuffle": withoutTier1, "/api/v1/rewards": withoutRewards, "/api/v1/draws": withoutPromotions} {
@@ -74,7 +74,7 @@ func TestDocumentOfAPartialPlatform(t *testing.T) {
 	}
 }
 
-// The page loads only existing files of this origin, and its policy allows them.
+// The page /docs loads only files that exist, from its own origin, and its CSP allows them.
 func TestDocsPageLoadsTheRenderer(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -11,7 +11,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The parts of a draw are one document, which is read once for all who ask at the same time.
+// The gateway joins the parts of a draw to one document, and caches it.
 func TestDrawDocument(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -74,7 +74,7 @@ func TestDrawEntries(t *testing.T) {
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
-// The chunks make up the file; each has an address of its own that caches keep for good.
+// The chunks make up the file of entries. Each has a URL of its own, and caches may keep it.
 func TestDrawChunks(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -105,7 +105,7 @@ func TestDrawChunks(t *testing.T) {
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
-// A client notices that the entries, the winners or the days ended early.
+// A client gets a read error when the entries, the winners or the days end early.
 func TestStreamsThatBreakOff(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -155,7 +155,7 @@ func TestWinnersAreForOperators(t *testing.T) {
 	require.Equal(t, "ANNOUNCEMENT_EARLY", problemOf(t, rec)["code"])
 }
 
-// A list of winners may take longer than the listener lets others write.
+// The list of winners may take longer than the write time-out of the server.
 func TestWinnersOutliveTheWriteTimeout(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

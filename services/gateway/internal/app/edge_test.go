@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The golden file shows the whole table, so that a review sees what is public.
+// The golden file shows the whole table of routes, so that a review sees what is public.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -40,7 +40,7 @@ func TestRoutes(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), b.String()))
 }
 
-// act marks operators' acts, and those that are possible while they cannot be recorded in Kafka.
+// act returns how a route's line marks an operator's act, and one that is served without Kafka.
 func act(r *edge.Route) string {
 	switch {
 	case r.Stops:
@@ -52,7 +52,7 @@ func act(r *edge.Route) string {
 	}
 }
 
-// credential is one set of credentials, with what it gives access to.
+// credential is one set of credentials, with the access that they give.
 type credential struct {
 	name string
 	// headers returns the credentials for a request about an event.
@@ -69,7 +69,7 @@ type credential struct {
 
 func allCredentials() []credential { return slices.Concat(visitors(), sessions(), entries()) }
 
-// tier1Credentials are those of a visitor with a tier-1 token.
+// tier1Credentials returns the cookies of a visitor with a tier-1 token.
 func tier1Credentials(w *fixture, k token.KeySet, round int64, forEvent string, at time.Time) credentials {
 	c, id := w.visitor()
 	return c.with("Cookie", "urr-vwr-token="+w.sign(k, claims.NewTier1(forEvent, id, requestID, round, 7, at)))
@@ -176,7 +176,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// try sends one route's request with the credential.
+// try sends a request with the credential to a route, and checks the outcome.
 func (c credential) try(t *testing.T, w *fixture, r *edge.Route, event string) {
 	t.Helper()
 	rec := w.do(r.Method, target(r, event), bodyFor(r, event), c.headers(w, event))
@@ -297,8 +297,8 @@ func TestMethods(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, rec.Code)
 }
 
-// With a secret only requests with the header of the CDN pass. The header replaces no other check,
-// and without a secret it is ignored.
+// With CLOUDFRONT_SECRET, only requests with the CDN's header pass. The header replaces no other
+// check, and without the setting it is ignored.
 func TestOriginGuard(t *testing.T) {
 	t.Parallel()
 	const current, next = "the-secret-of-the-cdn-is-32-bytes-long", "the-next-secret-of-the-cdn-32-bytes-long"
@@ -317,7 +317,7 @@ func TestOriginGuard(t *testing.T) {
 		require.Equal(t, http.StatusOK, guarded.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"X-CloudFront-Verified": secret}).Code)
 	}
 
-	// It replaces no token, neither one with a foreign signature nor a missing one.
+	// The header replaces no token: neither a forged one nor a missing one.
 	c, id := guarded.visitor()
 	foreign := c.with("Cookie", "urr-vwr-token="+guarded.sign(tokentest.KeySet(t, foreignSecret), claims.NewTier1(busy, id, requestID, round, 7, guarded.now()))).
 		with("X-CloudFront-Verified", current)
@@ -368,7 +368,7 @@ func TestContradictoryRoutesAreRefused(t *testing.T) {
 	}
 }
 
-// Without the setting the route is not in the table.
+// Without DEV_LOGIN the route is not in the table.
 func TestDevLoginExistsOnlyWhereConfigured(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

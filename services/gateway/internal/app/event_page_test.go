@@ -13,22 +13,22 @@ import (
 	"urr.guru/services/gateway/internal/language"
 )
 
-// unhurried calls do not have the deadline of their caller, which a busy machine may exceed.
-type unhurried struct{ grpc.ClientConnInterface }
+// withoutDeadline makes calls without their caller's deadline, which a busy machine may exceed.
+type withoutDeadline struct{ grpc.ClientConnInterface }
 
-func (u unhurried) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+func (u withoutDeadline) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	return u.ClientConnInterface.Invoke(context.WithoutCancel(ctx), method, args, reply, opts...)
 }
 
-// An unknown event gives 404, with one read. While ticket is unavailable the page of the event is
-// served.
+// An unknown event is 404, after one call of ticket. While ticket is unavailable, the page of the
+// event is served.
 func TestUnknownEventIsNotFound(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, func(_ *app.Config, s *app.Services) { s.Ticket = unhurried{s.Ticket} })
-	program := credentials{"Accept": "application/json"}
-	known := w.do(http.MethodGet, "/events/calm", "", nil)
+	w := newFixture(t, func(_ *app.Config, s *app.Services) { s.Ticket = withoutDeadline{s.Ticket} })
+	apiClient := credentials{"Accept": "application/json"}
+	existing := w.do(http.MethodGet, "/events/calm", "", nil)
 	for range 3 {
-		rec := w.do(http.MethodGet, "/events/absent", "", program)
+		rec := w.do(http.MethodGet, "/events/absent", "", apiClient)
 		require.Equal(t, http.StatusNotFound, rec.Code)
 		require.Equal(t, "EVENT_NOT_FOUND", problemOf(t, rec)["code"])
 		// People get a page with the same status.
@@ -40,27 +40,27 @@ func TestUnknownEventIsNotFound(t *testing.T) {
 	sale := bodyFor(&edge.Route{ID: "EventAdminService.PutEvent"}, "absent")
 	rec := w.do(http.MethodPut, "/api/v1/admin/events/absent", sale, w.session(alice, "admin"))
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
-	require.Equal(t, known.Code, w.do(http.MethodGet, "/events/absent", "", program).Code, "a new event appears at once")
+	require.Equal(t, existing.Code, w.do(http.MethodGet, "/events/absent", "", apiClient).Code, "a new event appears at once")
 
 	w.ticket.down.Store(true)
-	require.Equal(t, known.Code, w.do(http.MethodGet, "/events/unsure", "", program).Code, "an error of ticket is not shown")
+	require.Equal(t, existing.Code, w.do(http.MethodGet, "/events/unsure", "", apiClient).Code, "an error of ticket is not shown")
 }
 
-// The page of an event is shared for a second, but not while its room is active: then only those get
-// it who have passed the room.
+// Shared caches may keep the page of an event for a second. While its room is active they may not,
+// since only visitors who have passed the room get the page.
 func TestEventPageIsSharedWithoutARoom(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	person := credentials{"Accept": "text/html", language.EdgeHeader: "ko"}
-	rec := w.do(http.MethodGet, "/events/calm", "", person)
+	browser := credentials{"Accept": "text/html", language.EdgeHeader: "ko"}
+	rec := w.do(http.MethodGet, "/events/calm", "", browser)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "public, max-age=0, s-maxage=1", rec.Header().Get("Cache-Control"))
 	require.Empty(t, rec.Header().Get("X-Request-Id"))
-	rec = w.do(http.MethodGet, "/events/busy", "", person)
+	rec = w.do(http.MethodGet, "/events/busy", "", browser)
 	require.Equal(t, http.StatusFound, rec.Code)
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 	visitor := tier1Credentials(w, w.tier1, round, busy, w.now())
-	rec = w.do(http.MethodGet, "/events/busy", "", person.with("Cookie", visitor["Cookie"]))
+	rec = w.do(http.MethodGet, "/events/busy", "", browser.with("Cookie", visitor["Cookie"]))
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "private, no-cache", rec.Header().Get("Cache-Control"))
 }

@@ -6,7 +6,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
-// Rekey replaces the secrets, as a change of their files does.
+// Rekey replaces the secrets, like a change of their files.
 func (g *Gateway) Rekey(cfg *Config) error { return g.rekey(cfg) }
 
 // ConfirmTimeout is the time limit of the slowest request.

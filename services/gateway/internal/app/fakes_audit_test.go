@@ -14,10 +14,10 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-// fakeActs is Kafka for the records of operators' acts.
+// fakeActs takes the place of Kafka for the records of operators' acts.
 type fakeActs struct {
 	down atomic.Bool
-	// before is called with each batch before it is stored; nil: nothing is.
+	// before, unless nil, is called before each batch is stored.
 	before atomic.Pointer[func()]
 	mu     sync.Mutex
 	recs   []kafka.Record

@@ -16,10 +16,10 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// drawPart is the size of the parts in which the fake sends the entries.
+// drawPart is the size, in bytes, of the messages in which the fake sends the entries.
 const drawPart = 64
 
-// drawEntries is the file of the entries: 100 ids.
+// drawEntries returns a file of entries with 100 ids.
 func drawEntries() []byte {
 	var b []byte
 	for i := range 100 {
@@ -28,7 +28,7 @@ func drawEntries() []byte {
 	return b
 }
 
-// largeEntries is a file of two chunks and three ids.
+// largeEntries returns a file of entries with two full chunks and three more ids.
 func largeEntries() []byte {
 	b := make([]byte, 0, 640_048)
 	for i := range 40_003 {
@@ -68,21 +68,21 @@ func (f *fakeIngest) GetDrawEntries(in *ingestv1.GetDrawEntriesRequest, s grpc.S
 	if in.GetEventId() == "large" {
 		file = largeEntries()
 	}
-	rest := file[min(in.GetOffset(), int64(len(file))):]
+	remaining := file[min(in.GetOffset(), int64(len(file))):]
 	if in.GetSize() > 0 {
-		rest = rest[:min(in.GetSize(), int64(len(rest)))]
+		remaining = remaining[:min(in.GetSize(), int64(len(remaining)))]
 	}
-	head := &ingestv1.DrawEntries{Total: int64(len(file)), Etag: "entries1"}
-	for first := true; first || len(rest) > 0; first = false {
+	msg := &ingestv1.DrawEntries{Total: int64(len(file)), Etag: "entries1"}
+	for first := true; first || len(remaining) > 0; first = false {
 		if !first {
-			head = &ingestv1.DrawEntries{}
+			msg = &ingestv1.DrawEntries{}
 		}
-		n := min(drawPart, len(rest))
+		n := min(drawPart, len(remaining))
 		if in.GetEventId() == "large" {
-			n = min(100_000, len(rest))
+			n = min(100_000, len(remaining))
 		}
-		head.Ids, rest = rest[:n], rest[n:]
-		if err := s.Send(head); err != nil {
+		msg.Ids, remaining = remaining[:n], remaining[n:]
+		if err := s.Send(msg); err != nil {
 			return err
 		}
 		if f.cut.Load() {

@@ -10,7 +10,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// fakeEntitlements takes every code and list, but of no event "absent".
+// fakeEntitlements accepts every code and list, except those for the event "absent".
 type fakeEntitlements struct {
 	callLog
 }

@@ -32,8 +32,8 @@ func (f *fakeVWR) GetShuffle(_ context.Context, in *vwrv1.GetShuffleRequest) (*v
 	return &vwrv1.GetShuffleResponse{Document: []byte(`{"eventId":"busy","phase":"` + map[int64]string{0: "ROOT", lobbyRound: "ROOT", 1: "VOID"}[r] + `"}`), Round: r}, nil
 }
 
-// shuffleRound is the round that is answered.
-func shuffleRound(asked int64) int64 { return cmp.Or(asked, lobbyRound) }
+// shuffleRound returns the round of a response: the requested one, or lobbyRound if that is 0.
+func shuffleRound(requested int64) int64 { return cmp.Or(requested, lobbyRound) }
 
 func (f *fakeVWR) ListShuffles(_ context.Context, in *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
 	if in.GetCursor() != "" {

@@ -12,14 +12,14 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// The orders of the fakes: one that was paid, given back and scanned, and none besides.
+// The fakes know one order, which was paid, refunded and scanned. No order has the id absentOrder.
 const (
 	knownOrder  = requestID
 	absentOrder = "01990f5e-7b5a-7c3e-9d1a-000000000000"
-	knownPaid   = "order-1" // the provider's id
+	providerID  = "order-1" // the id of knownOrder at the payment provider
 )
 
-// minute is a time of that order.
+// minute returns the time n minutes after start.
 func minute(n int) *timestamppb.Timestamp {
 	return timestamppb.New(start.Add(time.Duration(n) * time.Minute))
 }
@@ -43,14 +43,14 @@ func (f *fakeTicket) GetOrder(_ context.Context, in *ticketv1.GetOrderRequest) (
 
 func (f *fakePayment) FindPayments(_ context.Context, in *paymentv1.FindPaymentsRequest) (*paymentv1.FindPaymentsResponse, error) {
 	f.add("FindPayments", in.GetCaller(), in)
-	if f.away.Load() {
+	if f.down.Load() {
 		return nil, errs.ErrUnavailable
 	}
-	if in.GetReference() == nil && in.GetOrderId() != knownPaid {
+	if in.GetReference() == nil && in.GetOrderId() != providerID {
 		return &paymentv1.FindPaymentsResponse{}, nil
 	}
 	return &paymentv1.FindPaymentsResponse{Payments: []*paymentv1.PaymentDetail{{
-		PaymentId: "p1", OrderId: knownPaid, PaymentType: "reservation", ReferenceId: knownOrder, Status: "CONFIRMED",
+		PaymentId: "p1", OrderId: providerID, PaymentType: "reservation", ReferenceId: knownOrder, Status: "CONFIRMED",
 		Timeline: []*paymentv1.TimelineEntry{{At: minute(1), Status: "PREPARED"}, {At: minute(2), Status: "CONFIRMED", Note: "charged"}},
 		Refunds:  []*paymentv1.RefundDetail{{RefundId: "r1", Cause: "USER", Status: "HELD", CreatedAt: minute(5)}},
 	}}}, nil

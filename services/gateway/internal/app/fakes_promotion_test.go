@@ -19,10 +19,10 @@ type fakeIngest struct {
 	callLog
 
 	cut     atomic.Bool                      // streams break off after their first part
-	applied atomic.Pointer[ingestv1.Applied] // nil: a first-come request that is queued
+	applied atomic.Pointer[ingestv1.Applied] // the answer of Apply; nil: a queued first-come request
 }
 
-// soldOut is a promotion without places, to which nobody has applied in time.
+// soldOut is a promotion without free places, in which no user has a request.
 const soldOut = "sold-out"
 
 func promotionOf(event string) (*ingestv1.Promotion, error) {

@@ -20,7 +20,7 @@ type fakeReward struct {
 	rewardv1.UnimplementedRewardAdminServiceServer
 	callLog
 
-	// repeated: an earlier request has made the entry.
+	// repeated makes Attend and Draw answer that an earlier request has made the entry.
 	repeated atomic.Bool
 }
 

@@ -18,7 +18,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// callLog records calls and their callers. Its zero value is ready.
+// callLog records calls with their callers. Its zero value is ready for use.
 type callLog struct {
 	mu    sync.Mutex
 	calls []call
@@ -69,7 +69,7 @@ func (r *callLog) methods() []string {
 	return out
 }
 
-// fakeVWR assigns position 7 to everybody and answers checks with the function of the test.
+// fakeVWR assigns position 7 to everybody, and answers checks with the function checkResult.
 type fakeVWR struct {
 	vwrv1.UnimplementedVwrServiceServer
 	vwrv1.UnimplementedVwrAdminServiceServer
@@ -77,9 +77,9 @@ type fakeVWR struct {
 
 	first *vwrv1.WatchCountersResponse
 	// changes are sent to the gateway; nil breaks its stream, and down keeps it broken.
-	changes chan *vwrv1.WatchCountersResponse
-	down    atomic.Bool
-	checked func(*vwrv1.CheckItem) *vwrv1.CheckResult
+	changes     chan *vwrv1.WatchCountersResponse
+	down        atomic.Bool
+	checkResult func(*vwrv1.CheckItem) *vwrv1.CheckResult
 }
 
 func (f *fakeVWR) Assign(_ context.Context, in *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
@@ -97,7 +97,7 @@ func (f *fakeVWR) Check(_ context.Context, in *vwrv1.CheckRequest) (*vwrv1.Check
 	out := &vwrv1.CheckResponse{}
 	for _, i := range in.GetItems() {
 		f.add("Check", i.GetCaller(), i)
-		out.Results = append(out.Results, f.checked(i))
+		out.Results = append(out.Results, f.checkResult(i))
 	}
 	return out, nil
 }
@@ -143,7 +143,7 @@ func (f *fakeVWR) GetStatus(_ context.Context, in *vwrv1.GetStatusRequest) (*vwr
 	return f.recordAdminCall("GetStatus", in.GetCaller(), in.GetEventId(), in.GetEventId() == busy)
 }
 
-// fakeQueue has slots; those in ended are over.
+// fakeQueue reports every slot as active, except those in ended.
 type fakeQueue struct {
 	queuev1.UnimplementedQueueServiceServer
 	queuev1.UnimplementedQueueAdminServiceServer
@@ -271,8 +271,8 @@ type fakePayment struct {
 	paymentv1.UnimplementedDifferenceAdminServiceServer
 	paymentv1.UnimplementedPaymentAdminServiceServer
 	callLog
-	// away makes FindPayments fail.
-	away atomic.Bool
+	// down makes FindPayments fail.
+	down atomic.Bool
 }
 
 func (f *fakePayment) register(r grpc.ServiceRegistrar) {
@@ -301,11 +301,11 @@ func (f *fakePayment) ReturnPayment(_ context.Context, in *paymentv1.ReturnPayme
 	if in.GetLooks() {
 		status = "PENDING"
 	}
-	paid := "reservation"
-	if of, found := strings.CutPrefix(in.GetParams()["orderId"], "o-"); found && of != "1" {
-		paid = of
+	paymentType := "reservation"
+	if suffix, found := strings.CutPrefix(in.GetParams()["orderId"], "o-"); found && suffix != "1" {
+		paymentType = suffix
 	}
-	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: paid, ReferenceId: requestID, Status: status}, nil
+	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: paymentType, ReferenceId: requestID, Status: status}, nil
 }
 
 func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
@@ -391,7 +391,7 @@ func (f *fakeStats) GetEventSeries(_ context.Context, in *statsv1.GetEventSeries
 	return &statsv1.EventSeries{Items: []*statsv1.SeriesPoint{{At: in.GetFrom(), Created: 3, SeatsSold: -1}}}, nil
 }
 
-// fakeFigures has money in two currencies.
+// fakeFigures returns figures with revenue in two currencies.
 func fakeFigures() *statsv1.Figures {
 	return &statsv1.Figures{Created: 3, SeatsSold: -1, Revenue: []*statsv1.Revenue{
 		{Currency: "EUR", Confirmed: 5, Net: 5, Payments: 1, ByCause: &statsv1.MoneyByCause{Membership: 5}},
@@ -404,7 +404,7 @@ func (f *fakeStats) GetEventSeriesForOperators(_ context.Context, in *statsv1.Ge
 	return &statsv1.OperatorEventSeries{Items: []*statsv1.OperatorSeriesPoint{{At: in.GetFrom(), Figures: fakeFigures()}}}, nil
 }
 
-// ListDays has two pages, of which the second fails for the event "broken".
+// ListDays returns two pages. The second one fails for the event "broken".
 func (f *fakeStats) ListDays(_ context.Context, in *statsv1.ListDaysRequest) (*statsv1.ListDaysResponse, error) {
 	f.add("ListDays", in.GetCaller(), in)
 	switch {

@@ -11,14 +11,14 @@ import (
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 )
 
-// columns is the CSV header of all figures, and what fakeFigures has there.
+// The CSV header of all figures, and the two lines that fakeFigures becomes.
 const (
 	columns = "created,confirmed,cancelled,expired,rejected,seatsSold,rewardsPaid,rewardsFailed,rewardsCancelled,pointsPaid,requestsSucceeded," +
 		"requestsRejected,requestsFailed,checkedIn,paymentsDeclined,entries,transfersCompleted,transfersCancelled,transfersRejected,membershipsActivated," +
 		"membershipsRejected,membershipsEnded,currency,revenueConfirmed,revenueRefunded,revenueNet,revenuePayments,revenueRefunds,sale,saleRefund,fee," +
 		"feeRefund,transfer,transferPayout,transferReturn,transferRefund,membership,membershipRefund\r\n"
-	euros = "3,0,0,0,0,-1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,EUR,5,0,5,1,0,0,0,0,0,0,0,0,0,5,0\r\n"
-	won   = "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,KRW,70,80,-10,1,2,70,80,0,0,0,0,0,0,0,0\r\n"
+	rowEUR = "3,0,0,0,0,-1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,EUR,5,0,5,1,0,0,0,0,0,0,0,0,0,5,0\r\n"
+	rowKRW = "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,KRW,70,80,-10,1,2,70,80,0,0,0,0,0,0,0,0\r\n"
 )
 
 func requireCSV(t *testing.T, rec *httptest.ResponseRecorder, name, body string) {
@@ -43,9 +43,9 @@ func TestSeriesAsCSV(t *testing.T) {
 
 	path := "/api/v1/admin/stats/events/calm/series.csv" + query
 	rec = w.do(http.MethodGet, path, "", admin)
-	asked, _ := w.stats.of("GetEventSeriesForOperators")[0].msg.(*statsv1.GetEventSeriesForOperatorsRequest)
-	require.Equal(t, "operator", asked.GetCaller().GetUserId())
-	requireCSV(t, rec, "series-calm", "at,"+columns+"2026-11-21T03:00:00Z,"+euros+"2026-11-21T03:00:00Z,"+won)
+	operatorRequest, _ := w.stats.of("GetEventSeriesForOperators")[0].msg.(*statsv1.GetEventSeriesForOperatorsRequest)
+	require.Equal(t, "operator", operatorRequest.GetCaller().GetUserId())
+	requireCSV(t, rec, "series-calm", "at,"+columns+"2026-11-21T03:00:00Z,"+rowEUR+"2026-11-21T03:00:00Z,"+rowKRW)
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code)
 	for _, bad := range []string{"from=yesterday", "step=x", "step=60&step=60"} {
 		rec = w.do(http.MethodGet, "/api/v1/stats/events/calm/series.csv?"+bad, "", nil)
@@ -60,8 +60,8 @@ func TestDaysAsCSV(t *testing.T) {
 	path, admin := "/api/v1/admin/stats/days.csv?from=2026-11-20&to=2026-11-21", w.session("operator", "admin")
 	rec := w.do(http.MethodGet, path+"&limit=1&cursor=x", "", admin)
 	zeroes := strings.TrimSuffix(strings.Repeat("0,", 22), ",") + "," + strings.Repeat(",0", 15) + "\r\n"
-	requireCSV(t, rec, "days-2026-11-20-2026-11-21", "day,eventId,timeZone,"+columns+"2026-11-20,calm,Asia/Seoul,"+euros+
-		"2026-11-20,calm,Asia/Seoul,"+won+"2026-11-21,,Asia/Seoul,"+zeroes)
+	requireCSV(t, rec, "days-2026-11-20-2026-11-21", "day,eventId,timeZone,"+columns+"2026-11-20,calm,Asia/Seoul,"+rowEUR+
+		"2026-11-20,calm,Asia/Seoul,"+rowKRW+"2026-11-21,,Asia/Seoul,"+zeroes)
 	for i, call := range w.stats.of("ListDays") {
 		sent, _ := call.msg.(*statsv1.ListDaysRequest)
 		require.Equal(t, "operator", sent.GetCaller().GetUserId())

@@ -37,7 +37,7 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// The fixture of the tests: two events, of which one has an active waiting room.
+// The events and users of the tests. Event busy has an active waiting room, event calm has none.
 const (
 	calm      = "calm"
 	busy      = "busy"
@@ -61,7 +61,7 @@ var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 // interceptors.
 type fixture struct {
 	t testing.TB
-	// measured is whether a benchmark runs: its gateway reads the real time.
+	// measured is true in a benchmark, whose gateway reads the real time.
 	measured     bool
 	clock        *testkit.Clock
 	gateway      *app.Gateway
@@ -85,13 +85,13 @@ type fixture struct {
 
 type option func(*app.Config, *app.Services)
 
-// withoutTier1 is a platform with VWR_ADDR empty.
+// withoutTier1 configures a platform without vwr: VWR_ADDR is empty.
 func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil }
 
-// withoutRewards is a platform with REWARD_ADDR empty.
+// withoutRewards configures a platform without reward: REWARD_ADDR is empty.
 func withoutRewards(_ *app.Config, s *app.Services) { s.Reward = nil }
 
-// withoutPromotions is a platform with INGEST_ADDR empty.
+// withoutPromotions configures a platform without ingest and worker: INGEST_ADDR is empty.
 func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = nil, nil }
 
 func newFixture(t testing.TB, opts ...option) *fixture {
@@ -112,7 +112,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		sessions:     tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
 	}
 	_, w.measured = t.(*testing.B)
-	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.vwr.checkResult = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 7}}}
 	}
 	w.queue.place = func(*queuev1.LineItem) *queuev1.LineResult {
@@ -137,7 +137,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	return w
 }
 
-// logs are what a gateway has logged.
+// logs collects the log of a gateway.
 type logs struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -149,7 +149,7 @@ func (l *logs) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// take returns the lines since the last call.
+// take returns the log lines since the last call.
 func (l *logs) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,8 +157,8 @@ func (l *logs) take() string {
 	return l.text.String()
 }
 
-// now is the time of the gateway and of the tokens: the clock of the test, or in benchmarks the
-// real time, at its real cost.
+// now returns the time of the gateway and of the tokens: from the clock of the test, or in
+// benchmarks the real time, at its real cost.
 func (w *fixture) now() time.Time {
 	if w.measured {
 		return time.Now()
@@ -166,7 +166,7 @@ func (w *fixture) now() time.Time {
 	return w.clock.Now()
 }
 
-// callLogs are those of all services.
+// callLogs returns the call logs of all fake services.
 func (w *fixture) callLogs() []*callLog {
 	return []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.entitlements.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog}
 }
@@ -180,18 +180,18 @@ func (w *fixture) serviceCalls() []string {
 	return all
 }
 
-// sharedPages are the pages by their web.Config: to render and compress them takes longer than most
-// tests.
+// sharedPages caches the pages by their web.Config, since rendering and compressing them takes
+// longer than most tests.
 var sharedPages sync.Map
 
-// assemble makes a gateway that watches nothing yet.
+// assemble makes a gateway that does not watch rooms and lines yet.
 func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	t.Helper()
-	pages := w.cfg.Pages(w.services)
-	made, _ := sharedPages.LoadOrStore(pages, sync.OnceValues(func() (*web.Pages, error) { return web.New(pages) }))
-	shared, err := made.(func() (*web.Pages, error))() //nolint:forcetypeassert // the only type in the map
+	pagesConfig := w.cfg.Pages(w.services)
+	render, _ := sharedPages.LoadOrStore(pagesConfig, sync.OnceValues(func() (*web.Pages, error) { return web.New(pagesConfig) }))
+	pages, err := render.(func() (*web.Pages, error))() //nolint:forcetypeassert // the only type in the map
 	require.NoError(t, err)
-	g, err := app.Assemble(t.Context(), w.cfg, w.services, shared, app.Stores{Acts: w.acts}, slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), w.now)
+	g, err := app.Assemble(t.Context(), w.cfg, w.services, pages, app.Stores{Acts: w.acts}, slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})), w.now)
 	require.NoError(t, err)
 	for _, r := range g.Routes() { // a busy machine must not end requests of fakes
 		r.Timeout = max(r.Timeout, time.Minute)
@@ -201,18 +201,18 @@ func (w *fixture) assemble(t testing.TB) *app.Gateway {
 }
 
 func (w *fixture) serve() app.Services {
-	written := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))
-	as := rpctest.As(rpc.Gateway)
+	setsCaller := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))
+	asGateway := rpctest.As(rpc.Gateway)
 	return app.Services{
 		VWR: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			vwrv1.RegisterVwrServiceServer(r, w.vwr)
 			vwrv1.RegisterVwrAdminServiceServer(r, w.vwr)
-		}, written, as),
+		}, setsCaller, asGateway),
 		Queue: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			queuev1.RegisterQueueServiceServer(r, w.queue)
 			queuev1.RegisterQueueAdminServiceServer(r, w.queue)
 			w.letters.register(r, "queue")
-		}, written, as),
+		}, setsCaller, asGateway),
 		Ticket: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			ticketv1.RegisterEventServiceServer(r, w.ticket)
 			ticketv1.RegisterEventAdminServiceServer(r, w.ticket)
@@ -228,25 +228,25 @@ func (w *fixture) serve() app.Services {
 			ticketv1.RegisterCheckInServiceServer(r, w.ticket)
 			ticketv1.RegisterOrderAdminServiceServer(r, w.ticket)
 			w.letters.register(r, "ticket")
-		}, written, as),
+		}, setsCaller, asGateway),
 		Payment: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			w.payment.register(r)
 			w.letters.register(r, "payment")
-		}, written, as),
+		}, setsCaller, asGateway),
 		Stats: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			statsv1.RegisterStatsServiceServer(r, w.stats)
 			w.letters.register(r, "stats")
-		}, written, as),
+		}, setsCaller, asGateway),
 		Reward: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			rewardv1.RegisterRewardServiceServer(r, w.reward)
 			rewardv1.RegisterRewardAdminServiceServer(r, w.reward)
 			w.letters.register(r, "reward")
-		}, written, as),
+		}, setsCaller, asGateway),
 		Ingest: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {
 			ingestv1.RegisterIngestServiceServer(r, w.ingest)
 			ingestv1.RegisterIngestAdminServiceServer(r, w.ingest)
-		}, written, as),
-		Worker: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { workerv1.RegisterWorkerAdminServiceServer(r, w.worker) }, written, as),
+		}, setsCaller, asGateway),
+		Worker: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) { workerv1.RegisterWorkerAdminServiceServer(r, w.worker) }, setsCaller, asGateway),
 	}
 }
 
@@ -292,7 +292,7 @@ func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	}
 }
 
-// credentials are what one request carries.
+// credentials are the headers with which a request is sent.
 type credentials map[string]string
 
 func (c credentials) with(name, value string) credentials {
@@ -358,7 +358,7 @@ func (w *fixture) do(method, target, body string, c credentials) *httptest.Respo
 	return respond(w.gateway, w.request(method, target, body, c))
 }
 
-// respond returns the response of a gateway, of a stream its beginning.
+// respond returns a gateway's response, or the beginning of a streamed response.
 func respond(g *app.Gateway, r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	ctx, leave := context.WithCancel(r.Context())

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/token/tokentest"
 )
 
-// refusedTokens returns how many tokens of a kind were refused for a reason, by all tests so far.
+// refusedTokens returns how many tokens of a kind were refused for a reason, in all tests so far.
 func refusedTokens(t *testing.T, kind, reason string) float64 {
 	t.Helper()
 	total, _ := metricstest.MetricSum(t, "urr_token_refusals_total", map[string]string{"kind": kind, "reason": reason})
@@ -24,8 +24,8 @@ func TestRefusedTokensAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	foreign, buyer := tokentest.KeySet(t, foreignSecret), w.session(alice)
-	out := w.login(alice)
-	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", out).Code)
+	signedOut := w.login(alice)
+	require.Equal(t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", signedOut).Code)
 	session := func(c *claims.Session) credentials {
 		return credentials{"Authorization": "Bearer " + w.sign(w.sessions, c)}
 	}
@@ -36,7 +36,7 @@ func TestRefusedTokensAreCounted(t *testing.T) {
 	}{
 		"a forged session":      {"session", "invalid", "/api/v1/auth/me", credentials{"Authorization": "Bearer x.y.z"}},
 		"an expired session":    {"session", "expired", "/api/v1/auth/me", session(claims.NewSession(alice, nil, w.now().Add(-time.Hour), w.now()))},
-		"a revoked session":     {"session", "revoked", "/api/v1/auth/me", out},
+		"a revoked session":     {"session", "revoked", "/api/v1/auth/me", signedOut},
 		"another kind of token": {"session", "audience", "/api/v1/auth/me", credentials{"Authorization": "Bearer " + w.sign(w.sessions, claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now()))}},
 		"a forged visitor":      {"anon", "invalid", "/vwr-api/vwr/serving/busy", credentials{"Cookie": "urr-anon=x"}},
 		"a forged tier-1 token": {"tier1", "invalid", "/events/busy", visitor.with("Cookie", "urr-vwr-token="+w.sign(foreign, claims.NewTier1(busy, id, requestID, round, 7, w.now())))},

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Bodies of any content are accepted or refused with a problem document: none causes an internal
-// error, is accepted though it is no JSON object, or changes whom the services take the caller for.
+// A body of any content is accepted, or refused with a problem document. It never causes an
+// internal error, is never accepted if it is no JSON object, and never changes the caller.
 func FuzzBodies(f *testing.F) {
 	w := newFixture(f)
 	var routes []*edge.Route

@@ -75,8 +75,8 @@ func (c *Config) Pages(s Services) web.Config {
 // Stores are the Redis and the Kafka in which the gateway keeps its own state.
 type Stores struct {
 	Redis  redis.UniversalClient // nil in tests: the gateway keeps the state in its process
-	Limits redis.UniversalClient // of the rate limits; nil as above
-	Acts   audit.Publisher       // takes the records of operators' acts: Kafka
+	Limits redis.UniversalClient // for the rate limits; nil in tests
+	Acts   audit.Publisher       // publishes the records of operators' acts to Kafka
 }
 
 // Assemble makes a Gateway from its parts. It is ready only once Rooms.Watch has read the waiting
@@ -88,8 +88,8 @@ func Assemble(
 	if err != nil {
 		return nil, err
 	}
-	list := revoked.New(stores.Redis, revoked.Key, cfg.SessionLife, now)
-	tokens, err := identity.New(keys, cfg.TokenCache, list, now)
+	revokedSessions := revoked.New(stores.Redis, revoked.Key, cfg.SessionLife, now)
+	tokens, err := identity.New(keys, cfg.TokenCache, revokedSessions, now)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func Assemble(
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
-		services: s, Rooms: s.newRooms(), Revoked: list, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
+		services: s, Rooms: s.newRooms(), Revoked: revokedSessions, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
 		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now), Load: overload.New(cfg.PollMaxWait),
 	}
@@ -109,11 +109,11 @@ func Assemble(
 		Stats: statsv1.NewStatsServiceClient(s.Stats), Now: now,
 	}).Read)
 	g.Lines = linestate.New(now, g.Rooms)
-	test := proof.HumanTest{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
+	humanTest := proof.HumanTest{Page: cfg.Captcha.Page, FailOpen: cfg.Captcha.FailOpen}
 	if g.captcha != nil {
-		test.Provider = g.captcha
+		humanTest.Provider = g.captcha
 	}
-	proofs, err := proof.New(tokens, test, stores.Redis, proof.Timeout, now)
+	proofs, err := proof.New(tokens, humanTest, stores.Redis, proof.Timeout, now)
 	if err != nil {
 		return nil, err
 	}
@@ -168,16 +168,16 @@ func (g *Gateway) newEndpoints(
 ) (*endpoints, error) {
 	s := g.services
 	events := ticketv1.NewEventServiceClient(s.Ticket)
-	hall, err := handlers.NewSeatHandlers(events, ticketv1.NewHoldServiceClient(s.Ticket))
+	seatHandlers, err := handlers.NewSeatHandlers(events, ticketv1.NewHoldServiceClient(s.Ticket))
 	if err != nil {
 		return nil, err
 	}
-	g.changes = seats.NewHub(hall.ReadSeats)
+	g.changes = seats.NewHub(seatHandlers.ReadSeats)
 	existence, err := handlers.NewEventExistence(events)
 	if err != nil {
 		return nil, err
 	}
-	public, err := handlers.NewEventHandlers(events, func(e *ticketv1.Event) { handlers.SetWaitingRoom(g.Rooms, e) })
+	eventHandlers, err := handlers.NewEventHandlers(events, func(e *ticketv1.Event) { handlers.SetWaitingRoom(g.Rooms, e) })
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (g *Gateway) newEndpoints(
 		devLogin: cfg.DevLogin, auth: auth, load: g.Load,
 		rooms: handlers.NewRoomHandlers(g.Rooms, g.tokens, cookies, &handlers.VisitorIDs{Tokens: g.tokens, Cookies: cookies, Limits: g.limits}, proofs, vwr),
 		line:  handlers.NewLineHandlers(g.Rooms, g.Lines, g.tokens, cookies, queuev1.NewQueueServiceClient(s.Queue)),
-		seats: hall, existence: existence, events: public, pages: pages, active: g.Rooms, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
+		seats: seatHandlers, existence: existence, events: eventHandlers, pages: pages, active: g.Rooms, reference: &docs.Reference{Script: pages.DocsScript, Styles: pages.DocsStyles},
 		figures:      handlers.NewFigureHandlers(statsv1.NewStatsServiceClient(s.Stats)),
 		live:         &handlers.LiveHandlers{Hub: g.live, Tokens: g.tokens},
 		changes:      &handlers.ChangeHandlers{Hub: g.changes, Tokens: g.tokens, Now: now},
@@ -205,11 +205,11 @@ func (g *Gateway) newEndpoints(
 			Reservations: ticketv1.NewReservationServiceClient(s.Ticket), Payments: paymentv1.NewPaymentServiceClient(s.Payment),
 		},
 	}
-	g.closers = append(g.closers, hall.Close, public.Close, e.rooms.Close, e.line.Close, g.changes.Close)
+	g.closers = append(g.closers, seatHandlers.Close, eventHandlers.Close, e.rooms.Close, e.line.Close, g.changes.Close)
 	return e, g.addOptionalEndpoints(e, vwr)
 }
 
-// addOptionalEndpoints adds the handlers of the services that are deployed; vwr is nil if it is not.
+// addOptionalEndpoints adds the handlers of the services that are deployed; vwr may be nil.
 func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient) (err error) {
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {
@@ -253,17 +253,17 @@ func (g *Gateway) newAuthHandlers(
 
 func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, error) {
 	completer := &handlers.Completer{Rooms: g.Rooms, Seats: e.seats, Existence: e.existence, Events: e.events, Promotions: e.publicPromotions}
-	pass, err := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
+	passthrough, err := api.New(func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 		g.dispatcher.Fail(w, r, q, err)
 	}, completer.Complete)
 	if err != nil {
 		return nil, err
 	}
-	passed, err := g.services.registerAll(ctx, pass)
+	passthroughRoutes, err := g.services.registerAll(ctx, passthrough)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range passed {
+	for _, r := range passthroughRoutes {
 		switch r.RPC {
 		case ticketv1.EventService_GetEvent_FullMethodName:
 			r.Handler, r.FastPath, r.Poll = e.events.Get, true, true
@@ -271,7 +271,7 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 			r.Handler, r.FastPath, r.Poll = e.publicPromotions.Get, true, true
 		}
 	}
-	routes := append(e.routes(), passed...)
+	routes := append(e.routes(), passthroughRoutes...)
 	docs.Annotate(routes)
 	return edge.NewTable(routes...)
 }

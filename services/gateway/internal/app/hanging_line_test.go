@@ -15,7 +15,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Neither a line for which queue hangs nor any number of made-up ids delays other lines.
+// Neither a line for which queue hangs nor any number of made-up event ids delays other lines.
 func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

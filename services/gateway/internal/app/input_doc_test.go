@@ -38,11 +38,11 @@ type schema struct {
 	Properties map[string]schema
 }
 
-// described is a route as described by the reference.
+// described is the input of a route as the API reference describes it.
 type described struct {
-	// members of the body, nil where the route takes none.
+	// members are those of the JSON body; nil if the route takes no JSON body.
 	members map[string]schema
-	// needsBody is set where the body must not be left out.
+	// needsBody means that the body is required.
 	needsBody bool
 	// numbers are the integer parameters of the query.
 	numbers []string
@@ -89,7 +89,7 @@ func (d reference) resolve(s schema) schema {
 	return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 }
 
-// wrongType is a value of the wrong type for a member, with the path of the wrong part inside it.
+// wrongType is a value of the wrong type for a member, with the path of its wrong part.
 type wrongType struct{ value, path string }
 
 // wrongTypes returns values that do not fit a schema.

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// input has the rules for the input of a route beyond the types of its members, which are in the
-// API reference.
+// input has the rules for a route's input, besides the types of its members, which are in the API
+// reference.
 type input struct {
-	// required members, with the error code when one is absent or null.
+	// required has the required members, with the error code if one is absent or null.
 	required map[string]string
-	// bad values of the right type.
+	// bad has refused values of the right type.
 	bad []badValue
-	// queries that the route refuses, with the error code.
+	// queries has refused queries, with the error code.
 	queries map[string]string
 }
 
@@ -25,8 +25,8 @@ var (
 	longID   = `"` + strings.Repeat("a", 65) + `"`
 	longText = `"` + strings.Repeat("a", 201) + `"`
 	scan     = `{"scanId":"` + requestID + `","code":"x","at":"2030-01-01T00:00:00Z"}`
-	// pages are the queries of a list.
-	pages = map[string]string{
+	// pageQueries are refused queries of all lists with pages.
+	pageQueries = map[string]string{
 		"limit=101": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "limit=1&limit=2": "INVALID_REQUEST",
 		"cursor=%ff": "INVALID_UTF8", "cursor=%zz": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 1001): "INVALID_REQUEST",
 	}
@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// lineUser is a user of a line, on whom an operator acts.
+// lineUser is the input of an operator's act on one user of a line.
 var lineUser = input{
 	required: map[string]string{"userId": "INVALID_REQUEST"},
 	bad: []badValue{
@@ -74,7 +74,7 @@ var lineUser = input{
 	},
 }
 
-// campaign is a campaign that an operator creates.
+// campaign is the input that creates a campaign.
 var campaign = input{
 	required: map[string]string{
 		"title": "INVALID_REQUEST", "kind": "INVALID_REQUEST", "opensAt": "INVALID_REQUEST", "closesAt": "INVALID_REQUEST",
@@ -101,9 +101,9 @@ var campaign = input{
 	},
 }
 
-// rewardPages are the queries of the operators' list of rewards.
-func rewardPages() map[string]string {
-	all := maps.Clone(pages)
+// rewardQueries returns refused queries of the operators' list of rewards.
+func rewardQueries() map[string]string {
+	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{
 		"status=PAID": "INVALID_REQUEST", "memberId=" + strings.Repeat("m", 65): "INVALID_REQUEST",
 		"status=FAILED&eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST",
@@ -111,7 +111,7 @@ func rewardPages() map[string]string {
 	return all
 }
 
-// promotion is a promotion that an operator creates.
+// promotion is the input that creates a promotion.
 var promotion = input{
 	required: map[string]string{
 		"title": "INVALID_REQUEST", "eventType": "INVALID_REQUEST", "capacityTotal": "INVALID_REQUEST", "opensAt": "INVALID_REQUEST",
@@ -130,14 +130,14 @@ var promotion = input{
 	},
 }
 
-// requestPages are the queries of the operators' list of requests.
-func requestPages() map[string]string {
-	all := maps.Clone(pages)
+// requestQueries returns refused queries of the operators' list of requests.
+func requestQueries() map[string]string {
+	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{"status=DONE": "INVALID_REQUEST", "resultCode=" + strings.Repeat("R", 65): "INVALID_REQUEST"})
 	return all
 }
 
-// badRefunds are bad requests for refunds.
+// badRefunds are refused values in requests for refunds.
 var badRefunds = []badValue{
 	{member: "ticketIds", value: `["42"]`, code: "INVALID_REQUEST", path: "ticketIds[0]"},
 	{member: "ticketIds", value: `["` + requestID + `","` + requestID + `"]`, code: "INVALID_REQUEST"},
@@ -145,16 +145,16 @@ var badRefunds = []badValue{
 	{member: "paymentId", value: `"` + requestID + `"`, code: "UNKNOWN_FIELD"}, // it is in the path
 }
 
-// refundPages are the queries of the operators' lists of refunds and differences.
-func refundPages() map[string]string {
-	all := maps.Clone(pages)
+// refundQueries returns refused queries of the operators' lists of refunds and differences.
+func refundQueries() map[string]string {
+	all := maps.Clone(pageQueries)
 	all["status=SENT"] = "INVALID_REQUEST"
 	return all
 }
 
-// orderPages are the queries of the operators' search for orders.
-func orderPages() map[string]string {
-	all := maps.Clone(pages)
+// orderQueries returns refused queries of the operators' search for orders.
+func orderQueries() map[string]string {
+	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{
 		"user=" + strings.Repeat("u", 65): "INVALID_REQUEST", "eventId=a%20b": "INVALID_REQUEST", "reservationId=x": "INVALID_REQUEST",
 		"orderId=" + strings.Repeat("o", 65): "INVALID_REQUEST", "user=a&user=b": "INVALID_REQUEST", "code=%00": "INVALID_REQUEST",
@@ -162,9 +162,9 @@ func orderPages() map[string]string {
 	return all
 }
 
-// auditPages are the queries of the audit log.
-func auditPages() map[string]string {
-	all := maps.Clone(pages)
+// auditQueries returns refused queries of the audit log.
+func auditQueries() map[string]string {
+	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{
 		"eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST", "eventId=a.b": "INVALID_REQUEST", "user=a%20b": "INVALID_REQUEST",
 		"from=yesterday": "INVALID_REQUEST", "to=2026-03-01": "INVALID_REQUEST", "to=1772845200123": "INVALID_REQUEST",
@@ -172,7 +172,7 @@ func auditPages() map[string]string {
 	return all
 }
 
-// inputs has a row for every route that takes JSON, and for routes with query rules of their own.
+// inputs has a row for every route that takes JSON, and for others with rules for their query.
 var inputs = map[string]input{
 	"auth.dev-login": {
 		required: map[string]string{"userId": "INVALID_ID"},
@@ -194,14 +194,14 @@ var inputs = map[string]input{
 	"queue.heartbeat": {},
 	"queue.leave":     {},
 
-	"EventService.ListEvents":               {queries: pages},
-	"ReservationService.ListMyReservations": {queries: pages},
-	"TicketService.ListMyTickets":           {queries: pages},
-	"CheckInService.ListConflicts":          {queries: pages},
+	"EventService.ListEvents":               {queries: pageQueries},
+	"ReservationService.ListMyReservations": {queries: pageQueries},
+	"TicketService.ListMyTickets":           {queries: pageQueries},
+	"CheckInService.ListConflicts":          {queries: pageQueries},
 	"CheckInService.GetDoorList": {queries: map[string]string{
 		"limit=5001": "INVALID_REQUEST", "limit=-1": "INVALID_REQUEST", "cursor=" + strings.Repeat("x", 513): "INVALID_REQUEST",
 	}},
-	"StatsService.ListActs": {queries: auditPages()},
+	"StatsService.ListActs": {queries: auditQueries()},
 	"StatsService.GetEventSeries": {queries: map[string]string{
 		"from=yesterday": "INVALID_REQUEST", "from=2026-03-01T00:00:00Z": "INVALID_REQUEST", "step=x": "INVALID_REQUEST", "step=60&step=60": "INVALID_REQUEST",
 		"from=2026-03-01T00:00:00Z&to=2026-03-01T00:01:00Z&step=-60": "INVALID_REQUEST",
@@ -210,7 +210,7 @@ var inputs = map[string]input{
 		"to=2026-03-01": "INVALID_REQUEST", "from=2026-3-1&to=2026-03-01": "INVALID_REQUEST", "from=2026-03-01&to=2026-03-01&eventId=a.b": "INVALID_REQUEST",
 		"from=2026-03-01&to=2026-03-01&limit=1001": "INVALID_REQUEST",
 	}},
-	"OrderAdminService.SearchOrders": {queries: orderPages()},
+	"OrderAdminService.SearchOrders": {queries: orderQueries()},
 
 	"CheckInService.CheckIn": {
 		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
@@ -272,9 +272,9 @@ var inputs = map[string]input{
 		required: map[string]string{"reason": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}},
 	},
-	"RefundAdminService.ListRefunds":         {queries: refundPages()},
+	"RefundAdminService.ListRefunds":         {queries: refundQueries()},
 	"RefundAdminService.RetryRefund":         {},
-	"DifferenceAdminService.ListDifferences": {queries: refundPages()},
+	"DifferenceAdminService.ListDifferences": {queries: refundQueries()},
 	"DifferenceAdminService.CloseDifference": {
 		required: map[string]string{"note": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "note", value: `""`, code: "INVALID_REQUEST"}},
@@ -383,10 +383,10 @@ var inputs = map[string]input{
 
 	"rewards.attend":                    {},
 	"rewards.draw":                      {},
-	"RewardService.ListMyRewards":       {queries: pages},
+	"RewardService.ListMyRewards":       {queries: pageQueries},
 	"RewardAdminService.CreateCampaign": campaign,
 	"RewardAdminService.CancelCampaign": {},
-	"RewardAdminService.ListRewards":    {queries: rewardPages()},
+	"RewardAdminService.ListRewards":    {queries: rewardQueries()},
 	"RewardAdminService.RetryReward":    {},
 	"RewardAdminService.RetryRewards": {
 		required: map[string]string{"status": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
@@ -404,8 +404,8 @@ var inputs = map[string]input{
 	"RewardAdminService.ResumeProvider": {},
 
 	"promotions.apply":                     {},
-	"IngestService.ListPromotions":         {queries: pages},
-	"IngestService.ListMyRequests":         {queries: pages},
+	"IngestService.ListPromotions":         {queries: pageQueries},
+	"IngestService.ListMyRequests":         {queries: pageQueries},
 	"IngestAdminService.CreatePromotion":   promotion,
 	"IngestAdminService.ClosePromotion":    {},
 	"IngestAdminService.AnnouncePromotion": {},
@@ -426,11 +426,11 @@ var inputs = map[string]input{
 			{member: "expected", value: `{"visitors":1,"within":60}`, code: "UNKNOWN_FIELD", path: "expected.within"},
 		},
 	},
-	"IngestAdminService.ListRequests":             {queries: requestPages()},
-	"WorkerAdminService.ListAdmissionDeadLetters": {queries: pages},
-	"DeadLetterService.ListTopicDeadLetters":      {queries: pages},
+	"IngestAdminService.ListRequests":             {queries: requestQueries()},
+	"WorkerAdminService.ListAdmissionDeadLetters": {queries: pageQueries},
+	"DeadLetterService.ListTopicDeadLetters":      {queries: pageQueries},
 	"DeadLetterService.RedriveTopic":              {bad: []badValue{{member: "ids", value: `[""]`, code: "INVALID_REQUEST", path: "ids[0]"}}},
 	"WorkerAdminService.RedriveAdmissions":        {bad: []badValue{{member: "ids", value: `[""]`, code: "INVALID_REQUEST", path: "ids[0]"}}},
-	"WorkerAdminService.ListDeadLetters":          {queries: pages},
+	"WorkerAdminService.ListDeadLetters":          {queries: pageQueries},
 	"WorkerAdminService.RedriveRequests":          {bad: []badValue{{member: "ids", value: `["42"]`, code: "INVALID_REQUEST", path: "ids[0]"}}},
 }

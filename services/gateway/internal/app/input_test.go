@@ -35,7 +35,7 @@ func validCredentials(w *fixture, r *edge.Route) credentials {
 // attempt is one bad request with the expected error.
 type attempt struct {
 	name, target, body string
-	header             credentials // besides the credentials
+	header             credentials // in addition to valid credentials
 	status             int         // 0: 400
 	code               string
 	path               string // of the member in the error; "": not checked
@@ -53,10 +53,10 @@ func TestBadInput(t *testing.T) {
 		if c.valid == "" {
 			c.valid = "{}"
 		}
-		right := validCredentials(w, r)
+		validCred := validCredentials(w, r)
 		for _, a := range c.attempts(t) {
 			t.Run(r.ID+"/"+a.name, func(t *testing.T) {
-				cred := right
+				cred := validCred
 				for name, value := range a.header {
 					cred = cred.with(name, value)
 				}
@@ -86,8 +86,8 @@ func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
 	}
 }
 
-// The valid bodies that TestBadInput modifies are accepted, and so is what clients and trackers may
-// add.
+// The valid bodies that TestBadInput modifies are accepted. So are the parameters and members that
+// clients and trackers may add.
 func TestGoodInput(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -145,7 +145,7 @@ type attemptBuilder struct {
 	input input
 	doc   reference
 	described
-	valid string // body
+	valid string // a valid body
 }
 
 func (c attemptBuilder) attempts(t *testing.T) []attempt {
@@ -161,14 +161,14 @@ func (c attemptBuilder) attempts(t *testing.T) []attempt {
 	return out
 }
 
-// badIDs are path segments that are not an id of any kind.
+// badIDs are path segments that are no id of any kind, with their error codes.
 var badIDs = map[string]string{
 	strings.Repeat("a", 65): "INVALID_ID", strings.Repeat("a", 3000): "INVALID_ID", "a%20b": "INVALID_ID", "a:b": "INVALID_ID", "a%23b": "INVALID_ID",
 	"%7Ba%7D": "INVALID_ID", "a;b": "INVALID_ID", "%C3%A9": "INVALID_ID", "%ff": "INVALID_UTF8", "%00": "INVALID_REQUEST", "%5c": "INVALID_REQUEST",
 }
 
-// badOwnIDs are valid event ids, but no UUIDs in canonical form; those of rewards are numbers.
-func badOwnIDs(param string) []string {
+// badServiceIDs returns valid event ids that are no canonical UUIDs, or for rewards no numbers.
+func badServiceIDs(param string) []string {
 	if param == "allocation_id" {
 		return []string{requestID, "0x17", "-1", "1234567890123456789", "%D9%A1"}
 	}
@@ -181,7 +181,7 @@ func (c attemptBuilder) paths() []attempt {
 	add := func(param, value, code string, status int) {
 		spoiled := *c.route
 		spoiled.Pattern = strings.Replace(c.route.Pattern, "{"+param+"}", value, 1)
-		if c.route.Page && code == "INVALID_ID" { // who mistyped an address is told that the page does not exist
+		if c.route.Page && code == "INVALID_ID" { // a page with a mistyped id does not exist
 			code, status = "NOT_FOUND", http.StatusNotFound
 			if strings.HasPrefix(c.route.Pattern, "/events/") {
 				code = "EVENT_NOT_FOUND"
@@ -197,7 +197,7 @@ func (c attemptBuilder) paths() []attempt {
 			}
 		}
 		if strings.HasSuffix(param, "_id") && param != "event_id" {
-			for _, bad := range badOwnIDs(param) {
+			for _, bad := range badServiceIDs(param) {
 				add(param, bad, "INVALID_ID", 0)
 			}
 		}
@@ -208,7 +208,7 @@ func (c attemptBuilder) paths() []attempt {
 		}
 		if param == "name" {
 			add(param, "POINT", "INVALID_REQUEST", 0)
-			if !strings.Contains(c.route.Pattern, "/webhooks/") { // whose names are free
+			if !strings.Contains(c.route.Pattern, "/webhooks/") { // webhooks may have any name
 				add(param, "cash", "INVALID_REQUEST", 0)
 			}
 		}
@@ -216,8 +216,8 @@ func (c attemptBuilder) paths() []attempt {
 	return out
 }
 
-// queries are refused on all routes; unknown names are ignored.
-var queries = map[string]string{
+// badQueries are refused on all routes. Other unknown parameters are ignored.
+var badQueries = map[string]string{
 	"x=%00": "INVALID_REQUEST", "%00=x": "INVALID_REQUEST", "x=%ff": "INVALID_UTF8", "%ff=x": "INVALID_UTF8", "x=%zz": "INVALID_REQUEST",
 	"caller=x": "UNKNOWN_FIELD", "caller.userId=root": "UNKNOWN_FIELD", "caller.roles=admin": "UNKNOWN_FIELD",
 	"%63aller.user_id=root": "UNKNOWN_FIELD", "caller%5BuserId%5D=root": "UNKNOWN_FIELD",
@@ -227,7 +227,7 @@ func (c attemptBuilder) queries() []attempt {
 	if c.route.Page {
 		return nil // see TestPagesAcceptAnyQuery
 	}
-	bad := maps.Clone(queries)
+	bad := maps.Clone(badQueries)
 	maps.Copy(bad, c.input.queries)
 	for _, name := range c.numbers {
 		for _, v := range []string{"abc", "1.5", "%223%22", "1e2", "true", "99999999999"} {
@@ -242,7 +242,7 @@ func (c attemptBuilder) queries() []attempt {
 	return out
 }
 
-// bodies are not a JSON object in UTF-8, or have an unknown member.
+// bodies returns attempts whose body is no JSON object in UTF-8, or has an unknown member.
 func (c attemptBuilder) bodies() []attempt {
 	// with adds a member to the valid body.
 	with := func(member string) string {
@@ -279,8 +279,8 @@ func (c attemptBuilder) bodies() []attempt {
 	return out
 }
 
-// members changes one member of the valid body at a time: to another type, to null or absent, to a
-// refused value.
+// members returns attempts in which one member of the valid body has another type, is null or
+// absent, or has a refused value.
 func (c attemptBuilder) members(t *testing.T) []attempt {
 	t.Helper()
 	var out []attempt
@@ -341,7 +341,7 @@ func TestUnknownRoomPaths(t *testing.T) {
 func TestPagesAcceptAnyQuery(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	for query := range queries {
+	for query := range badQueries {
 		for _, q := range []string{query, "a=1;b=2", "%", "a=1&&=&"} {
 			require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/?"+q, "", credentials{}).Code, q)
 		}

@@ -39,13 +39,13 @@ func TestLine(t *testing.T) {
 	require.Equal(t, round, t1.GetRound())
 	require.Equal(t, requestID, t1.GetRequestId())
 
-	// The token of another visitor does not count; without an active room none is required.
-	theirs := w.session(mallory).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id))
-	w.do(http.MethodGet, "/api/v1/queue/status/busy", "", theirs)
+	// Another visitor's tier-1 token does not count. Without an active room no token is required.
+	stranger := w.session(mallory).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id))
+	w.do(http.MethodGet, "/api/v1/queue/status/busy", "", stranger)
 	t1 = w.queue.of("Status")[0].caller.GetTier1()
 	require.True(t, t1.GetRequired())
 	require.Zero(t, t1.GetPosition())
-	w.do(http.MethodGet, "/api/v1/queue/status/calm", "", theirs)
+	w.do(http.MethodGet, "/api/v1/queue/status/calm", "", stranger)
 	require.Nil(t, w.queue.of("Status")[1].caller.GetTier1())
 	status, _ := w.queue.of("Status")[1].msg.(*queuev1.LineItem)
 	require.Nil(t, status.GetEntry(), "a token of another user is none")
@@ -88,15 +88,15 @@ func TestEntryTokenInBodyAndCookie(t *testing.T) {
 	rec := w.do(http.MethodPost, "/api/v1/queue/leave/calm", "", w.buyer(calm))
 	require.Equal(t, http.StatusNoContent, rec.Code)
 	require.Negative(t, cookieOf(rec, "urr-entry-token").MaxAge)
-	left, _ := w.queue.of("Leave")[0].msg.(*queuev1.LeaveRequest)
-	require.Equal(t, slot, left.GetEntry().GetSlotId())
-	require.Equal(t, alice, left.GetCaller().GetUserId())
+	leave, _ := w.queue.of("Leave")[0].msg.(*queuev1.LeaveRequest)
+	require.Equal(t, slot, leave.GetEntry().GetSlotId())
+	require.Equal(t, alice, leave.GetCaller().GetUserId())
 	w.do(http.MethodPost, "/api/v1/queue/leave/calm", "", w.session(alice))
-	left, _ = w.queue.of("Leave")[1].msg.(*queuev1.LeaveRequest)
-	require.Nil(t, left.GetEntry())
+	leave, _ = w.queue.of("Leave")[1].msg.(*queuev1.LeaveRequest)
+	require.Nil(t, leave.GetEntry())
 }
 
-// Queue gets what may entitle a user to a presale, but not with heartbeats.
+// queue gets the e-mail address and claims that may entitle to a presale, except with heartbeats.
 func TestLineGetsWhatEntitles(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -119,7 +119,7 @@ func TestLineGetsWhatEntitles(t *testing.T) {
 	}
 }
 
-// An invalid ticket of one visitor must not fail a call that serves others too.
+// An invalid ticket of one visitor must not fail a batched call that serves others too.
 func TestInvalidTicketIsDropped(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -139,7 +139,7 @@ func TestInvalidTicketIsDropped(t *testing.T) {
 	}
 }
 
-// TestSlotsAndEpochs checks when queue is asked about a slot.
+// TestSlotsAndEpochs checks when the gateway asks queue whether a slot is active.
 func TestSlotsAndEpochs(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -189,8 +189,8 @@ func TestVerifySlotsOff(t *testing.T) {
 	require.Empty(t, w.queue.of("VerifySlots"))
 }
 
-// A position counts in the line as long as no later round is known, also after its room's end, and
-// when this gateway has not heard of the round.
+// queue gets the position of a visitor's tier-1 token unless this gateway knows a later round: also
+// after the room's end, and if this gateway has not heard of the round.
 func TestPositionIsPassedToTheLine(t *testing.T) {
 	t.Parallel()
 	type tier1 struct {

@@ -17,15 +17,15 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// listener reads a stream of live figures.
-type listener struct {
+// eventReader reads the server-sent events of a stream.
+type eventReader struct {
 	t     *testing.T
 	lines *bufio.Scanner
 }
 
 // event returns the name ("" for none) and the data of the next event; ok is false at the end of the
 // stream.
-func (l *listener) event() (name string, data map[string]any, ok bool) {
+func (l *eventReader) event() (name string, data map[string]any, ok bool) {
 	l.t.Helper()
 	for l.lines.Scan() {
 		line := l.lines.Text()
@@ -58,9 +58,9 @@ func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 	return "http://" + l.Addr().String(), srv
 }
 
-// open opens a stream, again if the server has not begun it within its 100 ms, as on a slow
-// machine.
-func open(req *http.Request) (answer *http.Response, err error) {
+// openStream opens a stream. It tries again if a slow machine exceeds the server's time-out of 100
+// ms.
+func openStream(req *http.Request) (answer *http.Response, err error) {
 	for {
 		answer, err = http.DefaultClient.Do(req)
 		if !errors.Is(err, io.EOF) || req.Context().Err() != nil {
@@ -69,7 +69,7 @@ func open(req *http.Request) (answer *http.Response, err error) {
 	}
 }
 
-func listen(t *testing.T, addr, event string, c credentials) *listener {
+func listen(t *testing.T, addr, event string, c credentials) *eventReader {
 	t.Helper()
 	ctx, cancel := testkit.Context(t)
 	t.Cleanup(cancel)
@@ -78,17 +78,17 @@ func listen(t *testing.T, addr, event string, c credentials) *listener {
 	for name, value := range c {
 		req.Header.Set(name, value)
 	}
-	answer, err := open(req)
+	answer, err := openStream(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	require.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
 	require.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
-	return &listener{t: t, lines: bufio.NewScanner(answer.Body)}
+	return &eventReader{t: t, lines: bufio.NewScanner(answer.Body)}
 }
 
-// Operators see the figures of an event each second. What a service does not say is absent, and the
-// stream ends with the session.
+// Operators get the figures of an event each second. Figures of a service that does not answer are
+// absent. The stream ends with the session.
 func TestLiveFigures(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -129,7 +129,7 @@ func TestLiveFigures(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A rolling update does not wait for those who listen.
+// A shutdown ends the streams of live figures, so a rolling update does not wait for their readers.
 func TestLiveFiguresEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -18,14 +18,14 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// inLobby makes the busy event one with a lobby that starts in an hour, and returns its start.
-func (w *fixture) inLobby() time.Time {
+// openLobby gives event busy a lobby before a start in an hour, and returns that start.
+func (w *fixture) openLobby() time.Time {
 	starts := w.now().Add(time.Hour)
 	w.sendLobby(&vwrv1.Lobby{OpensAt: 1, ClosesAt: starts.Add(-3 * time.Minute).UnixMilli(), StartsAt: starts.UnixMilli()})
 	return starts
 }
 
-// sendLobby sends a new round with a lobby, or its progress, and waits until it is in force.
+// sendLobby sends vwr's report of a lobby to the gateway, and waits until the gateway has it.
 func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 	w.t.Helper()
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: lobbyRound, Lobby: l}}}
@@ -37,11 +37,11 @@ func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 
 const lobbyRound = round + 1
 
-// Until the shuffle, visitors outside and entries inside are answered from memory.
+// Before the start, assign is answered from memory, and until the shuffle so is check.
 func TestLobbyFromMemory(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	starts := w.inLobby()
+	starts := w.openLobby()
 	rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
 	require.Equal(t, http.StatusConflict, rec.Code)
 	m := problemOf(t, rec)
@@ -52,7 +52,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	visitor, _ := w.visitor()
 	visitor = visitor.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
 	check := func() map[string]any {
-		c := visitor.with("Authorization", w.session("alice")["Authorization"]) // the session ends before the lobby does
+		c := visitor.with("Authorization", w.session("alice")["Authorization"]) // as sessions expire
 		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))
 	}
 	m = check()
@@ -61,7 +61,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.InDelta(t, starts.UnixMilli(), m["opensAt"], 0)
 	require.InDelta(t, 30, m["nextPoll"], 3)
 
-	// After the start, before the shuffle: later arrivals get positions, entries wait.
+	// Between start and shuffle, new visitors get positions, and users of the lobby still wait.
 	w.clock.Set(starts)
 	l := &vwrv1.Lobby{OpensAt: 1, ClosesAt: 2, StartsAt: starts.UnixMilli(), Sized: true}
 	w.sendLobby(l)
@@ -83,12 +83,12 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", bob).Code)
 }
 
-// Whose session has ended has to sign in again: the entry is not unknown.
+// A user of the lobby whose session has ended is asked to sign in: the entry is not unknown.
 func TestEntryOfWhoIsSignedOut(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	w.inLobby()
-	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.openLobby()
+	w.vwr.checkResult = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: errs.ToProblem(errs.ErrUnauthenticated)}}
 	}
 	visitor, _ := w.visitor()
@@ -104,7 +104,7 @@ func TestJoin(t *testing.T) {
 	w := newFixture(t)
 	const path = "/vwr-api/vwr/lobby/busy"
 	require.Equal(t, "LOBBY_CLOSED", problemOf(t, w.do(http.MethodPost, path, "{}", w.session("alice")))["code"], "a room without a lobby")
-	w.inLobby()
+	w.openLobby()
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, path, "{}", nil).Code)
 	rec := w.do(http.MethodPost, path, "{}", w.session("alice"))
 	require.Equal(t, http.StatusOK, rec.Code)
@@ -114,7 +114,7 @@ func TestJoin(t *testing.T) {
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/lobby/calm", "{}", w.session("alice")))["code"])
 }
 
-// The file of entries is joined from parts, also for a range of it.
+// The gateway joins the file of entries from parts, also for a range request.
 func TestShuffle(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -136,7 +136,7 @@ func TestShuffle(t *testing.T) {
 
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
 	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
-	for range 3 { // asked for once
+	for range 3 { // for one call of vwr
 		rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
 		require.Equal(t, http.StatusNotFound, rec.Code)
 		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
@@ -147,12 +147,12 @@ func TestShuffle(t *testing.T) {
 	require.Len(t, w.vwr.of("GetShuffle"), 2)
 }
 
-// Requests that need no entries, or few, read no more of them.
+// HEAD, conditional and range requests read no more entries from vwr than they need.
 func TestShuffleEntriesReadNoMoreThanAsked(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	const path = "/vwr-api/vwr/shuffle/busy/entries"
-	asked := func(method string, c credentials) (sizes []int64, status int) {
+	requestedSizes := func(method string, c credentials) (sizes []int64, status int) {
 		before := len(w.vwr.of("GetShuffleEntries"))
 		status = w.do(method, path, "", c).Code
 		for _, c := range w.vwr.of("GetShuffleEntries")[before:] {
@@ -173,14 +173,14 @@ func TestShuffleEntriesReadNoMoreThanAsked(t *testing.T) {
 		{http.MethodGet, credentials{"Range": "bytes=0-0"}, http.StatusPartialContent, []int64{1}},
 		{http.MethodGet, credentials{"Range": "bytes=20-24"}, http.StatusPartialContent, []int64{1, 5}},
 	} {
-		sizes, status := asked(c.method, c.header)
+		sizes, status := requestedSizes(c.method, c.header)
 		require.Equal(t, c.status, status, "%v", c)
 		require.Equal(t, c.sizes, sizes, "%v", c)
 	}
 	for range 2 {
 		require.Equal(t, http.StatusNotFound, w.do(http.MethodHead, "/vwr-api/vwr/shuffle/calm/entries", "", nil).Code)
 	}
-	sizes, _ := asked(http.MethodHead, nil)
+	sizes, _ := requestedSizes(http.MethodHead, nil)
 	require.Equal(t, []int64{1}, sizes)
 	require.Len(t, w.vwr.of("GetShuffleEntries"), 8, "the missing lobby was asked for once")
 }

@@ -27,7 +27,7 @@ import (
 const (
 	client       = "urr-client"
 	clientSecret = "client-secret"
-	public       = "http://tickets.test"
+	publicURL    = "http://tickets.test"
 )
 
 // identityProvider is an OpenID Connect provider whose next ID token and faults the test decides.
@@ -37,7 +37,7 @@ type identityProvider struct {
 	key *ecdsa.PrivateKey
 
 	mu        sync.Mutex
-	keys      *oidctest.Server // publishes them
+	keys      *oidctest.Server // publishes the public key
 	claims    map[string]any   // of the next ID token
 	signer    *ecdsa.PrivateKey
 	keyID     string // of the signer
@@ -45,7 +45,7 @@ type identityProvider struct {
 	secret    string
 	status    int // of the token endpoint; 0: 200
 	keyStatus int // of the keys; 0: 200
-	away      bool
+	down      bool
 	codes     map[string]bool
 }
 
@@ -84,12 +84,12 @@ func (p *identityProvider) publish(key *ecdsa.PrivateKey, id string) {
 	p.keys.PublicKeys = []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: id, Algorithm: oidc.ES256}}
 }
 
-// fault is the status with which a path fails, 0 when it does not.
+// fault returns the status with which requests of a path fail, 0 if they do not.
 func (p *identityProvider) fault(path string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.away:
+	case p.down:
 		return http.StatusServiceUnavailable
 	case path == "/keys":
 		return p.keyStatus
@@ -97,14 +97,14 @@ func (p *identityProvider) fault(path string) int {
 	return 0
 }
 
-// change changes the provider.
+// change runs f, which changes the provider.
 func (p *identityProvider) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
 }
 
-// token checks the client, the code, which counts once, and PKCE.
+// token is the token endpoint. It checks the client, PKCE, and the code, which is valid once.
 func (p *identityProvider) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,13 +131,13 @@ func (p *identityProvider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state forgets the last sign-in, and sets what the next ID token says.
-func (p *identityProvider) state(w *fixture, ask url.Values, claims map[string]any) {
+// prepare makes the code valid again, and sets the nonce and claims of the next ID token.
+func (p *identityProvider) prepare(w *fixture, authQuery url.Values, claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.challenge, p.codes["code-1"] = ask.Get("code_challenge"), true
+	p.challenge, p.codes["code-1"] = authQuery.Get("code_challenge"), true
 	p.claims = map[string]any{
-		"iss": p.URL, "aud": client, "sub": alice, "nonce": ask.Get("nonce"), "iat": w.now().Unix(), "exp": w.now().Add(time.Minute).Unix(),
+		"iss": p.URL, "aud": client, "sub": alice, "nonce": authQuery.Get("nonce"), "iat": w.now().Unix(), "exp": w.now().Add(time.Minute).Unix(),
 	}
 	for name, value := range claims {
 		if p.claims[name] = value; value == nil {
@@ -146,19 +146,19 @@ func (p *identityProvider) state(w *fixture, ask url.Values, claims map[string]a
 	}
 }
 
-// with is a gateway whose users sign in at the provider.
+// with configures a gateway whose users sign in at the provider.
 func (p *identityProvider) with(c *app.Config, _ *app.Services) {
 	c.DevLogin = false
 	c.OIDC = session.OIDC{
 		Issuer: p.URL, ClientID: client, ClientSecret: config.Secret(clientSecret), Scopes: []string{"profile"},
-		RolesClaim: "realm_access.roles", EntitlementClaims: []string{"tier"}, AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: public,
+		RolesClaim: "realm_access.roles", EntitlementClaims: []string{"tier"}, AdminRole: "urr-admin", StaffRole: "urr-staff", PublicURL: publicURL,
 	}
 }
 
-// begin begins a sign-in, and returns what the provider is asked and the cookie of the attempt.
-func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (ask url.Values, attempt string) {
+// begin begins a sign-in. It returns the query sent to the provider and the attempt's cookie.
+func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (authQuery url.Values, attempt string) {
 	t.Helper()
-	rec := w.do(http.MethodGet, public+"/api/v1/auth/login?returnTo="+url.QueryEscape(returnTo), "", nil)
+	rec := w.do(http.MethodGet, publicURL+"/api/v1/auth/login?returnTo="+url.QueryEscape(returnTo), "", nil)
 	require.Equal(t, http.StatusFound, rec.Code, rec.Body)
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 	to, err := url.Parse(rec.Header().Get("Location"))
@@ -175,20 +175,20 @@ func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (ask
 	return to.Query(), ck.Name + "=" + ck.Value
 }
 
-// back is the browser's return from the provider.
+// back sends the browser's return from the provider to the gateway.
 func back(w *fixture, attempt string, answer url.Values) *httptest.ResponseRecorder {
 	return w.do(http.MethodGet, "/api/v1/auth/callback?"+answer.Encode(), "", credentials{"Cookie": attempt})
 }
 
-// signIn signs a user in, and returns the answer to the return from the provider.
+// signIn signs a user in, and returns the response to the browser's return from the provider.
 func (p *identityProvider) signIn(t *testing.T, w *fixture, claims map[string]any) *httptest.ResponseRecorder {
 	t.Helper()
-	ask, attempt := p.begin(t, w, "/")
-	p.state(w, ask, claims)
-	return back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
+	authQuery, attempt := p.begin(t, w, "/")
+	p.prepare(w, authQuery, claims)
+	return back(w, attempt, url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}})
 }
 
-// setCookie returns a cookie that a response sets, nil when there is none.
+// setCookie returns a cookie that a response sets, nil if it sets none of this name.
 func setCookie(rec *httptest.ResponseRecorder, name string) *http.Cookie {
 	for _, ck := range rec.Result().Cookies() {
 		if ck.Name == name && ck.MaxAge > 0 {

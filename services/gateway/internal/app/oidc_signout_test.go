@@ -20,17 +20,17 @@ func signOut(w *fixture, hint string) *httptest.ResponseRecorder {
 	return w.do(http.MethodPost, "/api/v1/auth/logout", "", w.session(alice).with("Cookie", "urr-id-token="+hint))
 }
 
-// A gateway that has just started leads to the provider too. While the provider is away, the sign-out
-// is done here; either way the browser no longer keeps the ID token.
+// A gateway that has just started also sends the browser on to the provider's sign-out. While the
+// provider is down, only the session here ends. In both cases the browser drops the ID token.
 func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
-	p.change(func() { p.away = true })
+	p.change(func() { p.down = true })
 	rec := signOut(w, "hint")
 	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
 	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
 	require.Contains(t, w.logs.take(), "goes on after a sign-out")
-	p.change(func() { p.away = false })
+	p.change(func() { p.down = false })
 	rec = signOut(w, "hint")
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
 	require.Contains(t, jsonOf(t, rec)["redirectTo"], "id_token_hint=hint")
@@ -45,11 +45,11 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	require.Nil(t, cookieOf(rec, "urr-id-token"))
 }
 
-// The path's alias leads to the provider too. It has no room for the ID token, so the provider may ask.
+// A sign-out by the path's alias goes on to the provider too, but has no ID token to send along.
 func TestSignOutByTheAlias(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
-	sent := map[string]string{} // the cookies that a browser sends, by path
+	sent := map[string]string{} // the cookies with an ID token that a browser sends, by path
 	for _, ck := range p.signIn(t, w, nil).Result().Cookies() {
 		if ck.Name == "urr-id-token" {
 			sent[ck.Path] += "urr-id-token=" + ck.Value
@@ -68,8 +68,8 @@ func TestSignOutByTheAlias(t *testing.T) {
 	}
 }
 
-// A sign-out needs no session: where the one here has ended, the provider's is ended all the same.
-// It may be repeated.
+// A sign-out needs no session: if the one here has ended, the provider's session is ended all the
+// same. A sign-out may be repeated.
 func TestSignOutAfterTheSession(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -108,8 +108,8 @@ func TestSignOutOfAnotherOrigin(t *testing.T) {
 	}
 }
 
-// An ID token that proxies may have no room for is not kept: the provider asks the user then, and
-// that of an earlier user is overwritten.
+// An ID token that is too long for proxies is not kept, so the provider asks the user. Its cookie
+// overwrites that of an earlier user.
 func TestSignOutWithoutALongIDToken(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -118,10 +118,10 @@ func TestSignOutWithoutALongIDToken(t *testing.T) {
 	to, _ := jsonOf(t, signOut(w, hint.Value))["redirectTo"].(string)
 	end, err := url.Parse(to)
 	require.NoError(t, err)
-	require.Equal(t, url.Values{"client_id": {client}, "post_logout_redirect_uri": {public + "/"}}, end.Query())
+	require.Equal(t, url.Values{"client_id": {client}, "post_logout_redirect_uri": {publicURL + "/"}}, end.Query())
 }
 
-// The longest headers of a sign-in have room in the default buffer of nginx, 4096 bytes.
+// The longest response headers of a sign-in fit into the default buffer of nginx, 4096 bytes.
 func TestHeadersOfASignInAreShort(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with, func(c *app.Config, _ *app.Services) { c.SecureCookies = true })
@@ -133,7 +133,7 @@ func TestHeadersOfASignInAreShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		email string
 		tiers []string
-		least int // the length of a claim with which the ID token is kept
+		least int // up to this length of a claim the ID token is kept
 	}{
 		"plain":                  {"", nil, 500},
 		"with a person's claims": {strings.Repeat("e", 60) + "@example.com", slices.Repeat([]string{"<>&"}, 200), 1},
@@ -146,12 +146,12 @@ func requireShortHeaders(t *testing.T, p *identityProvider, w *fixture, email st
 	t.Helper()
 	longest := 0
 	for n := 1; n < 1500; n += 8 {
-		ask, attempt := p.begin(t, w, "/"+strings.Repeat("x", 1023))
-		p.state(w, ask, map[string]any{
+		authQuery, attempt := p.begin(t, w, "/"+strings.Repeat("x", 1023))
+		p.prepare(w, authQuery, map[string]any{
 			"sub": strings.Repeat("s", 63), "realm_access": map[string]any{"roles": []string{"urr-admin", "urr-staff"}}, "picture": strings.Repeat("x", n),
 			"email": email, "email_verified": true, "tier": tiers,
 		})
-		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
+		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}})
 		require.Equal(t, "/"+strings.Repeat("x", 1023), rec.Header().Get("Location"))
 		hint := setCookie(rec, "urr-id-token").Value
 		if hint == "-" {

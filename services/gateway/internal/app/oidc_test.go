@@ -25,14 +25,14 @@ import (
 func TestSignInAtTheProvider(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
-	ask, attempt := p.begin(t, w, "/queue/e1?x=1")
+	authQuery, attempt := p.begin(t, w, "/queue/e1?x=1")
 	for name, want := range map[string]string{
-		"client_id": client, "response_type": "code", "scope": "openid profile", "redirect_uri": public + "/api/v1/auth/callback", "code_challenge_method": "S256",
+		"client_id": client, "response_type": "code", "scope": "openid profile", "redirect_uri": publicURL + "/api/v1/auth/callback", "code_challenge_method": "S256",
 	} {
-		require.Equal(t, want, ask.Get(name), name)
+		require.Equal(t, want, authQuery.Get(name), name)
 	}
-	p.state(w, ask, map[string]any{"realm_access": map[string]any{"roles": []string{"other", "urr-admin"}}})
-	rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
+	p.prepare(w, authQuery, map[string]any{"realm_access": map[string]any{"roles": []string{"other", "urr-admin"}}})
+	rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}})
 	require.Equal(t, http.StatusFound, rec.Code, rec.Body)
 	require.Equal(t, "/queue/e1?x=1", rec.Header().Get("Location"))
 	session, hint := setCookie(rec, "urr-session"), setCookie(rec, "urr-id-token")
@@ -54,18 +54,18 @@ func TestSignInAtTheProvider(t *testing.T) {
 	end, err := url.Parse(answer.RedirectTo)
 	require.NoError(t, err)
 	require.Equal(t, p.URL+"/end", end.Scheme+"://"+end.Host+end.Path)
-	require.Equal(t, url.Values{"client_id": {client}, "id_token_hint": {hint.Value}, "post_logout_redirect_uri": {public + "/"}}, end.Query())
+	require.Equal(t, url.Values{"client_id": {client}, "id_token_hint": {hint.Value}, "post_logout_redirect_uri": {publicURL + "/"}}, end.Query())
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodGet, "/api/v1/auth/me", "", credentials{"Cookie": "urr-session=" + session.Value}).Code)
 }
 
-// Nothing but an own path is returned to.
+// A sign-in returns to a path of this site only.
 func TestSignInReturnsToThisSite(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
 	for _, foreign := range []string{"", "https://evil.test/", "//evil.test/", `/\evil.test`, "/.//evil.test", "/" + strings.Repeat("x", 1024)} {
-		ask, attempt := p.begin(t, w, foreign)
-		p.state(w, ask, nil)
-		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {ask.Get("state")}})
+		authQuery, attempt := p.begin(t, w, foreign)
+		p.prepare(w, authQuery, nil)
+		rec := back(w, attempt, url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}})
 		require.Equal(t, "/", rec.Header().Get("Location"), foreign)
 		require.NotNil(t, setCookie(rec, "urr-session"))
 	}
@@ -115,9 +115,9 @@ func TestSignInRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, p.with) // knows no keys yet
-			ask, attempt := p.begin(t, w, "/my")
-			p.state(w, ask, a.claims)
-			answer := url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}
+			authQuery, attempt := p.begin(t, w, "/my")
+			p.prepare(w, authQuery, a.claims)
+			answer := url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}}
 			if a.answer != nil {
 				a.answer(answer)
 			}
@@ -141,15 +141,15 @@ func TestSignInRefused(t *testing.T) {
 	}
 	p.change(func() { p.signer, p.status, p.keyStatus = p.key, 0, 0 })
 	w := newFixture(t, p.with)
-	ask, attempt := p.begin(t, w, "/my")
-	p.state(w, ask, nil)
-	answer := url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}
+	authQuery, attempt := p.begin(t, w, "/my")
+	p.prepare(w, authQuery, nil)
+	answer := url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}}
 	w.clock.Advance(16 * time.Minute)
 	require.Contains(t, back(w, attempt, answer).Header().Get("Location"), "failed=expired", "after 15 minutes")
 
-	ask, attempt = p.begin(t, w, "/my")
-	p.state(w, ask, nil)
-	answer.Set("state", ask.Get("state"))
+	authQuery, attempt = p.begin(t, w, "/my")
+	p.prepare(w, authQuery, nil)
+	answer.Set("state", authQuery.Get("state"))
 	require.Equal(t, "/my", back(w, attempt, answer).Header().Get("Location"))
 	require.Contains(t, back(w, attempt, answer).Header().Get("Location"), "failed=expired", "an attempt counts once")
 }
@@ -157,16 +157,16 @@ func TestSignInRefused(t *testing.T) {
 // The gateway serves without its provider, and finds it when it is back.
 func TestSignInWhileTheProviderIsAway(t *testing.T) {
 	p := newIdentityProvider(t)
-	p.away = true
+	p.down = true
 	w := newFixture(t, p.with)
-	rec := w.do(http.MethodGet, public+"/api/v1/auth/login?returnTo=/my", "", nil)
+	rec := w.do(http.MethodGet, publicURL+"/api/v1/auth/login?returnTo=/my", "", nil)
 	require.Equal(t, http.StatusFound, rec.Code)
 	require.Equal(t, "/login?failed=unavailable&returnTo=%2Fmy", rec.Header().Get("Location"))
-	p.change(func() { p.away = false })
+	p.change(func() { p.down = false })
 	p.begin(t, w, "/my")
 }
 
-// A subject that is no user id of URR becomes one, always the same; each has its own.
+// A subject that is no valid user id is mapped to one: always the same, and each to its own.
 func TestSubjectsBecomeUserIDs(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -194,7 +194,7 @@ func TestOnlyConfiguredSignIns(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodPost, "/api/v1/auth/dev-login", `{"userId": "alice"}`, nil).Code)
 }
 
-// The provider replaces its key: the next sign-in reads the new one.
+// After the provider has replaced its key, the next sign-in reads the new one.
 func TestKeyOfTheProviderRotates(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -202,11 +202,11 @@ func TestKeyOfTheProviderRotates(t *testing.T) {
 	next, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	p.publish(next, "k2")
-	// go-oidc ends a fetch of the keys a moment after it has answered: who comes in between gets the former ones.
+	// go-oidc ends a fetch of keys just after its answer: a sign-in in between gets the former keys.
 	testkit.Until(t, func() bool { return setCookie(p.signIn(t, w, nil), "urr-session") != nil }, "a sign-in with the next key")
 }
 
-// A rotated secret reaches the provider's client; without one the client is a public one.
+// A rotated client secret is used at once. Without a secret the gateway is a public client.
 func TestSecretAtTheProviderRotates(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -221,8 +221,8 @@ func TestSecretAtTheProviderRotates(t *testing.T) {
 	}
 }
 
-// The cookie of an attempt is of one host, so a sign-in at another leads to the public URL first. It
-// does so once, even if a proxy hides the host.
+// The cookie of a sign-in attempt belongs to one host. So a sign-in at another host is redirected
+// to the public URL first, but only once, even if a proxy hides the host.
 func TestSignInBeginsAtThePublicURL(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -230,33 +230,33 @@ func TestSignInBeginsAtThePublicURL(t *testing.T) {
 	for _, other := range []string{"http://www.tickets.test", "http://localhost", "http://tickets.test:8080"} {
 		rec := w.do(http.MethodGet, other+path+"/my", "", nil)
 		require.Equal(t, http.StatusFound, rec.Code, rec.Body)
-		require.Equal(t, public+"/api/v1/auth/login?home=1&returnTo=%2Fmy", rec.Header().Get("Location"))
+		require.Equal(t, publicURL+"/api/v1/auth/login?home=1&returnTo=%2Fmy", rec.Header().Get("Location"))
 		require.Empty(t, rec.Result().Cookies())
 		rec = w.do(http.MethodGet, other+path+"/my&home=1", "", nil)
 		require.Contains(t, rec.Header().Get("Location"), p.URL+"/authorize")
 		rec = w.do(http.MethodGet, other+path+"//evil.test", "", nil)
-		require.Equal(t, public+"/api/v1/auth/login?home=1&returnTo=%2F", rec.Header().Get("Location"))
+		require.Equal(t, publicURL+"/api/v1/auth/login?home=1&returnTo=%2F", rec.Header().Get("Location"))
 	}
-	for _, own := range []string{public, public + ":80", "http://Tickets.TEST"} {
+	for _, own := range []string{publicURL, publicURL + ":80", "http://Tickets.TEST"} {
 		rec := w.do(http.MethodGet, own+path+"/my", "", nil)
 		require.Contains(t, rec.Header().Get("Location"), p.URL+"/authorize", own)
 	}
 }
 
-// Whoever asks the provider for much is limited as one who changes something.
+// Requests that cost calls of the provider are limited like requests that change something.
 func TestSignInsAreLimited(t *testing.T) {
 	p := newIdentityProvider(t)
 	for _, path := range []string{"/api/v1/auth/login", "/api/v1/auth/callback"} {
 		w := newFixture(t, p.with, func(c *app.Config, _ *app.Services) { c.Limits.NetworkRate, c.Limits.NetworkBurst = 0.01, 2 })
 		for range 2 {
-			require.Equal(t, http.StatusFound, w.do(http.MethodGet, public+path, "", nil).Code)
+			require.Equal(t, http.StatusFound, w.do(http.MethodGet, publicURL+path, "", nil).Code)
 		}
-		require.Equal(t, http.StatusTooManyRequests, w.do(http.MethodGet, public+path, "", nil).Code, path)
+		require.Equal(t, http.StatusTooManyRequests, w.do(http.MethodGet, publicURL+path, "", nil).Code, path)
 		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Code, "polls are counted apart")
 	}
 }
 
-// The returns from the provider have a limit of their own per network, also that of an IPv6 network.
+// Returns from the provider have their own limit per network, and wider ones for IPv6 prefixes.
 func TestReturnsFromTheProviderAreLimited(t *testing.T) {
 	p := newIdentityProvider(t)
 	for name, c := range map[string]struct {
@@ -270,7 +270,7 @@ func TestReturnsFromTheProviderAreLimited(t *testing.T) {
 		accepted := 0
 		from := func(i int) credentials { return credentials{"X-Forwarded-For": fmt.Sprintf(c.address, 1+i%c.networks)} }
 		for i := range 100 {
-			rec := w.do(http.MethodGet, public+"/api/v1/auth/callback", "", from(i))
+			rec := w.do(http.MethodGet, publicURL+"/api/v1/auth/callback", "", from(i))
 			if rec.Code == http.StatusFound {
 				accepted++
 				continue
@@ -278,18 +278,18 @@ func TestReturnsFromTheProviderAreLimited(t *testing.T) {
 			require.Equal(t, http.StatusTooManyRequests, rec.Code)
 		}
 		require.Equal(t, c.want, accepted, name)
-		require.Equal(t, http.StatusFound, w.do(http.MethodGet, public+"/api/v1/auth/login", "", from(0)).Code, "a sign-in may begin")
+		require.Equal(t, http.StatusFound, w.do(http.MethodGet, publicURL+"/api/v1/auth/login", "", from(0)).Code, "a sign-in may begin")
 	}
 }
 
-// What users do is no fault; what the provider says is cut.
+// A failure that the user causes is logged at debug, and long texts of the provider are cut.
 func TestSignInFailuresInTheLog(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
 	failure := func(answer url.Values) string {
-		ask, attempt := p.begin(t, w, "/")
-		p.state(w, ask, nil)
-		answer.Set("state", ask.Get("state"))
+		authQuery, attempt := p.begin(t, w, "/")
+		p.prepare(w, authQuery, nil)
+		answer.Set("state", authQuery.Get("state"))
 		w.logs.take()
 		back(w, attempt, answer)
 		return w.logs.take()
@@ -304,30 +304,30 @@ func TestSignInFailuresInTheLog(t *testing.T) {
 	require.NotContains(t, named, strings.Repeat("e", 65))
 
 	w = newFixture(t, p.with)
-	p.change(func() { p.away = true })
-	require.Contains(t, w.do(http.MethodGet, public+"/api/v1/auth/login", "", nil).Header().Get("Location"), "failed=unavailable")
+	p.change(func() { p.down = true })
+	require.Contains(t, w.do(http.MethodGet, publicURL+"/api/v1/auth/login", "", nil).Header().Get("Location"), "failed=unavailable")
 	long := w.logs.take()
 	require.Contains(t, long, "not now not now")
 	require.Less(t, len(long), 1000)
 }
 
-// A browser that has gone says nothing about the provider.
+// A sign-in that the browser cancels counts as no failure of the provider.
 func TestCancelledSignInsAreNotCounted(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
-	ask, attempt := p.begin(t, w, "/")
-	p.state(w, ask, nil)
+	authQuery, attempt := p.begin(t, w, "/")
+	p.prepare(w, authQuery, nil)
 	w.logs.take()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := w.request(http.MethodGet, "/api/v1/auth/callback?"+url.Values{"code": {"code-1"}, "state": {ask.Get("state")}}.Encode(), "", credentials{"Cookie": attempt})
+	r := w.request(http.MethodGet, "/api/v1/auth/callback?"+url.Values{"code": {"code-1"}, "state": {authQuery.Get("state")}}.Encode(), "", credentials{"Cookie": attempt})
 	before := signInsCounted(t)
 	w.gateway.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 	require.InDelta(t, before, signInsCounted(t), 0)
 	require.NotContains(t, w.logs.take(), "sign-in failed")
 }
 
-// signInsCounted is the sum of urr_sign_ins_total.
+// signInsCounted returns the sum of urr_sign_ins_total.
 func signInsCounted(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

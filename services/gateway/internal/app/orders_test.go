@@ -9,7 +9,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// An operator sees an order with what ticket and payment know of it, in the order in which it happened.
+// An operator sees an order with the data of ticket and payment, and one timeline of both.
 func TestOrderOfBothServices(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -29,7 +29,7 @@ func TestOrderOfBothServices(t *testing.T) {
 	require.Equal(t, "op", w.payment.of("FindPayments")[0].caller.GetUserId())
 	require.Equal(t, []string{"admin"}, w.ticket.of("GetOrder")[0].caller.GetRoles())
 
-	w.payment.away.Store(true)
+	w.payment.down.Store(true)
 	order = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", admin))
 	require.Equal(t, []any{"payment"}, order["unreachable"], "it says whose part is missing")
 	require.Empty(t, order["payments"])
@@ -43,7 +43,7 @@ func TestOrderOfBothServices(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", w.session(alice, "staff")).Code)
 }
 
-// The provider's id of an order leads to its reservation; all else ticket finds by itself.
+// payment finds the reservation of a payment provider's order id. ticket does all other searches.
 func TestSearchOrders(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -51,23 +51,23 @@ func TestSearchOrders(t *testing.T) {
 	found := jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?user=u&eventId=e&seat=A-1-1&limit=5", "", admin))
 	require.Len(t, found["items"], 1)
 	require.Equal(t, "next", found["nextCursor"])
-	asked, _ := w.ticket.of("SearchOrders")[0].msg.(*ticketv1.SearchOrdersRequest)
-	require.Equal(t, "u e A-1-1", asked.GetUser()+" "+asked.GetEventId()+" "+asked.GetSeat())
+	request, _ := w.ticket.of("SearchOrders")[0].msg.(*ticketv1.SearchOrdersRequest)
+	require.Equal(t, "u e A-1-1", request.GetUser()+" "+request.GetEventId()+" "+request.GetSeat())
 	require.Empty(t, w.payment.of("FindPayments"))
 
 	found = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?orderId=order-1&user=u", "", admin))
 	require.Len(t, found["items"], 1)
-	asked, _ = w.ticket.of("SearchOrders")[1].msg.(*ticketv1.SearchOrdersRequest)
-	require.Equal(t, knownOrder, asked.GetReservationId())
-	require.Equal(t, "u", asked.GetUser())
-	require.Empty(t, asked.GetOrderId())
+	request, _ = w.ticket.of("SearchOrders")[1].msg.(*ticketv1.SearchOrdersRequest)
+	require.Equal(t, knownOrder, request.GetReservationId())
+	require.Equal(t, "u", request.GetUser())
+	require.Empty(t, request.GetOrderId())
 	for _, query := range []string{"orderId=unknown", "orderId=order-1&reservationId=" + absentOrder} {
 		found = jsonOf(t, w.do(http.MethodGet, "/api/v1/admin/orders?"+query, "", admin))
 		require.Empty(t, found["items"], query)
 	}
 	require.Len(t, w.ticket.of("SearchOrders"), 2)
 
-	w.payment.away.Store(true)
+	w.payment.down.Store(true)
 	rec := w.do(http.MethodGet, "/api/v1/admin/orders?orderId=order-1", "", admin)
 	require.Equal(t, "UNAVAILABLE", problemOf(t, rec)["code"])
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/orders?user=u", "", w.session(alice)).Code)

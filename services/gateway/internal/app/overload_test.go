@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Holds are refused above their backlog, polls of those who wait while processors are overloaded; other
-// routes, as those of payments, in neither case.
+// Only holds are refused when too many are in progress, and only polls of waiting visitors while
+// the processors are overloaded. Other routes, such as payments, are never refused.
 func TestRefusingRoutes(t *testing.T) {
 	t.Parallel()
 	var refusing []string

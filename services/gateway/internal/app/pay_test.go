@@ -14,13 +14,13 @@ import (
 
 const payHost = "pay.shop.test"
 
-// withPayHost is a gateway with a page of payments at a host of its own.
+// withPayHost configures a gateway whose payment page has a host of its own.
 func withPayHost(c *app.Config, _ *app.Services) {
 	c.Pay = app.PayPage{Host: payHost, ClientKey: "test_ck", ScriptURL: "https://js.tosspayments.com/v2/standard"}
 	c.OIDC.PublicURL = "https://shop.test"
 }
 
-// At the host of payments there is nothing of the shop, whoever asks; the page is nowhere else.
+// The payment host serves nothing of the shop, with any credentials. No other host serves its page.
 func TestPayHostIsApart(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withPayHost)
@@ -53,7 +53,7 @@ func TestPayHostIsApart(t *testing.T) {
 	}
 }
 
-// Requests of the host of payments must come by the CDN, and count, as all others.
+// Requests to the payment host must come through the CDN and are limited, like all others.
 func TestPayHostIsLimited(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withPayHost, func(c *app.Config, _ *app.Services) {

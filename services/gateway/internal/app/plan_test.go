@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// The image prints a plan without any configuration.
+// The command plan needs no configuration.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -10,7 +10,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Queue lets users who are entitled to a presale join without a position while the room gives none.
+// queue lets users who are entitled to a presale join without a position until the room gives any.
 func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -22,7 +22,7 @@ func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
 		return got.GetLobby()
 	}
 	require.False(t, lobby(), "a room without a lobby")
-	starts := w.inLobby()
+	starts := w.openLobby()
 	require.True(t, lobby())
 	w.clock.Advance(time.Hour)
 	require.True(t, lobby(), "the positions are not counted yet")
@@ -30,17 +30,17 @@ func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
 	require.False(t, lobby())
 }
 
-// Who has no position is told that a presale is on, since some need none.
+// A visitor who gets no position is told that a presale is on, since some users need none.
 func TestLobbyTellsOfThePresale(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	w.inLobby()
-	told := func() any {
+	w.openLobby()
+	saleStatus := func() any {
 		rec := w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "", nil)
 		require.Equal(t, http.StatusConflict, rec.Code)
 		return problemOf(t, rec)["saleStatus"]
 	}
-	require.Nil(t, told())
+	require.Nil(t, saleStatus())
 	w.setSale("PRESALE")
-	require.Equal(t, "PRESALE", told())
+	require.Equal(t, "PRESALE", saleStatus())
 }

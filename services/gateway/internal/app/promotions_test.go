@@ -10,7 +10,7 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// An application is accepted with the place of its status; the body is that of ingest.
+// The response to an application has its URL in Location, and the body that ingest returns.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -45,7 +45,7 @@ func TestApply(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", nil).Code)
 }
 
-// Who applies to a sold-out promotion is told so from memory for a minute; others ask ingest.
+// For a minute a user who was told SOLD_OUT is told so from memory. Others' calls reach ingest.
 func TestApplyToASoldOutPromotion(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -60,7 +60,7 @@ func TestApplyToASoldOutPromotion(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, rec.Code, "another promotion")
 }
 
-// A promotion is read once for all who ask, and anew after an operator's change.
+// The gateway caches a promotion for all clients, and reads it again after an operator's change.
 func TestPromotionsAreShared(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -94,7 +94,7 @@ func TestWaitingRoomOfAPromotion(t *testing.T) {
 	}
 }
 
-// Operators reach ingest and worker, others do not.
+// Operators' calls reach ingest and worker, other users' do not.
 func TestOperatorsOfPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -114,9 +114,9 @@ func TestOperatorsOfPromotions(t *testing.T) {
 	require.Equal(t, "REJECTED_CAPACITY", list.GetResultCode())
 	require.Equal(t, calm, list.GetEventId())
 
-	one := "/api/v1/admin/requests/" + requestID
-	require.Equal(t, http.StatusOK, w.do(http.MethodGet, one, "", admin).Code)
-	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, one, "", w.session(alice)).Code, "also one's own: operators' paths are theirs")
+	requestPath := "/api/v1/admin/requests/" + requestID
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, requestPath, "", admin).Code)
+	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, requestPath, "", w.session(alice)).Code, "also one's own: operators' paths are theirs")
 
 	rec = w.do(http.MethodPost, "/api/v1/admin/dlq/requests/redrive", `{"ids":["`+requestID+`"]}`, admin)
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
@@ -135,7 +135,7 @@ func TestOperatorsOfPromotions(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/dlq/admissions", "", w.session(alice)).Code)
 }
 
-// Without ingest the routes do not exist, and the reference does not list them.
+// Without ingest, routes of promotions do not exist, and the API reference does not list them.
 func TestWithoutPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutPromotions)
@@ -150,11 +150,11 @@ func TestWithoutPromotions(t *testing.T) {
 	}
 	require.NotContains(t, w.do(http.MethodGet, "/docs/openapi.json", "", nil).Body.String(), "/promotions")
 
-	person, with := credentials{"Accept": "text/html"}, newFixture(t)
+	browser, deployed := credentials{"Accept": "text/html"}, newFixture(t)
 	for _, path := range []string{"/promo/calm", "/draws/calm"} {
-		require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, path, "", person).Code, path)
-		require.Equal(t, http.StatusOK, with.do(http.MethodGet, path, "", person).Code, path)
+		require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, path, "", browser).Code, path)
+		require.Equal(t, http.StatusOK, deployed.do(http.MethodGet, path, "", browser).Code, path)
 	}
-	require.Contains(t, w.do(http.MethodGet, "/my", "", person).Body.String(), `"promotions":false`)
-	require.Contains(t, with.do(http.MethodGet, "/my", "", person).Body.String(), `"promotions":true`)
+	require.Contains(t, w.do(http.MethodGet, "/my", "", browser).Body.String(), `"promotions":false`)
+	require.Contains(t, deployed.do(http.MethodGet, "/my", "", browser).Body.String(), `"promotions":true`)
 }

@@ -16,7 +16,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// askForWork makes the busy room ask for a proof of work, as vwr reports it.
+// askForWork makes vwr report that event busy asks for a proof of work of so many bits.
 func (w *fixture) askForWork(bits int64) {
 	w.t.Helper()
 	serving := w.gateway.Rooms.Get(busy).Serving + 1 // shows that the report has arrived
@@ -41,7 +41,7 @@ func (w *fixture) challenge(c credentials) (string, int) {
 	return challenge, int(difficulty)
 }
 
-// withProof does the work for a visitor.
+// withProof gets a challenge, solves it, and adds the proof to the visitor's credentials.
 func (w *fixture) withProof(c credentials) credentials {
 	w.t.Helper()
 	challenge, difficulty := w.challenge(c)
@@ -77,7 +77,7 @@ func TestEventAsksForWork(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(proven).Code, "a repeated request gets the same answer")
 	require.Equal(t, http.StatusOK, w.assign(c).Code, "also without the proof")
 
-	// Who shows the ticket of a position of the round has one.
+	// A visitor with the ticket of a position in this round needs no proof.
 	require.Equal(t, http.StatusOK, w.assign(other.with("X-Vwr-Ticket", w.ticketFor(busy, visitorOf(t, w, other), round, 9))).Code)
 	requireProof(t, w.assign(other.with("X-Vwr-Ticket", w.ticketFor(busy, visitorOf(t, w, other), round-1, 9))), "of another round")
 
@@ -85,7 +85,7 @@ func TestEventAsksForWork(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(other).Code, "an operator does")
 }
 
-// visitorOf is the id in the visitor's cookie, as vwr gets it.
+// visitorOf returns the id in the visitor's cookie, as vwr gets it.
 func visitorOf(t *testing.T, w *fixture, c credentials) string {
 	t.Helper()
 	n := len(w.vwr.of("Check"))
@@ -93,8 +93,8 @@ func visitorOf(t *testing.T, w *fixture, c credentials) string {
 	return w.vwr.of("Check")[n].caller.GetAnonId()
 }
 
-// The challenge issues the visitor's cookie, is kept by no cache, and is refused where nobody gets a
-// position.
+// The response with a challenge sets the visitor's cookie, and caches must not keep it. It is
+// refused where nobody gets a position.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -117,8 +117,8 @@ func TestChallenge(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.do(http.MethodGet, "/vwr-api/vwr/challenge/"+strings.Repeat("a", 65), "", nil).Code)
 }
 
-// Beyond the allowance of a network each new visitor owes work, wherever the id is shown later; who
-// came before owes nothing.
+// Beyond the allowance of a network each new visitor owes a proof of work, also if the id comes
+// from another address later. Visitors who came before owe nothing.
 func TestExcessOfNewVisitors(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) {
@@ -133,7 +133,7 @@ func TestExcessOfNewVisitors(t *testing.T) {
 		require.NotNil(t, anon)
 		return from(address).with("Cookie", "urr-anon="+anon.Value)
 	}
-	const crowded, calmly = "198.51.100.1", "198.51.100.2"
+	const crowded, quiet = "198.51.100.1", "198.51.100.2"
 	first := w.assign(from(crowded))
 	require.Equal(t, http.StatusOK, first.Code)
 	require.Equal(t, http.StatusOK, w.assign(from(crowded)).Code)
@@ -143,13 +143,13 @@ func TestExcessOfNewVisitors(t *testing.T) {
 
 	third := visitor(refused, crowded)
 	requireProof(t, w.assign(third), "the third with the id that was issued")
-	requireProof(t, w.assign(visitor(refused, calmly)), "from another address")
-	require.Equal(t, http.StatusOK, w.assign(from(calmly)).Code, "others there")
+	requireProof(t, w.assign(visitor(refused, quiet)), "from another address")
+	require.Equal(t, http.StatusOK, w.assign(from(quiet)).Code, "others there")
 	_, difficulty := w.challenge(third)
 	require.Equal(t, 4, difficulty)
 	require.Equal(t, http.StatusOK, w.assign(w.withProof(third)).Code)
 
-	// Up to 3 beyond the allowance owe the first step, from 4 on the second, from 8 on the last.
+	// The first 3 visitors beyond the allowance owe 4 bits, from the 4th on 5 bits, from the 8th on 6.
 	owed := func() int {
 		_, difficulty := w.challenge(from(crowded))
 		return difficulty

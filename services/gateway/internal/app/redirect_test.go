@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// The paths to return to are handled by the pages alone: no GET route redirects to a value of the
-// query, neither a signed-in visitor nor one who is sent to the line.
+// Only scripts of the pages follow a path to return to. No GET route redirects to a value of the
+// query, with or without valid credentials.
 func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -61,7 +61,7 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 	require.Positive(t, redirects, "some pages redirect to the line")
 }
 
-// A query that came with a link goes along to the rooms, and none makes the redirect leave the
+// A redirect to a waiting room or line keeps the query of the link, and no query makes it leave the
 // site.
 func TestRedirectsToRoomsKeepTheQuery(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// target fills the pattern's parameters.
+// target returns the path of a route, with values for the parameters of its pattern.
 func target(r *edge.Route, event string) string {
 	segs := strings.Split(r.Pattern, "/")
 	for i, s := range segs {

@@ -49,22 +49,22 @@ func TestOperatorsRevokeSessions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	admin := w.session("operator", "admin")
-	one, two, another := w.login(alice), w.login(alice), w.login(mallory)
+	first, second, othersSession := w.login(alice), w.login(alice), w.login(mallory)
 	revoke := func(body string, c credentials) int {
 		return w.do(http.MethodPost, "/api/v1/admin/sessions/revoke", body, c).Code
 	}
 	require.Equal(t, http.StatusForbidden, revoke(`{"userId":"alice"}`, w.session(alice, "staff")))
 	require.Equal(t, http.StatusUnauthorized, revoke(`{"userId":"alice"}`, nil))
 
-	id, _ := jsonOf(t, w.do(http.MethodGet, "/api/v1/auth/me", "", one))["sessionId"].(string)
+	id, _ := jsonOf(t, w.do(http.MethodGet, "/api/v1/auth/me", "", first))["sessionId"].(string)
 	require.Equal(t, http.StatusNoContent, revoke(`{"sessionId":"`+id+`"}`, admin))
-	w.requireSession(false, one, "the session named")
-	w.requireSession(true, two, "the user's other session")
+	w.requireSession(false, first, "the session named")
+	w.requireSession(true, second, "the user's other session")
 
 	w.clock.Advance(time.Millisecond)
 	require.Equal(t, http.StatusNoContent, revoke(`{"userId":"alice"}`, admin))
-	w.requireSession(false, two, "issued before")
-	w.requireSession(true, another, "another user's")
+	w.requireSession(false, second, "issued before")
+	w.requireSession(true, othersSession, "another user's")
 	w.clock.Advance(time.Millisecond)
 	w.requireSession(true, w.login(alice), "issued afterwards")
 }

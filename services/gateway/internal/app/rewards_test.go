@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// A new entry is 201; a repeated request gets the same body with 200.
+// The response to a new entry has status 201. A repeated request gets the same body with 200.
 func TestNewEntryIs201AndRepeatedEntryIs200(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -39,8 +39,8 @@ func TestNewEntryIs201AndRepeatedEntryIs200(t *testing.T) {
 	require.Equal(t, "key-1", w.reward.of("Draw")[0].caller.GetIdempotencyKey())
 }
 
-// While the waiting room of a campaign is active, taking part requires its token; reading does not,
-// and no entry token is asked for.
+// While the waiting room of a campaign is active, taking part requires its token, but reading does
+// not. No route of campaigns requires an entry token.
 func TestWaitingRoomOfACampaign(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -69,7 +69,7 @@ func TestUnknownCampaign(t *testing.T) {
 	}
 }
 
-// Without reward neither the routes nor the pages exist, and the reference does not list them.
+// Without reward neither the routes nor the pages exist, and the API reference does not list them.
 func TestWithoutRewards(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutRewards)
@@ -82,22 +82,22 @@ func TestWithoutRewards(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, rec.Code, path)
 		require.Equal(t, "NOT_FOUND", problemOf(t, rec)["code"], path)
 	}
-	person := credentials{"Accept": "text/html", "Accept-Language": "ko"}
-	page := w.do(http.MethodGet, "/rewards/calm", "", person)
+	browser := credentials{"Accept": "text/html", "Accept-Language": "ko"}
+	page := w.do(http.MethodGet, "/rewards/calm", "", browser)
 	require.Equal(t, http.StatusNotFound, page.Code)
 	require.Contains(t, page.Body.String(), "요청하신 주소를 찾을 수 없습니다.")
 	require.NotContains(t, w.do(http.MethodGet, "/docs/openapi.json", "", nil).Body.String(), "/rewards")
-	require.Contains(t, w.do(http.MethodGet, "/my", "", person).Body.String(), `"rewards":false`)
+	require.Contains(t, w.do(http.MethodGet, "/my", "", browser).Body.String(), `"rewards":false`)
 
-	with := newFixture(t)
-	require.Contains(t, with.do(http.MethodGet, "/my", "", person).Body.String(), `"rewards":true`)
-	campaign := with.do(http.MethodGet, "/rewards/calm", "", person)
+	deployed := newFixture(t)
+	require.Contains(t, deployed.do(http.MethodGet, "/my", "", browser).Body.String(), `"rewards":true`)
+	campaign := deployed.do(http.MethodGet, "/rewards/calm", "", browser)
 	require.Equal(t, http.StatusOK, campaign.Code)
-	policy := with.do(http.MethodGet, "/events/calm", "", person).Header().Get("Content-Security-Policy")
+	policy := deployed.do(http.MethodGet, "/events/calm", "", browser).Header().Get("Content-Security-Policy")
 	require.Equal(t, policy, campaign.Header().Get("Content-Security-Policy"))
 }
 
-// The examples of the reference are parsed as strictly as a request.
+// The examples of the API reference are parsed as strictly as a request.
 func TestExamplesMatchTheirMessages(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -129,7 +129,7 @@ func TestExamplesMatchTheirMessages(t *testing.T) {
 	require.Greater(t, examples, 5)
 }
 
-// answerOf returns an empty response of a route.
+// answerOf returns an empty response message of a route.
 func answerOf(t *testing.T, r *edge.Route) proto.Message {
 	t.Helper()
 	if r.Answer != nil {

@@ -40,7 +40,7 @@ func TestAssign(t *testing.T) {
 	require.Nil(t, cookieOf(rec, "urr-anon"))
 	require.Equal(t, id, w.vwr.of("Assign")[1].caller.GetAnonId())
 
-	// A forged cookie counts as none: a new visitor is created.
+	// A forged cookie counts as none: the visitor gets a new id.
 	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/busy", "{}", credentials{"Cookie": "urr-anon=" + anon.Value[:len(anon.Value)-3] + "AAA"})
 	require.NotNil(t, cookieOf(rec, "urr-anon"))
 	require.NotEqual(t, id, w.vwr.of("Assign")[2].caller.GetAnonId())
@@ -80,7 +80,7 @@ func TestCheckAsksVWR(t *testing.T) {
 	w := newFixture(t)
 	c, id := w.visitor()
 	_, other := w.visitor()
-	w.vwr.checked = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.vwr.checkResult = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{
 			Admitted: true, Position: 42, Token: proto.String("tok"), ExpiresAt: proto.Int64(w.now().Add(600 * time.Second).Unix()),
 		}}}
@@ -98,8 +98,8 @@ func TestCheckAsksVWR(t *testing.T) {
 	require.Equal(t, served, item.GetTicket())
 	require.Equal(t, id, item.GetCaller().GetAnonId())
 
-	// A ticket that does not verify for this visitor, event and request is not forwarded; the
-	// record decides.
+	// A ticket that does not verify for this visitor, event and request is not forwarded. Then vwr
+	// decides by its record.
 	for name, ticket := range map[string]string{
 		"none": "", "another visitor's": w.ticketFor(busy, other, round, 42), "another event's": w.ticketFor(calm, id, round, 42),
 		"garbage": "AAAA", "cut": served[:len(served)-1],
@@ -110,15 +110,15 @@ func TestCheckAsksVWR(t *testing.T) {
 		require.Empty(t, item.GetTicket(), name)
 	}
 
-	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.vwr.checkResult = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Problem{Problem: errs.ToProblem(errs.ErrVWRRequestUnknown)}}
 	}
 	rec = w.do(http.MethodGet, path, "", c)
 	require.Equal(t, http.StatusNotFound, rec.Code)
 }
 
-// A check of an event that nobody has named costs no call without a valid ticket. With one, and while
-// the stream is broken, vwr decides.
+// A check of an event that vwr has never reported costs no call unless its ticket is valid. With a
+// valid ticket, and while the stream is broken, vwr decides.
 func TestCheckOfMadeUpEventCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -132,7 +132,7 @@ func TestCheckOfMadeUpEventCostsNothing(t *testing.T) {
 	require.Len(t, w.vwr.of("Check"), 1)
 }
 
-// Public pages of what does not exist are asked for once a second.
+// The gateway caches for a second that something does not exist, so requests for it cost one call.
 func TestMissingPublicPagesAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -170,13 +170,13 @@ func TestServingAndStatus(t *testing.T) {
 	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
 }
 
-// Admitted visitors are told where the room leads, and so is everybody after its end.
+// The response to a check tells an admitted visitor where the room leads, even after its end.
 func TestNextOfARoom(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	c, _ := w.visitor()
 	admitted := false
-	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.vwr.checkResult = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Admitted: admitted, Position: 42}}}
 	}
 	check := func() any {
@@ -196,7 +196,7 @@ func TestNextOfARoom(t *testing.T) {
 	}
 }
 
-// A genuine ticket is valid for its own request id only.
+// A genuine ticket is valid only for the request id that it was issued for.
 func TestTicketOfAnotherRequest(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -208,8 +208,8 @@ func TestTicketOfAnotherRequest(t *testing.T) {
 	require.Empty(t, item.GetTicket(), "the record of that request decides")
 }
 
-// Only responses that caches must not keep set the cookie: else a shared cache would give one id to
-// many visitors.
+// Only responses that caches must not keep set the visitor's cookie: otherwise a shared cache would
+// give one id to many visitors.
 func TestVisitorCookieOnUncachedResponsesOnly(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -225,7 +225,7 @@ func TestVisitorCookieOnUncachedResponsesOnly(t *testing.T) {
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 }
 
-// After the second in which a shared cache keeps it, the response is revalidated without a body.
+// A shared cache keeps the response for a second. Then it revalidates it, and gets no body.
 func TestServingIsRevalidated(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -246,7 +246,7 @@ func TestServingIsRevalidated(t *testing.T) {
 	}
 }
 
-// While the stream is broken the last state is served and enforced; only vwr knows about new rooms.
+// While the stream is broken, the last state is served and enforced. Only vwr knows of new rooms.
 func TestBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -279,7 +279,7 @@ func TestTier1Disabled(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/admin/vwr/status/busy", "", w.session(alice, "admin")).Code)
 }
 
-// A running gateway enforces a room from the message of its activation to that of its deactivation.
+// A gateway enforces a room from vwr's message of its activation to that of its deactivation.
 func TestActivationNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -298,8 +298,8 @@ func TestActivationNeedsNoRestart(t *testing.T) {
 	}
 }
 
-// A visitor id costs something: one network gets a limited number of them, and whoever asks again
-// with the cookie keeps the one position. Only a signed cookie is an id.
+// One network gets a limited number of visitor ids. A visitor who asks again with the cookie keeps
+// the one position. Only a signed cookie counts as an id.
 func TestAnonymousIDsAreLimited(t *testing.T) {
 	t.Parallel()
 	const allowed, attempts = 5, 100

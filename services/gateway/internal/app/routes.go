@@ -37,7 +37,7 @@ type endpoints struct {
 	returns    *handlers.ReturnHandlers
 	rewards    *handlers.RewardHandlers    // nil: reward is not deployed
 	promotions *handlers.PromotionHandlers // nil: ingest is not deployed
-	// publicPromotions is nil too then.
+	// publicPromotions is nil if ingest is not deployed.
 	publicPromotions *handlers.EventHandlers
 	existence        *handlers.EventExistence
 	draws            *handlers.DrawHandlers // nil: ingest is not deployed
@@ -78,8 +78,8 @@ func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answ
 	}
 }
 
-// waitingPoll makes a fastPoll of those who wait: under overload a share of them is refused. Their
-// pages ask again by themselves, and nobody loses a place by asking later.
+// waitingPoll makes a fastPoll of visitors who wait. Under overload a share of these polls is
+// refused: the pages retry by themselves, and nobody loses a place by that.
 func (e *endpoints) waitingPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	r := fastPoll(id, pattern, access, handler, answer, headers...)
 	r.Refusal = e.load.Refusal
@@ -147,8 +147,8 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	}
 }
 
-// shuffleRoutes returns the routes that publish the shuffle of an event's latest lobby, or of any
-// round.
+// shuffleRoutes returns the routes that publish the shuffle of an event's latest lobby, or of the
+// lobby of a given round.
 func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	for _, shuffle := range []struct{ id, pattern string }{
 		{"vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}"},

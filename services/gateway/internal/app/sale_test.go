@@ -22,7 +22,7 @@ func (w *fixture) setSale(status string) {
 	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
 }
 
-// The responses of tier 1 have the status that queue reported last, from memory and from vwr.
+// Tier-1 responses, from memory or from vwr, have the sale status that queue reported last.
 func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -45,10 +45,10 @@ func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	require.Equal(t, all("SCHEDULED"), answers())
 
 	before := w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Header().Get("ETag")
-	known := credentials{"If-None-Match": before}
-	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", known).Code)
+	conditional := credentials{"If-None-Match": before}
+	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", conditional).Code)
 	w.setSale("ON_SALE")
-	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", known).Code)
+	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", conditional).Code)
 
 	w.sendLines(nil) // the stream breaks; the next message is from a new stream, before its snapshot
 	w.line(calm, epoch+1, 0)
@@ -62,12 +62,12 @@ func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	require.Equal(t, all(nil), answers())
 }
 
-// Tier 1 estimates no wait while the line behind the room admits nobody, or nobody is served.
+// Tier 1 estimates no wait while the line admits nobody or the serving counter stands still.
 func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	c, id := w.visitor()
-	w.vwr.checked = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
+	w.vwr.checkResult = func(*vwrv1.CheckItem) *vwrv1.CheckResult {
 		return &vwrv1.CheckResult{Result: &vwrv1.CheckResult_Checked{Checked: &vwrv1.Checked{Position: 4000, EstimatedWait: new(int64(5))}}}
 	}
 	estimates := func() (known []bool) {
@@ -102,7 +102,7 @@ func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
 	}
 }
 
-// The responses of tier 2 have the status if queue sends it.
+// Tier-2 responses have the sale status if queue sends it.
 func TestLineResponsesHaveSaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -113,16 +113,16 @@ func TestLineResponsesHaveSaleStatus(t *testing.T) {
 		}
 		for call, method := range routes {
 			answer := jsonOf(t, w.do(method, "/api/v1/queue/"+call+"/calm", "", w.session(alice)))
-			statuses, known := answer["saleStatus"]
+			got, known := answer["saleStatus"]
 			require.Equal(t, status != nil, known, call)
 			if known {
-				require.Equal(t, *status, statuses, call)
+				require.Equal(t, *status, got, call)
 			}
 		}
 	}
 }
 
-// The hand-written responses have the members of their messages.
+// The API reference documents saleStatus, and the hand-written responses have it.
 func TestSaleStatusIsDocumented(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -26,7 +26,7 @@ import (
 
 const hallSeats = 400
 
-// halls are the seats of events, as ticket says them.
+// halls has the seats of all events of a fake ticket service.
 type halls struct {
 	mu     sync.Mutex
 	bitmap map[string][]byte
@@ -40,7 +40,7 @@ func (h *halls) get(event string) (*ticketv1.Availability, error) {
 		return nil, h.err
 	}
 	m := &ticketv1.Availability{
-		EventId: event, Seats: hallSeats, Bitmap: append([]byte(nil), h.of(event)...), Sections: []*ticketv1.Section{{Section: "A", Capacity: hallSeats}},
+		EventId: event, Seats: hallSeats, Bitmap: append([]byte(nil), h.bitmapOf(event)...), Sections: []*ticketv1.Section{{Section: "A", Capacity: hallSeats}},
 	}
 	for _, b := range m.GetBitmap() {
 		m.Sections[0].Free += int64(bits.OnesCount8(b))
@@ -51,20 +51,20 @@ func (h *halls) get(event string) (*ticketv1.Availability, error) {
 	return m, nil
 }
 
-// of returns the bitmap of an event. The caller holds h.mu.
-func (h *halls) of(event string) []byte {
+// bitmapOf returns the bitmap of an event. The caller holds h.mu.
+func (h *halls) bitmapOf(event string) []byte {
 	if h.bitmap[event] == nil {
 		h.bitmap[event] = make([]byte, hallSeats/8)
 	}
 	return h.bitmap[event]
 }
 
-// turn takes some seats and frees others.
-func (h *halls) turn(event string, seats ...int) {
+// toggle takes those of the seats that are free, and frees the others.
+func (h *halls) toggle(event string, seats ...int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, i := range seats {
-		h.of(event)[i/8] ^= 0x80 >> (i % 8)
+		h.bitmapOf(event)[i/8] ^= 0x80 >> (i % 8)
 	}
 }
 
@@ -74,23 +74,23 @@ func newHalls(w *fixture) *halls {
 	return h
 }
 
-// seatMap is what a page has of an event.
+// seatMap is a client's copy of an event's seats, which it keeps up to date by the stream.
 type seatMap struct {
 	EventID string `json:"eventId"`
 	Bitmap  string `json:"bitmap"`
 	bits    []byte
-	// Version is the id of the last event.
+	// version is the id of the last SSE event.
 	version  string
 	Sections []struct {
 		Section  string `json:"section"`
 		Free     int64  `json:"free"`
 		Capacity int64  `json:"capacity"`
 	} `json:"sections"`
-	// resets and changes count the events.
+	// resets and changes count the SSE events of each kind.
 	resets, changes int
 }
 
-// apply takes an event of the stream.
+// apply applies an SSE event of the stream.
 func (m *seatMap) apply(name, id, data string) error {
 	switch name {
 	case "reset":
@@ -140,7 +140,7 @@ func (m *seatMap) apply(name, id, data string) error {
 	return nil
 }
 
-// read applies the events of a stream until that ends, or until enough.
+// read applies the SSE events of a stream until the stream ends or enough returns true.
 func (m *seatMap) read(stream io.Reader, enough func() bool) error {
 	var name, id, data string
 	for lines := bufio.NewScanner(stream); lines.Scan(); {
@@ -167,8 +167,7 @@ func (m *seatMap) read(stream io.Reader, enough func() bool) error {
 	return nil
 }
 
-// cutter forwards connections to a server, and cuts each after a random number of bytes until it is
-// calm.
+// cutter is a proxy that cuts each connection after a random number of bytes, until calm is set.
 type cutter struct {
 	calm atomic.Bool
 	cuts atomic.Int64
@@ -196,7 +195,7 @@ func newCutter(t *testing.T, target string, random *rand.Rand) *cutter {
 				_ = client.Close()
 				continue
 			}
-			limit := int64(500 + random.IntN(2000)) // of which the headers are some 600
+			limit := int64(500 + random.IntN(2000)) // the headers take some 600 of these
 			running.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
 			running.Go(func() {
 				if c.calm.Load() {
@@ -212,7 +211,7 @@ func newCutter(t *testing.T, target string, random *rand.Rand) *cutter {
 	return c
 }
 
-// connect follows one connection to its end. Only events that make no sense are an error.
+// connect reads one connection to its end. A cut is no error, but a contradictory event is.
 func (m *seatMap) connect(ctx context.Context, url string, who credentials, plain bool, enough func() bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -32,18 +32,18 @@ func TestSeats(t *testing.T) {
 
 	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b)
 	require.Equal(t, "//A=", jsonOf(t, rec)["bitmap"])
-	bits := b.with("Accept", "application/octet-stream")
-	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits)
+	acceptsBitmap := b.with("Accept", "application/octet-stream")
+	rec = w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", acceptsBitmap)
 	require.Equal(t, []byte{0xff, 0xf0}, rec.Body.Bytes())
 	require.Equal(t, "application/octet-stream", rec.Header().Get("Content-Type"))
 	require.Equal(t, "Accept, Accept-Encoding", rec.Header().Get("Vary"))
 	etag := rec.Header().Get("ETag")
-	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", bits.with("If-None-Match", etag)).Code)
+	require.Equal(t, http.StatusNotModified, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", acceptsBitmap.with("If-None-Match", etag)).Code)
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b.with("If-None-Match", etag)).Code)
 }
 
-// The JSON is compressed for who accepts that, each coding with an ETag of its own, and a poll of
-// what the client has gets 304 with either.
+// The JSON is compressed for clients that accept gzip. Each coding has an ETag of its own, and a
+// poll with either ETag gets 304.
 func TestAvailabilityIsCompressed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -71,7 +71,7 @@ func TestAvailabilityIsCompressed(t *testing.T) {
 	}
 }
 
-// The JSON has prices, and its tag changes with them. The bitmap is the same.
+// The JSON has prices, and its ETag changes with them. The bitmap and its ETag stay the same.
 func TestAvailabilityTagsWhatItHas(t *testing.T) {
 	t.Parallel()
 	tag := func(price int64, accept string) string {
@@ -116,7 +116,7 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, []any{"A-1-1", "A-1-2"}, problemOf(t, rec)["seatIds"])
 }
 
-// Calls of different users in one RPC keep their callers.
+// Calls of different users that share one RPC keep their own callers.
 func TestBatchesKeepCallersSeparate(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -44,8 +44,8 @@ func withFailingServices(invoke func(ctx context.Context, method string, in, out
 	}
 }
 
-// requireCatalogueSentences calls every route and compares the errors with the catalogue.
-func (w *fixture) requireCatalogueSentences(as string) {
+// requireCatalogueSentences calls every route and compares the errors with the catalogue of errors.
+func (w *fixture) requireCatalogueSentences(failure string) {
 	w.t.Helper()
 	visitor, _ := w.visitor()
 	all := w.buyer(calm).with("Cookie", visitor["Cookie"]).with("Idempotency-Key", "key-1").with("Accept", "application/json")
@@ -63,16 +63,16 @@ func (w *fixture) requireCatalogueSentences(as string) {
 			continue
 		}
 		refusals++
-		require.NotContains(w.t, rec.Body.String(), "dial tcp", "%s: %s", as, r)
+		require.NotContains(w.t, rec.Body.String(), "dial tcp", "%s: %s", failure, r)
 		doc := problemOf(w.t, rec)
-		known, ok := errs.Lookup(fmt.Sprint(doc["code"]))
-		require.True(w.t, ok, "%s: %s: %s", as, r, rec.Body)
-		require.Equal(w.t, known.Message, doc["error"], "%s: %s", as, r)
+		catalogued, ok := errs.Lookup(fmt.Sprint(doc["code"]))
+		require.True(w.t, ok, "%s: %s: %s", failure, r, rec.Body)
+		require.Equal(w.t, catalogued.Message, doc["error"], "%s: %s", failure, r)
 	}
-	require.Greater(w.t, refusals, 20, as)
+	require.Greater(w.t, refusals, 20, failure)
 }
 
-// Whatever text a service or its client returns, errors have sentences of the catalogue.
+// Whatever error text a service or its client returns, clients get the sentence of the catalogue.
 func TestErrorsUseCatalogueSentences(t *testing.T) {
 	t.Parallel()
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
@@ -94,7 +94,7 @@ func TestErrorsUseCatalogueSentences(t *testing.T) {
 	}
 }
 
-// Clients learn nothing about an unreachable service.
+// Clients learn no detail about an unreachable service.
 func TestUnreachableService(t *testing.T) {
 	t.Parallel()
 	dead, err := rpc.Dial(rpc.Gateway, "ticket", rpc.Peer{Addr: "127.0.0.1:1", Key: "a-key-of-at-least-thirty-two-bytes!"},

@@ -132,16 +132,16 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 	var s Services
 	var failed []error
 	conns := connections{}
-	for _, to := range s.listServices(peers) {
-		if to.peer.Addr == "" {
+	for _, service := range s.listServices(peers) {
+		if service.peer.Addr == "" {
 			continue
 		}
-		c, err := a.Dial(to.name, to.peer, append(to.opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))...)
+		c, err := a.Dial(service.name, service.peer, append(service.opts, rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))...)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		conns[to.name], *to.conn = c, c
+		conns[service.name], *service.conn = c, c
 	}
 	return s, conns, errors.Join(failed...)
 }
@@ -149,9 +149,9 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 // rekey replaces the keys with which calls to the services are signed.
 func (c connections) rekey(peers *Peers) error {
 	var all []error
-	for _, to := range new(Services).listServices(peers) {
-		if conn := c[to.name]; conn != nil {
-			all = append(all, conn.Rekey(to.peer.Key))
+	for _, service := range new(Services).listServices(peers) {
+		if conn := c[service.name]; conn != nil {
+			all = append(all, conn.Rekey(service.peer.Key))
 		}
 	}
 	return errors.Join(all...)
@@ -193,11 +193,11 @@ func (s *Services) deadLettersAPI() exposedAPI {
 	}}
 }
 
-// ordersAPI returns the API of orders, which puts together what ticket and payment know.
+// ordersAPI returns the API of orders, which combines the data of ticket and payment.
 func (s *Services) ordersAPI() exposedAPI {
-	both := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
+	orders := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
 	return exposedAPI{ticketv1.OrderAdminService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
-		return ticketv1.RegisterOrderAdminServiceHandlerClient(ctx, m, both)
+		return ticketv1.RegisterOrderAdminServiceHandlerClient(ctx, m, orders)
 	}}
 }
 
@@ -215,12 +215,12 @@ func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*e
 		return nil, err
 	}
 	all = append(all, orders...)
-	for _, to := range s.listServices(new(Peers)) {
-		if *to.conn == nil {
+	for _, service := range s.listServices(new(Peers)) {
+		if *service.conn == nil {
 			continue
 		}
-		for _, p := range to.apis {
-			routes, err := p.registerRoutes(ctx, pass, *to.conn)
+		for _, p := range service.apis {
+			routes, err := p.registerRoutes(ctx, pass, *service.conn)
 			if err != nil {
 				return nil, err
 			}
@@ -240,7 +240,7 @@ func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*e
 // rewardParam is the name of the path parameter with the id of a reward.
 const rewardParam = "allocation_id"
 
-// campaignTimeout bounds the look-up of a reward's campaign, which only the log of acts needs.
+// campaignTimeout bounds the look-up of a reward's campaign, which only the audit log needs.
 const campaignTimeout = time.Second
 
 // campaignOf returns a function that finds the campaign of the reward in a request's path.

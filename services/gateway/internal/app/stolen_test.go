@@ -19,10 +19,10 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// exploit is a request with credentials that do not belong to it.
+// exploit is a set of credentials that must not give access.
 type exploit struct {
-	name string
-	with credentials
+	name    string
+	headers credentials
 }
 
 // guarded is a request that requires the credential under test.
@@ -30,7 +30,7 @@ type guarded struct{ method, path, body string }
 
 func (g guarded) String() string { return g.method + " " + g.path }
 
-// guardedBy are requests that need a credential, at least one for every method that has any.
+// guardedBy has, by kind of credential, requests that require one, of every method that has any.
 var guardedBy = map[string][]guarded{
 	"session": {
 		{http.MethodGet, "/api/v1/auth/me", ""},
@@ -66,7 +66,7 @@ var guardedBy = map[string][]guarded{
 	},
 }
 
-// forgedFrom turns every forgery of a token into an exploit; put places the token in a request.
+// forgedFrom makes an exploit of every forgery of a token; put places the token in a request.
 func forgedFrom(t *testing.T, kind, secret string, c jwt.Claims, put func(tok string) credentials) []exploit {
 	t.Helper()
 	var out []exploit
@@ -76,7 +76,7 @@ func forgedFrom(t *testing.T, kind, secret string, c jwt.Claims, put func(tok st
 	return out
 }
 
-// asEntry places a token where the gateway looks for entry tokens; asSession, for sessions.
+// asEntry puts a token wherever the gateway looks for entry tokens; asSession, for sessions.
 func (w *fixture) asEntry(tok string) credentials {
 	return w.session(alice).with("X-Queue-Entry-Token", tok).with("Cookie", "urr-entry-token="+tok)
 }
@@ -85,21 +85,21 @@ func asSession(tok string) credentials {
 	return credentials{"Authorization": "Bearer " + tok, "Cookie": "urr-session=" + tok}
 }
 
-// forgedSessions are not of a session of anybody.
+// forgedSessions returns credentials that are no valid session of anybody.
 func (w *fixture) forgedSessions() []exploit {
 	w.t.Helper()
-	good := claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour))
-	past := claims.NewSession(alice, []string{"admin"}, w.now().Add(-time.Hour), w.now())
-	out := w.login(alice)
-	require.Equal(w.t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", out).Code)
+	genuine := claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour))
+	expired := claims.NewSession(alice, []string{"admin"}, w.now().Add(-time.Hour), w.now())
+	signedOut := w.login(alice)
+	require.Equal(w.t, http.StatusNoContent, w.do(http.MethodPost, "/api/v1/auth/logout", "", signedOut).Code)
 	visitor, _ := w.visitor()
 	return []exploit{
-		{"expired", asSession(w.sign(w.sessions, past))},
-		{"after the sign-out", out},
+		{"expired", asSession(w.sign(w.sessions, expired))},
+		{"after the sign-out", signedOut},
 		{"an entry token", asSession(w.entryToken(calm, alice))},
 		{"an entry token by the session's key", asSession(w.sign(w.sessions, claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now())))},
 		{"a tier-1 token by the session's key", asSession(w.sign(w.sessions, claims.NewTier1(busy, alice, requestID, round, 7, w.now())))},
-		{"by the entry token's key", asSession(w.sign(w.entries, good))},
+		{"by the entry token's key", asSession(w.sign(w.entries, genuine))},
 		{"a visitor's cookie", asSession(strings.TrimPrefix(visitor["Cookie"], "urr-anon="))},
 		{"Basic", credentials{"Authorization": "Basic YWxpY2U6"}},
 		{"the id alone", credentials{"Authorization": "Bearer alice", "Cookie": "urr-session=alice"}},
@@ -112,7 +112,7 @@ func (w *fixture) forgedSessions() []exploit {
 	}
 }
 
-// stolenEntries are entry tokens that do not open calm to the user who sends them.
+// stolenEntries returns entry tokens that do not open calm to the user who sends them.
 func (w *fixture) stolenEntries() []exploit {
 	w.t.Helper()
 	sign := func(event, user string, epoch int64, ago time.Duration) string {
@@ -137,36 +137,36 @@ func (w *fixture) stolenEntries() []exploit {
 	}
 }
 
-// stolenPasses are tier-1 tokens that do not open busy to the visitor who sends them.
+// stolenPasses returns tier-1 tokens that do not open busy to the visitor who sends them.
 func (w *fixture) stolenPasses() []exploit {
 	w.t.Helper()
-	own, id := w.visitor()
-	own = own.with("Authorization", w.session(mallory)["Authorization"])
-	pass := func(event, uid string, round, position int64, at time.Time) credentials {
-		return own.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(event, uid, requestID, round, position, at)))
+	visitor, id := w.visitor()
+	visitor = visitor.with("Authorization", w.session(mallory)["Authorization"])
+	tier1Cookie := func(event, uid string, round, position int64, at time.Time) credentials {
+		return visitor.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewTier1(event, uid, requestID, round, position, at)))
 	}
-	second := claims.NewTier1(busy, id, requestID, round, 7, w.now())
-	second.Tier = 2
+	tier2 := claims.NewTier1(busy, id, requestID, round, 7, w.now())
+	tier2.Tier = 2
 	_, other := w.visitor()
 	return []exploit{
-		{"none", own},
-		{"of another event", pass(calm, id, round, 7, w.now())},
-		{"of another round", pass(busy, id, round-1, 7, w.now())},
-		{"of another tier", own.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, second))},
-		{"of another visitor", pass(busy, other, round, 7, w.now())},
-		{"of a user with a place from the lobby", pass(busy, claims.UserPrefix+alice, round, 7, w.now())},
-		{"of the user's own name, without the prefix", pass(busy, mallory, round, 7, w.now())},
-		{"position 0", pass(busy, id, round, 0, w.now())},
-		{"expired", pass(busy, id, round, 7, w.now().Add(-claims.Tier1Life))},
+		{"none", visitor},
+		{"of another event", tier1Cookie(calm, id, round, 7, w.now())},
+		{"of another round", tier1Cookie(busy, id, round-1, 7, w.now())},
+		{"of another tier", visitor.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, tier2))},
+		{"of another visitor", tier1Cookie(busy, other, round, 7, w.now())},
+		{"of a user with a place from the lobby", tier1Cookie(busy, claims.UserPrefix+alice, round, 7, w.now())},
+		{"of the user's own name, without the prefix", tier1Cookie(busy, mallory, round, 7, w.now())},
+		{"position 0", tier1Cookie(busy, id, round, 0, w.now())},
+		{"expired", tier1Cookie(busy, id, round, 7, w.now().Add(-claims.Tier1Life))},
 		{"without the visitor's cookie", w.session(mallory).with("Cookie", "urr-vwr-token="+w.tier1Token(busy, id))},
-		{"in a header", own.with("X-Vwr-Token", w.tier1Token(busy, id)).with("Urr-Vwr-Token", w.tier1Token(busy, id))},
-		{"an entry token by the tier-1 key", own.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewEntry(busy, mallory, slot, epoch, w.now().Add(time.Minute), w.now())))},
-		{"by the entry token's key", own.with("Cookie", "urr-vwr-token="+w.sign(w.entries, claims.NewTier1(busy, id, requestID, round, 7, w.now())))},
-		{"an entry token of another event", own.with("X-Queue-Entry-Token", w.entryToken(calm, mallory))},
+		{"in a header", visitor.with("X-Vwr-Token", w.tier1Token(busy, id)).with("Urr-Vwr-Token", w.tier1Token(busy, id))},
+		{"an entry token by the tier-1 key", visitor.with("Cookie", "urr-vwr-token="+w.sign(w.tier1, claims.NewEntry(busy, mallory, slot, epoch, w.now().Add(time.Minute), w.now())))},
+		{"by the entry token's key", visitor.with("Cookie", "urr-vwr-token="+w.sign(w.entries, claims.NewTier1(busy, id, requestID, round, 7, w.now())))},
+		{"an entry token of another event", visitor.with("X-Queue-Entry-Token", w.entryToken(calm, mallory))},
 	}
 }
 
-// forgedVisitors are not the cookie of a visitor.
+// forgedVisitors returns credentials that are no valid cookie of a visitor.
 func (w *fixture) forgedVisitors() []exploit {
 	c, id := w.visitor()
 	good := strings.TrimPrefix(c["Cookie"], "urr-anon=")
@@ -183,7 +183,7 @@ func (w *fixture) forgedVisitors() []exploit {
 	}
 }
 
-// exploits are all of them, by the credential that they pretend to be.
+// exploits returns all exploits, by the kind of credential that they imitate.
 func (w *fixture) exploits(t *testing.T) map[string][]exploit {
 	t.Helper()
 	own, id := w.visitor()
@@ -213,7 +213,7 @@ func TestForgedAndStolenCredentials(t *testing.T) {
 		for _, x := range list {
 			for _, g := range guardedBy[kind] {
 				methods[g.method] = true
-				rec := w.do(g.method, g.path, g.body, x.with)
+				rec := w.do(g.method, g.path, g.body, x.headers)
 				requireDenied(t, g, rec, fmt.Sprintf("%s: %s", kind, x.name), refusals[kind])
 			}
 		}
@@ -223,7 +223,7 @@ func TestForgedAndStolenCredentials(t *testing.T) {
 	require.Empty(t, w.serviceCalls(), "no call reaches a service")
 	require.Greater(t, total, 40)
 
-	// The genuine ones pass, or the table would prove nothing.
+	// Genuine credentials pass. Otherwise the table would prove nothing.
 	visitor, id := w.visitor()
 	for kind, c := range map[string]credentials{
 		"session": w.session(alice, "admin"), "entry": w.buyer(calm), "anon": visitor,
@@ -254,8 +254,8 @@ func requireDenied(t *testing.T, g guarded, rec *httptest.ResponseRecorder, what
 	}
 }
 
-// A slot that queue has ended is over for every method that changes something, while its token is
-// still good.
+// Once queue has ended a slot, methods that change something refuse its token, though the token
+// itself is still valid.
 func TestTokenOfAnEndedSlotChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -277,7 +277,7 @@ func TestLineSeesVerifiedPositionsOnly(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
 	for _, x := range w.exploits(t)["tier1"] {
-		w.do(http.MethodPost, "/api/v1/queue/check/busy", "", x.with)
+		w.do(http.MethodPost, "/api/v1/queue/check/busy", "", x.headers)
 	}
 	calls := w.queue.of("Check")
 	require.NotEmpty(t, calls)

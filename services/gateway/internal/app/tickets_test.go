@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A door reads the code from the image. Nobody else gets it, and no cache keeps it.
+// A scanner reads the ticket's code from the image. Only its owner gets it, and no cache keeps it.
 func TestTicketQR(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	w.ticket.code = strings.Repeat("AbC-_9", 60) // of the longest event id and place
+	w.ticket.code = strings.Repeat("AbC-_9", 60) // the longest that a code can be
 	path := "/api/v1/my/tickets/" + requestID + "/qr.svg"
 	rec := w.do(http.MethodGet, path, "", w.session(alice))
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
@@ -37,7 +37,7 @@ func TestTicketQR(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `"why":"REFUNDED"`)
 }
 
-// paint draws the borders of an SVG path, in which H and V lines alternate, by the even-odd rule.
+// paint fills an SVG path, in which H and V lines alternate, by the even-odd rule.
 func paint(t *testing.T, svg string) image.Image {
 	t.Helper()
 	var size int

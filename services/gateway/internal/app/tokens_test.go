@@ -14,13 +14,13 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// entry is an entry token of alice for calm, with a slot and an epoch, issued some time ago.
+// entry returns an entry token of alice for calm, with a slot and an epoch, issued some time ago.
 func (w *fixture) entry(slot string, epoch int64, ago time.Duration) string {
 	at := w.now().Add(-ago)
 	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
 }
 
-// Of the tokens in header and cookie, the valid one is used.
+// Of the entry tokens in header and cookie, the valid one is used.
 func TestValidTokenBesideAStaleOne(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -44,30 +44,30 @@ func TestValidTokenBesideAStaleOne(t *testing.T) {
 			require.Equal(t, http.StatusOK, rec.Code, "%s in the %s: %s", name, at, rec.Body)
 			rec = w.do(http.MethodPost, "/api/v1/seats/reserve", reserve, c)
 			require.Equal(t, http.StatusCreated, rec.Code, "%s in the %s: %s", name, at, rec.Body)
-			held := w.ticket.of("HoldSeats")
-			require.Equal(t, slot, held[len(held)-1].caller.GetSlotId(), "%s in the %s", name, at)
+			holds := w.ticket.of("HoldSeats")
+			require.Equal(t, slot, holds[len(holds)-1].caller.GetSlotId(), "%s in the %s", name, at)
 		}
 		rec := w.do(http.MethodPost, "/api/v1/seats/reserve", reserve, w.session(alice).with("X-Queue-Entry-Token", bad).with("Cookie", "urr-entry-token="+bad))
 		require.Equal(t, http.StatusForbidden, rec.Code, "two stale tokens are refused: %s", name)
 	}
 }
 
-// Where the token names the event, that of the header is used, unless its line has moved to another
-// epoch.
+// On a route whose event is that of the token, the header's token counts, unless its line has moved
+// to another epoch.
 func TestTokensOfTwoEvents(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	of := func(header, cookie string) string {
+	eventOf := func(header, cookie string) string {
 		rec := w.do(http.MethodGet, "/api/v1/reservations/"+requestID, "", w.session(alice).with("X-Queue-Entry-Token", header).with("Cookie", "urr-entry-token="+cookie))
 		require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
-		asked := w.ticket.of("GetReservation")
-		return asked[len(asked)-1].caller.GetEventId()
+		calls := w.ticket.of("GetReservation")
+		return calls[len(calls)-1].caller.GetEventId()
 	}
-	require.Equal(t, calm, of(w.entryToken(calm, alice), w.entryToken(busy, alice)))
-	require.Equal(t, busy, of(w.entry(slot, epoch-1, 0), w.entryToken(busy, alice)))
+	require.Equal(t, calm, eventOf(w.entryToken(calm, alice), w.entryToken(busy, alice)))
+	require.Equal(t, busy, eventOf(w.entry(slot, epoch-1, 0), w.entryToken(busy, alice)))
 }
 
-// The page of a suspended device has an expired token of a live slot; leaving ends that slot.
+// A suspended device may have an expired token of a slot that still exists. Leaving ends the slot.
 func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -76,7 +76,7 @@ func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 		at := w.now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
 	}
-	const waiting = "" // the waiting place is left
+	const waiting = "" // no slot: the call gives up the place in the line
 	for name, c := range map[string]struct {
 		header, cookie string
 		ended          []string

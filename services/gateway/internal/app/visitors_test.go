@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// crowdedFixture is a gateway at which two new visitors of a network owe nothing.
+// crowdedFixture returns a gateway at which two new visitors of a network owe no proof of work.
 func crowdedFixture(t *testing.T, newVisitors int) *fixture {
 	t.Helper()
 	return newFixture(t, func(c *app.Config, _ *app.Services) {
@@ -21,7 +21,7 @@ func crowdedFixture(t *testing.T, newVisitors int) *fixture {
 	})
 }
 
-// returning is the visitor with the id of the response, or with the former one if that was kept.
+// returning returns the visitor's cookie after a response: the new one, or c if it sets none.
 func returning(c credentials, rec *httptest.ResponseRecorder) credentials {
 	if anon := cookieOf(rec, "urr-anon"); anon != nil {
 		return credentials{"Cookie": "urr-anon=" + anon.Value}
@@ -29,8 +29,8 @@ func returning(c credentials, rec *httptest.ResponseRecorder) credentials {
 	return c
 }
 
-// Only ids that were issued make later visitors of the network work: a refused call costs nobody
-// anything.
+// Only ids that were issued add to the work that later visitors of the network owe. Refused calls
+// do not.
 func TestRefusedCallsCostNobodyWork(t *testing.T) {
 	t.Parallel()
 	w := crowdedFixture(t, 3)
@@ -55,8 +55,8 @@ func (w *fixture) assignAt(event string, c credentials) *httptest.ResponseRecord
 	return w.do(http.MethodPost, "/vwr-api/vwr/assign/"+event, "", c)
 }
 
-// Ids that were collected before a sale are worth no more than new ones: each counts as a new visitor
-// of the network that shows it, unless it shows the ticket of a position.
+// Ids that were collected before a sale are worth no more than new ones. Each counts as a new
+// visitor of the network that it comes from, unless it comes with the ticket of a position.
 func TestCollectedIDsCountAsNewVisitors(t *testing.T) {
 	t.Parallel()
 	w := crowdedFixture(t, 20)
@@ -79,7 +79,7 @@ func TestCollectedIDsCountAsNewVisitors(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(last.c.with("X-Vwr-Ticket", w.ticketFor(busy, last.id, round, 9))).Code, "with a position")
 	requireProof(t, w.assign(last.c.with("X-Vwr-Ticket", w.ticketFor(busy, last.id, round-1, 9))), "with a position of an earlier round")
 
-	// The visitor stays the same one, is counted once, and owes nothing more after some minutes.
+	// The visitor keeps the id, is counted once, and owes nothing more after some minutes.
 	rec := w.assign(all[4].c)
 	requireProof(t, rec, "again")
 	counted := returning(all[4].c, rec)
@@ -90,8 +90,8 @@ func TestCollectedIDsCountAsNewVisitors(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(counted).Code)
 }
 
-// An id gives new positions for a day. Then the visitor gets another one, and keeps what the former
-// one holds.
+// An id gets new positions for a day. Then the visitor gets another id, and keeps the positions and
+// tokens of the former one.
 func TestIDsExpireForNewPositions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -108,8 +108,8 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 	c = returning(c, rec)
 
 	w.clock.Advance(2 * time.Hour)
-	held := credentials{"X-Vwr-Ticket": w.ticketFor(busy, id, round, 1100)}
-	require.Equal(t, id, assignedTo(w.assign(held.with("Cookie", c["Cookie"]))), "with its position")
+	withPosition := credentials{"X-Vwr-Ticket": w.ticketFor(busy, id, round, 1100)}
+	require.Equal(t, id, assignedTo(w.assign(withPosition.with("Cookie", c["Cookie"]))), "with its position")
 	rec = w.assign(c)
 	next := assignedTo(rec)
 	require.NotEqual(t, id, next, "after a day")
@@ -124,8 +124,8 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 		waiting := jsonOf(t, check(c.with("X-Vwr-Ticket", w.ticketFor(busy, owner, round, 1100))))
 		require.InDelta(t, 1000, waiting["ahead"], 0)
 		require.Equal(t, http.StatusOK, check(c.with("X-Vwr-Ticket", w.ticketFor(busy, owner, round, 50))).Code)
-		asked := w.vwr.of("Check")
-		require.Equal(t, owner, asked[len(asked)-1].caller.GetAnonId())
+		checks := w.vwr.of("Check")
+		require.Equal(t, owner, checks[len(checks)-1].caller.GetAnonId())
 		pass := c.with("Cookie", "urr-vwr-token="+w.tier1Token(busy, owner))
 		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", pass).Code)
 	}
@@ -133,7 +133,7 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", other).Code)
 }
 
-// A browser that keeps no cookies is told so before it works for one position after the other.
+// A browser that keeps no cookies is told so, before it solves one challenge after the other.
 func TestProofWithoutACookie(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

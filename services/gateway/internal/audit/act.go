@@ -28,11 +28,11 @@ const maxBody = 64 << 10
 
 const source = "gateway"
 
-// Act is a call of an operator that changes something, or reads what people did.
+// Act is a call by which an operator changes something, or reads personal data.
 type Act struct {
 	ID uuid.UUID
 	At time.Time
-	// UserID is the operator, Address the client's IP address.
+	// UserID is the operator's id, Address the client's IP address.
 	UserID, Address string
 	// Route is the pattern that Path matches.
 	Method, Route, Path string
@@ -97,7 +97,7 @@ func parseJSON(raw []byte) (body any, ok bool) {
 	return body, ok
 }
 
-// secretNames are parts of member names, in lower case: the values of such members are not kept.
+// secretNames are parts of names, in lower case. Values of members with such names are not kept.
 var secretNames = []string{"secret", "password", "token", "credential"} //nolint:gochecknoglobals // a constant table
 
 // withoutSecrets returns a JSON body without insignificant spaces, in which the values of members that

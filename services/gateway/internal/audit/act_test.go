@@ -38,12 +38,12 @@ func TestActsGoToKafka(t *testing.T) {
 	require.Equal(t, "CONFLICT", decoded(t, outcome).GetCode())
 }
 
-// A client that has left does not make its act happen.
+// An act is not forwarded if its client disconnects before it is recorded.
 func TestCancelledActs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b := absentBroker()
+	b := downBroker()
 	err := newGateway(t, b, nil, "").RecordAct(ctx, act(true))
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -137,8 +137,8 @@ func (l *Log) publishToKafka(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// storeUntilSent stores the record of an act in Redis, else in memory, until Kafka takes it. place is
-// where it was stored.
+// storeUntilSent stores the record of an act in Redis, else in memory, until Kafka takes it. place
+// says where it is.
 func (l *Log) storeUntilSent(ctx context.Context, h waitingRecord) (place string) {
 	if l.stream != nil {
 		err := l.stream.add(ctx, h)
@@ -244,23 +244,23 @@ func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept [
 		recs[i] = h.Record
 	}
 	var failed []waitingRecord
-	var first error
+	var firstErr error
 	for i, err := range l.publishToKafka(ctx, recs) {
 		if err != nil {
 			failed = append(failed, taken[i])
-			if first == nil {
-				first = err
+			if firstErr == nil {
+				firstErr = err
 			}
 		}
 	}
 	if len(failed) == 0 || l.stream == nil {
-		return failed, first
+		return failed, firstErr
 	}
 	kept, err = l.storeInRedis(ctx, failed)
 	if err == nil {
 		return nil, nil // moveToKafka reports what waits in Redis
 	}
-	return kept, errors.Join(first, err)
+	return kept, errors.Join(firstErr, err)
 }
 
 // storeInRedis adds records to Redis. It returns those that Redis did not accept, with the error.

@@ -2,16 +2,16 @@ package audit
 
 import "time"
 
-// MaxWaiting bounds the stream.
+// MaxWaiting is the maximum number of entries in the stream.
 const MaxWaiting = maxWaiting
 
-// MaxHeld bounds the memory.
+// MaxHeld is the maximum number of records in memory.
 const MaxHeld = maxHeld
 
-// LeaseLife is how long the lease lives.
+// LeaseLife is how long a lease lasts.
 const LeaseLife = leaseLife
 
-// HoldAct makes the record of an act wait in memory, as while Redis is unavailable.
+// HoldAct makes the record of an act wait in memory, like while Redis is unavailable.
 func (l *Log) HoldAct(a *Act) bool {
 	rec, err := newRecord(a.actedEvent())
 	return err == nil && l.bufferInMemory(waitingRecord{Record: rec, act: true})

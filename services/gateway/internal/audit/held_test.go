@@ -15,10 +15,10 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// stepper is Kafka that takes part in a test step by step: each call is announced, and then waits
-// for its result.
+// stepper takes the place of Kafka. Each call is announced, and then waits for the result that the
+// test sends.
 type stepper struct {
-	begun   chan int // how many records the call has
+	begun   chan int // the number of records of each call
 	results chan error
 }
 
@@ -32,16 +32,16 @@ func (s *stepper) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	return list
 }
 
-// A record is counted as one that waits in the process until Kafka has it, also during an attempt.
+// The gauge counts a record in memory until Kafka has it, also during an attempt to publish it.
 //
-// The gauge is of the process, so this test must not run beside the others of the package.
+// The gauge belongs to the process, so this test must not run beside the others of the package.
 //
 //nolint:paralleltest // see above
 func TestHeldRecordsAreCountedDuringAnAttempt(t *testing.T) {
-	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = gone.Close() })
+	unreachable := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = unreachable.Close() })
 	s := &stepper{begun: make(chan int), results: make(chan error)}
-	log := audit.New(s, gone, "{x}", slog.New(slog.DiscardHandler), testkit.NewClock(noon).Now)
+	log := audit.New(s, unreachable, "{x}", slog.New(slog.DiscardHandler), testkit.NewClock(noon).Now)
 	require.True(t, log.HoldAct(act(true)))
 	require.InDelta(t, 1, held(t), 0)
 
@@ -61,7 +61,7 @@ func TestHeldRecordsAreCountedDuringAnAttempt(t *testing.T) {
 	require.Zero(t, held(t), "Kafka has them")
 }
 
-// held is the value of urr_audit_held.
+// held returns the value of urr_audit_held.
 func held(t *testing.T) float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

@@ -24,20 +24,20 @@ func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// broker is Kafka; it hangs until the deadline of the call while it is down.
+// broker takes the place of Kafka. While it is down, every record fails.
 type broker struct {
 	mu   sync.Mutex
 	down bool
-	// refuses is the user whose records fail, "" for none.
-	refuses string
-	calls   int
-	recs    []kafka.Record
+	// refusedUser is the user whose records fail, "" for none.
+	refusedUser string
+	calls       int
+	recs        []kafka.Record
 }
 
-// absentBroker is Kafka that is down from the start.
-func absentBroker() *broker { return &broker{down: true} }
+// downBroker returns a broker that is down from the start.
+func downBroker() *broker { return &broker{down: true} }
 
-func (b *broker) set(down bool) {
+func (b *broker) setDown(down bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down = down
@@ -46,11 +46,11 @@ func (b *broker) set(down bool) {
 func (b *broker) refuse(user string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refuses = user
+	b.refusedUser = user
 }
 
-// called is how often it was asked to take records.
-func (b *broker) called() int {
+// callCount returns the number of calls so far.
+func (b *broker) callCount() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.calls
@@ -66,7 +66,7 @@ func (b *broker) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 		switch {
 		case !bounded:
 			results[i] = errors.New("a call without a deadline")
-		case b.down, b.refuses != "" && string(r.Key) == b.refuses:
+		case b.down, b.refusedUser != "" && string(r.Key) == b.refusedUser:
 			results[i] = errs.ErrUnavailable
 		default:
 			b.recs = append(b.recs, r)
@@ -75,7 +75,7 @@ func (b *broker) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// acts are the ids of the acts whose events of a type have arrived, in order.
+// acts returns the ids of the acts whose Kafka events of a type have arrived, in order.
 func (b *broker) acts(t *testing.T, kind string) (list []string) {
 	t.Helper()
 	b.mu.Lock()
@@ -95,7 +95,7 @@ func decoded(t *testing.T, r kafka.Record) *eventsv1.AuditEvent {
 	return &e
 }
 
-// gateway is a Log that a test may run.
+// gateway is a Log that a test may run and stop.
 type gateway struct {
 	*audit.Log
 
@@ -108,7 +108,7 @@ func newGateway(t *testing.T, b *broker, rdb redis.UniversalClient, key string) 
 	return &gateway{Log: audit.New(b, rdb, key, slog.New(slog.DiscardHandler), testkit.NewClock(noon).Now).Unhurried(), t: t}
 }
 
-// run publishes what waits until end, at the latest until the test ends.
+// run runs the Log until stop is called, or until the test ends.
 func (g *gateway) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -14,25 +14,25 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// Kafka and Redis are both away: an act that stops a sale is still possible. Its record waits in the
-// process, for whichever of the two is back first.
+// While Kafka and Redis are both down, an act that stops a sale is still served. Its record waits
+// in memory for whichever is up first.
 func TestRecordsWaitInMemory(t *testing.T) {
 	t.Parallel()
-	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	t.Cleanup(func() { _ = gone.Close() })
-	b := absentBroker()
-	g := newGateway(t, b, gone, "{x}")
+	unreachable := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	t.Cleanup(func() { _ = unreachable.Close() })
+	b := downBroker()
+	g := newGateway(t, b, unreachable, "{x}")
 	stopping := act(true)
 	require.NoError(t, g.RecordAct(t.Context(), stopping))
 	require.ErrorIs(t, g.RecordAct(t.Context(), act(false)), errs.ErrAuditUnavailable)
 	g.run()
 	g.RecordOutcome(stopping, audit.Outcome{Status: 200})
-	b.set(false)
+	b.setDown(false)
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome arrives")
 	require.Equal(t, []string{stopping.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
 }
 
-// The same in memory.
+// Records that Kafka refuses stay in memory, while others are published, once each.
 func TestFailedRecordsAreHeld(t *testing.T) {
 	t.Parallel()
 	b := &broker{}
@@ -46,7 +46,7 @@ func TestFailedRecordsAreHeld(t *testing.T) {
 		want = append([]string{a.ID.String()}, want...)
 	}
 	g.run()
-	testkit.Until(t, func() bool { return b.called() >= 2 }, "two attempts")
+	testkit.Until(t, func() bool { return b.callCount() >= 2 }, "two attempts")
 	require.Equal(t, want[:1], b.acts(t, "OPERATOR_ACTED"), "once")
 	b.refuse("")
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) > 1 }, "the other")
@@ -56,7 +56,7 @@ func TestFailedRecordsAreHeld(t *testing.T) {
 // Outcomes leave half of the memory to acts, and acts are dropped only when they fill all of it.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	b := absentBroker()
+	b := downBroker()
 	var out strings.Builder
 	l := audit.New(b, nil, "", slog.New(slog.NewTextHandler(&out, nil)), testkit.NewClock(noon).Now)
 	g := &gateway{Log: l, t: t}
@@ -73,14 +73,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.NoError(t, g.RecordAct(t.Context(), act(true)), "it is served all the same")
 	require.Contains(t, out.String(), "its record is dropped")
 	require.InDelta(t, before+1, counted(t, "dropped"), 0)
-	b.set(false)
+	b.setDown(false)
 	g.run()
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == audit.MaxHeld }, "the acts")
 	require.Equal(t, first.ID.String(), b.acts(t, "OPERATOR_ACTED")[0])
 	require.Empty(t, b.acts(t, "OPERATOR_ACT_ENDED"))
 }
 
-// counted is how many acts were recorded in a place.
+// counted returns how many acts were recorded in a place, such as Redis.
 func counted(t *testing.T, place string) float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

@@ -46,8 +46,8 @@ type redisStream struct {
 	key, lease string
 	self       string // names this process in the lease
 
-	timeout   time.Duration // storeTimeout, but in tests
-	leaseLife time.Duration // leaseLife, but in tests
+	timeout   time.Duration // storeTimeout, except in tests
+	leaseLife time.Duration // leaseLife, except in tests
 
 	// Only moveToKafka uses the fields below.
 
@@ -106,8 +106,8 @@ func (s *redisStream) yieldLease(ctx context.Context, failure error) error {
 	return errors.Join(failure, storeError(releaseScript.Run(ctx, s.rdb, []string{s.lease}, s.self).Err()))
 }
 
-// pauseCause returns the failure that forbids this process to acquire the lease now; nil: none
-// does.
+// pauseCause returns the failure because of which this process must not acquire the lease now, else
+// nil.
 func (s *redisStream) pauseCause() error {
 	select {
 	case <-s.paused:
@@ -117,8 +117,8 @@ func (s *redisStream) pauseCause() error {
 	return s.failure
 }
 
-// read returns the oldest entries that follow the entry with the id after; all of the stream follow
-// the id "". An entry that was not written by a gateway gets an empty value.
+// read returns the oldest entries behind the entry with the id after; "" means from the beginning.
+// An entry that was not written by a gateway gets an empty value.
 func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, error) {
 	start := "-"
 	if after != "" {

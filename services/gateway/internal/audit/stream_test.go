@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// onEachServer runs a test on a single Redis and on the cluster, each with a key of its own.
+// onEachServer runs a test on a single Redis and on a cluster, each with a key of its own.
 func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, key string)) {
 	t.Helper()
 	for name, server := range map[string]struct {
@@ -32,13 +32,13 @@ func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClien
 	}
 }
 
-// stream is a single Redis with the test's own key of a stream.
+// stream returns a single Redis and the key of a stream of the test's own.
 func stream(t *testing.T) (rdb redis.UniversalClient, key string) {
 	t.Helper()
 	return redistest.Open(t), "{" + redistest.Prefix(t) + "}"
 }
 
-// fill puts n foreign entries into the stream.
+// fill adds n entries that are no records to the stream.
 func fill(t *testing.T, rdb redis.UniversalClient, key string, n int) {
 	t.Helper()
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -50,13 +50,13 @@ func fill(t *testing.T, rdb redis.UniversalClient, key string, n int) {
 	require.NoError(t, err)
 }
 
-// Kafka is away: the records of acts that stop a sale wait in Redis, also when their gateway dies.
-// Another one publishes them, in order, once Kafka is back.
+// While Kafka is down, the records of acts that stop a sale wait in Redis, even if their gateway
+// dies. Another gateway publishes them in order once Kafka is up again.
 func TestRecordsWaitInRedis(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
-		b := absentBroker()
+		b := downBroker()
 		dead := newGateway(t, b, rdb, key)
 		require.ErrorIs(t, dead.RecordAct(t.Context(), act(false)), errs.ErrAuditUnavailable)
 		const many = 250 // more than one call moves
@@ -70,7 +70,7 @@ func TestRecordsWaitInRedis(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, many, n)
 
-		b.set(false)
+		b.setDown(false)
 		for range 3 {
 			newGateway(t, b, rdb, key).run()
 		}
@@ -87,13 +87,13 @@ func TestRecordsWaitInRedis(t *testing.T) {
 func TestMoveIsRepeated(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
 	require.NoError(t, g.RecordAct(t.Context(), a))
 	entries, err := rdb.XRange(t.Context(), key, "-", "+").Result()
 	require.NoError(t, err)
-	b.set(false)
+	b.setDown(false)
 	g.run()
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the first publication")
 	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: entries[0].Values}).Err())
@@ -102,28 +102,28 @@ func TestMoveIsRepeated(t *testing.T) {
 	require.Equal(t, b.recs[0].Headers[kafka.HeaderID], b.recs[1].Headers[kafka.HeaderID], "consumers recognise it")
 }
 
-// What is no record must not keep the others from being published.
+// Entries of the stream that are no records must not keep the others from being published.
 func TestForeignEntriesAreDropped(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
 	for _, values := range [][]any{{"other", "x"}, {"event", "no JSON"}, {"event", `{"actId":"x"}`}} {
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
 	}
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
 	require.NoError(t, g.RecordAct(t.Context(), a))
-	b.set(false)
+	b.setDown(false)
 	g.run()
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "nothing is left")
 }
 
-// A process that ends puts what waits in it into Redis.
+// A process that ends moves the records in its memory to Redis.
 func TestEndOfTheProcess(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
 	g.run()
 	a := act(true)
@@ -133,13 +133,13 @@ func TestEndOfTheProcess(t *testing.T) {
 	require.EqualValues(t, 2, rdb.XLen(t.Context(), key).Val())
 }
 
-// The stream is bounded. Outcomes leave room for acts, and an act that finds none is possible.
+// The stream is bounded. Outcomes leave room for acts. An act that finds no room is still served.
 func TestStreamIsBounded(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
-	// Another gateway moves records; this one would drop the foreign entries.
+	// Another gateway holds the lease, since this one would drop the entries that are no records.
 	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
 	fill(t, rdb, key, audit.MaxWaiting/2)
 	g.run()
@@ -153,12 +153,12 @@ func TestStreamIsBounded(t *testing.T) {
 	require.EqualValues(t, audit.MaxWaiting, rdb.XLen(t.Context(), key).Val())
 }
 
-// Some records fail, more than one call moves: the others arrive once each, and those later.
+// Kafka refuses more records than one call moves: the others arrive once each, these arrive later.
 func TestFailedRecordsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
 	rdb, key := stream(t)
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
 	begin := func(user string) string {
 		t.Helper()
@@ -174,12 +174,12 @@ func TestFailedRecordsDoNotBlock(t *testing.T) {
 			anns = append(anns, begin("ann"))
 		}
 	}
-	b.set(false)
+	b.setDown(false)
 	b.refuse("bob")
 	g.run()
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == int64(len(bobs)) }, "the others are moved")
-	calls := b.called()
-	testkit.Until(t, func() bool { return b.called() > calls }, "another attempt")
+	calls := b.callCount()
+	testkit.Until(t, func() bool { return b.callCount() > calls }, "another attempt")
 	require.Equal(t, anns, b.acts(t, "OPERATOR_ACTED"), "once each")
 	b.refuse("")
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "all are moved")
@@ -192,43 +192,43 @@ func TestLeaseIsGivenUp(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	onEachServer(t, func(t *testing.T, rdb redis.UniversalClient, key string) {
 		t.Helper()
-		cut, whole := absentBroker(), &broker{}
-		g := newGateway(t, cut, rdb, key)
+		unreachable, reachable := downBroker(), &broker{}
+		g := newGateway(t, unreachable, rdb, key)
 		a := act(true)
 		require.NoError(t, g.RecordAct(t.Context(), a))
-		calls := cut.called()
+		calls := unreachable.callCount()
 		start := time.Now()
 		g.run()
-		testkit.Until(t, func() bool { return cut.called() > calls }, "it holds the lease")
+		testkit.Until(t, func() bool { return unreachable.callCount() > calls }, "it holds the lease")
 		testkit.Until(t, func() bool { return rdb.Exists(t.Context(), key+":lease").Val() == 0 }, "it gives the lease up")
-		other := newGateway(t, whole, rdb, key)
+		other := newGateway(t, reachable, rdb, key)
 		other.run()
 		testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "the other moves the record")
-		require.Equal(t, []string{a.ID.String()}, whole.acts(t, "OPERATOR_ACTED"))
+		require.Equal(t, []string{a.ID.String()}, reachable.acts(t, "OPERATOR_ACTED"))
 
 		other.stop()
 		require.NoError(t, g.RecordAct(t.Context(), act(true)))
 		require.NoError(t, rdb.Del(t.Context(), key+":lease").Err())
-		calls = cut.called()
-		testkit.Until(t, func() bool { return cut.called() > calls }, "it tries again")
+		calls = unreachable.callCount()
+		testkit.Until(t, func() bool { return unreachable.callCount() > calls }, "it tries again")
 		require.Greater(t, time.Since(start), audit.LeaseLife, "not as long as the lease lives")
 	})
 }
 
-// The stream has no room for an outcome: it waits, and the act behind it goes to Redis.
+// An outcome that finds no room in the stream waits in memory, and the act behind it goes to Redis.
 func TestActsPassOutcomes(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
 	fill(t, rdb, key, audit.MaxWaiting/2)
 	require.NoError(t, rdb.Set(t.Context(), key+":lease", "another", time.Hour).Err())
-	b := absentBroker()
+	b := downBroker()
 	g := newGateway(t, b, rdb, key)
 	outcome := act(true)
 	g.RecordOutcome(outcome, audit.Outcome{Status: 200})
 	require.True(t, g.HoldAct(act(true)))
 	g.run()
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == audit.MaxWaiting/2+1 }, "the act is in Redis")
-	b.set(false)
+	b.setDown(false)
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
 	require.Equal(t, []string{outcome.ID.String()}, b.acts(t, "OPERATOR_ACT_ENDED"))
 }

@@ -42,7 +42,7 @@ func TestAlwaysOverwritten(t *testing.T) {
 	_, err = send(t, caller.With(t.Context(), alice), "/m", &ticketv1.GetEventRequest{EventId: "e"})
 	require.NoError(t, err)
 
-	// Items of a batch were written one by one, each from its own request.
+	// The callers of a batch's items were set before, each from its own request.
 	batch := &ticketv1.HoldSeatsRequest{Items: []*ticketv1.HoldSeatsItem{{Caller: &commonv1.Caller{UserId: "bob"}}}}
 	got, err = send(t, caller.With(t.Context(), alice), "/m", batch)
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package captcha asks a challenge provider whether a visitor has passed its test. The provider may be
-// any with the call siteverify, as hCaptcha, reCAPTCHA and Turnstile have, or a service of the
-// operator's own with that call.
+// Package captcha asks a challenge provider whether a visitor has passed its test. Any provider
+// with the call siteverify will do: hCaptcha, reCAPTCHA, Turnstile, or a service of the operator's
+// own.
 package captcha
 
 import (

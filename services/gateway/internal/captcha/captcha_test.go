@@ -47,7 +47,7 @@ func TestVerify(t *testing.T) {
 	require.Nil(t, captcha.New(captcha.Settings{}))
 }
 
-// What is no verdict is neither a pass nor a failure.
+// An answer without a verdict is an error, neither a pass nor a failure.
 func TestNoVerdict(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{

@@ -60,8 +60,8 @@ type Config struct {
 	Trusted []string
 	// Secure is set when browsers use https only.
 	Secure bool
-	// PayHost is the host, with a port that is not the default one, of which Pay serves all requests; empty:
-	// there is none.
+	// PayHost is the host of the payment page, with its port unless that is the default one; empty:
+	// there is none. Pay serves all requests of this host.
 	PayHost string
 	Pay     http.Handler
 	Log     *slog.Logger
@@ -249,7 +249,7 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 }
 
 // identify sets the session, the visitor and the address of a request from its cookies and headers.
-// It fails if the request came from another site, or if its user was refused for good a moment ago.
+// It fails if the request came from another site, or if the refusal of its user is remembered.
 func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -287,7 +287,7 @@ func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	}
 }
 
-// subject returns whom a request counts for.
+// subject returns the address, visitor and user for which a request counts.
 func subject(q *edge.Request) limit.Subject {
 	return limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
 }

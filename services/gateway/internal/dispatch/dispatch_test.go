@@ -58,8 +58,8 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	return f, &out
 }
 
-// Routes of the fast path that are traced have a span where tracing is on. Not parallel: the provider
-// of spans is global.
+// A traced route of the fast path has a span while tracing is on. Not parallel: the provider of
+// tracers is global.
 func TestTracedRoutes(t *testing.T) { //nolint:paralleltest // see above
 	ok := func(w http.ResponseWriter, _ *http.Request, _ *edge.Request) error {
 		w.WriteHeader(http.StatusOK)
@@ -143,14 +143,14 @@ func TestGeneralRequestsHaveADeadline(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	none := func(http.ResponseWriter, *http.Request, *edge.Request) error { return nil }
+	noop := func(http.ResponseWriter, *http.Request, *edge.Request) error { return nil }
 	for name, tc := range map[string]struct {
 		handler edge.Handler
 		trusted []string
 		want    string
 	}{
 		"no handler":     {nil, nil, "has no handler"},
-		"trusted origin": {none, []string{"shop.example"}, "shop.example"},
+		"trusted origin": {noop, []string{"shop.example"}, "shop.example"},
 	} {
 		table, err := edge.NewTable(&edge.Route{ID: "a", Method: http.MethodGet, Pattern: "/a", Access: edge.Public, Handler: tc.handler})
 		require.NoError(t, err)

@@ -9,10 +9,10 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// seconds measures the requests of each route: its count gives the rate, its buckets give the
+// requestSeconds measures the requests of each route: its count gives the rate, its buckets the
 // durations. Its label kind is "ok", or the errs.Kind of an error. refusals counts errors by code.
 var (
-	seconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
+	requestSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_http_seconds", Help: "Time the gateway took to answer a request.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 17),
 	}, []string{"route", "kind"})
@@ -26,7 +26,7 @@ var (
 func durationObservers(routes []*edge.Route) map[*edge.Route]prometheus.Observer {
 	observers := make(map[*edge.Route]prometheus.Observer, len(routes))
 	for _, r := range routes {
-		observers[r] = seconds.WithLabelValues(r.ID, "ok")
+		observers[r] = requestSeconds.WithLabelValues(r.ID, "ok")
 	}
 	return observers
 }
@@ -43,6 +43,6 @@ func (d *Dispatcher) observeDuration(q *edge.Request, start time.Time) {
 	if q.Route != nil {
 		route = q.Route.ID
 	}
-	seconds.WithLabelValues(route, string(q.Refused.Kind)).Observe(took)
+	requestSeconds.WithLabelValues(route, string(q.Refused.Kind)).Observe(took)
 	refusals.WithLabelValues(route, q.Refused.Reason).Inc()
 }

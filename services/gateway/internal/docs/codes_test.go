@@ -39,7 +39,7 @@ func TestEveryCodeIsSent(t *testing.T) {
 	}
 }
 
-// reasons maps the names of the sentinels to their codes.
+// reasons maps the names of the error sentinels in a file to their codes.
 func reasons(t *testing.T, file string) map[string]string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -62,7 +62,7 @@ func reasons(t *testing.T, file string) map[string]string {
 	return codes
 }
 
-// mentions adds the sentinels used by the code of a folder, without its tests and the catalogue.
+// mentions adds the sentinels used by the code of a folder, except for tests and the catalogue.
 func mentions(t *testing.T, folder string, into map[string]bool) {
 	t.Helper()
 	name := regexp.MustCompile(`\bErr[A-Z]\w*`)

@@ -28,7 +28,7 @@ func Annotate(routes []*edge.Route) {
 	}
 }
 
-// shedText is about the polls of which a share is refused under overload.
+// shedText describes the polls of which a share is refused under overload.
 const shedText = "While the platform is overloaded a share of these polls is refused (OVERLOADED): ask again after `Retry-After`; no place is lost."
 
 // texts are the texts of hand-written routes, by the id of the route.

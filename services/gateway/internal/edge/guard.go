@@ -123,11 +123,11 @@ func (g *Guard) findEvent(q *Request) error {
 		q.Event = m.GetEventId()
 	case FromToken:
 		tokens := g.Tokens.EntryTokens(q.Header, "", q.User())
-		named := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
-		if named == nil {
+		entry := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
+		if entry == nil {
 			return tokenRequiredError(q, "/")
 		}
-		q.Event = named.EventID
+		q.Event = entry.EventID
 	case None:
 	}
 	tokens := g.Tokens.EntryTokens(q.Header, q.Event, q.User())

@@ -97,7 +97,7 @@ func TestLiteralBeforeParameter(t *testing.T) {
 	require.Equal(t, "GET, POST, HEAD", errs.From(err).Metadata["allow"])
 }
 
-// The table is also that of the pages (web/test/own-path.test.ts).
+// The test of the pages' ownPath uses the same cases (web/test/own-path.test.ts).
 func TestOwnPath(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../web/test/return-paths.json")

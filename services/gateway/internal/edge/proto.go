@@ -16,8 +16,8 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// RouteDetails are the properties of a pass-through route that an HTTP rule cannot express. The fields
-// have the meaning of those of Route.
+// RouteDetails are the properties of a pass-through route that an HTTP rule cannot express. Its
+// fields mean the same as those of Route.
 type RouteDetails struct {
 	Status  int
 	Timeout time.Duration
@@ -42,9 +42,9 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDeta
 		if !proto.HasExtension(md.Options(), commonv1.E_Edge) {
 			return nil, fmt.Errorf("%s has an HTTP rule but does not say who may use it (option urr.common.v1.edge)", md.FullName())
 		}
-		need, _ := proto.GetExtension(md.Options(), commonv1.E_Edge).(*commonv1.Edge)
+		edgeOption, _ := proto.GetExtension(md.Options(), commonv1.E_Edge).(*commonv1.Edge)
 		for n, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
-			r, err := fromRule(md, binding, need, details[fullMethod(md)])
+			r, err := fromRule(md, binding, edgeOption, details[fullMethod(md)])
 			if err != nil {
 				return nil, err
 			}
@@ -58,11 +58,11 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDeta
 	return routes, nil
 }
 
-func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, need *commonv1.Edge, details RouteDetails) (*Route, error) {
+func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, edgeOption *commonv1.Edge, details RouteDetails) (*Route, error) {
 	r := &Route{
 		ID:     string(md.Parent().Name()) + "." + string(md.Name()),
-		Access: Access(need.GetWho()),
-		Event:  EventSource(need.GetEvent()),
+		Access: Access(edgeOption.GetWho()),
+		Event:  EventSource(edgeOption.GetEvent()),
 		RPC:    fullMethod(md),
 	}
 	switch p := rule.GetPattern().(type) {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Access says who may call a route. The values are those of the field who in the option
+// Access says who may call a route. Its values are those of the field "who" in the option
 // urr.common.v1.edge.
 type Access string
 
@@ -95,10 +95,10 @@ type Route struct {
 	// Final reports whether the act of a request with this body cannot be taken back; then Stops does
 	// not apply to the request. Nil: every act of the route can be taken back.
 	Final func(body []byte) bool
-	// Personal marks an operator's route that shows what people did: reading it is an act too.
+	// Personal marks an operator's route that shows personal data: reading it is recorded as an act.
 	Personal bool
 	// EventOf finds the event of an operator's act where neither the path nor the body names it; it
-	// returns "" if there is none. Nil: the acts of this route have no event but those.
+	// returns "" if there is none. Nil: the acts of this route have no other event.
 	EventOf func(context.Context, *Request) string
 	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
 	// durations of requests.
@@ -123,14 +123,14 @@ type Route struct {
 	Answer proto.Message
 	// Summary, Description (in Markdown) and Example (a response) are texts of the API documentation.
 	Summary, Description, Example string
-	// Headers are those that the route reads, without the credentials that Access requires; for the
-	// documentation.
+	// Headers are the request headers that the route reads, without the credentials that Access
+	// requires; for the documentation.
 	Headers []Header
 	// Refusal returns the error with which every request is refused during an overload, else nil. It is
 	// called before the checks, which cost more than a refusal. Nil: the route has no such limit.
 	Refusal func() error
-	// Remembered returns the error with which a user is refused who was refused for good a moment ago,
-	// else nil. It is called before the limits of mutations, whose counts are in Redis. Nil: nothing is
+	// Remembered returns the error of a user whom the service has refused for good a moment ago, else
+	// nil. It is called before the limits of mutations, whose counts are in Redis. Nil: no refusal is
 	// remembered.
 	Remembered func(*Request) error
 	// Handler serves the requests that have passed all checks.
@@ -150,7 +150,7 @@ func JSONBody(m proto.Message) Body {
 	return Body{JSON: true, Message: func() proto.Message { return m.ProtoReflect().New().Interface() }}
 }
 
-// RequiredBody declares a JSON body as JSONBody does, which is required although no rule of m says so.
+// RequiredBody declares a required JSON body like JSONBody, although no rule of m requires it.
 func RequiredBody(m proto.Message) Body {
 	b := JSONBody(m)
 	b.Required = true

@@ -119,8 +119,8 @@ func (t *Table) Match(method, path string) (Match, error) {
 	return m, nil
 }
 
-// malformedError returns the error for a parameter that cannot be an id. Whoever mistyped the
-// address of a page is told that there is no such page, or no such event.
+// malformedError returns the error for a parameter that cannot be an id. For a page it says that
+// there is no such page, or no such event.
 func malformedError(r *Route, param string) error {
 	switch {
 	case !r.Page:

@@ -54,7 +54,7 @@ func TestBacklogFollowsThePace(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
 	b := newBacklog(clock.Now)
-	second := func(n int, err error) {
+	runASecond := func(n int, err error) {
 		for range 4 {
 			for range n/4 - 1 {
 				_ = b.run(func() error { return err })
@@ -64,25 +64,25 @@ func TestBacklogFollowsThePace(t *testing.T) {
 		}
 	}
 	for range 5 {
-		second(4000, nil)
+		runASecond(4000, nil)
 	}
 	require.InDelta(t, 4000, b.limit.Load(), 40, "what is completed in a second")
 	for range 5 {
-		second(4000, errs.ErrSeatTaken)
+		runASecond(4000, errs.ErrSeatTaken)
 	}
 	require.InDelta(t, 4000, b.limit.Load(), 40, "a refusal for good is an answer too")
 	for _, failed := range []error{errs.ErrUnavailable, errs.ErrInternal, errors.New("a mistake")} {
-		second(4000, failed)
+		runASecond(4000, failed)
 		require.InDelta(t, 4000, b.limit.Load(), 40, "failures say nothing about the pace")
 	}
-	second(800, nil)
+	runASecond(800, nil)
 	require.Less(t, b.limit.Load(), int64(1200))
 	clock.Advance(time.Hour)
-	second(100, nil)
+	runASecond(100, nil)
 	require.EqualValues(t, backlogIdleMin, b.limit.Load())
 }
 
-// completeAt completes requests at a pace, over some windows.
+// completeAt completes requests at a rate, over a number of windows.
 func completeAt(b *backlog, clock *testkit.Clock, perSecond, windows int) {
 	for range windows {
 		for range perSecond/4 - 1 {
@@ -93,7 +93,7 @@ func completeAt(b *backlog, clock *testkit.Clock, perSecond, windows int) {
 	}
 }
 
-// A slow service behind gets a short backlog as soon as its pace is known.
+// A slow service gets a short backlog as soon as its rate is known.
 func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
@@ -111,7 +111,7 @@ func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	require.EqualValues(t, backlogIdleMin, b.limit.Load(), "nobody asks for more")
 }
 
-// A service that stands still for a moment is not slow, nor is one that nobody asks.
+// A service that stands still for a moment does not count as slow, nor does one without requests.
 func TestPauseIsNoSlowPace(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))

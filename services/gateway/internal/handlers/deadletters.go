@@ -19,24 +19,24 @@ import (
 	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 )
 
-// DeadLettersTimeout is the time-out of the routes of dead letters, partTimeout that of the call of one
-// service.
+// DeadLettersTimeout is the time-out of the routes of dead letters, serviceTimeout that of the call
+// of one service.
 const (
 	DeadLettersTimeout = 15 * time.Second
-	partTimeout        = 10 * time.Second
+	serviceTimeout     = 10 * time.Second
 )
 
 // DeadLetters lists and redrives the dead letters (Kafka events that could not be processed) of a
 // topic. Each service has those of its own consumer group, so DeadLetters asks all services that
-// consume the topic at once, and joins their answers and their cursors.
+// consume the topic concurrently, and joins their answers and their cursors.
 type DeadLetters struct {
 	services map[string]kafkav1.DeadLetterServiceClient
 }
 
 var _ kafkav1.DeadLetterServiceClient = (*DeadLetters)(nil)
 
-// NewDeadLetters makes DeadLetters of the services' connections by name; nil for services that are not
-// installed.
+// NewDeadLetters makes DeadLetters from the connections to services by name, nil for services that
+// are not deployed.
 func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	d := &DeadLetters{services: map[string]kafkav1.DeadLetterServiceClient{}}
 	for name, conn := range conns {
@@ -54,20 +54,20 @@ func (d *DeadLetters) ListTopicDeadLetters(
 	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {
 	out := &kafkav1.ListTopicDeadLettersResponse{}
-	parts, err := askOwners(ctx, d, in, in.GetCursor(), &out.Unreachable,
+	answers, err := askOwners(ctx, d, in, in.GetCursor(), &out.Unreachable,
 		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.ListTopicDeadLettersResponse, error) {
-			part := proto.CloneOf(in)
-			part.Cursor = cursor
-			return owner.ListTopicDeadLetters(ctx, part)
+			request := proto.CloneOf(in)
+			request.Cursor = cursor
+			return owner.ListTopicDeadLetters(ctx, request)
 		})
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range parts {
-		out.Items = append(out.Items, part.GetItems()...)
+	for _, answer := range answers {
+		out.Items = append(out.Items, answer.GetItems()...)
 	}
 	slices.SortStableFunc(out.GetItems(), func(a, b *kafkav1.TopicDeadLetter) int { return cmp.Compare(b.GetAt(), a.GetAt()) })
-	out.NextCursor = joinCursors(parts)
+	out.NextCursor = joinCursors(answers)
 	return out, nil
 }
 
@@ -79,20 +79,20 @@ func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopic
 	if len(in.GetIds()) > 0 {
 		cursor = ""
 	}
-	parts, err := askOwners(ctx, d, in, cursor, &out.Unreachable,
+	answers, err := askOwners(ctx, d, in, cursor, &out.Unreachable,
 		func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (*kafkav1.RedriveTopicResponse, error) {
-			part := proto.CloneOf(in)
-			part.Cursor = cursor
-			return owner.RedriveTopic(ctx, part)
+			request := proto.CloneOf(in)
+			request.Cursor = cursor
+			return owner.RedriveTopic(ctx, request)
 		})
 	if err != nil {
 		return nil, err
 	}
 	refused := in.GetIds()
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		out.Redriven = append(out.Redriven, parts[name].GetRedriven()...)
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		out.Redriven = append(out.Redriven, answers[name].GetRedriven()...)
 		if len(in.GetIds()) == 0 {
-			refused = append(refused, parts[name].GetRefused()...)
+			refused = append(refused, answers[name].GetRefused()...)
 		}
 	}
 	for _, id := range refused {
@@ -100,7 +100,7 @@ func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopic
 			out.Refused = append(out.Refused, id)
 		}
 	}
-	out.NextCursor = joinCursors(parts)
+	out.NextCursor = joinCursors(answers)
 	out.More = out.GetNextCursor() != ""
 	return out, nil
 }
@@ -129,45 +129,45 @@ func askOwners[A any](
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, partTimeout)
+	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
 	defer cancel()
 	owners := slices.Sorted(maps.Keys(cursors))
 	answers, failures := make([]A, len(owners)), make([]error, len(owners))
-	var asked errgroup.Group
+	var calls errgroup.Group
 	for i, name := range owners {
 		owner := d.services[name]
 		if owner == nil {
 			failures[i] = errs.ErrUnavailable
 			continue
 		}
-		asked.Go(func() error {
+		calls.Go(func() error {
 			answers[i], failures[i] = ask(ctx, owner, cursors[name])
 			return nil
 		})
 	}
-	_ = asked.Wait() // each call stores its own result
-	parts := map[string]A{}
+	_ = calls.Wait() // each call stores its own result
+	byService := map[string]A{}
 	for i, name := range owners {
 		switch failure := failures[i]; {
 		case failure == nil:
-			parts[name] = answers[i]
+			byService[name] = answers[i]
 		case errs.From(failure).Kind.CausedByClient():
 			return nil, failure
 		default:
 			*unreachable = append(*unreachable, name)
 		}
 	}
-	if len(parts) == 0 {
+	if len(byService) == 0 {
 		return nil, errs.ErrUnavailable.Wrap(failures[0])
 	}
-	return parts, nil
+	return byService, nil
 }
 
 // joinCursors joins the cursors of the services that have more: name:cursor.name:cursor.
-func joinCursors[A interface{ GetNextCursor() string }](parts map[string]A) string {
+func joinCursors[A interface{ GetNextCursor() string }](answers map[string]A) string {
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if next := parts[name].GetNextCursor(); next != "" {
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		if next := answers[name].GetNextCursor(); next != "" {
 			all = append(all, name+":"+next)
 		}
 	}

@@ -61,8 +61,8 @@ func (s *drawParts) Recv() (*ingestv1.Draw, error) {
 	return part, nil
 }
 
-// A document with 100,000 exclusions is served although it takes long to read, and does not delay those
-// of other draws.
+// A document with 100,000 exclusions is served although it takes long to read, and does not delay
+// the documents of other draws.
 func TestDocumentOfALargeDraw(t *testing.T) {
 	t.Parallel()
 	h, err := NewDrawHandlers(&slowDraw{parts: 5, wait: 4 * time.Second}, nil)

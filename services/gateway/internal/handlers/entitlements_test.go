@@ -18,8 +18,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// register keeps the users of one upload.
-type register struct {
+// fakeUpload takes one upload and keeps its users.
+type fakeUpload struct {
 	ticketv1.EntitlementAdminServiceClient
 
 	userIDs, emails []string
@@ -27,28 +27,28 @@ type register struct {
 	finished        bool
 }
 
-func (r *register) BeginUpload(context.Context, *ticketv1.BeginUploadRequest, ...grpc.CallOption) (*ticketv1.BeginUploadResponse, error) {
+func (r *fakeUpload) BeginUpload(context.Context, *ticketv1.BeginUploadRequest, ...grpc.CallOption) (*ticketv1.BeginUploadResponse, error) {
 	return &ticketv1.BeginUploadResponse{UploadId: "u"}, nil
 }
 
-func (r *register) AddToUpload(_ context.Context, in *ticketv1.AddToUploadRequest, _ ...grpc.CallOption) (*ticketv1.AddToUploadResponse, error) {
+func (r *fakeUpload) AddToUpload(_ context.Context, in *ticketv1.AddToUploadRequest, _ ...grpc.CallOption) (*ticketv1.AddToUploadResponse, error) {
 	r.calls++
 	r.userIDs, r.emails = append(r.userIDs, in.GetUserIds()...), append(r.emails, in.GetEmails()...)
 	return &ticketv1.AddToUploadResponse{}, nil
 }
 
-func (r *register) FinishUpload(context.Context, *ticketv1.FinishUploadRequest, ...grpc.CallOption) (*ticketv1.EntitlementList, error) {
+func (r *fakeUpload) FinishUpload(context.Context, *ticketv1.FinishUploadRequest, ...grpc.CallOption) (*ticketv1.EntitlementList, error) {
 	r.finished = true
 	return &ticketv1.EntitlementList{List: "l"}, nil
 }
 
-func putList(t *testing.T, file string) (*register, error) {
+func putList(t *testing.T, file string) (*fakeUpload, error) {
 	t.Helper()
 	table, err := edge.NewTable(&edge.Route{ID: "put", Method: http.MethodPut, Pattern: "/{event_id}/{list}", Access: edge.Public})
 	require.NoError(t, err)
 	m, err := table.Match(http.MethodPut, "/e/l")
 	require.NoError(t, err)
-	r := &register{}
+	r := &fakeUpload{}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(file))
 	return r, handlers.NewEntitlementHandlers(r).PutList(httptest.NewRecorder(), req, &edge.Request{Match: m})
 }

@@ -20,7 +20,7 @@ const (
 	// While ticket is unavailable, it is asked at most once per unknownTTL and event.
 	unknownTTL    = time.Second
 	maxExistences = 20_000
-	// These limit the load on ticket and the delay of a visitor when made-up ids are requested.
+	// These two limit the load on ticket and the delay of a visitor when made-up ids are requested.
 	existenceReads   = 8
 	existenceTimeout = 500 * time.Millisecond
 )
@@ -38,7 +38,7 @@ var errTooManyReads = errors.New("too many unknown events at once")
 // EventExistence caches which events exist, for pages.
 type EventExistence struct {
 	events ticketv1.EventServiceClient
-	known  *otter.Cache[string, existence]
+	states *otter.Cache[string, existence]
 	reads  chan struct{}
 }
 
@@ -48,7 +48,7 @@ func NewEventExistence(events ticketv1.EventServiceClient) (*EventExistence, err
 }
 
 func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*EventExistence, error) {
-	known, err := otter.New(&otter.Options[string, existence]{
+	states, err := otter.New(&otter.Options[string, existence]{
 		MaximumSize: maxExistences, Clock: clock,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, existence]) time.Duration {
 			return map[existence]time.Duration{exists: existsTTL, absent: absentTTL, unknown: unknownTTL}[e.Value]
@@ -57,18 +57,18 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 	if err != nil {
 		return nil, err
 	}
-	return &EventExistence{events: events, known: known, reads: make(chan struct{}, existenceReads)}, nil
+	return &EventExistence{events: events, states: states, reads: make(chan struct{}, existenceReads)}, nil
 }
 
 // Absent reports whether ticket says that an event does not exist. Without an answer in time it is
 // false, and the page shows what the API answers.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
 	// An error (too many reads, a cancelled request) is not cached.
-	state, err := e.known.Get(ctx, event, otter.LoaderFunc[string, existence](e.readExistence))
+	state, err := e.states.Get(ctx, event, otter.LoaderFunc[string, existence](e.readExistence))
 	return err == nil && state == absent
 }
 
-func (e *EventExistence) Forget(event string) { e.known.Invalidate(event) }
+func (e *EventExistence) Forget(event string) { e.states.Invalidate(event) }
 
 func (e *EventExistence) readExistence(ctx context.Context, event string) (existence, error) {
 	select {

@@ -97,7 +97,7 @@ func (h *FigureHandlers) Days(w http.ResponseWriter, r *http.Request, q *edge.Re
 // noFilter lets all parameters of a query through.
 var noFilter = utilities.NewDoubleArray(nil)
 
-// readQuery reads the query into a request, as pass-through routes do, and the event of the path.
+// readQuery sets a request message from the query, like pass-through routes do, and from the path.
 func readQuery(r *http.Request, q *edge.Request, in proto.Message) error {
 	err := runtime.PopulateQueryParameters(in, r.URL.Query(), noFilter)
 	if err != nil {
@@ -131,7 +131,7 @@ func numbers(m proto.Message) (cells []string) {
 	return cells
 }
 
-// numberFields are the fields of 64-bit integers, as all figures are.
+// numberFields iterates over the int64 fields of a message. All figures have this type.
 func numberFields(m proto.Message) func(func(protoreflect.FieldDescriptor) bool) {
 	return func(yield func(protoreflect.FieldDescriptor) bool) {
 		fields := m.ProtoReflect().Descriptor().Fields()
@@ -143,8 +143,8 @@ func numberFields(m proto.Message) func(func(protoreflect.FieldDescriptor) bool)
 	}
 }
 
-// figureNames returns the names of the columns of Figures. Those of the revenue have a prefix, since
-// both have a column `confirmed`.
+// figureNames returns the names of the columns of Figures. Those of the revenue have a prefix,
+// since Figures and Revenue both have a column `confirmed`.
 func figureNames() []string {
 	names := append(numberNames("", &statsv1.Figures{}), "currency")
 	return append(append(names, numberNames("revenue", &statsv1.Revenue{})...), numberNames("", &statsv1.MoneyByCause{})...)
@@ -194,7 +194,7 @@ func (f *figureFile) flush() error {
 	return f.csv.Flush()
 }
 
-// end sends the rest. That the client has disconnected is no error.
+// end sends what was not sent yet. A client that has disconnected is no error.
 func (f *figureFile) end() error {
 	_ = f.flush()
 	return nil

@@ -14,9 +14,9 @@ import (
 // below the limit of the services (1,000).
 const (
 	batchDelay = 150 * time.Microsecond
-	// The calls of a crowd, polls of a line and calls that are stored before the response, wait longer,
-	// and their batches overlap only if the service is slow, so that batches grow with the load: one RPC
-	// costs as much as many of its items.
+	// Calls of a crowd (polls of a line, and calls that are stored before the response) wait longer
+	// for their batch. Their batches overlap only if the service is slow. So batches grow with the
+	// load: one RPC costs as much as many of its items.
 	crowdDelay    = 2 * time.Millisecond
 	crowdOverlap  = 10 * time.Millisecond
 	pollInflight  = 4
@@ -47,16 +47,16 @@ func newEventBatches[I, O any](cfg batch.Config, run batchCall[I, O]) *batch.Gro
 	})
 }
 
-// lineBatches batches the calls of each event's room or line separately, so that a slow one does not
-// delay others. Calls for events that the service has not named share a few small batches, since
-// anybody can make up event ids.
+// lineBatches batches the calls of each event's room or line separately, so that a slow one does
+// not delay others. Calls for events that the service has not reported share a few small batches,
+// since anybody can make up event ids.
 type lineBatches[I, O any] struct {
 	known   KnownEvents
 	lines   *batch.Groups[string, I, O]
 	unknown *batch.Coalescer[I, O]
 }
 
-// KnownEvents knows of which events a service has named the line or the room.
+// KnownEvents knows the events whose line or room a service has reported.
 type KnownEvents interface{ Known(event string) bool }
 
 // Limits of the batches for unknown lines, and of the number of lines with batches of their own.

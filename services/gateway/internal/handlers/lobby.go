@@ -50,7 +50,7 @@ func lobbyOpenError(s *roomstate.State) error {
 	err := errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(s.Lobby.OpensAt, 10)).
 		With("closesAt", strconv.FormatInt(s.Lobby.ClosesAt, 10)).With("opensAt", strconv.FormatInt(s.Lobby.StartsAt, 10))
 	if s.Sale != "" {
-		err = err.With("saleStatus", s.Sale) // in a presale some pass without a position
+		err = err.With("saleStatus", s.Sale) // in a presale some users need no position
 	}
 	return err
 }
@@ -71,14 +71,14 @@ func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 // maxShuffles bounds the number of cached documents about shuffles.
 const maxShuffles = 1024
 
-// shuffleKey names a shuffle; round 0 is the event's latest one.
+// shuffleKey identifies a shuffle; round 0 means the event's latest one.
 type shuffleKey struct {
 	event string
 	round int64
 }
 
-// shuffleKeyOf returns which shuffle the path names. It fails with errs.ErrLobbyNotFound for a
-// malformed round.
+// shuffleKeyOf returns the key of the shuffle in the path. It fails with errs.ErrLobbyNotFound for
+// a malformed round.
 func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	k := shuffleKey{event: q.Param("event_id")}
 	text := q.Param("round")
@@ -93,7 +93,7 @@ func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	return k, nil
 }
 
-// roundParam returns the round as requests to vwr have it; nil means the latest round.
+// roundParam returns the round for a request to vwr; nil means the latest round.
 func (k shuffleKey) roundParam() *int64 {
 	if k.round == 0 {
 		return nil

@@ -22,8 +22,8 @@ import (
 // paymentPartTimeout bounds the wait for payment. Without its answer an order lacks its payments.
 const paymentPartTimeout = 2 * time.Second
 
-// reservations is the type of payments that pay for reservations.
-const reservations = "reservation"
+// reservationType is the type of payments for reservations.
+const reservationType = "reservation"
 
 // Orders serves operators' RPCs about orders. It combines what ticket and payment know.
 type Orders struct {
@@ -48,7 +48,7 @@ func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequ
 	}
 	reservation := ""
 	for _, p := range found {
-		if p.GetPaymentType() == reservations {
+		if p.GetPaymentType() == reservationType {
 			reservation = p.GetReferenceId()
 		}
 	}
@@ -60,30 +60,30 @@ func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequ
 	return o.Tickets.SearchOrders(ctx, in)
 }
 
-// GetOrder asks ticket and payment at once. It fails without ticket's answer; payment's may be missing.
+// GetOrder calls ticket and payment concurrently. It fails only without ticket's answer.
 func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ ...grpc.CallOption) (*ticketv1.OrderDetail, error) {
 	if err := rpc.Validate(in); err != nil {
 		return nil, err
 	}
 	var payments []*paymentv1.PaymentDetail
-	var missing error
-	var paid sync.WaitGroup
-	ofPayment, cancel := context.WithCancel(ctx)
+	var paymentErr error
+	var paymentCall sync.WaitGroup
+	paymentCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	paid.Go(func() {
-		payments, missing = o.findPayments(ofPayment, &paymentv1.FindPaymentsRequest{By: &paymentv1.FindPaymentsRequest_Reference{
-			Reference: &paymentv1.PaymentReference{PaymentType: reservations, ReferenceId: in.GetReservationId()},
+	paymentCall.Go(func() {
+		payments, paymentErr = o.findPayments(paymentCtx, &paymentv1.FindPaymentsRequest{By: &paymentv1.FindPaymentsRequest_Reference{
+			Reference: &paymentv1.PaymentReference{PaymentType: reservationType, ReferenceId: in.GetReservationId()},
 		}})
 	})
 	out, err := o.Tickets.GetOrder(ctx, in)
 	if err != nil {
 		cancel()
 	}
-	paid.Wait()
+	paymentCall.Wait()
 	if err != nil {
 		return nil, err
 	}
-	if out.Payments = payments; missing != nil {
+	if out.Payments = payments; paymentErr != nil {
 		out.Unreachable = []string{"payment"}
 	}
 	out.Timeline = timelineOf(out)
@@ -104,9 +104,9 @@ func timelineOf(d *ticketv1.OrderDetail) (steps []*ticketv1.OrderStep) {
 		steps = append(steps, &ticketv1.OrderStep{At: at, Of: of, Id: id, Status: status, Note: note})
 	}
 	order := d.GetOrder()
-	add(order.GetCreatedAt(), reservations, order.GetReservationId(), "HELD", "")
+	add(order.GetCreatedAt(), reservationType, order.GetReservationId(), "HELD", "")
 	if order.GetStatus() != "HELD" {
-		add(order.GetUpdatedAt(), reservations, order.GetReservationId(), order.GetStatus(), order.GetReason())
+		add(order.GetUpdatedAt(), reservationType, order.GetReservationId(), order.GetStatus(), order.GetReason())
 	}
 	for _, t := range d.GetTickets() {
 		add(t.GetIssuedAt(), "ticket", t.GetTicketId(), "VALID", cmp.Or(t.GetSeatId(), t.GetSection()))

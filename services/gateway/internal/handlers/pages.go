@@ -23,9 +23,9 @@ func FromHTTP(h http.Handler) edge.Handler {
 // ActiveRooms knows in which round the waiting room of an event is active; 0: in none.
 type ActiveRooms interface{ ActiveRound(event string) int64 }
 
-// EventPage serves the page of an event. If the event does not exist, people get a page that says so,
-// and programs an error. While the event's room is active, only who has passed it gets the page, so
-// caches must not share it.
+// EventPage serves the page of an event. If the event does not exist, people get a page that says
+// so, and programs an error. While the event's room is active, only visitors who have passed it get
+// the page, so caches must not share it.
 func EventPage(pages *web.Pages, existence *EventExistence, rooms ActiveRooms) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		switch {

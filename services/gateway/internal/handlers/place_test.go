@@ -23,14 +23,14 @@ func requirePlaceAsWire(t *testing.T, p *queuev1.Place) {
 	require.Equal(t, string(want), string(got))
 }
 
-// Every field is set in turn, so that a field that is added later is missed here.
+// Every field is set in turn, so that the test fails if appendPlace lacks one that is added later.
 func TestPlaceAsWire(t *testing.T) {
 	t.Parallel()
 	all := &queuev1.Place{}
 	requirePlaceAsWire(t, all)
 	fields := all.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
-		f, one := fields.Get(i), (&queuev1.Place{}).ProtoReflect()
+		f, single := fields.Get(i), (&queuev1.Place{}).ProtoReflect()
 		var v protoreflect.Value
 		switch f.Kind() {
 		case protoreflect.StringKind:
@@ -42,9 +42,9 @@ func TestPlaceAsWire(t *testing.T) {
 		default:
 			require.Fail(t, "no value of this kind", f.Kind())
 		}
-		one.Set(f, v)
+		single.Set(f, v)
 		all.ProtoReflect().Set(f, v)
-		for _, p := range []protoreflect.Message{one, all.ProtoReflect()} {
+		for _, p := range []protoreflect.Message{single, all.ProtoReflect()} {
 			m, _ := p.Interface().(*queuev1.Place)
 			_, ok := appendPlace(nil, m)
 			require.True(t, ok, f.Name())

@@ -24,13 +24,13 @@ const (
 )
 
 const (
-	// refusedFor is how long a user of a sold-out promotion is refused from memory. What the user had
-	// applied for before is looked up once in this time.
+	// refusedFor is how long a user of a sold-out promotion is refused from memory. In this time the
+	// user's earlier request is looked up only once.
 	refusedFor = time.Minute
 	maxRefused = 200_000 // about 30 MB
 )
 
-// soldOutUser is a user who has no request to a promotion without places.
+// soldOutUser is a user without a request to a sold-out promotion.
 type soldOutUser struct{ event, user string }
 
 // PromotionHandlers takes applications to promotions.
@@ -56,7 +56,7 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	}, nil
 }
 
-// Remembered returns the error of a user who was told within the last minute that nothing is left.
+// Remembered returns the error of a user who was told SOLD_OUT within the last minute, else nil.
 func (h *PromotionHandlers) Remembered(q *edge.Request) error {
 	user := q.User()
 	if user == "" {

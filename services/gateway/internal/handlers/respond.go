@@ -19,8 +19,8 @@ var (
 	jsonType           = []string{"application/json"}
 )
 
-// implicitLength is a length of bodies, in bytes, up to which net/http sets Content-Length by itself
-// ("under a few KB"), at less cost than a handler can.
+// implicitLength is the length of a body, in bytes, up to which net/http sets Content-Length by
+// itself ("under a few KB"), at less cost than a handler can.
 const implicitLength = 1 << 10
 
 // writeJSON responds with a body that is JSON already.

@@ -12,8 +12,8 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
-// ReturnHandlers takes buyers who come back from a provider's page, perhaps in another browser and
-// without a session: the address proves the payment.
+// ReturnHandlers serves buyers who return from a payment provider's page, perhaps in another
+// browser and without a session: the URL proves the payment.
 type ReturnHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }
@@ -24,14 +24,14 @@ const (
 	maxReturnText   = 512
 )
 
-// looksParam is the parameter with which a page asks for the state only.
+// looksParam is the parameter with which a page asks only for the state of the payment.
 const looksParam = "looks"
 
-// paidAt are the pages on which payments are made, by their type.
-var paidAt = map[string]string{reservations: "/checkout/", "transfer": "/transfers/", "membership": "/memberships/"} //nolint:gochecknoglobals // a constant
+// paymentPages has the path of the page on which a payment is made, by the payment's type.
+var paymentPages = map[string]string{reservationType: "/checkout/", "transfer": "/transfers/", "membership": "/memberships/"} //nolint:gochecknoglobals // a constant
 
-// Handle redirects to the page of the payment. The fragment proves the payment to a page without
-// a session, which asks here again for its state, with looksParam: the answer is JSON, and nothing is stored.
+// Handle redirects to the payment's page, with a fragment that proves the payment, since the page
+// may have no session. The page asks again with looksParam: the answer is JSON, nothing is stored.
 func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
 	if !validProviderName(provider) {
@@ -55,7 +55,7 @@ func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.
 		return WriteMessage(w, http.StatusOK, p)
 	}
 	to := "/my"
-	if page := paidAt[p.GetPaymentType()]; page != "" {
+	if page := paymentPages[p.GetPaymentType()]; page != "" {
 		to = page + p.GetReferenceId() + "#" + provider + "/" + p.GetPaymentId() + "?" + r.URL.Query().Encode()
 	}
 	w.Header().Set("Referrer-Policy", "no-referrer")

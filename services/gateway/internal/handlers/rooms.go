@@ -91,7 +91,7 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 }
 
 // assignableRoom returns the state of the event's room, or an error if the room gives the caller no
-// positions now. While the stream from vwr is broken it never fails so, and vwr decides.
+// positions now. While the stream from vwr is broken, it returns the last state, and vwr decides.
 func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
@@ -129,10 +129,10 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
-// CheckPosition responds whether the visitor's position is served. Visitors with a ticket who still
-// wait or are in a lobby are answered from memory, and so are those without one of an event that this
-// gateway does not know; the others are answered by vwr. It adds the sale status, and
-// for admitted visitors the page to go to.
+// CheckPosition responds whether the visitor's position is served. Visitors with a ticket who wait
+// or are in a lobby are answered from memory, and so are visitors without one if this gateway does
+// not know the event. vwr answers all others. The response also has the sale status, and for
+// admitted visitors the page to go to.
 func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive

@@ -14,7 +14,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// The hand-written response equals the JSON form of the message.
+// The hand-written response to a waiting visitor equals the JSON form of the message.
 func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
@@ -39,7 +39,7 @@ func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 	}
 }
 
-// The same for an entry of a lobby.
+// The hand-written response to a user in a lobby equals the JSON form of the message.
 func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()

@@ -114,7 +114,7 @@ func (h *SeatHandlers) Reserve(w http.ResponseWriter, r *http.Request, q *edge.R
 	return h.respondWithHold(w, q, func() (*ticketv1.Reservation, error) { return h.holdSeats.Do(r.Context(), item) })
 }
 
-// callerWithLanguage returns the caller with the language in which the buyer is written to.
+// callerWithLanguage returns the caller with the language for e-mails to the buyer.
 func callerWithLanguage(q *edge.Request) *commonv1.Caller {
 	c := q.Caller()
 	c.Language = language.Of(q.Header)

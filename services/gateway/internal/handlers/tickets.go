@@ -17,13 +17,13 @@ import (
 // TicketHandlers serves the QR codes of users' tickets, which are scanned at the doors.
 type TicketHandlers struct{ Tickets ticketv1.TicketServiceClient }
 
-// The size of a module of the code, and of the quiet zone around it (ISO/IEC 18004: four modules).
+// The size of a module of the QR code, and of its quiet zone (ISO/IEC 18004: four modules).
 const (
 	qrModule = 8
 	qrBorder = 4 * qrModule
 )
 
-var ownImage = []string{"private, no-store"}
+var imageCacheControl = []string{"private, no-store"}
 
 // QR responds with the code of a ticket as an SVG image. A ticket that has no code admits nobody.
 func (h *TicketHandlers) QR(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
@@ -34,7 +34,7 @@ func (h *TicketHandlers) QR(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	if t.GetCode() == "" {
 		return errs.ErrNotValid.With("why", t.GetStatus())
 	}
-	// Medium corrects errors in 15 % of the code, as a scratched or dimmed screen makes them.
+	// Medium corrects errors in 15 % of the code, such as a scratched or dimmed screen causes.
 	code, err := qr.EncodeText(t.GetCode(), qr.Medium)
 	if err != nil {
 		return fmt.Errorf("encode the code of a ticket: %w", err)
@@ -45,7 +45,7 @@ func (h *TicketHandlers) QR(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	}
 	head := w.Header()
 	head["Content-Type"] = []string{"image/svg+xml"}
-	head["Cache-Control"] = ownImage
+	head["Cache-Control"] = imageCacheControl
 	head["Content-Length"] = []string{strconv.Itoa(len(image))}
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(image) // the client may have disconnected

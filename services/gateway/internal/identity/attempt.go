@@ -9,12 +9,12 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// attemptName is the number of bytes of an attempt's state that the name of the attempt's cookie
-// contains, so that each tab can have an attempt of its own.
-const attemptName = 8
+// stateBytes is the number of bytes of an attempt's state in the name of the attempt's cookie, so
+// that each tab can have an attempt of its own.
+const stateBytes = 8
 
 // AttemptCookie returns the name of the cookie that holds the sign-in attempt with a state.
-func AttemptCookie(state string) string { return attemptCookie + state[:min(attemptName, len(state))] }
+func AttemptCookie(state string) string { return attemptCookie + state[:min(stateBytes, len(state))] }
 
 // AttemptCookies returns the names of the cookies of sign-in attempts that the request carries.
 func AttemptCookies(r *http.Request) (names []string) {

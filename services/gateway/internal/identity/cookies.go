@@ -9,8 +9,8 @@ import (
 // AnonLife is how long a browser keeps the visitor id: longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
-// Cookies writes the platform's cookies. All but SignedInCookie are HttpOnly, and Secure if browsers use https. They are
-// for every path, except those that only the sign-in or the sign-out reads.
+// Cookies writes the platform's cookies: Secure if browsers use https, HttpOnly except for
+// SignedInCookie, and for every path unless only the sign-in or the sign-out reads them.
 type Cookies struct {
 	// Secure says that browsers use https. The cookies of session, visitor and sign-in attempts then
 	// have the prefix hostPrefix, which binds them to this host. The tokens of both tiers keep their
@@ -60,7 +60,7 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 // everybody, that it is worth asking who is signed in. It gives no rights.
 const SignedInCookie = "urr-signed-in"
 
-// signedInHint returns the hint that begins and ends with a session.
+// signedInHint returns SignedInCookie, which is set and cleared with the session's cookie.
 func signedInHint(session *http.Cookie) *http.Cookie {
 	hint := *session
 	hint.Name, hint.HttpOnly = SignedInCookie, false

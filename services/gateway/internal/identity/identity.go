@@ -89,9 +89,9 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	tok := bearerToken(h)
 	c, sent := v.validSession(tok), tok != ""
 	if c == nil {
-		var kept bool
-		c, kept = v.cookieSession(h)
-		sent = sent || kept
+		var cookieSent bool
+		c, cookieSent = v.cookieSession(h)
+		sent = sent || cookieSent
 	}
 	switch {
 	case c != nil && !v.revoked.HasBeenRead():

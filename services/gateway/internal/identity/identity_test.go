@@ -100,7 +100,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// With https, a cookie that another subdomain can plant is no session, visitor or attempt.
+// With https, a cookie that another subdomain can plant counts as no session, visitor or attempt.
 func TestSecureCookiesAreOfThisHost(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start)).WithSecureCookies(true)
@@ -228,7 +228,7 @@ func visitorID(v *identity.Verifier, h http.Header) string {
 	return ""
 }
 
-// The cookie of a visitor says what the visitor owes.
+// The visitor's cookie keeps the bits of work that the visitor owes.
 func TestVisitorsOweWork(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))

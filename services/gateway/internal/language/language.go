@@ -19,11 +19,11 @@ var (
 	matcher = language.NewMatcher([]language.Tag{language.English, language.Korean})
 )
 
-// EdgeHeader is the header in which a CDN tells the language that it has derived from the cookie and
-// Accept-Language as Of does: one of All. It is part of the CDN's cache key.
+// EdgeHeader is the header in which a CDN sends the language that it has derived from the cookie
+// and Accept-Language as Of does: one of All. It is part of the CDN's cache key.
 const EdgeHeader = "X-Urr-Language"
 
-// OfEdge returns the language that a CDN has told, "" if it has told none.
+// OfEdge returns the language that a CDN has sent, "" if it has sent none.
 func OfEdge(h http.Header) string {
 	if l := h.Get(EdgeHeader); slices.Contains(All, l) {
 		return l
@@ -57,6 +57,6 @@ func Of(h http.Header) string {
 // maxAcceptLanguage bounds the headers that are read, in bytes. Browsers send less than half.
 const maxAcceptLanguage = 256
 
-// accepted has the language of the latest values of Accept-Language, of which browsers send few:
-// parsing one takes as long as the rest of an error's response.
+// accepted caches the language of recent values of Accept-Language. Browsers send few different
+// ones, and parsing one takes as long as the rest of an error's response.
 var accepted = otter.Must(&otter.Options[string, string]{MaximumSize: 1000}) //nolint:gochecknoglobals // a cache of a pure function

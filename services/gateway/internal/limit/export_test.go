@@ -14,7 +14,7 @@ func Keys(l *Limiter) int {
 	return n
 }
 
-// Parts returns how many keys the process has parts of.
+// Parts returns the number of keys of which the process has allowed requests by itself.
 func Parts(l *Limiter) int {
 	l.parts.mu.Lock()
 	defer l.parts.mu.Unlock()

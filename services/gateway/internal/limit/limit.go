@@ -73,7 +73,7 @@ const (
 	byNewVisitor
 	byFreeVisitor
 	bySignIn
-	// pollOffset is added for polls, whose buckets are separate from those of purchases.
+	// pollOffset is added to the scopes of polls, which are counted apart from mutations.
 	pollOffset
 )
 
@@ -183,7 +183,7 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 		l.countAlone(checks, now, excess)
 		return excess, nil
 	}
-	isAsked, refused := l.recall(checks, now, excess)
+	asksRedis, refused := l.recall(checks, now, excess)
 	switch {
 	case refused:
 		countDecision(byRefusal)
@@ -196,12 +196,12 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	counts, indexes := l.parts.allow(checks, isAsked)
+	counts, indexes := l.parts.allow(checks, asksRedis)
 	if len(counts) == 0 {
 		countDecision(byPart)
 		return excess, nil
 	}
-	// What was allowed before travels with it, and must reach Redis even if this client goes away.
+	// The call also reports what was allowed before, so it goes on even if this client disconnects.
 	answers, err := l.shared.calls.Do(context.WithoutCancel(ctx), counts)
 	if err == nil {
 		countDecision(byRedis)
@@ -212,7 +212,7 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 		}
 		return excess, nil
 	}
-	if errors.Is(err, errs.ErrOverloaded) { // it was never sent
+	if errors.Is(err, errs.ErrOverloaded) { // the call was never sent
 		l.parts.giveBack(counts)
 	}
 	l.parts.settle(counts)
@@ -228,21 +228,21 @@ func (l *Limiter) countAlone(checks []keyCheck, now time.Time, excess []time.Dur
 	}
 }
 
-// recall finds what Redis has answered about the keys before. It sets the excess of refused ones, and
-// isAsked for meters that are above their allowance.
-func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duration) (isAsked []bool, refused bool) {
-	isAsked = make([]bool, len(checks))
+// recall looks up what Redis has answered about the keys before. It sets the excess of refused
+// keys, and asksRedis for meters above their allowance.
+func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duration) (asksRedis []bool, refused bool) {
+	asksRedis = make([]bool, len(checks))
 	for i, c := range checks {
 		left := l.refused.timeLeft(l.refused.hashKey(c.scope, c.key), now)
 		switch {
 		case left <= 0:
 		case c.isMeter():
-			isAsked[i] = true
+			asksRedis[i] = true
 		default:
 			excess[i], refused = left, true
 		}
 	}
-	return isAsked, refused
+	return asksRedis, refused
 }
 
 // isSpent reports whether Redis has answered that no more is allowed now.
@@ -250,7 +250,7 @@ func (l *Limiter) isSpent(c keyCheck) bool {
 	return l.refused.timeLeft(l.refused.hashKey(c.scope, c.key), l.now()) > 0
 }
 
-// remember notes the keys of which no more is allowed for some time.
+// remember notes the keys of which Redis allows no more for some time.
 func (l *Limiter) remember(counts []keyCount, answers []keyAnswer) {
 	now := l.now()
 	for i, c := range counts {
@@ -300,11 +300,11 @@ func (l *Limiter) Close(ctx context.Context) error {
 	return l.shared.calls.Close(ctx)
 }
 
-// What a process may allow of a key before it reports.
+// How many requests of a key a process may allow before it reports them.
 const (
-	// personPart is the share of the burst of a visitor or user: a fifth.
+	// personPart divides the burst of a visitor or user: a process may allow a fifth.
 	personPart = 5
-	// networkPart is that of a network's requests: a hundredth.
+	// networkPart divides the burst of a network: a process may allow a hundredth.
 	networkPart = 100
 	// newcomersPart is the number of new visitors or sign-ins of a network, at most a fifth of a burst.
 	newcomersPart = 3

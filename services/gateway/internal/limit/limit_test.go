@@ -106,7 +106,7 @@ const (
 func TestGatewaysShareRedis(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
-	one, two := limit.New(redisConfig(4), rdb, newClock().Now), limit.New(redisConfig(4), rdb, newClock().Now)
+	first, second := limit.New(redisConfig(4), rdb, newClock().Now), limit.New(redisConfig(4), rdb, newClock().Now)
 	s := limit.Subject{User: user, Visitor: user}
 	var (
 		wg      sync.WaitGroup
@@ -115,9 +115,9 @@ func TestGatewaysShareRedis(t *testing.T) {
 	)
 	for i := range 40 {
 		wg.Go(func() {
-			l := one
+			l := first
 			if i%2 == 0 {
-				l = two
+				l = second
 			}
 			err := l.CountMutation(t.Context(), s)
 			mu.Lock()
@@ -135,11 +135,11 @@ func TestGatewaysShareRedis(t *testing.T) {
 	ttl, err := rdb.PTTL(t.Context(), limit.UserKey(user)).Result()
 	require.NoError(t, err)
 	require.InDelta(t, 4*day, ttl, float64(day))
-	require.NoError(t, one.Close(t.Context()))
-	require.NoError(t, two.Close(t.Context()))
+	require.NoError(t, first.Close(t.Context()))
+	require.NoError(t, second.Close(t.Context()))
 }
 
-// A restarted server has no scripts.
+// A restarted Redis does not have the script, which is then loaded again.
 func TestScriptIsReloaded(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
@@ -219,21 +219,21 @@ func TestRedisUnavailable(t *testing.T) {
 func TestFullRedisLosesNoLimit(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
-	one, two := limit.New(redisConfig(4), s.Client(), newClock().Now), limit.New(redisConfig(4), s.Client(), newClock().Now)
+	first, second := limit.New(redisConfig(4), s.Client(), newClock().Now), limit.New(redisConfig(4), s.Client(), newClock().Now)
 	before, meanwhile := limit.Subject{User: "before"}, limit.Subject{User: "meanwhile"}
 	for range 4 {
-		require.NoError(t, one.CountMutation(t.Context(), before))
+		require.NoError(t, first.CountMutation(t.Context(), before))
 	}
 	free := s.Fill()
-	require.ErrorIs(t, two.CountMutation(t.Context(), before), errs.ErrRateLimited)
+	require.ErrorIs(t, second.CountMutation(t.Context(), before), errs.ErrRateLimited)
 	for range 4 {
-		require.NoError(t, one.CountMutation(t.Context(), meanwhile))
+		require.NoError(t, first.CountMutation(t.Context(), meanwhile))
 	}
 	for range 100 {
-		require.ErrorIs(t, one.CountMutation(t.Context(), meanwhile), errs.ErrRateLimited)
+		require.ErrorIs(t, first.CountMutation(t.Context(), meanwhile), errs.ErrRateLimited)
 	}
 	free()
-	require.ErrorIs(t, two.CountMutation(t.Context(), before), errs.ErrRateLimited)
+	require.ErrorIs(t, second.CountMutation(t.Context(), before), errs.ErrRateLimited)
 }
 
 func TestClient(t *testing.T) {

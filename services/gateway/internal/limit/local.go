@@ -54,8 +54,8 @@ func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Dura
 	at := now.UnixNano()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tat, known := s.tat[keyHash]
-	if !known && len(s.tat) >= l.limit {
+	tat, found := s.tat[keyHash]
+	if !found && len(s.tat) >= l.limit {
 		s.evict(at)
 	}
 	ahead := time.Duration(max(tat-at, 0))
@@ -80,12 +80,12 @@ func (l *localCounts) timeLeft(keyHash uint64, now time.Time) time.Duration {
 	return max(0, time.Duration(s.tat[keyHash]-now.UnixNano()))
 }
 
-// setTime notes a moment for a key, unless a later one is noted.
+// setTime stores a time for a key, unless a later one is stored already.
 func (l *localCounts) setTime(keyHash uint64, at, now time.Time) {
 	s := &l.shards[keyHash%shards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.tat[keyHash]; !known && len(s.tat) >= l.limit {
+	if _, found := s.tat[keyHash]; !found && len(s.tat) >= l.limit {
 		s.evict(now.UnixNano())
 	}
 	s.tat[keyHash] = max(s.tat[keyHash], at.UnixNano())

@@ -16,15 +16,15 @@ const (
 )
 
 // localParts lets a process allow a small part of each key's allowance without asking Redis, and
-// reports it soon. At every moment the requests of a key that Redis does not know are at most the
-// part of its check. So all processes together allow at most what the rule allows and a part each:
-// a process that learns that the allowance is used up allows nothing until it is refilled by what
-// was reported until then. A network's few requests within isMinor come on top.
+// reports these requests soon. At every moment the requests of a key that Redis does not know are
+// at most the part of its check. So all processes together allow at most what the rule allows, plus
+// a part each. A process that learns that the allowance is used up allows nothing until what was
+// reported by then is refilled. A network's few requests within isMinor come on top.
 type localParts struct {
 	// send tells Redis about requests that were allowed.
 	send func(context.Context, []keyCount)
-	// isSpent reports whether Redis has said that no more is allowed. It is asked under the lock: a
-	// request that has looked before the answer came must not get a new part after it.
+	// isSpent reports whether Redis has said that no more is allowed. It is called under the lock: a
+	// request that was checked before the answer of Redis must not get a new part after it.
 	isSpent func(keyCheck) bool
 	// limit is the most keys that are kept. Beyond it Redis is asked about others.
 	limit int
@@ -42,8 +42,8 @@ type partKey struct {
 	key   string
 }
 
-// part is what a process has allowed of one key: requests that wait for the next report, and those
-// of a call that is in progress.
+// part counts the requests of one key that a process has allowed: those that wait for the next
+// report, and those of a call that is in progress.
 type part struct {
 	check            keyCheck
 	waiting, sending int
@@ -51,27 +51,27 @@ type part struct {
 
 func (c keyCheck) partKey() partKey { return partKey{c.scope, c.key} }
 
-// allow allows a request by those checks whose part suffices. It returns what Redis must be asked for
-// the others, the requests that were allowed before included, and their indexes. isAsked says which
-// checks Redis must decide. The caller must call settle with the counts once Redis has answered.
-func (p *localParts) allow(checks []keyCheck, isAsked []bool) (counts []keyCount, indexes []int) {
+// allow allows a request by those checks whose part suffices. For the others it returns the counts
+// to send to Redis, with the requests that were allowed before, and the indexes. asksRedis says
+// which checks Redis must decide. The caller must call settle with the counts afterwards.
+func (p *localParts) allow(checks []keyCheck, asksRedis []bool) (counts []keyCount, indexes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, c := range checks {
-		known := p.keys[c.partKey()]
-		if c.part > 0 && !isAsked[i] && !p.isSpent(c) && (known != nil || len(p.keys) < p.limit) {
-			if known == nil {
-				known = &part{check: c}
-				p.keys[c.partKey()] = known
+		keyPart := p.keys[c.partKey()]
+		if c.part > 0 && !asksRedis[i] && !p.isSpent(c) && (keyPart != nil || len(p.keys) < p.limit) {
+			if keyPart == nil {
+				keyPart = &part{check: c}
+				p.keys[c.partKey()] = keyPart
 			}
-			if known.waiting+known.sending < c.part {
-				known.waiting++
+			if keyPart.waiting+keyPart.sending < c.part {
+				keyPart.waiting++
 				continue
 			}
 		}
 		count := keyCount{keyCheck: c, asks: true}
-		if known != nil {
-			count.allowed = known.take()
+		if keyPart != nil {
+			count.allowed = keyPart.take()
 		}
 		counts, indexes = append(counts, count), append(indexes, i)
 	}
@@ -85,7 +85,7 @@ func (k *part) isMinor() bool {
 	return k.check.scope == byNetwork && time.Duration(k.waiting)*k.check.rule.interval() <= reportEvery/networkPart
 }
 
-// take begins to send what waits.
+// take moves the waiting requests to those that are being sent, and returns their number.
 func (k *part) take() (allowed int) {
 	allowed, k.waiting = k.waiting, 0
 	k.sending += allowed
@@ -98,26 +98,26 @@ func (p *localParts) settle(counts []keyCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range counts {
-		known := p.keys[c.partKey()]
-		if known == nil {
+		keyPart := p.keys[c.partKey()]
+		if keyPart == nil {
 			continue
 		}
-		known.sending -= c.allowed
-		if known.sending == 0 && known.waiting == 0 {
+		keyPart.sending -= c.allowed
+		if keyPart.sending == 0 && keyPart.waiting == 0 {
 			delete(p.keys, c.partKey())
 		}
 	}
 }
 
 // giveBack makes counts that were never sent wait for the next report. The caller must call settle
-// with them too, which then finds nothing of them.
+// with them too, which then subtracts nothing.
 func (p *localParts) giveBack(counts []keyCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range counts {
-		if known := p.keys[counts[i].partKey()]; known != nil {
-			known.sending -= counts[i].allowed
-			known.waiting += counts[i].allowed
+		if keyPart := p.keys[counts[i].partKey()]; keyPart != nil {
+			keyPart.sending -= counts[i].allowed
+			keyPart.waiting += counts[i].allowed
 			counts[i].allowed = 0
 		}
 	}
@@ -145,7 +145,7 @@ func (p *localParts) reportOnTime() {
 	p.schedule()
 }
 
-// report sends what waits and is not minor, and drops the rest; p.reporting is held.
+// report sends the waiting requests that are not minor, and drops the others; p.reporting is held.
 func (p *localParts) report(ctx context.Context) {
 	var counts []keyCount
 	p.mu.Lock()

@@ -35,7 +35,7 @@ func (c *countedRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// gateways are limiters that share a Redis, and the number of commands that they send.
+// gateways returns n limiters that share a Redis, and the counter of the commands that they send.
 func gateways(t *testing.T, n int, cfg limit.Config, now func() time.Time) (all []*limit.Limiter, sent *countedRedis) {
 	t.Helper()
 	sent = &countedRedis{}
@@ -69,8 +69,8 @@ func flood(t *testing.T, all []*limit.Limiter, requests int, s limit.Subject) in
 	return int(allowed.Load())
 }
 
-// Three gateways allow at most the limit and their parts, however the requests and reports fall; then
-// all of them refuse without asking Redis.
+// Three gateways allow at most the limit plus their parts, in whatever order requests and reports
+// come. Then all of them refuse without asking Redis.
 func TestGatewaysExceedLimitByTheirParts(t *testing.T) {
 	t.Parallel()
 	const burst, part = 30, 6
@@ -168,8 +168,8 @@ func TestCloseReports(t *testing.T) {
 	require.Equal(t, int64(1), n)
 }
 
-// New visitors of a network owe nothing at first without a question to Redis. Once the network is
-// above the allowance, Redis decides about each.
+// At first new visitors of a network owe nothing, and Redis is not asked. Once the network is above
+// the allowance, Redis decides about each.
 func TestPartsOfNewVisitors(t *testing.T) {
 	t.Parallel()
 	cfg := limit.Config{
@@ -222,7 +222,7 @@ func TestLostReport(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-// Clients who go away while Redis is asked do not take with them what was allowed before.
+// If a client disconnects while Redis is asked, the requests that were allowed before still count.
 func TestCancelledRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)

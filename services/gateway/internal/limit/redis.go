@@ -24,7 +24,7 @@ const (
 	// slots is the number of hash tags over which the keys are spread: keys with the same tag can share
 	// a command on a cluster.
 	slots = 16
-	// maxKeys bounds the keys of a command, which stops Redis for about 2 µs each.
+	// maxKeys bounds the keys of a command, which blocks Redis for about 2 µs per key.
 	maxKeys = 100
 )
 
@@ -48,8 +48,8 @@ func (c keyCheck) redisKey() string {
 	return "limit:{" + strconv.Itoa(int(c.slot())) + "}:" + scopeNames[c.scope] + ":" + c.key
 }
 
-// keyCount is what Redis is told about a key: how many requests were allowed already, and whether
-// one more is asked for.
+// keyCount is a count that is sent to Redis for a key: how many requests were allowed already, and
+// whether one more is asked for.
 type keyCount struct {
 	keyCheck
 

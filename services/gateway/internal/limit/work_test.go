@@ -41,7 +41,7 @@ func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 		require.Equal(t, want, owed(), "excess %d", excess)
 	}
 	require.Zero(t, owedBy(t, l, "192.0.2.2"), "another address")
-	// 1,200 beyond the allowance are remembered, half of them for a minute.
+	// An excess of at most 1,200 is remembered, and half of it is forgotten each minute.
 	c.Advance(4 * time.Second)
 	require.Equal(t, 17, owed())
 	c.Advance(56 * time.Second)
@@ -91,7 +91,7 @@ func TestExcessInRedis(t *testing.T) {
 	for i := range owed {
 		owed[i] = owedBy(t, gateways[i%2], address)
 	}
-	// The allowance and, well within each step, the excess.
+	// Four visitors are within the allowance. The others have an excess well within a step.
 	require.Equal(t, []int{0, 0, 0, 0}, owed[:4])
 	require.Equal(t, []int{16, 17, 18, 18}, []int{owed[4+2], owed[4+10], owed[4+20], owed[39]})
 	require.NoError(t, rdb.Close())

@@ -220,7 +220,7 @@ func TestSaleStatusesArePublished(t *testing.T) {
 }
 
 // A replica of queue that has just started lists its lines before it knows their sales, and only
-// few lines at first. The statuses of the last stream stay in the meantime; those that nobody
+// few lines at first. The statuses of the last stream stay in the meantime; those that no replica
 // repeats are cleared.
 func TestSnapshotOfNewReplicaKeepsSaleStatuses(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// Many who listen to an event cost one read a second, and nobody costs none.
+// All listeners of an event cost one read a second, and no listeners cost none.
 func TestOneReadForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

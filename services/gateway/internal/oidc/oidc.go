@@ -44,7 +44,7 @@ var (
 	// ErrInvalid: the provider does not accept the request or the code, or its ID token does not
 	// verify.
 	ErrInvalid = errors.New("the sign-in does not verify")
-	// ErrUnavailable: there is no answer, or not one of an OpenID Connect provider.
+	// ErrUnavailable: the provider gives no answer, or none of OpenID Connect.
 	ErrUnavailable = errors.New("the sign-in provider is unavailable")
 )
 
@@ -134,7 +134,7 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	if err := tok.Claims(&all); err != nil {
 		return nil, fmt.Errorf("%w: read the ID token: %w", ErrInvalid, err)
 	}
-	// OpenID Connect Core 1.0, "ID Token Validation": with several audiences the token must be authorized for this client.
+	// With several audiences the token must be authorized for this client (OpenID Connect Core 1.0).
 	if azp, ok := all["azp"].(string); (len(tok.Audience) > 1 || ok) && azp != p.cfg.ClientID {
 		return nil, fmt.Errorf("%w: the ID token is authorized for client %q", ErrInvalid, azp)
 	}

@@ -42,7 +42,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// silent is a server that does not answer.
+// silent is the transport to a server that never answers.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -60,12 +60,12 @@ func TestEndSessionIsBounded(t *testing.T) {
 		_, err := p.EndSession(t.Context(), "hint")
 		require.ErrorIs(t, err, oidc.ErrUnavailable)
 		require.Equal(t, 2*time.Second, time.Since(began))
-		time.Sleep(time.Minute) // the look-up is for all who wait, so it outlives this call
+		time.Sleep(time.Minute) // other calls may wait for the look-up, so it outlives this one
 	})
 }
 
-// Only so many sign-ins wait for the provider; the next one fails at once. When one ends, another may
-// begin.
+// At most 32 sign-ins call the provider at the same time. The next one waits a little and fails.
+// When one ends, another may begin.
 func TestExchangesInFlightAreBounded(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})

@@ -43,8 +43,8 @@ func (p *Provider) personOf(idClaims map[string]any) (found claims.Person) {
 	return found
 }
 
-// valuesOf returns the values of a claim: its list, or its only value. A claim of just this name is taken
-// first, else dots lead into objects.
+// valuesOf returns the values of a claim: its list, or its only value. A claim with exactly this
+// name comes first. Otherwise dots lead into objects.
 func valuesOf(idClaims map[string]any, name string) []any {
 	value, literal := idClaims[name]
 	if !literal {

@@ -2,7 +2,7 @@ package overload
 
 import "time"
 
-// Tests pass waits of their own.
+// Longest is longest, to which tests pass waits of their own.
 var Longest = longest
 
 // Measure returns the wait since the last call.

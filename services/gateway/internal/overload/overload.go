@@ -16,24 +16,24 @@ import (
 const (
 	// interval is the time between two measurements.
 	interval = 100 * time.Millisecond
-	// minWaits is the number of waits in an interval below which they say nothing. The runtime measures
-	// one of eight.
+	// minWaits is the number of measured waits in an interval below which they mean nothing. The
+	// runtime measures one wait of eight.
 	minWaits = 20
 	// MaxShare is the most that is refused, in percent: visitors who try again get through, so that
 	// those whose turn it is are let in.
 	MaxShare = 90
-	// The share grows fast, since requests pile up, and falls slowly, since it falls until there is an
-	// overload again. From none to MaxShare it takes a second.
+	// The share grows fast, since requests pile up. It falls slowly, since it falls until the next
+	// overload. From none to MaxShare it takes a second.
 	raise, lower = 9, 1
-	// retry is when those who are refused may poll again.
+	// retry is how long after a refusal a visitor may poll again.
 	retry = 5 * time.Second
 )
 
 // latencies is the runtime's histogram of how long goroutines were ready before they ran.
 const latencies = "/sched/latencies:seconds"
 
-// Shedder refuses polls while goroutines wait long for a processor. What is in progress says nothing
-// about that: a poll that is answered from memory waits before it begins.
+// Shedder refuses polls while goroutines wait long for a processor. The number of requests in
+// progress does not show this: a poll that is answered from memory waits before it begins.
 type Shedder struct {
 	// maxWait is how long the longest tenth of the waits for a processor may be; 0: any time.
 	maxWait time.Duration
@@ -83,8 +83,8 @@ func (s *Shedder) Refusal() error {
 	return errs.ErrOverloaded.WithRetry(retry)
 }
 
-// measure returns how long the tenth of the goroutines that waited longest since the last call waited
-// for a processor, at least.
+// measure returns the least wait for a processor among the tenth of the goroutines that waited
+// longest since the last call.
 func (s *Shedder) measure() time.Duration {
 	metrics.Read(s.sample[:])
 	h := s.sample[0].Value.Float64Histogram()
@@ -97,7 +97,7 @@ func (s *Shedder) measure() time.Duration {
 		waits[i] = n - s.before[i]
 	}
 	copy(s.before, h.Counts)
-	if first { // everything since the start of the process
+	if first { // the waits since the start of the process
 		return 0
 	}
 	return longest(waits, h.Buckets)

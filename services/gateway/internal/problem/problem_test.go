@@ -28,16 +28,16 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestEveryCodeHasADetailInBothLanguages(t *testing.T) {
 	t.Parallel()
-	known := map[string]bool{}
+	catalogued := map[string]bool{}
 	for _, e := range errs.Catalogue() {
-		known[e.Reason] = true
+		catalogued[e.Reason] = true
 		d, ok := details[e.Reason]
 		require.True(t, ok, "%s has no detail", e.Reason)
 		require.NotEmpty(t, d.en, e.Reason)
 		require.True(t, strings.ContainsFunc(d.ko, func(r rune) bool { return r >= 0xac00 && r <= 0xd7a3 }), "%s is not Korean", e.Reason)
 	}
 	for code := range details {
-		require.True(t, known[code], "%s is not a code of the catalogue", code)
+		require.True(t, catalogued[code], "%s is not a code of the catalogue", code)
 	}
 }
 
@@ -108,8 +108,8 @@ func TestHeaders(t *testing.T) {
 	require.Empty(t, write(t, "en", http.MethodHead, errs.ErrNotFound).Body.String())
 }
 
-// An attack, or a service that is away while a million visitors poll, does not overload the log: each
-// code has its lines, and another code is still seen.
+// Neither an attack nor a service that is down while a million visitors poll overloads the log:
+// each code has its own limit, so another code is still seen.
 func TestErrorsAreLoggedWithinALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -16,10 +16,10 @@ type Provider interface {
 }
 
 // HumanTest has the settings of a challenge provider's test. Visitors must pass it for a position,
-// besides the proof of work.
+// in addition to the proof of work.
 type HumanTest struct {
 	Provider Provider // nil: no test
-	// Page is where visitors pass the test.
+	// Page is the address of the page with the test.
 	Page string
 	// FailOpen gives positions without a test while the provider does not answer.
 	FailOpen bool

@@ -47,10 +47,10 @@ func (d WorkDebt) key() string {
 
 // add remembers a key until end, and reports whether it was new.
 func (p *paidProofs) add(ctx context.Context, key string, end time.Time) bool {
-	known := p.hasLocal(key)
+	paid := p.hasLocal(key)
 	p.local.Set(key, end)
-	if known || !p.redisUsable() {
-		return !known
+	if paid || !p.redisUsable() {
+		return !paid
 	}
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

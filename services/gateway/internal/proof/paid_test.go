@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 )
 
-// Of all gateways that see a proof at the same time, one counts it.
+// If many gateways see a proof at the same time, only one counts it as new.
 func TestOneGatewayIsTheFirst(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
@@ -43,8 +43,8 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 	require.InDelta(t, time.Hour, ttl, float64(time.Minute))
 }
 
-// At the limit of Redis's memory a proof that was paid before counts at every gateway, and one that is
-// paid meanwhile at its own. Nobody counts who has not paid.
+// While Redis's memory is full, a proof that was paid before counts at every gateway, and a new one
+// only where it was paid. A visitor who has not paid counts nowhere.
 func TestFullRedisLosesNoProof(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")

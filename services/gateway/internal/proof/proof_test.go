@@ -45,7 +45,7 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.
 
 func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_800_000_000, 0)) }
 
-// debt is that of a new visitor.
+// debt returns the debt of a new visitor.
 func debt(bits int) proof.WorkDebt {
 	return proof.WorkDebt{Event: "demo", Round: 1_700_000_000_000_000, Visitor: uuid.NewString(), Bits: bits}
 }
@@ -99,7 +99,7 @@ func TestProofOfAnotherIsRefused(t *testing.T) {
 	requireRefused(t, p.Check(t.Context(), otherRound, good), "shown in another round")
 }
 
-// easy is a proof with fewer zero bits than asked for.
+// easy returns a proof with fewer zero bits than asked for.
 func easy(challenge string, bits int) string {
 	for nonce := "0"; ; nonce += "0" {
 		if p := challenge + "." + nonce; proofofwork.Bits(p) < bits {
@@ -123,8 +123,8 @@ func TestProofExpires(t *testing.T) {
 	requireRefused(t, p.Check(t.Context(), d, first), "nor is it remembered any longer")
 }
 
-// An operator who asks for more does not void the work that is under way; a minute later the easier
-// challenge is of no use.
+// After an operator asks for more, an easier challenge still counts for a minute, so that work
+// under way is not lost.
 func TestMoreIsOwed(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -162,7 +162,7 @@ func TestProofCountsOnce(t *testing.T) {
 	require.ErrorIs(t, gateways[2].Check(t.Context(), other, sent), errs.ErrProofRequired, "for a position in another room")
 }
 
-// Without Redis each gateway remembers alone.
+// Without Redis each gateway remembers paid proofs alone.
 func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	rdb, c := redistest.Open(t), newClock()

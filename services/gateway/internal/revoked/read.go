@@ -80,12 +80,12 @@ func (l *List) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.known.Store(true)
+	l.wasRead.Store(true)
 	return nil
 }
 
-// readNew reads the members written since the last Read, and deletes from Redis those so old that every
-// gateway has dropped them. count is how many members not older than oldest Redis has.
+// readNew reads the members written since the last Read, and deletes from Redis those that every
+// gateway has dropped as too old. count is the number of members in Redis not older than oldest.
 func (l *List) readNew(ctx context.Context, oldest int64) (fresh map[string]int64, count int, err error) {
 	since := scoreSpan{from: max(oldest, l.read.Add(-overlap).UnixMilli()), to: endless}
 	var members *redis.ZSliceCmd

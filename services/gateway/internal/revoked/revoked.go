@@ -46,7 +46,7 @@ type List struct {
 	life time.Duration // maximum lifetime of a session
 	now  func() time.Time
 
-	known   atomic.Bool
+	wasRead atomic.Bool
 	mu      sync.RWMutex
 	entries map[string]int64 // member → epoch ms
 
@@ -61,11 +61,11 @@ type List struct {
 // process, and known at once.
 func New(rdb redis.UniversalClient, key string, life time.Duration, now func() time.Time) *List {
 	l := &List{rdb: rdb, key: key, life: life, now: now, entries: make(map[string]int64)}
-	l.known.Store(rdb == nil)
+	l.wasRead.Store(rdb == nil)
 	return l
 }
 
-func (l *List) HasBeenRead() bool { return l.known.Load() }
+func (l *List) HasBeenRead() bool { return l.wasRead.Load() }
 
 // Ready fails until the list was read once.
 func (l *List) Ready(context.Context) error {
@@ -139,7 +139,7 @@ func (l *List) refreshMember(ctx context.Context, member string) {
 	}
 }
 
-// revoke adds entries to the list: to Redis first, so that whatever counts here reaches all gateways.
+// revoke adds entries to the list, to Redis first, so that what counts here reaches all gateways.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
 		if err := l.writeEntries(ctx, entries); err != nil {

@@ -103,11 +103,11 @@ func TestClockSkew(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	ahead, behind := s.gateway(), s.gateway()
-	theirs := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
+	issuedAhead := claims.NewSession("alice", nil, s.clock.Now().Add(40*time.Second), s.clock.Now().Add(life))
 	require.NoError(t, behind.RevokeUser(t.Context(), "alice"))
-	require.True(t, behind.IsRevoked(theirs))
+	require.True(t, behind.IsRevoked(issuedAhead))
 	s.read(ahead)
-	require.True(t, ahead.IsRevoked(theirs))
+	require.True(t, ahead.IsRevoked(issuedAhead))
 	for _, l := range []*revoked.List{ahead, behind} {
 		again := claims.NewSession("alice", nil, l.IssueTime(t.Context(), "alice"), s.clock.Now().Add(life))
 		require.False(t, ahead.IsRevoked(again))
@@ -141,13 +141,13 @@ func TestSignInAfterRevocation(t *testing.T) {
 	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
 }
 
-// A gateway with a shorter lifetime drops revocations earlier. No session outlives that: neither
-// the revoked one, nor others of that time, about which the list knows nothing.
+// A gateway with a shorter lifetime drops revocations earlier. No session is valid after that:
+// neither the revoked one, nor others of the same age, about which the list knows nothing.
 func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	out, other := s.session("alice"), s.session("bob")
-	require.NoError(t, s.gateway().RevokeSessions(t.Context(), out.ID))
+	revokedSession, other := s.session("alice"), s.session("bob")
+	require.NoError(t, s.gateway().RevokeSessions(t.Context(), revokedSession.ID))
 	const shorter = time.Hour
 	gateway := func() *revoked.List {
 		l := revoked.New(s.rdb, s.key, shorter, s.clock.Now)
@@ -156,17 +156,17 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	}
 	s.clock.Advance(shorter)
 	l := gateway()
-	require.True(t, l.IsRevoked(out))
+	require.True(t, l.IsRevoked(revokedSession))
 	require.False(t, l.IsRevoked(other), "not older than a session may be")
 	s.clock.Advance(time.Millisecond)
 	require.True(t, l.IsRevoked(other))
 	for range 5 { // until it is dropped everywhere
 		s.clock.Advance(time.Minute)
 		s.read(l)
-		require.True(t, l.IsRevoked(out))
+		require.True(t, l.IsRevoked(revokedSession))
 	}
 	require.Empty(t, s.stored())
-	require.True(t, gateway().IsRevoked(out))
+	require.True(t, gateway().IsRevoked(revokedSession))
 	require.False(t, gateway().IsRevoked(s.session("alice")))
 }
 
@@ -178,14 +178,14 @@ func TestRedisUnavailable(t *testing.T) {
 	l, c := s.gateway(), s.session("alice")
 	require.NoError(t, l.RevokeUser(t.Context(), "alice"))
 	require.NoError(t, s.rdb.Close())
-	fresh := revoked.New(s.rdb, s.key, life, s.clock.Now)
-	for _, l := range []*revoked.List{l, fresh} {
+	neverRead := revoked.New(s.rdb, s.key, life, s.clock.Now)
+	for _, l := range []*revoked.List{l, neverRead} {
 		require.ErrorIs(t, l.Read(t.Context()), errs.ErrUnavailable)
 	}
 	require.True(t, l.IsRevoked(c))
 	require.NoError(t, l.Ready(t.Context()))
-	require.False(t, fresh.HasBeenRead())
-	require.Error(t, fresh.Ready(t.Context()))
+	require.False(t, neverRead.HasBeenRead())
+	require.Error(t, neverRead.Ready(t.Context()))
 	bob := s.session("bob")
 	require.ErrorIs(t, l.RevokeSessions(t.Context(), bob.ID), errs.ErrUnavailable)
 	require.False(t, l.IsRevoked(bob), "a failed revocation has no effect")
@@ -245,9 +245,8 @@ func (c *readCounter) add(cmds ...redis.Cmder) {
 	}
 }
 
-// After a sale that 30,000 users left within a minute, a read costs what has changed since the last
-// one: not the whole list each second, neither when one more signs out nor when a member is lost. The
-// whole list is read in parts.
+// After 30,000 users have signed out within a minute, a read costs only what has changed since the
+// last one, also when one more signs out or a member is lost. The whole list is read in parts.
 func TestReadsCostWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -265,23 +264,23 @@ func TestReadsCostWhatHasChanged(t *testing.T) {
 	s.rdb.AddHook(sent)
 	l := s.gateway()
 	require.Less(t, sent.members, users*11/10, "all of them, once")
-	cost := func(want int, what string) {
+	requireCost := func(want int, what string) {
 		t.Helper()
 		sent.members = 0
 		s.clock.Advance(time.Second)
 		s.read(l)
 		require.LessOrEqual(t, sent.members, want, what)
 	}
-	cost(5001, "those of the last seconds")
+	requireCost(5001, "those of the last seconds")
 	c := s.session("alice")
 	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:" + c.ID, Score: float64(s.clock.Now().UnixMilli())}).Err())
-	cost(5001, "one more")
+	requireCost(5001, "one more")
 	require.True(t, l.IsRevoked(c))
 
 	s.clock.Advance(10 * time.Second)
 	require.NoError(t, s.rdb.ZRem(t.Context(), s.key, "s:001000", "s:001001").Err())
 	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:late", Score: float64(begun + 25_000)}).Err())
-	cost(15_000, "the parts that differ")
+	requireCost(15_000, "the parts that differ")
 	require.InDelta(t, float64(begun+2000), s.stored()["s:001000"], 0, "written back")
 	late := s.session("bob")
 	late.ID = "late"
@@ -291,7 +290,7 @@ func TestReadsCostWhatHasChanged(t *testing.T) {
 	require.NoError(t, s.rdb.ZRem(t.Context(), s.key, "s:020000").Err())
 	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Member: "s:other", Score: float64(begun + 40_000)}).Err())
 	for range 10 {
-		cost(10_000, "a part a second, though all counts are equal")
+		requireCost(10_000, "a part a second, though all counts are equal")
 	}
 	require.Contains(t, s.stored(), "s:020000")
 }

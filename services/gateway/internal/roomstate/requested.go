@@ -13,7 +13,7 @@ import (
 // that a crowd requests is most likely in it, however many ids are made up.
 type unknownEvents struct {
 	first    map[string]bool
-	drawn    []string
+	sampled  []string
 	requests int
 }
 
@@ -29,16 +29,16 @@ func (u *unknownEvents) add(event string) {
 		return
 	}
 	u.requests++
-	if len(u.drawn) < refreshMax/2 {
-		u.drawn = append(u.drawn, event)
-	} else if i := rand.IntN(u.requests); i < len(u.drawn) { //nolint:gosec // which are fetched first is no secret
-		u.drawn[i] = event
+	if len(u.sampled) < refreshMax/2 {
+		u.sampled = append(u.sampled, event)
+	} else if i := rand.IntN(u.requests); i < len(u.sampled) { //nolint:gosec // which are fetched first is no secret
+		u.sampled[i] = event
 	}
 }
 
 // take removes and returns the collected events, at most refreshMax.
 func (u *unknownEvents) take() []string {
-	all := append(slices.Collect(maps.Keys(u.first)), u.drawn...)
+	all := append(slices.Collect(maps.Keys(u.first)), u.sampled...)
 	*u = unknownEvents{}
 	slices.Sort(all)
 	return slices.Compact(all)

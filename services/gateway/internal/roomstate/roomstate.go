@@ -112,9 +112,9 @@ func (s *State) Halted() bool {
 	return s.Stalled || s.Paused || s.Lobby.Pending() || s.Sale == "PAUSED" || s.Sale == "SOLD_OUT"
 }
 
-// mergeReport returns the state old after a newer report, next. A report of an older round is
-// ignored. In a round counters never go back and a deactivated room stays inactive, whichever
-// replica reports.
+// mergeReport returns the state that follows from the state old and a report, next. A report of an
+// older round is ignored. In a round counters never go back and a deactivated room stays inactive,
+// whichever replica reports.
 func mergeReport(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
@@ -187,7 +187,7 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-// Known reports whether vwr or queue has named the event since this process started.
+// Known reports whether vwr or queue has reported the event since this process started.
 func (r *Rooms) Known(event string) bool { return (*r.events.Load())[event] != nil }
 
 func (r *Rooms) recordRequest(event string, e *roomEntry) {

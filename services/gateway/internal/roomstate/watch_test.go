@@ -13,7 +13,7 @@ import (
 )
 
 // A replica that started after a room was deactivated does not list it. Neither does one that has
-// not read a new room yet. Only the table can tell the two apart.
+// not read a new room yet. Only vwr's table can tell the two apart.
 func TestSnapshotWithoutAKnownRoom(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 	})
 }
 
-// Neither a flood of invented ids nor many known events keep a room unknown that was just activated.
+// A room that was just activated becomes known despite a flood of invented ids and known events.
 func TestRoomActivatedDuringAFlood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,21 +108,21 @@ func TestRoomActivatedDuringAFlood(t *testing.T) {
 	})
 }
 
-// Events that have ended are forgotten: those without an active room and a sale that nobody has
-// reported for an hour.
+// Events without an active room and a known sale status are forgotten an hour after the last report
+// about them.
 func TestEndedEventsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{streams: make(chan *stream, 1)}
 		r := startWatch(t, src)
-		of := func(event string, active bool) *vwrv1.Counter {
+		report := func(event string, active bool) *vwrv1.Counter {
 			return &vwrv1.Counter{EventId: event, Active: active, Round: 10, Serving: 5}
 		}
 		st := <-src.streams
-		st.msgs <- snapshot(of("active", true), of("ended", true), of("on-sale", true), of("listed", true))
+		st.msgs <- snapshot(report("active", true), report("ended", true), report("on-sale", true), report("listed", true))
 		synctest.Wait()
 		r.SetSaleStatuses(map[string]string{"on-sale": "ON_SALE", "ended": "CLOSED"})
-		st.msgs <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{of("ended", false), of("on-sale", false), of("listed", false)}}
+		st.msgs <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{report("ended", false), report("on-sale", false), report("listed", false)}}
 		synctest.Wait()
 		r.SetSaleStatuses(map[string]string{"ended": ""})
 		reopen := func(after time.Duration) {
@@ -132,7 +132,7 @@ func TestEndedEventsAreForgotten(t *testing.T) {
 			}
 			st.fail <- io.EOF
 			st = <-src.streams
-			st.msgs <- snapshot(of("active", true), of("listed", false))
+			st.msgs <- snapshot(report("active", true), report("listed", false))
 			synctest.Wait()
 		}
 		reopen(50 * time.Minute)

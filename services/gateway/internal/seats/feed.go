@@ -28,7 +28,7 @@ type seatFeed struct {
 	readers int
 	caller  *commonv1.Caller // of the latest reader; all may read
 	fresh   chan struct{}    // closed after the first read since the reading was started
-	forget  *time.Timer      // while there are no readers
+	forget  *time.Timer      // runs while there are no readers
 
 	mu      sync.RWMutex
 	current *seatChange
@@ -44,8 +44,8 @@ type seatChange struct {
 	State
 
 	seq int64
-	// Frames: changes is for readers who have the state before (nil: there is none), whole for all
-	// others.
+	// changes is the frame for readers who have the state before (nil: there is none), whole is the
+	// frame for all others.
 	changes, whole *sse.Frame
 }
 

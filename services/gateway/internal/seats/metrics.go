@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// What a reader was sent.
+// Kinds of frames that readers are sent.
 const (
 	kindChanges = "changes"
 	kindWhole   = "all"

@@ -35,8 +35,8 @@ type hall struct {
 	reads   int
 }
 
-// jsonSize makes all seats a longer answer than few changes.
-var jsonSize = strings.Repeat("x", 500)
+// jsonPadding makes the JSON of all seats longer than that of a few changes.
+var jsonPadding = strings.Repeat("x", 500)
 
 func (h *hall) read(_ context.Context, _ string, reader *commonv1.Caller) (seats.State, error) {
 	h.mu.Lock()
@@ -52,7 +52,7 @@ func (h *hall) read(_ context.Context, _ string, reader *commonv1.Caller) (seats
 		m.Sections[0].Free += int64(b & 1)
 	}
 	version := fmt.Sprintf("%x-%d", h.bitmap, h.price)
-	return seats.State{Version: version, Seats: m, JSON: []byte(`{"all":"` + version + jsonSize + `"}`)}, nil
+	return seats.State{Version: version, Seats: m, JSON: []byte(`{"all":"` + version + jsonPadding + `"}`)}, nil
 }
 
 func (h *hall) set(change func()) {
@@ -67,7 +67,7 @@ func (h *hall) count() int {
 	return h.reads
 }
 
-// user is a reader of event "e", whose entry token the gateway has checked.
+// user returns a reader of event "e", whose entry token the gateway has checked.
 func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name, EventId: "e"} }
 
 func listen(t *testing.T, hub *seats.Hub, name, version string) *seats.Reader {
@@ -130,7 +130,7 @@ func TestReadersGetWhatTheyMissed(t *testing.T) {
 	})
 }
 
-// All seats are sent where they are the shorter answer, so no answer is longer than all seats.
+// All seats are sent where that is shorter than the changes, so no frame is longer than all seats.
 func TestManyChangesAreAllSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestManyChangesAreAllSeats(t *testing.T) {
 	})
 }
 
-// The past of an event is bounded; a reader from before it gets all seats.
+// The number of earlier states is bounded. A reader with a still older version gets all seats.
 func TestThePastIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestThePastIsBounded(t *testing.T) {
 	})
 }
 
-// Readers of an event cost one read at a time, and nobody costs none.
+// All readers of an event cost one read at a time, and no readers cost none.
 func TestOneReadForAllReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestOneReadForAllReaders(t *testing.T) {
 	})
 }
 
-// Who connects again gets what has changed meanwhile, also if nobody else has kept the event read.
+// A reader who connects again gets what has changed meanwhile, even if there were no other readers.
 func TestTheOnlyReaderConnectsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestEventsAreBounded(t *testing.T) {
 	})
 }
 
-// Who has seats keeps them over a short outage. Then the streams end, and whoever comes gets the error.
+// Streams survive a short outage. After a longer one they end, and new readers get the error.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,8 @@ const LoginPath = "/api/v1/auth/login"
 // which proxies have room by default.
 const (
 	maxIDToken = 1560
-	// plainSession is the length of a session's token without an e-mail address and claims; what is longer
-	// leaves less for the ID token.
+	// plainSession is the length of a session's token without an e-mail address and claims. A longer
+	// one leaves less room for the ID token.
 	plainSession = 350
 	maxClaims    = 512
 	maxReturnTo  = 1024
@@ -158,13 +158,13 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
 }
 
-// signOutLine is the reason under which log lines about failed sign-outs are limited.
-const signOutLine = "sign-out"
+// signOutReason is the reason under which log lines about failed sign-outs are limited.
+const signOutReason = "sign-out"
 
 // newLogLimit makes the limit of log lines about failures, since a crowd may try to sign in while
 // the provider does not answer.
 func newLogLimit() *problem.LogLimit {
-	return problem.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutLine)
+	return problem.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutReason)
 }
 
 func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, reason string, cause error) {
@@ -190,7 +190,7 @@ func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	}
 	to, err := h.Provider.EndSession(ctx, hint)
 	if err != nil {
-		h.logFailure(ctx, slog.LevelWarn, "the session at the identity provider goes on after a sign-out", signOutLine, err)
+		h.logFailure(ctx, slog.LevelWarn, "the session at the identity provider goes on after a sign-out", signOutReason, err)
 	}
 	return to
 }

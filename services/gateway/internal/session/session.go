@@ -108,8 +108,8 @@ func (h *Handlers) beginSession(
 ) (*claims.Session, string, error) {
 	end := h.Now().Add(h.Life)
 	kept := keptClaims(person.Claims)
-	if left := len(person.Claims) - len(kept); left > 0 {
-		h.Log.WarnContext(r.Context(), "claims left out of a session: they are too long", "user_id", userID, "claims", left)
+	if dropped := len(person.Claims) - len(kept); dropped > 0 {
+		h.Log.WarnContext(r.Context(), "claims left out of a session: they are too long", "user_id", userID, "claims", dropped)
 	}
 	session := claims.NewSession(userID, roles, h.Revoked.IssueTime(r.Context(), userID), end)
 	session.Person = claims.Person{Email: person.Email, Claims: kept}
@@ -125,8 +125,8 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 	return handlers.WriteMessage(w, http.StatusOK, toMessage(q.Session))
 }
 
-// keptClaims returns the first claims that have maxClaims bytes together as JSON, as a session's token has
-// them.
+// keptClaims returns as many of the first claims as have at most maxClaims bytes together as JSON,
+// the form that they have in a session's token.
 func keptClaims(all []string) []string {
 	size := 0
 	for i, c := range all {

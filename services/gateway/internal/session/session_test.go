@@ -51,17 +51,17 @@ func (p *provider) Complete(context.Context, *claims.SignIn, string) (*oidc.User
 	return nil, oidc.ErrInvalid
 }
 
-// An attempt costs the provider one call, however often and at whichever gateway it comes back. While
-// Redis is away, or absent, it does so once at each gateway, and users can still sign in.
+// An attempt costs the provider one call, however often and at whichever gateway the browser
+// returns. Without Redis it costs one call at each gateway, and users can still sign in.
 func TestAttemptsCountOnce(t *testing.T) {
 	t.Parallel()
 	tokens := verifier(t)
-	gone := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	require.NoError(t, gone.Close())
+	closedRedis := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	require.NoError(t, closedRedis.Close())
 	for name, c := range map[string]struct {
 		rdb  redis.UniversalClient
 		want int
-	}{"redis": {redistest.Open(t), 1}, "redis away": {gone, 2}, "no redis": {nil, 2}} {
+	}{"redis": {redistest.Open(t), 1}, "redis away": {closedRedis, 2}, "no redis": {nil, 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			attempt := claims.NewSignIn("/my", time.Now())
@@ -86,7 +86,7 @@ func TestAttemptsCountOnce(t *testing.T) {
 	}
 }
 
-// A page that sends the browser to sign in again and again does not make its requests too large.
+// A page that sends the browser to sign in again and again does not make its headers too large.
 func TestAttemptsOfABrowserAreFew(t *testing.T) {
 	t.Parallel()
 	home, err := url.Parse("https://shop.example")

@@ -42,15 +42,15 @@ func readContent(files fs.FS, name, mime string) (*encodedContent, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	c := newPlainContent(mime, body)
-	for _, known := range codings {
-		compressed, err := fs.ReadFile(files, name+known.suffix)
+	for _, candidate := range codings {
+		compressed, err := fs.ReadFile(files, name+candidate.suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s%s: %w", name, known.suffix, err)
+			return nil, fmt.Errorf("read %s%s: %w", name, candidate.suffix, err)
 		}
-		c.bodies[known.name] = compressed
+		c.bodies[candidate.name] = compressed
 	}
 	return c, nil
 }
@@ -94,9 +94,9 @@ func (c *encodedContent) serve(w http.ResponseWriter, r *http.Request, status in
 }
 
 func (c *encodedContent) negotiate(acceptEncoding string) string {
-	for _, known := range codings {
-		if _, ok := c.bodies[known.name]; ok && coding.Accepts(acceptEncoding, known.name) {
-			return known.name
+	for _, candidate := range codings {
+		if _, ok := c.bodies[candidate.name]; ok && coding.Accepts(acceptEncoding, candidate.name) {
+			return candidate.name
 		}
 	}
 	return ""

@@ -14,8 +14,8 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pageNames are the pages made by the shell template. Each names its module in the bundle and its
-// group in the catalogues.
+// pageNames are the pages made by the shell template. Each name is also that of a module in the
+// bundle and of a group in the catalogues.
 var pageNames = []string{"events", "event", "queue", "seats", "book", "checkout", "transfers", "memberships", "my", "order", "check-in", "orders", "login", "campaign", "promo", "draw"}
 
 // bundleManifest describes the output of the bundler. Paths are URL paths.

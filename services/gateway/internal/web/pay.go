@@ -20,13 +20,13 @@ type PayConfig struct {
 	ClientKey, Script, Shop string
 }
 
-// tossPath is the only page of the host of payments.
+// tossPath is the path of the only page of the payment host.
 const tossPath = "/toss"
 
-// payHost serves a host of its own, so that a script of somebody else runs where nothing of the shop is:
-// neither its cookies nor its API. It has one page and what that loads. The fragment of the page's address
-// says what is paid, and no server sees it. The page leads to the vendor and back to Shop only, whatever
-// its address says.
+// payHost serves the payment host, which exists so that somebody else's script runs apart from the
+// shop: without its cookies and its API. The host has one page and what that loads. The fragment of
+// the page's address says what is paid, and no server sees it. The page leads to the vendor and
+// back to Shop only, whatever its address says.
 type payHost struct {
 	csp    string
 	pages  map[string]*encodedContent // by language
@@ -72,8 +72,8 @@ func newPayHost(catalogues map[string]catalogue, m bundleManifest, assets http.H
 	return h, nil
 }
 
-// payPolicy allows the vendor's script, and to its sites what it may need. No other site can be loaded,
-// called or sent a form.
+// payPolicy returns the policy of the page: it allows the vendor's script, and what that may need
+// of the vendor's sites. No other site can be loaded, called or sent a form.
 func payPolicy(script string) (string, error) {
 	u, err := url.Parse(script)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *payHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Security-Policy", p.csp)
 	setSecurityHeaders(h)
-	// The vendor may ask in another window, and learns only which host the buyer came from.
+	// The vendor may open another window, and learns only which host the buyer came from.
 	h.Set("Cross-Origin-Opener-Policy", "same-origin-allow-popups")
 	h.Set("Referrer-Policy", "strict-origin")
 	p.pages[lang].serve(w, r, http.StatusOK)

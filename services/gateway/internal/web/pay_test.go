@@ -71,7 +71,7 @@ func TestPolicyOfThePayPage(t *testing.T) {
 	}
 }
 
-// The host has one page, and what it loads.
+// The payment host serves one page and what that loads, nothing else.
 func TestPayHostServesNothingElse(t *testing.T) {
 	t.Parallel()
 	h := payHost(t, web.Config{Pay: payConfig})

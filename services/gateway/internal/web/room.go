@@ -21,7 +21,7 @@ func newWaitingRoomPage(files fs.FS, m bundleManifest, cfg Config) (*waitingRoom
 	if m.WaitingRoom.Script == "" || m.WaitingRoom.Style == "" {
 		return nil, fmt.Errorf("the manifest has no hashes for %s: build the pages again", m.WaitingRoom.File)
 	}
-	// Its clock is a worker made from a blob, since the page may load nothing: only this page
+	// The page's clock is a worker made from a blob, since the page may load nothing: only this page
 	// allows worker-src blob:.
 	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
 		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)

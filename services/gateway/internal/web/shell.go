@@ -89,7 +89,7 @@ func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal fun
 }
 
 // ServeHTTP serves the page. Only a CDN that has normalised the language may share it, since caches
-// that do not know the cookie of the language would mix up the two.
+// that do not know the cookie of the language would mix up the languages.
 func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if s.shared > 0 && language.OfEdge(r.Header) != "" {

@@ -127,8 +127,8 @@ func TestRobots(t *testing.T) {
 // seatWords matches words for seats in both languages; a number with 석 is one too.
 var seatWords = regexp.MustCompile(`(?i)\bseats?\b|좌석|[}\d]석|자리`)
 
-// Sentences for general admission do not mention seats. The keys in assigned are shown for assigned
-// seats only, or by which operators search for one.
+// Sentences about general admission do not mention seats. Those with a key in assigned are shown
+// for assigned seats only, or to operators who search by seat.
 func TestGeneralAdmissionMentionsNoSeats(t *testing.T) {
 	t.Parallel()
 	assigned := []string{"common.seat", "event.enterHelp", "book.adjacent", "book.map", "orders.seat"}

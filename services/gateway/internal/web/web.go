@@ -22,7 +22,7 @@ type Config struct {
 	DevLogin, Provider bool
 	// Rewards and Promotions are set where these services are deployed.
 	Rewards, Promotions bool
-	// Pay has the settings of the host of payments, if there is one.
+	// Pay has the settings of the payment host, if there is one.
 	Pay PayConfig
 }
 
@@ -34,7 +34,7 @@ type Pages struct {
 	WaitingRoom http.Handler
 	Assets      http.Handler // `/assets/{file}`
 	Robots      http.Handler // `/robots.txt`
-	// Pay serves the host of payments; nil without Config.Pay.
+	// Pay serves the payment host; nil without Config.Pay.
 	Pay http.Handler
 	// DocsScript and DocsStyles are the URLs of the renderer of the API reference; empty before the
 	// pages are built.

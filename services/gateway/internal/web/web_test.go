@@ -130,7 +130,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// Pages without anything of their visitor are shared where a CDN has told the language; others never.
+// Pages without data of their visitor are shared if a CDN has sent the language, others never.
 func TestSharedPages(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})
