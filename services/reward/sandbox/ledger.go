@@ -79,7 +79,7 @@ func Open(path string, now func() time.Time) (*Ledger, error) {
 // replay reads all lines. It cuts off an incomplete last line, whose answer was never sent.
 func (l *Ledger) replay() error {
 	decoder := json.NewDecoder(l.file)
-	var whole int64
+	var completeBytes int64
 	for {
 		var e ledgerLine
 		err := decoder.Decode(&e)
@@ -90,12 +90,12 @@ func (l *Ledger) replay() error {
 			return err
 		}
 		l.apply(e)
-		whole = decoder.InputOffset()
+		completeBytes = decoder.InputOffset()
 	}
-	if err := l.file.Truncate(whole); err != nil {
+	if err := l.file.Truncate(completeBytes); err != nil {
 		return err
 	}
-	_, err := l.file.Seek(whole, io.SeekStart)
+	_, err := l.file.Seek(completeBytes, io.SeekStart)
 	return err
 }
 

@@ -101,7 +101,7 @@ func TestFaultsOfAPayout(t *testing.T) {
 	}
 }
 
-// A late payment follows an answer that there is none.
+// A late payment may follow a look-up that found none.
 func TestPaidAfterTheAnswerAbsent(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{"late": 1, "lateFor": "300ms"}`)
@@ -145,7 +145,7 @@ func TestVoidWhoseAnswerIsLost(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, p.void("k"), "the same when it is asked again")
 }
 
-// A connection on which nothing comes is held until the client leaves.
+// A connection without an answer stays open until the client leaves.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{"lost": 1, "silenceFor": "1h"}`)
@@ -224,7 +224,7 @@ func TestLedgerSurvivesAKill(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// TestLedgerListing: one payout per line, more than a page of them.
+// The ledger has one payout per line, also beyond the first page.
 func TestLedgerListing(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{}`)

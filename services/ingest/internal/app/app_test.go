@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 	for range 2 {
 		require.NoError(t, app.Migration().Run(t.Context(), cfg, nil, io.Discard))
 	}
-	// DynamoDB Local has the table, and does not know the call.
+	// DynamoDB Local does not support the call that warms the table.
 	err := app.Migration().Run(t.Context(), cfg, strings.Fields("--warm --visitors 1000000 --within 60"), io.Discard)
 	require.ErrorContains(t, err, "warm table "+tables.Table("AsyncEventTable"))
 	for _, args := range []string{"--warm", "--warm --visitors 5", "--visitors 5 --within 60", "--fast", "now"} {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/sqs"
 )
 
-// Config is what the service reads from its environment.
+// Config is the service's configuration, which is read from environment variables.
 type Config struct {
 	lifecycle.Config
 	RPC    rpc.ServerConfig
@@ -35,8 +35,8 @@ type Config struct {
 	// LostAfter decides when a message counts as lost and is sent again: once the queue, after taking
 	// it, has been empty for this time, or once a message that was sent this much later is settled.
 	LostAfter time.Duration `env:"INGEST_LOST_AFTER, default=5m" min:"1s" max:"24h"`
-	// DrawCacheMB is the memory for what is read of draws, in megabytes: chunks of entries, ranks,
-	// winners and exclusions. What is being read comes on top, up to four parts at a time.
+	// DrawCacheMB bounds the cached data of draws, in megabytes: chunks of entries, ranks, winners and
+	// exclusions. Data that is being read comes on top, up to four parts at a time.
 	DrawCacheMB int64 `env:"INGEST_DRAW_CACHE_MB, default=48" min:"8" max:"4096"`
 	// DrawMinDelay is the shortest time from a lottery's cutoff to the public random value (beacon) that
 	// decides it. Meanwhile anybody can save the published list of entries, as proof that nobody changed

@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ingest/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The service's Config must load from the environment that the chart sets.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "ingest", "--set", "global.requests.endpoint=http://elasticmq:9324")

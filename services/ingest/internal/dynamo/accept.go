@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// acceptTries bounds how many times a group of applications is decided, as locks may change.
+// acceptTries bounds how many times a group of applications is decided, since locks may change.
 const acceptTries = 5
 
 // Accept stores a user's request, or finds the earlier one. If ctx ends before the call's group
@@ -96,11 +96,11 @@ func undecided(group []*applicant) []*applicant {
 // readLocks reads the earlier applications of applicants. It refuses only those applicants whose lock
 // or request cannot be decoded.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
-	of := make([]request.Applicant, len(group))
+	applicants := make([]request.Applicant, len(group))
 	for i, a := range group {
-		of[i] = request.Applicant{EventID: a.app.EventID, UserID: a.app.UserID}
+		applicants[i] = request.Applicant{EventID: a.app.EventID, UserID: a.app.UserID}
 	}
-	read, err := s.readEarlier(ctx, of)
+	read, err := s.readEarlier(ctx, applicants)
 	if err != nil {
 		return err
 	}
@@ -112,20 +112,20 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// readEarlier reads the locks of users, and then the requests that the locks name.
-func (s *Store) readEarlier(ctx context.Context, of []request.Applicant) ([]batch.Result[request.EarlierApplications], error) {
-	out := make([]batch.Result[request.EarlierApplications], len(of))
-	locks, err := s.readLockItems(ctx, of)
+// readEarlier reads the locks of users, and then the requests whose ids the locks have.
+func (s *Store) readEarlier(ctx context.Context, applicants []request.Applicant) ([]batch.Result[request.EarlierApplications], error) {
+	out := make([]batch.Result[request.EarlierApplications], len(applicants))
+	locks, err := s.readLockItems(ctx, applicants)
 	if err != nil {
 		return nil, err
 	}
-	var named []dynamo.Item
+	var requestKeys []dynamo.Item
 	for i, l := range locks {
 		if out[i].Value.Lock, out[i].Err = l.Value, l.Err; l.Value != nil {
-			named = append(named, table.RequestKey(l.Value.RequestID))
+			requestKeys = append(requestKeys, table.RequestKey(l.Value.RequestID))
 		}
 	}
-	requests, err := s.Read(ctx, named...)
+	requests, err := s.Read(ctx, requestKeys...)
 	if err != nil {
 		return nil, toUnavailable(err)
 	}
@@ -147,16 +147,16 @@ func (s *Store) readEarlier(ctx context.Context, of []request.Applicant) ([]batc
 }
 
 // readLockItems reads the locks of users; a user without one has nil.
-func (s *Store) readLockItems(ctx context.Context, of []request.Applicant) ([]batch.Result[*promotion.Lock], error) {
-	keys := make([]dynamo.Item, len(of))
-	for i, u := range of {
+func (s *Store) readLockItems(ctx context.Context, applicants []request.Applicant) ([]batch.Result[*promotion.Lock], error) {
+	keys := make([]dynamo.Item, len(applicants))
+	for i, u := range applicants {
 		keys[i] = table.LockKey(u.EventID, u.UserID)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return nil, toUnavailable(err)
 	}
-	out := make([]batch.Result[*promotion.Lock], len(of))
+	out := make([]batch.Result[*promotion.Lock], len(applicants))
 	for i, key := range keys {
 		it := items.Get(key)
 		if it == nil {
@@ -189,7 +189,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 		}
 		d, err := request.Decide(a.app, a.id, a.earlier, now)
 		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
-			err = request.ErrNotOpen // a wrong clock must not make it accepted early or late
+			err = request.ErrNotOpen // because of the wrong clock it might be too early or too late
 		}
 		switch {
 		case err != nil:
@@ -218,18 +218,18 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// addRequest adds a new request and its lock to a transaction. An existing lock is taken over, on
-// the condition that the failed request that it names was not redriven meanwhile.
-func addRequest(tx *table.Tx, owner int, d *request.Decision, was *request.EarlierApplications) {
-	free := table.Absent()
-	if was.Lock != nil {
-		free = table.LockUnchanged(was.Lock)
-		replaced := table.Absent()
-		if was.Request != nil {
-			replaced = table.RequestUnchanged(was.Request)
+// addRequest adds a new request and its lock to a transaction. It replaces an existing lock on the
+// condition that the lock's failed request was not redriven meanwhile.
+func addRequest(tx *table.Tx, owner int, d *request.Decision, earlier *request.EarlierApplications) {
+	lockCondition := table.Absent()
+	if earlier.Lock != nil {
+		lockCondition = table.LockUnchanged(earlier.Lock)
+		requestCondition := table.Absent()
+		if earlier.Request != nil {
+			requestCondition = table.RequestUnchanged(earlier.Request)
 		}
-		tx.Check(owner, table.RequestKey(was.Lock.RequestID), replaced)
+		tx.Check(owner, table.RequestKey(earlier.Lock.RequestID), requestCondition)
 	}
-	tx.Put(owner, table.LockItem(&d.Lock), free)
+	tx.Put(owner, table.LockItem(&d.Lock), lockCondition)
 	tx.Create(owner, d.Created)
 }

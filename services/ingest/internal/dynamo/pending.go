@@ -28,7 +28,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 		if err != nil {
 			s.ReportSkipped(ctx, it, err)
 		}
-		if m.RequestID != "" { // the id, which the sort key has too, is enough to send the request again
+		if m.RequestID != "" { // the id, from the sort key, suffices to send the request again
 			page = append(page, m)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 }
 
 func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (request.MarkedRequests, error) {
-	g := request.MarkedRequests{
+	marked := request.MarkedRequests{
 		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
 		Voided: map[string]bool{},
 	}
@@ -49,7 +49,7 @@ func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (req
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return g, err
+		return marked, err
 	}
 	for _, m := range markers {
 		if it := items.Get(table.RequestKey(m.RequestID)); it != nil {
@@ -57,17 +57,17 @@ func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (req
 			if err != nil {
 				r = promotion.Request{} // one unreadable request must not stop the others
 			}
-			g.Requests[m.RequestID] = r
+			marked.Requests[m.RequestID] = r
 		}
 	}
-	return g, s.readSettlementState(ctx, &g)
+	return marked, s.readSettlementState(ctx, &marked)
 }
 
 // readSettlementState reads what decides about requests that have not ended: the capacity of their
 // promotion, or the draw and the counter of entries.
-func (s *Store) readSettlementState(ctx context.Context, g *request.MarkedRequests) error {
+func (s *Store) readSettlementState(ctx context.Context, marked *request.MarkedRequests) error {
 	var keys []dynamo.Item
-	for _, r := range g.Requests {
+	for _, r := range marked.Requests {
 		switch {
 		case r.Status == "" || r.Status.Final():
 		case r.EventType == promotion.Lottery:
@@ -80,32 +80,32 @@ func (s *Store) readSettlementState(ctx context.Context, g *request.MarkedReques
 	if err != nil {
 		return err
 	}
-	for _, r := range g.Requests {
-		s.addSettlementState(ctx, g, &r, items)
+	for _, r := range marked.Requests {
+		s.addSettlementState(ctx, marked, &r, items)
 	}
 	return nil
 }
 
-// addSettlementState adds to g what decides about request r. It leaves out what cannot be decoded;
-// the sweeper then does not reject r at once.
-func (s *Store) addSettlementState(ctx context.Context, g *request.MarkedRequests, r *promotion.Request, items table.Items) {
+// addSettlementState adds to marked what decides about request r. It leaves out what cannot be
+// decoded; the sweeper then does not reject r at once.
+func (s *Store) addSettlementState(ctx context.Context, marked *request.MarkedRequests, r *promotion.Request, items table.Items) {
 	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
 		if c, err := table.DecodeCapacity(it); err == nil {
-			g.Capacities[r.EventID] = c
+			marked.Capacities[r.EventID] = c
 		} else {
 			s.ReportSkipped(ctx, it, err)
 		}
 	}
 	if it := items.Get(table.DrawKey(r.EventID)); it != nil {
 		if d, err := table.DecodeDraw(r.EventID, it); err == nil {
-			g.Voided[r.EventID] = d.Phase == promotion.DrawVoid
+			marked.Voided[r.EventID] = d.Phase == promotion.DrawVoid
 		} else {
 			s.ReportSkipped(ctx, it, err)
 		}
 	}
 	if it := items.Get(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID))); it != nil {
 		if c, err := table.DecodeEntryCounter(it); err == nil {
-			g.Counters[promotion.MessageOf(r).Group()] = c
+			marked.Counters[promotion.MessageOf(r).Group()] = c
 		} else {
 			s.ReportSkipped(ctx, it, err)
 		}
@@ -113,9 +113,9 @@ func (s *Store) addSettlementState(ctx context.Context, g *request.MarkedRequest
 }
 
 func (s *Store) DeleteMarkers(ctx context.Context, markers []promotion.Marker) error {
-	for part := range slices.Chunk(markers, dynamo.MaxTransaction) {
+	for chunk := range slices.Chunk(markers, dynamo.MaxTransaction) {
 		tx := s.Begin()
-		for _, m := range part {
+		for _, m := range chunk {
 			tx.Delete(table.Shared, table.MarkerKey(&m), table.Condition{})
 		}
 		if err := tx.Commit(ctx); err != nil {
@@ -137,8 +137,8 @@ func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
 func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
-	for part := range slices.Chunk(ends, endChunk) {
-		if err := s.endAll(ctx, part); err != nil {
+	for chunk := range slices.Chunk(ends, endChunk) {
+		if err := s.endAll(ctx, chunk); err != nil {
 			return err
 		}
 	}
@@ -168,19 +168,19 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 		if len(changed) == 0 {
 			return err
 		}
-		var rest []promotion.Change
+		var remaining []promotion.Change
 		for i, c := range ends {
 			if !changed[i] {
-				rest = append(rest, c)
+				remaining = append(remaining, c)
 			}
 		}
-		ends = rest
+		ends = remaining
 	}
 	return nil
 }
 
-// locksOfFailed reads the locks of the users whose requests fail. It returns each lock under the id
-// of the request that the lock names.
+// locksOfFailed reads the locks of the users whose requests fail. It returns the locks by the
+// request ids in them.
 func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map[string]promotion.Lock, error) {
 	var keys []dynamo.Item
 	for _, c := range ends {

@@ -48,11 +48,11 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 		tx := s.Begin()
 		if key != nil {
 			k := table.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
-			free := table.Absent()
-			free.Expression += " OR #ttl <= :seconds" // an expired key that is not deleted yet
-			free.Names = map[string]string{"#ttl": table.TTL}
-			free.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
-			tx.Put(0, k.Item(), free)
+			unused := table.Absent()
+			unused.Expression += " OR #ttl <= :seconds" // an expired key that is not deleted yet
+			unused.Names = map[string]string{"#ttl": table.TTL}
+			unused.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
+			tx.Put(0, k.Item(), unused)
 		}
 		tx.Put(1, table.PromotionItem(&p), table.Absent())
 		tx.Put(1, table.ListItem(p.EventID), table.Condition{})
@@ -75,12 +75,12 @@ func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
 // findCreated returns the promotion that was created under an idempotency key, if there is one.
 func (s *Store) findCreated(ctx context.Context, key *idempotency.Key) (p promotion.Promotion, found bool, err error) {
-	at := table.CreationKeyKey(key.UserID, keyText(key))
-	items, err := s.Read(ctx, at)
+	itemKey := table.CreationKeyKey(key.UserID, keyText(key))
+	items, err := s.Read(ctx, itemKey)
 	if err != nil {
 		return p, false, toUnavailable(err)
 	}
-	it := items.Get(at)
+	it := items.Get(itemKey)
 	if it == nil || table.Expired(it, s.Millis()) {
 		return p, false, nil
 	}

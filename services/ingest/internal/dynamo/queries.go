@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// maxIndexPages bounds the pages of an index that one call reads. An index with more partitions has
-// a page of each read.
+// maxIndexPages bounds the pages of an index that one call reads. If the index has more partitions,
+// the call reads one page of each.
 const maxIndexPages = 10
 
 const parallelPartitions = 8 // the partitions of an index that are read at a time
@@ -157,7 +157,7 @@ func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int
 // of other partitions below that one are left out.
 func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []indexItem, more bool, err error) {
 	pages := make([]*dynamodb.QueryOutput, len(i.partitions))
-	work, reading := errgroup.WithContext(ctx)
+	work, workCtx := errgroup.WithContext(ctx)
 	work.SetLimit(parallelPartitions)
 	for n, pk := range i.partitions {
 		in := &dynamodb.QueryInput{
@@ -170,7 +170,7 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 			in.ExpressionAttributeValues[":below"] = dynamo.String(below)
 		}
 		work.Go(func() (err error) {
-			pages[n], err = s.Client.Query(reading, in)
+			pages[n], err = s.Client.Query(workCtx, in)
 			return dynamo.Err(err)
 		})
 	}

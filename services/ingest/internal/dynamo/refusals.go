@@ -27,16 +27,16 @@ var refusalsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 	Help: "Applications to sold-out promotions that were to be recorded: recorded, or lost since the store or the queue in front of it was overloaded.",
 }, []string{"result"})
 
-func (s *Store) Earlier(ctx context.Context, of []request.Applicant) []request.Outcome[request.EarlierApplications] {
-	out := make([]request.Outcome[request.EarlierApplications], len(of))
-	for i, read := range s.earlier.DoAll(ctx, of) {
+func (s *Store) Earlier(ctx context.Context, applications []request.Applicant) []request.Outcome[request.EarlierApplications] {
+	out := make([]request.Outcome[request.EarlierApplications], len(applications))
+	for i, read := range s.earlier.DoAll(ctx, applications) {
 		out[i] = request.Outcome[request.EarlierApplications](read)
 	}
 	return out
 }
 
-// RecordLater stores the rejected request of an application behind the answer, in batches that do not
-// delay other applications. What is queued when the process dies is lost.
+// RecordLater stores the rejected request of an application after the answer, in batches that do
+// not delay other applications. Requests still queued when the process dies are lost.
 func (s *Store) RecordLater(a request.Application) {
 	if err := s.refusals.Put(a); err != nil {
 		refusalsTotal.WithLabelValues("lost").Inc()
@@ -48,23 +48,23 @@ func (s *Store) recordRefusals(ctx context.Context, in []request.Application) ([
 	for _, a := range in {
 		byEvent[a.EventID] = append(byEvent[a.EventID], a)
 	}
-	for event, of := range byEvent {
-		for try := 1; len(of) > 0; try++ {
-			again := s.recordOf(ctx, event, of)
+	for event, applications := range byEvent {
+		for try := 1; len(applications) > 0; try++ {
+			again := s.storeRefusals(ctx, event, applications)
 			if len(again) > 0 && (try == refusalTries || !loop.Sleep(ctx, refusalPause)) {
 				refusalsTotal.WithLabelValues("lost").Add(float64(len(again)))
 				break
 			}
-			of = again
+			applications = again
 		}
 	}
 	return make([]batch.Result[struct{}], len(in)), nil
 }
 
-// recordOf stores the requests of applications to one promotion, and returns those to try again.
-func (s *Store) recordOf(ctx context.Context, event string, of []request.Application) (again []request.Application) {
-	stored, err := s.acceptGroup(ctx, event, of)
-	for i, a := range of {
+// storeRefusals stores the requests of applications to one promotion. It returns the failed ones.
+func (s *Store) storeRefusals(ctx context.Context, event string, applications []request.Application) (again []request.Application) {
+	stored, err := s.acceptGroup(ctx, event, applications)
+	for i, a := range applications {
 		switch {
 		case err == nil && stored[i].Err == nil:
 			refusalsTotal.WithLabelValues("recorded").Inc()

@@ -46,7 +46,7 @@ type Store struct {
 	refusals *batch.Coalescer[request.Application, struct{}]
 }
 
-// New returns a store over the table that cfg names.
+// New returns a store over the table with the prefix of cfg.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}

@@ -21,7 +21,7 @@ func (s *Store) Unsent(ctx context.Context) ([]request.UnsentPromotion, error) {
 		}
 		d := dynamo.Reader{Item: it}
 		all = append(all, request.UnsentPromotion{EventID: table.ListedEvent(it), DrainedAt: d.Number(table.UnsentDrainedAt)})
-		if err := d.Err(); err != nil { // the promotion counts as not drained, and is written anew
+		if err := d.Err(); err != nil { // the promotion counts as not drained, and is written again
 			s.ReportSkipped(ctx, it, err)
 		}
 	}

@@ -16,7 +16,7 @@ var _ request.Withdrawer = (*Store)(nil)
 const withdrawTries = 5 // attempts of a withdrawal, while worker settles the request
 
 // Withdraw deletes the entry of a request in the draw, or its marker if it has no entry yet. It
-// notes the withdrawal in the lock, so that the user may apply again. An entry is deleted only
+// records the withdrawal in the lock, so that the user may apply again. An entry is deleted only
 // while its group is open.
 func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
 	for range withdrawTries {
@@ -46,11 +46,11 @@ func (s *Store) readWithGroup(ctx context.Context, id string) (r promotion.Reque
 	if r, err = s.Get(ctx, id); err != nil {
 		return r, false, err
 	}
-	at := table.EntryCounterKey(r.EventID, promotion.LotteryGroup(id))
-	items, err := s.Read(ctx, at)
+	counterKey := table.EntryCounterKey(r.EventID, promotion.LotteryGroup(id))
+	items, err := s.Read(ctx, counterKey)
 	if err != nil {
 		return r, false, toUnavailable(err)
 	}
-	counter, err := table.DecodeEntryCounter(items.Get(at))
+	counter, err := table.DecodeEntryCounter(items.Get(counterKey))
 	return r, counter.ClosedAt == 0, toUnavailable(err)
 }

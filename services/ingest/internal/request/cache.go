@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	freshFor  = time.Second // for most values: the age up to which they are returned
-	staleFor  = time.Minute // the age up to which a value is returned while it cannot be read anew
+	freshFor  = time.Second // the age up to which most values are returned from the cache
+	staleFor  = time.Minute // the age up to which a value is returned while it cannot be read
 	maxCached = 10_000      // bounds the cached ids, among them those that do not exist
 )
 
@@ -31,7 +31,7 @@ type cached[V any] struct {
 	at    time.Time // when the read began, from which the age counts
 }
 
-// NewCache returns a Cache of the values that load reads, each for the time fresh.
+// NewCache returns a Cache that keeps each value read by load for the time fresh.
 func NewCache[V any](now func() time.Time, fresh time.Duration, load func(context.Context, string) (V, error)) *Cache[V] {
 	keep := func(age time.Duration) *otter.Cache[string, cached[V]] {
 		return otter.Must(&otter.Options[string, cached[V]]{

@@ -43,7 +43,7 @@ func TestCache(t *testing.T) {
 	_, err := cache.Get(t.Context(), "a")
 	require.ErrorIs(t, err, failure)
 	failure = errs.ErrPromotionNotFound
-	for range 2 { // what does not exist is remembered too
+	for range 2 { // that a value does not exist is cached too
 		_, err = cache.Get(t.Context(), "a")
 		require.ErrorIs(t, err, errs.ErrPromotionNotFound)
 	}

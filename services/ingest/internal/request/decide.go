@@ -6,7 +6,7 @@ import "urr.guru/pkg/promotion"
 type EarlierApplications struct {
 	// Lock is nil for a user who has never applied, and after the lock has expired.
 	Lock *promotion.Lock
-	// Request is the request that the lock names; nil when it has expired before the lock.
+	// Request is the request whose id the lock has; nil if it has expired before the lock.
 	Request *promotion.Request
 }
 

@@ -16,14 +16,14 @@ const (
 	drainEvery = time.Second
 	// probeTimeout bounds the call that tells whether the queue answers.
 	probeTimeout = time.Second
-	// A promotion counts as drained when a pass over its requests has sent at most `newcomers` of
-	// them, about those of a second. From then on new requests are sent at once. Passes go on for
-	// lingerFor, for requests older than strayAge: a replica that did not know yet that the promotion
-	// is drained may have accepted some without sending them. Requests that were sent at once are
-	// recorded as queued, or settled, before they are so old.
-	newcomers = 1000
-	lingerFor = 6 * time.Second
-	strayAge  = 3 * time.Second
+	// A promotion counts as drained when a pass over its requests has sent at most maxNewcomers of
+	// them, about as many as come in a second. From then on new requests are sent at once. Passes go
+	// on for lingerFor, for requests older than strayAge: a replica that did not know yet that the
+	// promotion is drained may have accepted some without sending them. Requests that were sent at
+	// once are recorded as queued, or settled, before they reach this age.
+	maxNewcomers = 1000
+	lingerFor    = 6 * time.Second
+	strayAge     = 3 * time.Second
 
 	drainChunk    = 90 // markers whose requests are read together, and fit one call of the queue
 	drainParallel = 8  // promotions whose requests are sent at a time
@@ -99,7 +99,7 @@ func (s *Sweeper) updateUnsentList(ctx context.Context, listed []UnsentPromotion
 		sent := d.sent[p.EventID]
 		var err error
 		switch {
-		case p.DrainedAt == 0 && sent > newcomers:
+		case p.DrainedAt == 0 && sent > maxNewcomers:
 			again = true
 		case p.DrainedAt == 0:
 			err = s.unsent.markDrained(ctx, p.EventID)
@@ -111,8 +111,8 @@ func (s *Sweeper) updateUnsentList(ctx context.Context, listed []UnsentPromotion
 	return again, failure
 }
 
-// sendWaiting sends the waiting requests until the queue takes none. It does not send the requests
-// after that; of these, those older than FailAfter fail.
+// sendWaiting sends the waiting requests until the queue refuses all messages of a call. Later
+// requests are not sent, and fail if they are older than FailAfter.
 func (s *Sweeper) sendWaiting(ctx context.Context, d *drainPass) error {
 	var chunk []promotion.Marker
 	for m, err := range s.waitingMarkers(ctx, d) {
@@ -169,16 +169,16 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 	var work errgroup.Group
 	work.SetLimit(drainParallel)
 	down := d.down
-	for event, of := range copies {
+	for event, eventCopies := range copies {
 		work.Go(func() error {
-			refused, err := s.send(ctx, of, down)
+			refused, err := s.send(ctx, eventCopies, down)
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.sent[event] += len(of) - refused
+			d.sent[event] += len(eventCopies) - refused
 			if refused > 0 {
 				d.refused[event] = true
 			}
-			if refused == len(of) { // if only some were refused, the pass ends, but no request fails
+			if refused == len(eventCopies) { // if only some are refused, the pass ends, but none fails
 				d.down = err
 			}
 			return err
@@ -240,9 +240,9 @@ func (s *Sweeper) readNextMarkers(ctx context.Context, m *markerReader, d *drain
 		if err != nil {
 			return err
 		}
-		for _, of := range page {
-			if s.mustSend(of, d) {
-				m.page = append(m.page, of)
+		for _, marker := range page {
+			if s.mustSend(marker, d) {
+				m.page = append(m.page, marker)
 			}
 		}
 		m.cursor, m.more = next, next != ""
@@ -250,18 +250,18 @@ func (s *Sweeper) readNextMarkers(ctx context.Context, m *markerReader, d *drain
 	return nil
 }
 
-// endOfTime is a time in epoch ms that is later than all requests, to read the markers of them all.
+// endOfTime is a time (epoch ms) later than all requests, with which all markers are read.
 const endOfTime = 9_999_999_999_999
 
 func (s *Sweeper) mustSend(m promotion.Marker, d *drainPass) bool {
 	drainedAt, listed := d.drainedAt[m.EventID]
 	age := time.Duration(s.opts.Now().UnixMilli()-m.MarkedAt) * time.Millisecond
 	switch {
-	case m.EventID == "": // the marker cannot be read: its request tells the promotion
+	case m.EventID == "": // the marker is unreadable, but its request has the promotion's id
 		return age >= s.opts.SendAfter
 	case m.QueuedAt != 0, !listed:
 		return false
-	case m.Gen > 0: // worker sends what was redriven
+	case m.Gen > 0: // worker itself sends redriven requests
 		return age >= s.opts.SendAfter
 	default:
 		return drainedAt == 0 || age >= strayAge

@@ -20,7 +20,7 @@ const (
 	results                    // all winners of a draw, 32 bytes each
 )
 
-// partKey names a part of a draw; n is the number of a chunk.
+// partKey identifies a part of a draw; n is the number of a chunk.
 type partKey struct {
 	kind    partKind
 	eventID string
@@ -49,7 +49,7 @@ func getPart[V any](ctx context.Context, s *Draws, k partKey) (V, error) {
 	return p.value.(V), nil //nolint:forcetypeassert // by its kind
 }
 
-// drawIndex tells in which chunk an entry of a draw is, and proves entries. Its root was signed.
+// drawIndex finds the chunk of an entry of a draw, and proves entries. Its root was signed.
 type drawIndex struct {
 	fairdraw.Index
 

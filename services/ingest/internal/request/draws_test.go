@@ -19,8 +19,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// stored is a draw of many entries in memory, and its promotion.
-type stored struct {
+// bigDraw is a draw of many entries in memory, and its promotion.
+type bigDraw struct {
 	promotion promotion.Promotion
 	draw      promotion.Draw
 	entries   fairdraw.Entries
@@ -30,30 +30,30 @@ type stored struct {
 	reads     atomic.Int64 // of chunks
 }
 
-func (s *stored) Get(context.Context, string) (promotion.Promotion, error) { return s.promotion, nil }
+func (s *bigDraw) Get(context.Context, string) (promotion.Promotion, error) { return s.promotion, nil }
 
-func (s *stored) Draw(context.Context, string) (promotion.Draw, error) { return s.draw, nil }
+func (s *bigDraw) Draw(context.Context, string) (promotion.Draw, error) { return s.draw, nil }
 
-func (s *stored) Entries(_ context.Context, _ string, _ fairdraw.Hash, n int) (fairdraw.Entries, error) {
+func (s *bigDraw) Entries(_ context.Context, _ string, _ fairdraw.Hash, n int) (fairdraw.Entries, error) {
 	s.reads.Add(1)
 	return s.entries.Chunk(n), nil
 }
 
-func (s *stored) Ranks(_ context.Context, _ *promotion.Draw, n int) (promotion.Ranks, error) {
+func (s *bigDraw) Ranks(_ context.Context, _ *promotion.Draw, n int) (promotion.Ranks, error) {
 	from := n * fairdraw.ChunkSize
 	return promotion.NewRanks(s.ranks[from:min(from+fairdraw.ChunkSize, len(s.ranks))]), nil
 }
 
-func (s *stored) ExcludedRequests(context.Context, string) ([]fairdraw.Exclusion, error) {
+func (s *bigDraw) ExcludedRequests(context.Context, string) ([]fairdraw.Exclusion, error) {
 	return nil, nil
 }
 
-func (s *stored) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
+func (s *bigDraw) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error) {
 	return s.winners, nil
 }
 
 // newStored draws 3 of n entries without a beacon.
-func newStored(t *testing.T, n int) *stored {
+func newStored(t *testing.T, n int) *bigDraw {
 	t.Helper()
 	keys := fairdraw.KeyConfig{
 		DrawSecret: "s-1:0123456789abcdef0123456789abcdef", DrawStatementKeys: "k-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
@@ -68,7 +68,7 @@ func newStored(t *testing.T, n int) *stored {
 	}
 	text, hash, err := terms.Seal()
 	require.NoError(t, err)
-	s := &stored{promotion: promotion.Promotion{
+	s := &bigDraw{promotion: promotion.Promotion{
 		EventID: "big", EventType: promotion.Lottery, ClosesAt: 1_000, LotteryCutoffAt: 1_000, AnnouncedAt: 2_000,
 		Commitment: string(text), SeedNonce: hex.EncodeToString(nonce[:]),
 	}}
@@ -90,8 +90,8 @@ func newStored(t *testing.T, n int) *stored {
 	return s
 }
 
-// The chunks of a large draw are read and hashed once, then a proof takes the chunk of its entry,
-// which is kept.
+// The chunks of a large draw are read and hashed once. Then a proof needs only the chunk of its
+// entry, which is cached.
 func TestLargeDraw(t *testing.T) {
 	t.Parallel()
 	const n = 200_000
@@ -136,41 +136,41 @@ func rankOf(t *testing.T, draws *request.Draws, id uuid.UUID) int {
 	return rank
 }
 
-// several are draws by their events.
-type several map[string]*stored
+// drawsByEvent has the draws of several events.
+type drawsByEvent map[string]*bigDraw
 
-func (s several) Get(ctx context.Context, event string) (promotion.Promotion, error) {
+func (s drawsByEvent) Get(ctx context.Context, event string) (promotion.Promotion, error) {
 	return s[event].Get(ctx, event)
 }
 
-func (s several) Draw(ctx context.Context, event string) (promotion.Draw, error) {
+func (s drawsByEvent) Draw(ctx context.Context, event string) (promotion.Draw, error) {
 	d, err := s[event].Draw(ctx, event)
 	d.EventID = event
 	return d, err
 }
 
-func (s several) Entries(ctx context.Context, event string, root fairdraw.Hash, n int) (fairdraw.Entries, error) {
+func (s drawsByEvent) Entries(ctx context.Context, event string, root fairdraw.Hash, n int) (fairdraw.Entries, error) {
 	return s[event].Entries(ctx, event, root, n)
 }
 
-func (s several) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error) {
+func (s drawsByEvent) Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error) {
 	return s[d.EventID].Ranks(ctx, d, n)
 }
 
-func (s several) ExcludedRequests(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
+func (s drawsByEvent) ExcludedRequests(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	return s[event].ExcludedRequests(ctx, event)
 }
 
-func (s several) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
+func (s drawsByEvent) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error) {
 	return s[d.EventID].Winners(ctx, d)
 }
 
-// Draws whose entries need several times the memory are served in turn: each list is read once,
-// then a proof reads at most two chunks.
+// Draws whose entries need several times the cache's size are served in turn: each list is read
+// once, then a proof reads at most two chunks.
 func TestDrawsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each of five
-	s := several{}
+	s := drawsByEvent{}
 	for i := range 5 {
 		s[fmt.Sprint("d", i)] = newStored(t, n)
 	}

@@ -7,9 +7,9 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// placesFor is the age up to which the number of places left is used. With the time that gateways keep
-// a promotion it is below a second, within which everybody must know that a promotion is sold out.
-const placesFor = 500 * time.Millisecond
+// placesMaxAge is how long a cached number of free places is used. With the gateways' cache it is
+// below a second, within which everybody must know that a promotion is sold out.
+const placesMaxAge = 500 * time.Millisecond
 
 // ReadCapacity reads the capacity of a promotion; limited is false if it has none.
 type ReadCapacity func(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
@@ -26,7 +26,7 @@ type placesLeft struct {
 
 // NewPlaces returns Places that read capacities.
 func NewPlaces(now func() time.Time, read ReadCapacity) *Places {
-	return &Places{NewCache(now, placesFor, func(ctx context.Context, eventID string) (placesLeft, error) {
+	return &Places{NewCache(now, placesMaxAge, func(ctx context.Context, eventID string) (placesLeft, error) {
 		c, limited, err := read(ctx, eventID)
 		return placesLeft{c.Remaining, limited}, err
 	})}

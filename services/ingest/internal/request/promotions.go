@@ -111,7 +111,7 @@ func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused
 	})
 }
 
-// SetExpected says who is expected, at any time.
+// SetExpected sets the crowd that is expected at a promotion. It may be called at any time.
 func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e plan.Expected) (promotion.Promotion, error) {
 	if bad := e.Check(); len(bad) > 0 {
 		return promotion.Promotion{}, errs.ErrInvalidRequest.WithFields(bad...)
@@ -122,7 +122,7 @@ func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e pl
 	})
 }
 
-// expectedPage is how many promotions, the newest, are looked through for expected openings.
+// expectedPage is how many of the newest promotions are searched for expected openings.
 const expectedPage = 100
 
 // ExpectedOpenings returns the openings of promotions at which operators expect a crowd.

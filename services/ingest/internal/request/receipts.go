@@ -38,7 +38,7 @@ func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Rece
 }
 
 // ReceiptFor returns the receipt of a request that was stored at storedBy (epoch ms) or earlier. It
-// is empty if the request gets none, or if the key that the commitment names is not configured.
+// is empty if the request gets none, or if the key in the commitment is not configured.
 func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""

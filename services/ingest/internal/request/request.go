@@ -1,5 +1,5 @@
 // Package request accepts the requests of users to promotions, one per user and promotion. Every
-// accepted request is settled, whatever process dies.
+// accepted request is settled, even if processes die.
 package request
 
 import (
@@ -20,7 +20,7 @@ var (
 )
 
 const (
-	// busyRetry is when to try again while too many requests are unsettled (Promotion.MaxUnsettled).
+	// busyRetry is the wait before a retry while too many requests are unsettled (MaxUnsettled).
 	busyRetry = 5 * time.Second
 	// SendWait is how long Apply waits for the queue. The request is kept in any case.
 	SendWait = 2 * time.Second
@@ -81,9 +81,9 @@ type Acceptor interface {
 
 // Sender puts requests in the queue.
 type Sender interface {
-	// Send waits until the queue has taken the request, and returns it as QUEUED. It is stored as such
-	// some time later, or with its settlement. When ctx ends first, the request is sent all the same;
-	// after any other error the sweeper sends it.
+	// Send waits until the queue has taken the request, and returns it as QUEUED. This status is
+	// stored some time later, or with the settlement. When ctx ends first, the request is sent all the
+	// same; after any other error the sweeper sends it.
 	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
 	// Busy reports whether so many requests wait to be sent that no others should be accepted.
 	Busy() bool
@@ -176,9 +176,9 @@ func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error)
 		return applied, nil
 	}
 	// The request is sent even when the caller has left.
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)
+	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)
 	defer cancel()
-	if sent, err := s.sender.Send(sending, applied.Request); err == nil {
+	if sent, err := s.sender.Send(sendCtx, applied.Request); err == nil {
 		applied.Request = sent
 	}
 	return applied, nil

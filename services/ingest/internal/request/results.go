@@ -32,9 +32,9 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 	return out, nil
 }
 
-// EntryOf returns the request that a user's lock names if it is an entry of an announced draw: what
-// the lock does not tell of it, such as when it was queued, is absent. ok is false otherwise. The
-// draw is in memory, so that the announcement, at which everybody asks, costs no read of requests.
+// EntryOf returns the request of a user's lock if it is an entry of an announced draw, else ok is
+// false. Fields that are not in the lock, such as QueuedAt, are absent. The draw is in memory, so
+// that the announcement, at which everybody asks, costs no read of requests.
 func (s *Draws) EntryOf(ctx context.Context, eventID, userID string, lock *promotion.Lock) (r promotion.Request, ok bool, err error) {
 	st, err := s.states.Get(ctx, eventID)
 	id, invalid := uuid.Parse(lock.RequestID)
@@ -90,7 +90,7 @@ func (s *Draws) HasSecretResult(r *promotion.Request) bool {
 }
 
 // Timeline returns the log of a request, but leaves out a result that is not announced yet. The log
-// may have been read later than the request. What its settlement has not written yet is added.
+// may have been read later than the request. Entries that are still to be written are added.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
 	if settled, ok := r.SettledLog(); ok && len(logs) > 0 {
 		return append(logs[:1:1], settled...)

@@ -14,9 +14,9 @@ const entryOverhead = 200
 // callers wait for it too.
 const loadTimeout = time.Minute
 
-// SizedCache keeps the values that were used last, up to a total size. Values never change. Concurrent
-// calls share a load. It is no otter cache, since that keeps no value above the bound, so that each
-// call would read the largest draws again, and prefers values that were used often to recent ones.
+// SizedCache keeps the most recently used values, up to a total size. Values never change.
+// Concurrent calls share a load. It does not use otter, which prefers frequent values to recent
+// ones, and keeps no value above the bound, so that each call would read the largest draws again.
 type SizedCache[K comparable, V any] struct {
 	max  int64
 	load func(ctx context.Context, id K) (V, error)
@@ -65,9 +65,9 @@ func (c *SizedCache[K, V]) Get(ctx context.Context, id K) (V, error) {
 func (c *SizedCache[K, V]) entry(id K) *sizedEntry[K, V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.entries[id]; at != nil {
-		c.recent.MoveToFront(at)
-		return entryAt[K, V](at)
+	if element := c.entries[id]; element != nil {
+		c.recent.MoveToFront(element)
+		return entryAt[K, V](element)
 	}
 	e := &sizedEntry[K, V]{id: id}
 	c.entries[id] = c.recent.PushFront(e)
@@ -78,35 +78,35 @@ func (c *SizedCache[K, V]) entry(id K) *sizedEntry[K, V] {
 func (c *SizedCache[K, V]) addSize(e *sizedEntry[K, V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.entries[e.id]; at == nil || entryAt[K, V](at) != e {
+	if element := c.entries[e.id]; element == nil || entryAt[K, V](element) != e {
 		return // dropped meanwhile
 	}
 	e.size = size + entryOverhead
 	c.total += e.size
-	for at := c.recent.Back(); at != nil && c.total > c.max; {
-		next := at.Prev()
-		if old := entryAt[K, V](at); old != e && old.size > 0 {
-			c.remove(at)
+	for element := c.recent.Back(); element != nil && c.total > c.max; {
+		next := element.Prev()
+		if old := entryAt[K, V](element); old != e && old.size > 0 {
+			c.remove(element)
 		}
-		at = next
+		element = next
 	}
 }
 
 func (c *SizedCache[K, V]) drop(e *sizedEntry[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.entries[e.id]; at != nil && entryAt[K, V](at) == e {
-		c.remove(at)
+	if element := c.entries[e.id]; element != nil && entryAt[K, V](element) == e {
+		c.remove(element)
 	}
 }
 
-func (c *SizedCache[K, V]) remove(at *list.Element) {
-	old := entryAt[K, V](at)
+func (c *SizedCache[K, V]) remove(element *list.Element) {
+	old := entryAt[K, V](element)
 	c.total -= old.size
 	delete(c.entries, old.id)
-	c.recent.Remove(at)
+	c.recent.Remove(element)
 }
 
-func entryAt[K comparable, V any](at *list.Element) *sizedEntry[K, V] {
-	return at.Value.(*sizedEntry[K, V]) //nolint:forcetypeassert // the list's only type
+func entryAt[K comparable, V any](element *list.Element) *sizedEntry[K, V] {
+	return element.Value.(*sizedEntry[K, V]) //nolint:forcetypeassert // the list's only type
 }

@@ -14,16 +14,16 @@ import (
 var ErrSoldOut = errs.ErrSoldOut
 
 const (
-	// earlierFor is how long it is remembered what a user of a sold-out promotion had applied for before.
+	// earlierFor is how long the earlier applications of a sold-out promotion's user are cached.
 	earlierFor = time.Minute
-	// maxEarlier bounds these users, of up to a kilobyte each.
+	// maxEarlier bounds the cached users, which take up to a kilobyte each.
 	maxEarlier = 20_000
 )
 
-// Refusals reads what a sold-out promotion's applicants have, and records those who come too late.
+// Refusals reads the earlier applications of a sold-out promotion's users, and records refusals.
 type Refusals interface {
 	// Earlier reads the earlier applications of users, in order. Concurrent calls share their reads.
-	Earlier(ctx context.Context, of []Applicant) []Outcome[EarlierApplications]
+	Earlier(ctx context.Context, applicants []Applicant) []Outcome[EarlierApplications]
 	// RecordLater stores the rejected request of an application, after it has returned. What it cannot
 	// store, it drops.
 	RecordLater(a Application)
@@ -32,7 +32,7 @@ type Refusals interface {
 // Applicant is a user of a promotion.
 type Applicant struct{ EventID, UserID string }
 
-// Outcome is a value, or the error with which it cannot be had.
+// Outcome is a value, or the error that took its place.
 type Outcome[T any] struct {
 	Value T
 	Err   error

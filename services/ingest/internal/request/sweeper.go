@@ -32,8 +32,8 @@ type PendingStore interface {
 	// ReadMarked reads the requests of markers, and what decides about them.
 	ReadMarked(ctx context.Context, markers []promotion.Marker) (MarkedRequests, error)
 	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
-	// FinishSettled writes what the settlement of requests has left: their logs. Then it deletes their
-	// markers.
+	// FinishSettled writes the logs that the settlement of requests has left to be written later, and
+	// then deletes the requests' markers.
 	FinishSettled(ctx context.Context, settled []promotion.Request) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
@@ -218,7 +218,7 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	return errors.Join(failure, refused, s.store.End(ctx, ends))
 }
 
-// settledInTurn reports whether the settlement of a request leaves its log to those who come later.
+// settledInTurn reports whether a request was settled in its turn; then its log is written later.
 func settledInTurn(r *promotion.Request) bool {
 	_, ok := r.SettledLog()
 	return ok
@@ -245,11 +245,11 @@ func (g *MarkedRequests) settlement(r *promotion.Request) (code promotion.Result
 	return code, capacity.SentAt
 }
 
-// send sends messages, unless the queue is down (an error), and returns how many were refused, with
-// the error of one. A request to a first-come promotion whose message was refused for FailAfter
-// fails; if the queue has taken the message nevertheless, worker drops it. A request whose message
-// was taken does not fail, even if that could not be recorded. Requests to a lottery wait, since
-// their order does not count.
+// send sends messages, unless down says why the queue takes none. It returns how many were refused,
+// and one of the errors. A request to a first-come promotion whose message was refused for
+// FailAfter fails; if the queue has taken the message nevertheless, worker drops it. A request
+// whose message was taken does not fail, even if that could not be recorded. Requests to a lottery
+// wait, since their order does not count.
 func (s *Sweeper) send(ctx context.Context, copies []MessageCopy, down error) (refused int, failure error) {
 	answers := slices.Repeat([]error{down}, len(copies))
 	if down == nil {

@@ -39,7 +39,7 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 
 // WinnerRange selects a part of a list of winners.
 type WinnerRange struct {
-	After int64 // the rank behind which the part begins; that of first come is the place
+	After int64 // the rank (first come: the place) after which the part begins
 	Limit int   // the maximum number of winners; 0: no maximum
 }
 
@@ -101,15 +101,15 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Winne
 		if page, more, err = e.store.FirstComeWinners(ctx, eventID, r.After); err != nil {
 			return false, err
 		}
-		if len(page) == 0 { // the end, or items whose time is over
+		if len(page) == 0 { // the end, or only expired items
 			return false, nil
 		}
 		full := r.Limit > 0 && len(page) >= r.Limit
 		if full {
 			page, more = page[:r.Limit], more || len(page) > r.Limit
 		}
-		for part := range slices.Chunk(page, exportPage) {
-			if err := each(part); err != nil {
+		for chunk := range slices.Chunk(page, exportPage) {
+			if err := each(chunk); err != nil {
 				return more, err
 			}
 		}

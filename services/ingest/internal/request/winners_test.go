@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// users has the users of all requests, and counts how often it was asked.
-type users struct {
+// userStore is a store with a user for every request. It counts its calls.
+type userStore struct {
 	request.WinnerStore
 
 	promotion promotion.Promotion
@@ -24,7 +24,7 @@ type users struct {
 }
 
 // FirstComeWinners has firstCome winners, in pages of 2,700.
-func (s *users) FirstComeWinners(_ context.Context, _ string, after int64) (page []request.Winner, more bool, err error) {
+func (s *userStore) FirstComeWinners(_ context.Context, _ string, after int64) (page []request.Winner, more bool, err error) {
 	s.calls++
 	for i := int(after); i < s.firstCome && len(page) < 2700; i++ {
 		page = append(page, request.Winner{RequestID: fmt.Sprint("r", i), UserID: "u"})
@@ -32,11 +32,11 @@ func (s *users) FirstComeWinners(_ context.Context, _ string, after int64) (page
 	return page, len(page) == 2700, nil
 }
 
-func (s *users) Promotion(context.Context, string) (promotion.Promotion, error) {
+func (s *userStore) Promotion(context.Context, string) (promotion.Promotion, error) {
 	return s.promotion, nil
 }
 
-func (s *users) Users(_ context.Context, requestIDs []string) (map[string]string, error) {
+func (s *userStore) Users(_ context.Context, requestIDs []string) (map[string]string, error) {
 	s.calls++
 	out := make(map[string]string, len(requestIDs))
 	for _, id := range requestIDs {
@@ -54,7 +54,7 @@ func TestExportOfManyWinners(t *testing.T) {
 		s.winners[i] = uuid.New()
 	}
 	clock := testkit.NewClock(time.UnixMilli(s.promotion.AnnouncedAt))
-	store := &users{promotion: s.promotion}
+	store := &userStore{promotion: s.promotion}
 	var exported []request.Winner
 	exporter := request.NewExporter(request.NewDraws(s, s, 1<<20, clock.Now), store)
 	export := func(r request.WinnerRange) (more bool) {
@@ -86,12 +86,12 @@ func TestExportOfManyWinners(t *testing.T) {
 	require.Len(t, exported, len(whole)+1)
 }
 
-// The winners of a first-come promotion are read by place: a part costs what it has, however many are
-// before it, and no more than a page of them is in memory.
+// The winners of a first-come promotion are read by place. The cost of a part does not depend on
+// the number of winners before it, and at most one page is in memory.
 func TestExportOfManyFirstCome(t *testing.T) {
 	t.Parallel()
 	const winners = 150_500
-	store := &users{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome}, firstCome: winners}
+	store := &userStore{promotion: promotion.Promotion{EventID: "e", EventType: promotion.FirstCome}, firstCome: winners}
 	exporter := request.NewExporter(nil, store)
 	at := 0
 	r := request.WinnerRange{Limit: 50_000}

@@ -24,7 +24,7 @@ import (
 
 func TestApply(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	first := r.applied(t, event, "ann")
@@ -48,10 +48,10 @@ func TestApply(t *testing.T) {
 	require.Equal(t, []string{">RECEIVED", "RECEIVED>QUEUED"}, path)
 }
 
-// The refusals create nothing.
+// Refused applications store nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	busy := w.replica(t, options{load: func(context.Context, string) (request.PromotionLoad, error) {
@@ -88,10 +88,10 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, taken.GetRequestId(), busy.applied(t, event, "ann").GetRequestId(), "and while the promotion is busy")
 }
 
-// Fifty applications of one user at two replicas at once are one request, and one message.
+// Fifty concurrent applications of one user at two replicas give one request and one message.
 func TestParallelApplicationsOfOneUser(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	replicas := []replica{w.replica(t, options{}), w.replica(t, options{})}
 	event := replicas[0].promotion(t)
 	const applications = 50
@@ -123,7 +123,7 @@ func TestParallelApplicationsOfOneUser(t *testing.T) {
 // Applications that arrive together share their calls.
 func TestApplicationsShareTransactions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var transactions atomic.Int64
 	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
@@ -154,7 +154,7 @@ func TestApplicationsShareTransactions(t *testing.T) {
 
 func TestIdempotencyKeyRepeatsTheAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	with := func(key string) *ingestv1.Applied {
@@ -169,10 +169,10 @@ func TestIdempotencyKeyRepeatsTheAnswer(t *testing.T) {
 	require.True(t, with("").GetDuplicate())
 }
 
-// An answer of the store that is lost leaves one request, which the next application finds.
+// If the store's answer is lost, the next application finds the stored request.
 func TestLostAnswerOfTheStore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var lose atomic.Bool
 	r := w.replica(t, options{dynamo: dynamotest.Hook{After: func(in, _ any) error {
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && lose.Load() {
@@ -190,10 +190,10 @@ func TestLostAnswerOfTheStore(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// While the queue does not answer, applicants are told RECEIVED, and the sweeper sends later.
+// While the queue does not answer, applicants get RECEIVED, and the sweeper sends later.
 func TestQueueAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	got := away.applied(t, event, "ann")
@@ -214,10 +214,10 @@ func TestQueueAway(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// What the queue does not take for ten minutes fails, and its user may apply again.
+// A request that the queue does not take for ten minutes fails, and its user may apply again.
 func TestQueueAwayForTooLong(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	got := away.applied(t, event, "ann")
@@ -235,11 +235,11 @@ func TestQueueAwayForTooLong(t *testing.T) {
 	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }
 
-// A replica that died after storing, or after sending, leaves what the sweeper finishes; the message
-// is in the queue once.
+// If a replica dies after storing a request, or after sending it, the sweeper finishes the work.
+// The message is in the queue once.
 func TestDiedBeforeRecording(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	died := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
@@ -263,7 +263,7 @@ func TestDiedBeforeRecording(t *testing.T) {
 // certain to be lost.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	r.applied(t, event, "ann")
@@ -280,10 +280,10 @@ func TestLostMessage(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A message that the queue never showed is lost too, although the queue was empty before it.
+// A message that no sweep saw in the queue counts as lost after five minutes of an empty queue.
 func TestMessageLostByAnEmptyQueue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	require.NoError(t, r.sweeper.Sweep(t.Context()))
@@ -300,10 +300,10 @@ func TestMessageLostByAnEmptyQueue(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// The message is lost too when one that was sent five minutes later has been settled.
+// A message also counts as lost once another that was sent five minutes later is settled.
 func TestMessageOvertaken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	r.applied(t, event, "ann")
@@ -325,7 +325,7 @@ func TestMessageOvertaken(t *testing.T) {
 // A request whose item cannot be read keeps its marker and does not stop the sweeper.
 func TestUnreadableRequestIsLeft(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	broken, whole := away.applied(t, event, "ann").GetRequestId(), away.applied(t, event, "bob").GetRequestId()

@@ -18,10 +18,10 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The cutoff counts to the millisecond, by the clock at the stamp.
+// The cutoff is exact to the millisecond. It applies to the time stamp of an application.
 func TestCutoff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	w.clock.Set(cutoff.Add(-time.Millisecond))
@@ -38,11 +38,11 @@ func TestCutoff(t *testing.T) {
 	require.Equal(t, "DRAWING", r.applied(t, event, "ann").GetUiPhase(), "the result is not out because its time has come")
 }
 
-// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt of a
-// request that the draw may not know.
+// A replica whose clock is known to be wrong accepts nothing early or late, and signs no receipt
+// for a request that may miss the draw.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	right := w.replica(t, options{})
 	wrong := func(skew time.Duration) replica {
 		return w.replica(t, options{skew: func() time.Duration { return skew }})
@@ -67,20 +67,20 @@ func TestWrongClock(t *testing.T) {
 	require.Nil(t, receipt(slow), "the request may have been stored after the cutoff")
 }
 
-// Whoever holds a receipt can show it to others, by the key that the terms name.
+// Anybody can verify a receipt with the key in the draw's terms.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	id := r.applied(t, event, "ann").GetRequestId()
 	own := func() string {
 		t.Helper()
-		mine, err := r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: event})
+		latest, err := r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: event})
 		require.NoError(t, err)
 		one, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: id})
 		require.NoError(t, err)
-		require.Equal(t, mine.GetReceipt(), one.GetReceipt())
+		require.Equal(t, latest.GetReceipt(), one.GetReceipt())
 		return one.GetReceipt()
 	}
 	receipt := own()
@@ -101,9 +101,9 @@ func TestReceipts(t *testing.T) {
 	require.Nil(t, r.applied(t, r.promotion(t), "ann").Receipt, "first come")
 }
 
-// lateBy is a replica that is stopped for a time between the stamp of the next application and its
+// lateBy returns a replica that pauses between the time stamp of the next application and its
 // commit.
-func (w *world) lateBy(t *testing.T, pause time.Duration) (r replica, stop *atomic.Bool) {
+func (w *environment) lateBy(t *testing.T, pause time.Duration) (r replica, stop *atomic.Bool) {
 	t.Helper()
 	stop = &atomic.Bool{}
 	return w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
@@ -124,7 +124,7 @@ func TestStoppedBetweenStampAndCommit(t *testing.T) {
 	}{"4.9 s": {4999 * time.Millisecond, true}, "15 s": {15 * time.Second, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnvironment(t)
 			r, stop := w.lateBy(t, tc.pause)
 			event := r.lottery(t)
 			w.clock.Set(cutoff.Add(-time.Millisecond))
@@ -152,7 +152,7 @@ func TestStoppedBetweenStampAndCommit(t *testing.T) {
 // for it.
 func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	other := w.replica(t, options{})
 	event := other.lottery(t)
 	var stopped atomic.Bool
@@ -185,7 +185,7 @@ func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 // Entries wait for the draw; they do not count against the bound of unsettled requests.
 func TestEntriesAreNoLoad(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	id := r.applied(t, event, "ann").GetRequestId()
@@ -205,10 +205,10 @@ func TestEntriesAreNoLoad(t *testing.T) {
 	require.Nil(t, summary.CapacityRemaining)
 }
 
-// A lottery's message is lost when one of its group that was sent five minutes later has been settled.
+// A lottery's message counts as lost once a later one of its group (by five minutes) is settled.
 func TestLotteryMessageOvertaken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	id := r.applied(t, event, "ann").GetRequestId()
@@ -229,10 +229,10 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// An entry is not lost because the queue was away across the cutoff: it waits until the queue is back.
+// A lottery request waits for the queue if that is away at the cutoff, and is not lost.
 func TestLotteryRequestOutlivesTheQueue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: "127.0.0.1:1"}), w.replica(t, options{})
 	event := back.lottery(t)
 	got := away.apply(t, event, &commonv1.Caller{UserId: "ann"}).GetApplied()
@@ -247,13 +247,13 @@ func TestLotteryRequestOutlivesTheQueue(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// Requests to a cancelled lottery are rejected as that, whether or not worker has closed their groups.
+// Requests to a cancelled lottery are rejected as void, before and after their groups are closed.
 func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{false, true} {
 		t.Run(fmt.Sprint("closed ", closed), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnvironment(t)
 			r := w.replica(t, options{})
 			event, other := r.lottery(t), r.lottery(t)
 			id, late := r.applied(t, event, "ann").GetRequestId(), r.applied(t, other, "ann").GetRequestId()
@@ -271,10 +271,10 @@ func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
 	}
 }
 
-// Requests to as many lotteries end together, although each lottery adds items to the transaction.
+// Requests to many lotteries can end in one call, although each lottery adds items to write.
 func TestEndsOfManyLotteries(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{sqsAddr: "127.0.0.1:1"})
 	const lotteries = 15
 	ends := make([]promotion.Change, lotteries)

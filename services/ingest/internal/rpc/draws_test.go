@@ -31,7 +31,7 @@ type drawing struct {
 	withdrawn string
 }
 
-func newDrawing(t *testing.T, w *world, r replica) drawing {
+func newDrawing(t *testing.T, w *environment, r replica) drawing {
 	t.Helper()
 	d := drawing{replica: r, event: r.lottery(t), ids: map[string]string{}, users: map[string]string{}}
 	for i := range 7 {
@@ -63,7 +63,7 @@ func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Documen
 // The document of a draw is verifiable in each phase and has no result before the announcement.
 func TestDrawDocument(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	d.verified(t, fairdraw.PhaseOpen)
 	entries := func(r replica) string {
@@ -121,8 +121,8 @@ func TestDrawDocument(t *testing.T) {
 	require.True(t, report.Complete)
 }
 
-// drawnEarly: a worker whose clock is ahead has published the seed.
-func (d drawing) drawnEarly(t *testing.T, w *world, draw *promotion.Draw) {
+// drawnEarly checks that no result is shown when worker publishes the seed too early.
+func (d drawing) drawnEarly(t *testing.T, w *environment, draw *promotion.Draw) {
 	t.Helper()
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Millisecond))
@@ -135,7 +135,7 @@ func (d drawing) drawnEarly(t *testing.T, w *world, draw *promotion.Draw) {
 
 func TestVoidDraw(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	draw.Phase, draw.VoidedAt = promotion.DrawVoid, w.clock.Now().UnixMilli()
@@ -157,10 +157,10 @@ func TestVoidDraw(t *testing.T) {
 	require.Equal(t, "ANNOUNCEMENT_EARLY", reason(err))
 }
 
-// Parts of the file of entries, each entry's proof, and its rank once that is announced.
+// The entries can be read in parts. Each entry has a proof and, from the announcement on, a rank.
 func TestEntriesAndProofs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	whole, total, etag := d.entries(t, d.event, 0, 0)
@@ -211,10 +211,10 @@ func TestEntriesAndProofs(t *testing.T) {
 	require.Equal(t, winners[1].String(), ranks[2])
 }
 
-// Entries that are not those of the statement are not served.
+// Entries that differ from the signed statement are not served.
 func TestEntriesThatWereNotSigned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	statement, err := fairdraw.ParseStatement([]byte(draw.Statement))
@@ -238,10 +238,10 @@ func TestEntriesThatWereNotSigned(t *testing.T) {
 	}
 }
 
-// From the announcement on requests are answered from the winners, before worker has written them.
+// From the announcement on, results come from the list of winners, even before worker writes them.
 func TestResultsBeforeTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	won := map[string]bool{}
@@ -261,18 +261,18 @@ func TestResultsBeforeTheyAreWritten(t *testing.T) {
 		if won[id] {
 			want = []string{"SUCCEEDED", "SUCCESS", "SUCCESS"}
 		}
-		mine, err := d.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user(name), EventId: d.event})
+		own, err := d.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user(name), EventId: d.event})
 		require.NoError(t, err)
 		listed, err := d.ListMyRequests(t.Context(), &ingestv1.ListMyRequestsRequest{Caller: user(name)})
 		require.NoError(t, err)
-		for _, got := range append(listed.GetItems(), mine) {
+		for _, got := range append(listed.GetItems(), own) {
 			require.Equal(t, want, []string{got.GetStatus(), got.GetUiResult(), got.GetResultCode()})
 			require.Equal(t, announced.UnixMilli(), got.GetFinishedAt())
 		}
 		full, err := d.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user(name), RequestId: id})
 		require.NoError(t, err)
 		full.QueuedAt, full.StartedAt, full.QueueSeq = nil, nil, nil // are not in memory
-		require.Empty(t, cmp.Diff(full, mine, protocmp.Transform()))
+		require.Empty(t, cmp.Diff(full, own, protocmp.Transform()))
 		require.Equal(t, want[1], d.applied(t, d.event, name).GetUiResult())
 	}
 	for filter, n := range map[string]int{"SUCCEEDED": 3, "REJECTED": 5, "PROCESSING": 0} {
@@ -327,7 +327,7 @@ func (r replica) exported(t *testing.T, event string) ([][]string, error) {
 
 func TestExportWinners(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	winners := d.drawn(t, draw)
@@ -382,7 +382,7 @@ func (r replica) exportedInCalls(t *testing.T, event string) {
 // is read.
 func TestExportOfAnUnreadableWinner(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
 		if q, ok := in.(*awsdynamo.QueryInput); ok && q.IndexName != nil {
 			t.Error("an index is read")

@@ -32,11 +32,11 @@ import (
 	"urr.guru/services/ingest/internal/sqs"
 )
 
-// start is when tests begin. It is after the real time, so that DynamoDB does not delete anything.
+// start is the time at which tests begin. It is in the future, so that DynamoDB expires no item.
 var start = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
 
-// world is a table and a queue that any number of replicas share.
-type world struct {
+// environment is a table and a queue that any number of replicas share.
+type environment struct {
 	tables pkgdynamo.Config
 	db     *awsdynamo.Client
 	queues queue.Config
@@ -44,9 +44,9 @@ type world struct {
 	clock  *testkit.Clock
 }
 
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	w := &world{clock: testkit.NewClock(start)}
+	w := &environment{clock: testkit.NewClock(start)}
 	tables, db := dynamotest.Tables(t)
 	w.tables, w.db = tables, dynamotest.SoleWriter(db, table.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) table() string { return w.tables.Table(table.TableName) }
+func (w *environment) table() string { return w.tables.Table(table.TableName) }
 
 // replica is one process.
 type replica struct {
@@ -71,20 +71,20 @@ type replica struct {
 // options of a replica; the zero value has no faults.
 type options struct {
 	dynamo dynamotest.Hook
-	// sqsAddr replaces the address of the queue; nothing listens at most of them.
+	// sqsAddr replaces the address of the queue, usually by one at which nothing listens.
 	sqsAddr string
-	// opening is what worker fails with when a draw is opened.
+	// opening is the error with which worker fails to open a draw.
 	opening error
 	// skew is by how much the clock of the replica is known to be wrong.
 	skew func() time.Duration
 	load func(context.Context, string) (request.PromotionLoad, error)
 	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
 	sendWait time.Duration
-	// markAfter is how long a request is in the queue before that is stored; 0: not at all.
+	// markAfter is how long a request is in the queue before that is stored; 0: at once.
 	markAfter time.Duration
 }
 
-func (w *world) replica(t *testing.T, o options) replica {
+func (w *environment) replica(t *testing.T, o options) replica {
 	t.Helper()
 	db := awsdynamo.New(w.db.Options(), o.dynamo.Options)
 	client := w.sqs
@@ -142,7 +142,7 @@ func creation() *ingestv1.CreatePromotionRequest {
 	}
 }
 
-// promotion creates one and returns its id.
+// promotion creates a promotion and returns its id.
 func (r replica) promotion(t *testing.T) string {
 	t.Helper()
 	p, err := r.admin.CreatePromotion(t.Context(), creation())
@@ -150,7 +150,7 @@ func (r replica) promotion(t *testing.T) string {
 	return p.GetEventId()
 }
 
-// apply applies for one caller.
+// apply sends the application of one caller.
 func (r replica) apply(t *testing.T, event string, caller *commonv1.Caller) *ingestv1.ApplyResult {
 	t.Helper()
 	out, err := r.Apply(t.Context(), &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: caller, EventId: event}}})
@@ -159,7 +159,7 @@ func (r replica) apply(t *testing.T, event string, caller *commonv1.Caller) *ing
 	return out.GetResults()[0]
 }
 
-// applied applies and is taken. If the queue has taken the request, it waits until that is stored.
+// applied sends an application, which must be accepted, and waits until QUEUED is stored, if sent.
 func (r replica) applied(t *testing.T, event, name string) *ingestv1.Applied {
 	t.Helper()
 	got := r.apply(t, event, user(name))
@@ -182,15 +182,15 @@ func (r replica) request(t *testing.T, id string) promotion.Request {
 	return got
 }
 
-// bodies receives what is in the queue until it is empty, and deletes it.
-func (w *world) bodies(t *testing.T) []promotion.Message {
+// bodies receives and deletes messages until the queue is empty, and returns their contents.
+func (w *environment) bodies(t *testing.T) []promotion.Message {
 	t.Helper()
 	out, _ := w.received(t)
 	return out
 }
 
-// received does so, and returns the number of messages too.
-func (w *world) received(t *testing.T) (out []promotion.Message, messages int) {
+// received does what bodies does, and also returns the number of messages.
+func (w *environment) received(t *testing.T) (out []promotion.Message, messages int) {
 	t.Helper()
 	q := queue.New(w.sqs, w.queues)
 	for {
@@ -211,7 +211,7 @@ func (w *world) received(t *testing.T) (out []promotion.Message, messages int) {
 }
 
 // scan reads the whole table, which only tests do.
-func (w *world) scan(t *testing.T) []pkgdynamo.Item {
+func (w *environment) scan(t *testing.T) []pkgdynamo.Item {
 	t.Helper()
 	var all []pkgdynamo.Item
 	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: aws.String(w.table()), ConsistentRead: aws.Bool(true)})
@@ -223,8 +223,8 @@ func (w *world) scan(t *testing.T) []pkgdynamo.Item {
 	return all
 }
 
-// ofType are the items of a type.
-func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+// ofType returns the items of a type.
+func (w *environment) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	t.Helper()
 	var out []pkgdynamo.Item
 	for _, it := range w.scan(t) {

@@ -29,7 +29,7 @@ var (
 	announced = cutoff.Add(12 * time.Minute)
 )
 
-// opener opens draws as worker does; a problem is what it fails with.
+// opener opens draws as worker does, or fails with problem if that is set.
 type opener struct {
 	keys    *fairdraw.Keyring
 	problem error
@@ -50,7 +50,7 @@ func receiptKeys(t *testing.T) token.SigningKeys {
 	return keys
 }
 
-// drawKeys are those of worker.
+// drawKeys returns the draw keys of worker.
 func drawKeys(t *testing.T) *fairdraw.Keyring {
 	t.Helper()
 	keys, err := fairdraw.NewKeyring(fairdraw.KeyConfig{
@@ -78,7 +78,7 @@ func lottery(t *testing.T) *ingestv1.CreatePromotionRequest {
 	}
 }
 
-// lottery creates one and returns its id.
+// lottery creates a lottery and returns its id.
 func (r replica) lottery(t *testing.T) string {
 	t.Helper()
 	p, err := r.admin.CreatePromotion(t.Context(), lottery(t))
@@ -145,7 +145,7 @@ func collect[M any](stream grpc.ServerStreamingClient[M]) (all []*M, err error) 
 	}
 }
 
-// The rest of this file is what worker does.
+// The functions below do what worker does.
 
 // enter settles a lottery request.
 func (r replica) enter(t *testing.T, id string) {
@@ -202,7 +202,7 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	return d
 }
 
-// listed are the entries as worker reads them.
+// listed returns the entries as worker reads them.
 func (r replica) listed(t *testing.T, event string) fairdraw.Entries {
 	t.Helper()
 	var lists []fairdraw.Entries
@@ -276,7 +276,7 @@ func (r replica) announce(t *testing.T, d *promotion.Draw) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// give writes the result of an entry.
+// give writes the result of a request.
 func (r replica) give(t *testing.T, id string, status promotion.Status, code promotion.ResultCode) {
 	t.Helper()
 	read := r.request(t, id)

@@ -15,7 +15,7 @@ import (
 // A lottery publishes its terms when it is created, and they never change.
 func TestLotteryOpening(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	in := lottery(t)
 	in.Caller.IdempotencyKey = "k"
@@ -57,11 +57,11 @@ func TestLotteryOpening(t *testing.T) {
 	require.Equal(t, "Closed", got.GetStatus(), "there is no result")
 }
 
-// A repeated creation gets its answer while worker is away, and after the time at which a lottery
-// could be created.
+// A repeated creation gets the same answer while worker is away, and even when it is too late to
+// create the lottery.
 func TestRepeatedCreationOfLotteryNeedsNoWorker(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	in := lottery(t)
 	in.Caller.IdempotencyKey = "k"
 	p, err := w.replica(t, options{}).admin.CreatePromotion(t.Context(), in)
@@ -82,7 +82,7 @@ func TestRepeatedCreationOfLotteryNeedsNoWorker(t *testing.T) {
 
 func TestLotteryWithoutBeacon(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t).replica(t, options{})
+	r := newEnvironment(t).replica(t, options{})
 	in := lottery(t)
 	in.Beacon, in.AnnouncedAt = nil, timestamppb.New(cutoff.Add(2*time.Minute))
 	p, err := r.admin.CreatePromotion(t.Context(), in)
@@ -94,7 +94,7 @@ func TestLotteryWithoutBeacon(t *testing.T) {
 
 func TestLotteryTermsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	delay := func(s int64) func(*ingestv1.CreatePromotionRequest) {
 		return func(in *ingestv1.CreatePromotionRequest) { in.Beacon.DelaySeconds = &s }
@@ -133,10 +133,10 @@ func TestLotteryTermsRefused(t *testing.T) {
 	require.Equal(t, "DRAW_NOT_FOUND", reason(err), "first come has none")
 }
 
-// A lottery whose beacon cannot be checked is not opened unchecked.
+// A lottery is not created while its beacon cannot be checked.
 func TestLotteryWithoutABeaconThatAnswers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	for _, want := range []*errs.Error{errs.ErrBeaconUnavailable, errs.ErrUnavailable} {
 		_, err := w.replica(t, options{opening: want}).admin.CreatePromotion(t.Context(), lottery(t))
 		require.ErrorIs(t, errs.From(err), want)

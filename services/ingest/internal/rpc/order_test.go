@@ -22,11 +22,11 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// After an outage of the queue, those who waited are sent in the order in which they applied, and
-// those who apply meanwhile behind them, at whatever replica.
+// After an outage of the queue, the waiting requests are sent in the order of application. Requests
+// made meanwhile follow them, at whatever replica.
 func TestOrderAfterTheQueueWasAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	var want []string
@@ -56,7 +56,7 @@ func TestOrderAfterTheQueueWasAway(t *testing.T) {
 // A request that was stored at a replica which still held back its promotion's requests is sent soon.
 func TestStrayAfterTheDrain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	slow, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	slow.applied(t, event, "ann")
@@ -71,7 +71,7 @@ func TestStrayAfterTheDrain(t *testing.T) {
 type gate struct{ open chan struct{} }
 
 // sqsBehind returns the address of a proxy whose calls that send messages wait at a gate.
-func (w *world) sqsBehind(t *testing.T, g *gate) string {
+func (w *environment) sqsBehind(t *testing.T, g *gate) string {
 	t.Helper()
 	target, err := url.Parse(aws.ToString(w.sqs.Options().BaseEndpoint))
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func (w *world) sqsBehind(t *testing.T, g *gate) string {
 // Requests whose callers have stopped waiting keep their place in front of those that come later.
 func TestSlowSendKeepsThePlace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	g := &gate{open: make(chan struct{})}
 	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g), sendWait: time.Millisecond})
 	event := r.promotion(t)
@@ -101,7 +101,7 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	}
 	close(g.open)
 	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
-	// On a slow machine calls have run out of time; then the others wait for the drain.
+	// On a slow machine calls may have timed out. Then the other requests wait for the drain.
 	w.clock.Advance(3 * time.Second)
 	require.NoError(t, r.sweeper.Drain(t.Context()))
 	var got []string
@@ -119,7 +119,7 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 // A replica that cannot send as fast as it accepts refuses new requests, of which it stores nothing.
 func TestBusySenderRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	g := &gate{open: make(chan struct{})}
 	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g)})
 	defer close(g.open)

@@ -17,12 +17,12 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// Every member of a new promotion is stored and shown: shards only by the store, the beacon in the
-// terms of the draw. A new member of CreatePromotionRequest needs a line here only when its rules
-// refuse what Fill sets.
+// Every field of a new promotion is stored and shown: shards only by the store, the beacon in the
+// terms of the draw. A new field of CreatePromotionRequest needs a line here only if its validation
+// refuses the value that Fill sets.
 func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t).replica(t, options{})
+	r := newEnvironment(t).replica(t, options{})
 	beacon := lottery(t).GetBeacon()
 	beacon.DelaySeconds = new(int64(130))
 	in := &ingestv1.CreatePromotionRequest{}
@@ -51,11 +51,11 @@ func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	})
 }
 
-// What is expected sets the partitions of the list, at a creation and later, and they never become
-// fewer: a replica that knows the old number stores requests that the new one still lists.
+// The expected crowd sets the number of shards, at the creation and later. The number never
+// decreases, so that requests of a replica that knows an old number are still listed.
 func TestExpectedRaisesShards(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r, other := w.replica(t, options{}), w.replica(t, options{})
 	in := creation()
 	in.Shards = new(int32(1))
@@ -88,7 +88,7 @@ func TestExpectedRaisesShards(t *testing.T) {
 	n, unsettled := shards()
 	require.Equal(t, []int64{67, 100_000}, []int64{n, unsettled})
 	for _, name := range names(5, 10) {
-		want[other.applied(t, event, name).GetRequestId()] = true // it knows one shard
+		want[other.applied(t, event, name).GetRequestId()] = true // knows one shard
 		want[r.applied(t, event, name+"-new").GetRequestId()] = true
 	}
 	listed, err := r.admin.ListRequests(t.Context(), &ingestv1.ListRequestsRequest{Caller: operator(), EventId: event, Limit: 100})
@@ -109,7 +109,7 @@ func TestExpectedRaisesShards(t *testing.T) {
 
 func TestExpectedIsChecked(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t).replica(t, options{})
+	r := newEnvironment(t).replica(t, options{})
 	event := r.promotion(t)
 	for path, e := range map[string]*commonv1.Expected{
 		"expected.withinSeconds": {Visitors: 1}, "expected.visitors": {WithinSeconds: 1},
@@ -128,7 +128,7 @@ func TestExpectedIsChecked(t *testing.T) {
 // Promotions that open between the times are found, unless they have ended or nobody is expected.
 func TestExpectedOpenings(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t).replica(t, options{})
+	r := newEnvironment(t).replica(t, options{})
 	promotions := request.NewPromotions(r.store, request.PromotionOptions{Now: time.Now})
 	want := map[string]plan.Expected{}
 	for visitors := range int64(3) {

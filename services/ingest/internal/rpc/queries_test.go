@@ -22,7 +22,7 @@ import (
 
 func TestPromotions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	in := creation()
 	in.Caller.IdempotencyKey = "k#1"
@@ -72,7 +72,7 @@ func TestPromotions(t *testing.T) {
 
 func TestOwnRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	var want []string
 	var last string
@@ -95,11 +95,11 @@ func TestOwnRequests(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
-	mine, err := r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: last})
+	myRequest, err := r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("ann"), EventId: last})
 	require.NoError(t, err)
-	require.Equal(t, want[0], mine.GetRequestId())
-	require.Equal(t, "PENDING", mine.GetUiResult())
-	require.Equal(t, start.Add(4*time.Second).UnixMilli(), mine.GetRequestedAt())
+	require.Equal(t, want[0], myRequest.GetRequestId())
+	require.Equal(t, "PENDING", myRequest.GetUiResult())
+	require.Equal(t, start.Add(4*time.Second).UnixMilli(), myRequest.GetRequestedAt())
 
 	_, err = r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user("carl"), EventId: last})
 	require.ErrorIs(t, errs.From(err), errs.ErrRequestNotFound)
@@ -116,10 +116,10 @@ func TestOwnRequests(t *testing.T) {
 	require.ErrorIs(t, errs.From(err), errs.ErrRequestNotFound, "expired, although DynamoDB has not deleted it")
 }
 
-// The errors of failed requests: their message is for operators.
+// Only operators see the error message of a failed request.
 func TestErrorMessageIsForOperators(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	id := r.applied(t, r.promotion(t), "ann").GetRequestId()
 	read := r.request(t, id)
@@ -142,7 +142,7 @@ func TestRequestsOfAPromotion(t *testing.T) {
 	for _, shards := range []int32{1, 3, 16} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnvironment(t)
 			r := w.replica(t, options{})
 			in := creation()
 			in.Shards = &shards
@@ -194,7 +194,7 @@ func TestRequestsOfAPromotion(t *testing.T) {
 // Only requests are in the indexes, no sort key has a status, and everything that should expire does.
 func TestLayoutOfTheTable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	in := creation()
 	in.Caller.IdempotencyKey = "k"
@@ -219,10 +219,10 @@ func TestLayoutOfTheTable(t *testing.T) {
 	})
 }
 
-// The same of a lottery, whose retention counts from the announcement.
+// The layout of a lottery's items, whose retention counts from the announcement.
 func TestLayoutOfLotteries(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	w.clock.Set(start)
 	late := d.applied(t, d.event, "late").GetRequestId()
@@ -246,8 +246,8 @@ func TestLayoutOfLotteries(t *testing.T) {
 
 const day = 24 * 3600
 
-// requireLayout requires that the table has items of exactly these types, with these times of expiry.
-func (w *world) requireLayout(t *testing.T, expiry map[string]int64) {
+// requireLayout checks that the table has items of exactly these types, with these times of expiry.
+func (w *environment) requireLayout(t *testing.T, expiry map[string]int64) {
 	t.Helper()
 	seen := map[string]bool{}
 	status := regexp.MustCompile("RECEIVED|QUEUED|PROCESSING|SUCCEEDED|REJECTED|FAILED")
@@ -272,7 +272,7 @@ func (w *world) requireLayout(t *testing.T, expiry map[string]int64) {
 // Users find their requests as long as these are kept, after their locks have expired too.
 func TestMineOutlivesTheLock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event, other := r.promotion(t), r.promotion(t)
 	id := r.applied(t, event, "ann").GetRequestId()
@@ -285,17 +285,17 @@ func TestMineOutlivesTheLock(t *testing.T) {
 	tx := r.store.Begin()
 	tx.Delete(0, table.LockKey(event, "ann"), table.Present())
 	require.NoError(t, tx.Commit(t.Context()))
-	mine := func(name string) (*ingestv1.EventRequest, error) {
+	myRequest := func(name string) (*ingestv1.EventRequest, error) {
 		return r.GetMyRequest(t.Context(), &ingestv1.GetMyRequestRequest{Caller: user(name), EventId: event})
 	}
-	got, err := mine("ann")
+	got, err := myRequest("ann")
 	require.NoError(t, err)
 	require.Equal(t, id, got.GetRequestId())
 	for _, none := range []string{"bob", "zoe"} {
-		_, err = mine(none)
+		_, err = myRequest(none)
 		require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
 	}
 	w.clock.Set(start.Add((1 + 90) * 24 * time.Hour))
-	_, err = mine("ann")
+	_, err = myRequest("ann")
 	require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
 }

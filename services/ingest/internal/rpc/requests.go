@@ -96,8 +96,8 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 	return out, nil
 }
 
-// exactPlaces is the number up to which the places left are told exactly; above, they are rounded
-// down to a multiple of it.
+// exactPlaces is the number of free places up to which users see the exact number. Above it, they
+// see a multiple of it, rounded down.
 const exactPlaces = 100
 
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
@@ -209,8 +209,8 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	return s.answer(ctx, &r, false)
 }
 
-// announcedEntry returns a user's request to a lottery whose result is announced, of which only the
-// user's lock is read. found is false if the request must be read.
+// announcedEntry returns a user's request to an announced lottery, and reads only the user's lock
+// for it. found is false if the request itself must be read.
 func (s *Requests) announcedEntry(ctx context.Context, eventID, user string) (r promotion.Request, found bool, err error) {
 	p, err := s.Promotions.Get(ctx, eventID)
 	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && !p.ResultDue(s.millis()) {

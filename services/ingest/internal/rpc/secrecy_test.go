@@ -16,8 +16,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// calls are calls of every method of both services that concern a request, as its user or an operator
-// makes them. Methods that change what is compared are left out, with the reason.
+// calls returns calls of every method of both services that concern a request, made by its user or
+// an operator. Methods that change what is compared are not called; notCompared lists the others.
 func (d drawing) calls(t *testing.T, name string, caller *commonv1.Caller) map[string]func(context.Context) (any, error) {
 	t.Helper()
 	id, op := d.ids[name], operator()
@@ -90,7 +90,7 @@ var notCompared = []string{"CreatePromotion", "ClosePromotion", "PausePromotion"
 // although worker has decided the draw, published the seed and written their requests, all too early.
 func TestNothingOfAResultIsReadableEarly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	draw := d.root(t, d.event)
 	won := map[string]bool{}
@@ -150,7 +150,7 @@ func TestNothingOfAResultIsReadableEarly(t *testing.T) {
 	compare(false)
 }
 
-// answer is what a call returns, without what is of the request itself: ids, times, the receipt.
+// answer returns the result of a call, without the request's own ids, times and receipt.
 func (d drawing) answer(t *testing.T, name string, call func(context.Context) (any, error)) string {
 	t.Helper()
 	out, err := call(t.Context())

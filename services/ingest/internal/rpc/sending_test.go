@@ -17,7 +17,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// markersPut are the requests whose markers a transaction writes.
+// markersPut returns the ids of the requests whose markers a transaction writes.
 func markersPut(in *awsdynamo.TransactWriteItemsInput) (ids []string) {
 	for _, it := range in.TransactItems {
 		if it.Put == nil {
@@ -30,10 +30,10 @@ func markersPut(in *awsdynamo.TransactWriteItemsInput) (ids []string) {
 	return ids
 }
 
-// A request that the queue has taken does not fail, however long that cannot be recorded.
+// A request that the queue has taken does not fail, however long it cannot be recorded as queued.
 func TestTakenButNotRecorded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	back := w.replica(t, options{})
 	event := back.promotion(t)
 	forgetful := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
@@ -53,11 +53,11 @@ func TestTakenButNotRecorded(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// Applications with one Idempotency-Key at the same time all send the request; a transaction that
-// records it names it once, so that those of others in it are recorded too.
+// Concurrent applications with one Idempotency-Key send their request once. Two records of it in
+// one transaction would make the transaction fail, also for the other requests in it.
 func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var twice atomic.Int64
 	r := w.replica(t, options{markAfter: time.Hour, dynamo: dynamotest.Hook{Before: func(in any) error {
 		if tx, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
@@ -92,7 +92,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 // Requests that were accepted together share messages, in the order of their acceptance.
 func TestAcceptedTogetherAreSentTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	in := &ingestv1.ApplyRequest{}
@@ -114,10 +114,10 @@ func TestAcceptedTogetherAreSentTogether(t *testing.T) {
 	require.Greater(t, inOrder, users/2, "those of a call are sorted by their acceptance")
 }
 
-// What is settled before it is marked as queued stays as it is, and costs no write.
+// A request that is settled before it is marked as queued is not written again.
 func TestSettledRequestsAreNotMarked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var transactions atomic.Int64
 	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
@@ -138,7 +138,7 @@ func TestSettledRequestsAreNotMarked(t *testing.T) {
 	require.Equal(t, start.UnixMilli()+7, r.request(t, open.RequestID).QueuedAt)
 }
 
-// settle gives a request a place as worker does, without the writes behind that.
+// settle gives a request a place as worker does, without the writes that follow.
 func (r replica) settle(t *testing.T, read promotion.Request) {
 	t.Helper()
 	tx := r.store.Begin()
@@ -146,11 +146,11 @@ func (r replica) settle(t *testing.T, read promotion.Request) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// A worker that died behind a settlement has left the log and the marker: readers see the whole log
-// at once, and the sweeper writes it.
+// If worker dies after a settlement, the log is not written, and the marker stays. Readers see the
+// whole log all the same, and the sweeper writes it.
 func TestSweeperFinishesSettlements(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)})
 	event := r.promotion(t)
 	read := r.request(t, r.applied(t, event, "ann").GetRequestId())

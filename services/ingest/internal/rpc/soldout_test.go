@@ -19,8 +19,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// setRemaining stores how many places a promotion has left, and lets what replicas know of it age.
-func (w *world) setRemaining(t *testing.T, r replica, event string, n int64) {
+// setRemaining stores how many places a promotion has left, and lets the replicas' caches expire.
+func (w *environment) setRemaining(t *testing.T, r replica, event string, n int64) {
 	t.Helper()
 	tx := r.store.Begin()
 	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: event, Total: 5, Remaining: n}), table.Condition{})
@@ -60,11 +60,11 @@ func (r replica) droppingPromotion(t *testing.T) string {
 	return p.GetEventId()
 }
 
-// When no place is left, who has a request gets it as before, and others are refused at once; their
-// refusal is recorded behind the answer. The sweeper rejects what is in the queue.
+// When no place is left, users with a request get it as before. Others are refused at once, and the
+// refusal is recorded after the answer. The sweeper rejects the requests in the queue.
 func TestSoldOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	keyed := &commonv1.Caller{UserId: "early", IdempotencyKey: "k"}
@@ -102,7 +102,7 @@ func TestSoldOut(t *testing.T) {
 // With recordRejected false a refusal costs one read of a lock a minute, and no write.
 func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var c calls
 	r := w.replica(t, options{dynamo: c.hook()})
 	event := r.droppingPromotion(t)
@@ -125,10 +125,10 @@ func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// Many applications of one call cost two reads, those with a request that is not settled included.
+// Many applications in one call cost two reads, even if some users have an unsettled request.
 func TestSoldOutAnswersManyTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var c calls
 	r := w.replica(t, options{dynamo: c.hook()})
 	event, recording := r.droppingPromotion(t), r.promotion(t)
@@ -169,7 +169,7 @@ func TestSoldOutAnswersManyTogether(t *testing.T) {
 // A refusal that cannot be stored is tried again, and recorded once.
 func TestRefusalsAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var lost atomic.Bool
 	r := w.replica(t, options{dynamo: dynamotest.Hook{After: func(in, _ any) error {
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok && lost.CompareAndSwap(true, false) {
@@ -185,10 +185,10 @@ func TestRefusalsAreTriedAgain(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// What is left is public: exactly up to 100, above rounded down.
+// The number of free places is public: exact up to 100, and rounded down above that.
 func TestPlacesLeft(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	for _, n := range []struct{ stored, shown int64 }{{5, 5}, {12_345, 12_300}, {199, 100}, {100, 100}, {99, 99}, {0, 0}} {

@@ -24,10 +24,10 @@ func (r replica) fail(t *testing.T, id string) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// A user whose request failed may apply again; the failed request can then not begin anew.
+// A user whose request failed may apply again. Then the failed request cannot be redriven.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	first := r.applied(t, event, "ann")
@@ -40,10 +40,10 @@ func TestTakeover(t *testing.T) {
 	require.Equal(t, second.GetRequestId(), r.applied(t, event, "ann").GetRequestId())
 }
 
-// A redrive keeps the lock, or writes it anew when it has expired.
+// A redrive keeps the lock, or writes it again when it has expired.
 func TestRedriveKeepsTheLock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	for _, name := range []string{"ann", "bob"} {
@@ -62,11 +62,11 @@ func TestRedriveKeepsTheLock(t *testing.T) {
 	}
 }
 
-// Of an application and a redrive at the same time exactly one counts, a hundred times.
+// Of a concurrent application and redrive exactly one takes effect. The test runs a hundred races.
 func TestTakeoverAgainstRedrive(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long races of replicas")
-	w := newWorld(t)
+	w := newEnvironment(t)
 	a, b := w.replica(t, options{}), w.replica(t, options{})
 	event := a.promotion(t)
 	stored, err := a.store.Promotion(t.Context(), event)
@@ -96,17 +96,17 @@ func TestTakeoverAgainstRedrive(t *testing.T) {
 	}
 	work.Wait()
 	live := map[string]int{}
-	named := map[string]string{}
+	lockedRequest := map[string]string{}
 	for _, it := range w.ofType(t, "IDEMPOTENCY") {
 		d := dynamo.Reader{Item: it}
-		named[d.String("PK")] = d.String("requestId")
+		lockedRequest[d.String("PK")] = d.String("requestId")
 	}
 	for _, it := range w.ofType(t, "REQUEST") {
 		r, err := table.DecodeRequest(it)
 		require.NoError(t, err)
 		if !r.Status.Final() {
 			live[r.UserID]++
-			require.Equal(t, r.RequestID, named["IDEMP#"+event+"#"+r.UserID], "the lock names the request that counts")
+			require.Equal(t, r.RequestID, lockedRequest["IDEMP#"+event+"#"+r.UserID], "the lock names the request that counts")
 		}
 	}
 	require.Len(t, live, races)

@@ -17,7 +17,7 @@ import (
 )
 
 // spoil replaces an attribute of an item by one of another type.
-func (w *world) spoil(t *testing.T, key pkgdynamo.Item, name string) {
+func (w *environment) spoil(t *testing.T, key pkgdynamo.Item, name string) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 		TableName: aws.String(w.table()), Key: key, UpdateExpression: aws.String("SET #name = :bytes"),
@@ -27,11 +27,11 @@ func (w *world) spoil(t *testing.T, key pkgdynamo.Item, name string) {
 	require.NoError(t, err)
 }
 
-// What cannot be read delays no other: lists leave it out. The sweeper sends a request again whose marker
-// cannot be read, and ends one that cannot be read and whose message nobody gets.
+// Unreadable items delay no others, and lists leave them out. The sweeper sends a request again
+// whose marker is unreadable, and ends an unreadable request whose message nobody receives.
 func TestUnreadableItems(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	unmarked, broken := r.applied(t, event, "ann").GetRequestId(), r.applied(t, event, "bob").GetRequestId()
@@ -67,10 +67,10 @@ func TestUnreadableItems(t *testing.T) {
 	require.Equal(t, int64(1), counts.Unsettled())
 }
 
-// A lock that cannot be read refuses its own user; those who apply at the same time are taken.
+// A user whose lock is unreadable is refused. Users who apply at the same time are accepted.
 func TestUnreadableLockRefusesItsUserOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	r.applied(t, event, "ann")
@@ -96,7 +96,7 @@ func TestUnreadableLockRefusesItsUserOnly(t *testing.T) {
 // left out of the list.
 func TestUnreadablePromotionStopsNoOther(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: "127.0.0.1:1"}), w.replica(t, options{})
 	broken, whole := back.promotion(t), back.promotion(t)
 	away.applied(t, broken, "ann")

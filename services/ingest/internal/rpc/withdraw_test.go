@@ -19,7 +19,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// withdraw returns the reason of a refusal; empty: withdrawn.
+// withdraw withdraws a request; it returns "", or the reason of a refusal.
 func (r replica) withdraw(t *testing.T, name, id string) string {
 	t.Helper()
 	_, err := r.WithdrawRequest(t.Context(), &ingestv1.WithdrawRequestRequest{Caller: user(name), RequestId: id})
@@ -29,8 +29,8 @@ func (r replica) withdraw(t *testing.T, name, id string) string {
 	return reason(err)
 }
 
-// entered is how many entries a lottery's groups have counted, and how many there are.
-func (w *world) entered(t *testing.T) (counted int64, stored int) {
+// entered returns how many entries a lottery's groups have counted, and how many are stored.
+func (w *environment) entered(t *testing.T) (counted int64, stored int) {
 	t.Helper()
 	for _, it := range w.ofType(t, "ENTRIES") {
 		c, err := table.DecodeEntryCounter(it)
@@ -46,7 +46,7 @@ func TestWithdraw(t *testing.T) {
 	for _, entered := range []bool{false, true} {
 		t.Run(fmt.Sprint("entered ", entered), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnvironment(t)
 			r := w.replica(t, options{})
 			event := r.lottery(t)
 			first := r.applied(t, event, "ann").GetRequestId()
@@ -86,7 +86,7 @@ func TestWithdraw(t *testing.T) {
 
 func TestWithdrawRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", r.applied(t, r.promotion(t), "ann").GetRequestId()), "first come")
 	require.Equal(t, "REQUEST_NOT_FOUND", r.withdraw(t, "ann", "01a196eb-d7a8-707f-9feb-89cf3865794d"))
@@ -109,7 +109,7 @@ func TestWithdrawRefused(t *testing.T) {
 func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long races of replicas")
-	w := newWorld(t)
+	w := newEnvironment(t)
 	a, b := w.replica(t, options{}), w.replica(t, options{})
 	event := a.lottery(t)
 	const users = 40
@@ -166,11 +166,11 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	require.Equal(t, int64(users-entries-withdrawn), load.Unsettled)
 }
 
-// Whoever has withdrawn three times does not apply again, so that the list of the excluded requests has
-// at most three of a user. Another lottery is not affected.
+// A user who has withdrawn three times may not apply again, so that the list of excluded requests
+// has at most three of each user. Other lotteries are not affected.
 func TestWithdrawnTooOften(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	for range 3 {
@@ -188,10 +188,10 @@ func TestWithdrawnTooOften(t *testing.T) {
 	require.Equal(t, "NOT_OPEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
 }
 
-// The user of a request that failed may apply again, but has withdrawn as often as before.
+// The user of a failed request may apply again, but the earlier withdrawals still count.
 func TestWithdrawalsCountAfterAFailure(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	for range 2 {
@@ -213,10 +213,10 @@ func TestWithdrawalsCountAfterAFailure(t *testing.T) {
 	require.Equal(t, "WITHDRAWN_TOO_OFTEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
 }
 
-// A withdrawal between the reads of an application is counted all the same.
+// A withdrawal between the reads of an application is counted.
 func TestWithdrawnWhileApplying(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	other := w.replica(t, options{})
 	event := other.lottery(t)
 	var id atomic.Pointer[string]
@@ -238,10 +238,10 @@ func TestWithdrawnWhileApplying(t *testing.T) {
 	require.Equal(t, "WITHDRAWN_TOO_OFTEN", r.apply(t, event, user("ann")).GetProblem().GetReason())
 }
 
-// A request that failed before the one that its user has withdrawn does not begin anew.
+// A failed request cannot be redriven after its user has withdrawn a later one.
 func TestRedriveBeforeAWithdrawal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	r := w.replica(t, options{})
 	event := r.lottery(t)
 	failed := r.applied(t, event, "ann").GetRequestId()

@@ -21,11 +21,11 @@ import (
 
 const (
 	inflight = 4 // concurrent calls of a replica to the queue
-	// maxWaiting bounds the requests that wait for a call to the queue, about those of a second. Above
-	// it no others are accepted.
+	// maxWaiting bounds the requests that wait for a call to the queue, to about those of a second.
+	// Above it no others are accepted.
 	maxWaiting = 1000
-	// collectFor is how long the first request of a batch waits for others: those that were accepted
-	// together share a message. While a call is in flight it waits for that, up to collectAtMost.
+	// collectFor is how long the first request of a batch waits for others, so that requests accepted
+	// together share a message. During a call it waits for the call's end, up to collectAtMost.
 	collectFor, collectAtMost = 2 * time.Millisecond, 20 * time.Millisecond
 	// sendTimeout bounds the calls of a batch, and the record of what the queue took.
 	sendTimeout = 8 * time.Second
@@ -44,7 +44,7 @@ const MarkAfter = time.Second
 // Recorder records which requests are in the queue, and since when; table.Store is one.
 type Recorder interface {
 	MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) ([]promotion.Request, error)
-	// MarkUnsettled does so for those that are as they were accepted.
+	// MarkUnsettled does the same for the requests that have not changed since their acceptance.
 	MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error
 }
 
@@ -64,8 +64,8 @@ type Sender struct {
 	markAfter   time.Duration
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
-	// recent has the ids of requests that are being sent, and until they are marked as queued: a user
-	// who repeats the application has it sent once.
+	// recent has the ids of requests from when they are sent until they are marked as queued, so that
+	// a repeated application does not send its request again.
 	recent   sync.Map
 	marks    sync.WaitGroup
 	closing  chan struct{}
@@ -83,7 +83,7 @@ func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, markAfter t
 	return s
 }
 
-// Close waits for the calls in flight, and has recorded at once what they have sent.
+// Close waits for the calls in flight, and until the requests that they have sent are recorded.
 func (s *Sender) Close(ctx context.Context) error {
 	err := s.calls.Close(ctx)
 	s.endMarks()
@@ -130,7 +130,7 @@ func (s *Sender) mustWait(ctx context.Context, event string) bool {
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
 	out := make([]batch.Result[promotion.Request], len(requests))
 	var copies []request.MessageCopy
-	index := make(map[string]int, len(requests)) // in copies, by request
+	index := make(map[string]int, len(requests)) // the index in copies, by request id
 	for _, i := range inOrder(requests) {
 		r := requests[i]
 		out[i].Value = r
@@ -147,7 +147,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	takenAt := s.now().UnixMilli()
 	for i, r := range requests {
 		n, sent := index[r.RequestID]
-		if !sent || out[i].Err != nil { // it waits, or another call has sent it
+		if !sent || out[i].Err != nil { // the request waits, or another call has sent it
 			continue
 		}
 		if out[i].Err = refused[n]; refused[n] == nil {
@@ -172,9 +172,9 @@ func inOrder(requests []promotion.Request) []int {
 	return order
 }
 
-// markLater records after some time which requests the queue has taken, without those that are
-// settled by then: their settlement has recorded it. If the process dies before, the sweeper finds
-// the markers of those that are not settled for long, and sends them again.
+// markLater records after some time which requests the queue has taken. It skips requests that are
+// settled by then, since their settlement has recorded it. If the process dies before, the sweeper
+// finds the markers of the unsettled requests later, and sends these requests again.
 func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, takenAt int64) {
 	if len(accepted) == 0 {
 		return
@@ -227,20 +227,20 @@ func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refu
 	var records errgroup.Group
 	records.SetLimit(inflight)
 	var down error
-	for part := range slices.Chunk(copies, queue.MaxRequests) {
+	for chunk := range slices.Chunk(copies, queue.MaxRequests) {
 		if down != nil {
-			refused = append(refused, slices.Repeat([]error{down}, len(part))...)
+			refused = append(refused, slices.Repeat([]error{down}, len(chunk))...)
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-		answers := s.offer(ctx, part)
+		answers := s.offer(ctx, chunk)
 		if allRefused(answers) {
 			down = answers[0]
 		}
 		refused = append(refused, answers...)
 		records.Go(func() error {
 			defer cancel()
-			_, err := s.recorder.MarkQueued(ctx, taken(part, answers), s.now().UnixMilli())
+			_, err := s.recorder.MarkQueued(ctx, taken(chunk, answers), s.now().UnixMilli())
 			failpoint.Hit("ingest.queued")
 			return err
 		})

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ingest/internal/worker"
 )
 
-// server keeps the terms that it was asked to open.
+// server is a fake worker service that keeps the terms of the draw that it has opened.
 type server struct {
 	workerv1.UnimplementedWorkerServiceServer
 

@@ -162,11 +162,11 @@ func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	made, err := pkgsqs.EnsureFIFO(ctx, client, pkgsqs.Queue{Name: name, Visibility: 30 * time.Second, MaxReceives: 100})
+	createdURL, err := pkgsqs.EnsureFIFO(ctx, client, pkgsqs.Queue{Name: name, Visibility: 30 * time.Second, MaxReceives: 100})
 	if err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "queue is there", "url", made)
+	log.InfoContext(ctx, "queue is there", "url", createdURL)
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 const key = "0123456789abcdef0123456789abcdef"
 
-func least() map[string]string {
+func minimalEnv() map[string]string {
 	return map[string]string{
 		"QUEUE_ENTRY_TOKEN_SECRET": key, "REDIS_ADDRS": "r:1", "KAFKA_BROKERS": "k:1", "TICKET_ADDR": "t:1", "TICKET_RPC_KEY": key,
 		"RPC_ACCEPT": "gateway:" + key + ",vwr:" + key,
@@ -31,7 +31,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		set  map[string]string
-		want string // in the error; empty: none
+		want string // a part of the error's text; empty if the configuration is valid
 	}{
 		"least":                          {nil, ""},
 		"no secret":                      {map[string]string{"QUEUE_ENTRY_TOKEN_SECRET": ""}, "QUEUE_ENTRY_TOKEN_SECRET"},
@@ -45,7 +45,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := least()
+			env := minimalEnv()
 			maps.Copy(env, c.set)
 			_, err := config.LoadFrom[app.Config](t.Context(), env)
 			if c.want == "" {
@@ -70,7 +70,7 @@ func TestServesUntilItIsStopped(t *testing.T) {
 // requireServes starts the service on the Redis at these addresses, and stops it when it is ready.
 func requireServes(t *testing.T, redis string) {
 	t.Helper()
-	env := least()
+	env := minimalEnv()
 	ops, prefix := backendtest.FreeAddr(t), kafkatest.Name("app")+"-"
 	t.Cleanup(func() { kafkatest.Delete(t, prefix+events.Reservations) })
 	maps.Copy(env, map[string]string{

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Config is the service's environment.
+// Config is the service's configuration, which is read from environment variables.
 type Config struct {
 	lifecycle.Config
 	RPC rpc.ServerConfig

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/queue/internal/app"
 )
 
-// What the chart sets must be what the service reads.
+// The service's Config must load from the environment that the chart sets.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "queue", "--set", "queue.config.QUEUE_THRESHOLD=5000000")

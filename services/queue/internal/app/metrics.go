@@ -10,20 +10,20 @@ import (
 // Every replica exports the same gauges for a line, so take the maximum over replicas. A replica whose
 // last tick (admission run) of a line failed exports no gauges for it, since the values would be old.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
-	waiting   = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
-	forSale   = lineGauge("urr_queue_waiting_general", "Visitors in the event's queue who may enter only when its sale opens to all, after a presale.")
-	active    = lineGauge("urr_queue_active", "Visitors who hold a slot of the event.")
-	threshold = lineGauge("urr_queue_threshold", "Maximum number of visitors who hold a slot of the event.")
-	kept      = lineGauge("urr_queue_kept", "Slots of the event that are kept for visitors who are late.")
-	selling   = lineGauge("urr_queue_selling",
+	waiting        = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
+	waitingGeneral = lineGauge("urr_queue_waiting_general", "Visitors in the event's queue who may enter only when its sale opens to all, after a presale.")
+	active         = lineGauge("urr_queue_active", "Visitors who hold a slot of the event.")
+	threshold      = lineGauge("urr_queue_threshold", "Maximum number of visitors who hold a slot of the event.")
+	kept           = lineGauge("urr_queue_kept", "Slots of the event that are kept for visitors who are late.")
+	selling        = lineGauge("urr_queue_selling",
 		"1 while the event's sale lets its line admit; 0 before it opens, while it is paused or sold out, and when it is over.")
-	paused = lineGauge("urr_queue_paused", "1 while an operator has paused the event's line.")
-	silent = lineGauge("urr_queue_silent", "1 while no visitor of the event's line has contact, and so nobody is admitted.")
-	away   = lineGauge("urr_queue_shop_away", "1 while ticket does not answer, and so nobody is admitted to the event's sale and no slot ends.")
-	acts   = lineGauge("urr_queue_pending_acts", "Acts of operators on the event's line that are in force, and that ticket has not stored yet.")
-	epoch  = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
+	paused      = lineGauge("urr_queue_paused", "1 while an operator has paused the event's line.")
+	silent      = lineGauge("urr_queue_silent", "1 while no visitor of the event's line has contact, and so nobody is admitted.")
+	shopAway    = lineGauge("urr_queue_shop_away", "1 while ticket does not answer, and so nobody is admitted to the event's sale and no slot ends.")
+	pendingActs = lineGauge("urr_queue_pending_acts", "Acts of operators on the event's line that are in force, and that ticket has not stored yet.")
+	epoch       = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
 	// gauges are the gauges of a line that are removed when a tick of the line fails.
-	gauges = []*prometheus.GaugeVec{waiting, forSale, active, threshold, kept, selling, paused, silent, away, acts, epoch}
+	gauges = []*prometheus.GaugeVec{waiting, waitingGeneral, active, threshold, kept, selling, paused, silent, shopAway, pendingActs, epoch}
 
 	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "urr_queue_failing", Help: "1 while this replica's ticks of the event's line fail; take the minimum, since one replica is enough.",
@@ -48,9 +48,9 @@ type prometheusMeter struct{}
 
 func (prometheusMeter) SetFigures(eventID string, f line.Figures) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
-		waiting: float64(f.Waiting), forSale: float64(f.WaitingGeneral), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
-		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), away: gaugeValue(f.Away),
-		acts: float64(f.Pending), epoch: float64(f.Epoch) / 1e6, failing: 0,
+		waiting: float64(f.Waiting), waitingGeneral: float64(f.WaitingGeneral), active: float64(f.Active), threshold: float64(f.Threshold), kept: float64(f.Kept),
+		selling: gaugeValue(f.Selling), paused: gaugeValue(f.Paused), silent: gaugeValue(f.Silent), shopAway: gaugeValue(f.Away),
+		pendingActs: float64(f.Pending), epoch: float64(f.Epoch) / 1e6, failing: 0,
 	} {
 		gauge.WithLabelValues(eventID).Set(value)
 	}

@@ -21,36 +21,36 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// slots keeps what it was told; it fails the first calls.
-type slots struct {
-	mu       sync.Mutex
-	failures int
-	calls    []string
-	more     chan struct{}
+// recordingSlots records its calls. The first calls fail, as while Redis is away.
+type recordingSlots struct {
+	mu           sync.Mutex
+	failuresLeft int
+	calls        []string
+	recorded     chan struct{}
 }
 
-func (s *slots) note(call string) error {
+func (s *recordingSlots) record(call string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failures > 0 {
-		s.failures--
+	if s.failuresLeft > 0 {
+		s.failuresLeft--
 		return errs.ErrUnavailable
 	}
 	s.calls = append(s.calls, call)
-	s.more <- struct{}{}
+	s.recorded <- struct{}{}
 	return nil
 }
 
-func (s *slots) RecordHold(_ context.Context, eventID string, h line.SeatHold) error {
+func (s *recordingSlots) RecordHold(_ context.Context, eventID string, h line.SeatHold) error {
 	until := int64(0)
 	if !h.Until.IsZero() {
 		until = h.Until.Unix()
 	}
-	return s.note(fmt.Sprint("held ", eventID, " ", h.UserID, " ", h.SlotID, " ", h.ReservationID, " ", until))
+	return s.record(fmt.Sprint("held ", eventID, " ", h.UserID, " ", h.SlotID, " ", h.ReservationID, " ", until))
 }
 
-func (s *slots) RecordPurchase(_ context.Context, eventID, userID, slotID string) error {
-	return s.note(fmt.Sprint("purchased ", eventID, " ", userID, " ", slotID))
+func (s *recordingSlots) RecordPurchase(_ context.Context, eventID, userID, slotID string) error {
+	return s.record(fmt.Sprint("purchased ", eventID, " ", userID, " ", slotID))
 }
 
 func TestReservationsReachTheirSlots(t *testing.T) {
@@ -70,21 +70,21 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 		send(value)
 	}
 	event("RESERVATION_CREATED", "s1")
-	event("RESERVATION_CREATED", "") // by an operator
+	event("RESERVATION_CREATED", "") // an operator's reservation has no slot
 	event("RESERVATION_CANCELLED", "s1")
 	event("RESERVATION_EXPIRED", "s1")
 	event("RESERVATION_REJECTED", "s1")
-	send([]byte("{")) // goes to the dead letters, not in the way
+	send([]byte("{")) // goes to the dead letters, and does not block the others
 	event("RESERVATION_CONFIRMED", "s1")
 
-	s := &slots{failures: 2, more: make(chan struct{}, 10)} // Redis comes back after a while
+	s := &recordingSlots{failuresLeft: 2, recorded: make(chan struct{}, 10)} // Redis is away
 	consumer, err := pkgkafka.NewConsumer(cfg, kafkatest.Name("group"), []string{topic}, kafka.Handler(s), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(ctx) }()
 	for range 5 {
-		testkit.Receive(t, s.more, "the events")
+		testkit.Receive(t, s.recorded, "the events")
 	}
 	cancel()
 	require.NoError(t, <-done)

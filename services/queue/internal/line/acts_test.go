@@ -9,31 +9,31 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// orderedTicket stores acts by their order. meanwhile is the order of an act that it gets between a
-// read of the settings and the next change.
+// orderedTicket is a ticket service that keeps acts by order number. Between a read of the settings
+// and the next change it gets another replica's act, whose number is otherAct.
 type orderedTicket struct {
 	*directory
 
-	meanwhile int64
-	stored    []line.SettingsChange
+	otherAct int64
+	stored   []line.SettingsChange
 }
 
-func (o *orderedTicket) ChangeSettings(_ context.Context, _ string, c line.SettingsChange) (later int64, err error) {
-	if o.meanwhile >= c.Act {
-		return o.meanwhile, nil
+func (o *orderedTicket) ChangeSettings(_ context.Context, _ string, c line.SettingsChange) (laterAct int64, err error) {
+	if o.otherAct >= c.Act {
+		return o.otherAct, nil
 	}
 	o.stored = append(o.stored, c)
 	return 0, nil
 }
 
-// Another replica may bring an act with a higher order to ticket while an operator changes a
-// setting without the line. That act was made before.
+// While an operator changes a setting without a line, another replica may send an earlier act to
+// ticket that has a higher order number. The operator's act must still count as the later one.
 func TestActWithoutLineIsLaterThanThoseMadeBefore(t *testing.T) {
 	w := newTestEnv(t)
-	tickets := &orderedTicket{directory: w.tickets, meanwhile: w.clock.Now().UnixMicro() + 5_000_000}
+	tickets := &orderedTicket{directory: w.tickets, otherAct: w.clock.Now().UnixMicro() + 5_000_000}
 	r := w.replicaWith(w.store(), tickets)
 	_, err := r.service.Pause(t.Context(), w.event)
 	require.NoError(t, err)
 	require.Len(t, tickets.stored, 1)
-	require.Greater(t, tickets.stored[0].Act, tickets.meanwhile)
+	require.Greater(t, tickets.stored[0].Act, tickets.otherAct)
 }

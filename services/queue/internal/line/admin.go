@@ -16,9 +16,9 @@ const (
 	settingsTimeout       = 500 * time.Millisecond
 )
 
-// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to let through no more than fit. Those
-// who wait for the sale to open to all do not count until then: they would keep out users with an
-// entitlement to the presale.
+// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to limit how many visitors it lets
+// through. Visitors who wait for the general sale are not counted before it opens: they would keep
+// out users with an entitlement to the presale.
 type LineLoad struct{ Waiting, Active, Parked, Arrived int64 }
 
 // ReadLoad returns the line's load; all zero when there is no line. It reads Redis, not the cache,
@@ -35,18 +35,18 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 // for events without a line. It fails with ErrEventUnknown when there is no such event. While tier
 // 1 keeps calling, every replica tracks the sale status of the event.
 func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) {
-	set, err := s.events.Settings(ctx, eventID)
+	settings, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
 	if s.cache.RecordEventContact(eventID) {
 		if err := s.store.AddEvents(ctx, eventID); err != nil {
-			// The next tick registers it.
+			// The next tick registers the event.
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 		}
 		_ = s.ensureSale(ctx, eventID, maxSaleAge) // the next refresh of all sales retries it
 	}
-	return set.Closed, nil
+	return settings.Closed, nil
 }
 
 func (s *Service) WatchLines(ctx context.Context, send func(lines []LineUpdate, snapshot bool) error) error {
@@ -66,23 +66,23 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	if err := s.ensureSale(ctx, eventID, maxSaleAge); err != nil && st.SettingsAt == 0 && !s.cache.saleIsKnown(eventID) {
 		return fmt.Errorf("sale status of %s: %w", eventID, err)
 	}
-	set, err := s.events.Settings(ctx, eventID)
+	settings, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.restoreBlocked(ctx, eventID, st))
 	}
-	if set.NeverOpened { // the line was created while ticket did not answer
+	if settings.NeverOpened { // the line was created while ticket did not answer
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
 	}
-	applied, err := s.store.ApplySettings(ctx, eventID, s.cache.Snapshot(eventID), set, st.Now)
+	applied, err := s.store.ApplySettings(ctx, eventID, s.cache.Snapshot(eventID), settings, st.Now)
 	if err != nil {
 		return err
 	}
 	s.cache.Observe(eventID, applied)
-	s.cache.upsertEntry(eventID, func(e *lineEntry) { e.lastAct = max(e.lastAct, set.Act) })
+	s.cache.upsertEntry(eventID, func(e *lineEntry) { e.lastAct = max(e.lastAct, settings.Act) })
 	if applied.SettingsAt == st.Now { // else the line has settings that were read later
-		s.cache.keepBlocked(eventID, applied.Epoch, set.Blocked)
+		s.cache.keepBlocked(eventID, applied.Epoch, settings.Blocked)
 	}
 	if applied.Threshold != st.Threshold || applied.Paused != st.Paused {
 		s.cache.markFiguresChanged(eventID)
@@ -113,26 +113,26 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st LineSta
 // readSettingsIfDue calls refreshSettings if the settings are due to be read, with a timeout. A
 // failure is only logged: the line then keeps its settings; a line that has none yet admits nobody.
 func (s *Service) readSettingsIfDue(ctx context.Context, eventID string) {
-	p := s.cache.findOrCreateEntry(eventID)
-	p.mu.Lock()
-	now, st := s.now(), p.state
+	entry := s.cache.findOrCreateEntry(eventID)
+	entry.mu.Lock()
+	now, st := s.now(), entry.state
 	wait := settingsRetryInterval
 	if st.SettingsAt > 0 {
 		wait = settingsTTL
 	}
-	if !st.Exists() || now.Sub(p.settingsTriedAt) < wait {
-		p.mu.Unlock()
+	if !st.Exists() || now.Sub(entry.settingsTriedAt) < wait {
+		entry.mu.Unlock()
 		return
 	}
-	p.settingsTriedAt = now
-	p.mu.Unlock()
+	entry.settingsTriedAt = now
+	entry.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	if err := s.refreshSettings(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "line settings not read", "event", eventID, "unread", st.SettingsAt == 0, "error", err)
-		p.mu.Lock()
-		p.settingsTriedAt = now.Add(settingsRetryInterval - wait) // due after settingsRetryInterval
-		p.mu.Unlock()
+		entry.mu.Lock()
+		entry.settingsTriedAt = now.Add(settingsRetryInterval - wait) // due soon
+		entry.mu.Unlock()
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *Service) refreshIdleLine(ctx context.Context, eventID string) {
 	}
 	_, _, _ = s.idleRefreshes.Do(eventID, func() (any, error) {
 		if !s.cache.settingsCurrent(eventID) {
-			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the report tells whether the settings have changed; after a failure the line keeps both
+			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // it tells whether the settings have changed
 			s.readSettingsIfDue(context.WithoutCancel(ctx), eventID)
 			s.cache.markSettingsCurrent(eventID)
 		}
@@ -160,35 +160,35 @@ const (
 	titleTimeout       = 150 * time.Millisecond
 )
 
-// readTitle returns the event's title and artist from the cache, or from ticket if they have expired.
-// They are empty while they cannot be read, since the line works without them.
+// readTitle returns the event's title and artist from the cache, or from ticket if they have
+// expired. Both are empty while they cannot be read, since the line works without them.
 func (s *Service) readTitle(ctx context.Context, eventID string) TitleAndArtist {
-	p := s.cache.findEntry(eventID)
-	if p == nil { // no line
+	entry := s.cache.findEntry(eventID)
+	if entry == nil { // no line
 		return TitleAndArtist{}
 	}
-	p.mu.Lock()
-	title, now := p.title, s.now()
+	entry.mu.Lock()
+	title, now := entry.title, s.now()
 	wait := titleRetryInterval
-	if p.titleKnown {
+	if entry.titleKnown {
 		wait = titleTTL
 	}
-	if !p.titleTriedAt.IsZero() && now.Sub(p.titleTriedAt) < wait {
-		p.mu.Unlock()
+	if !entry.titleTriedAt.IsZero() && now.Sub(entry.titleTriedAt) < wait {
+		entry.mu.Unlock()
 		return title
 	}
-	p.titleTriedAt = now
-	p.mu.Unlock()
+	entry.titleTriedAt = now
+	entry.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
-	got, err := s.events.TitleAndArtist(ctx, eventID)
+	fresh, err := s.events.TitleAndArtist(ctx, eventID)
 	// A promotion or a campaign has no title.
 	if err != nil && !errors.Is(err, errs.ErrEventNotFound) {
 		s.log.WarnContext(ctx, "event title not read", "event", eventID, "error", err)
 		return title
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.title, p.titleKnown = got, true
-	return got
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.title, entry.titleKnown = fresh, true
+	return fresh
 }

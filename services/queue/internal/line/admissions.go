@@ -30,11 +30,11 @@ func (c *admissionCounter) observe(s LineState) {
 	if n := len(c.samples); n == 0 || s.Now-c.samples[n-1].at >= sampleInterval {
 		c.samples = append(c.samples, c.latest)
 	}
-	old := 0
-	for old+1 < len(c.samples) && c.samples[old+1].at <= s.Now-countedFor {
-		old++
+	expired := 0
+	for expired+1 < len(c.samples) && c.samples[expired+1].at <= s.Now-countedFor {
+		expired++
 	}
-	c.samples = append(c.samples[:0], c.samples[old:]...)
+	c.samples = append(c.samples[:0], c.samples[expired:]...)
 }
 
 // perMinute returns the admissions per minute since the first sample. A time below five seconds counts

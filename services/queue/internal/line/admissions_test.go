@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counted observes one state per second, each with perSecond more admissions.
-func counted(c *admissionCounter, s LineState, seconds int, perSecond int64) LineState {
+// observeSeconds observes one state per second, each with perSecond more admissions.
+func observeSeconds(c *admissionCounter, s LineState, seconds int, perSecond int64) LineState {
 	for range seconds {
 		s.Now += 1000
 		s.Admitted += perSecond
@@ -23,20 +23,20 @@ func TestAdmissionsOfTheLastMinute(t *testing.T) {
 	require.Zero(t, c.perMinute())
 	c.observe(s)
 	require.Zero(t, c.perMinute(), "when they were admitted is not known")
-	s = counted(c, s, 1, 2)
+	s = observeSeconds(c, s, 1, 2)
 	require.InDelta(t, 24, c.perMinute(), 0, "two in the five seconds that count at least")
-	s = counted(c, s, 29, 2)
+	s = observeSeconds(c, s, 29, 2)
 	require.InDelta(t, 120, c.perMinute(), 0, "as a rate of half a minute")
-	s = counted(c, s, 60, 3)
+	s = observeSeconds(c, s, 60, 3)
 	require.InDelta(t, 180, c.perMinute(), 0)
-	s = counted(c, s, 30, 0)
+	s = observeSeconds(c, s, 30, 0)
 	require.InDelta(t, 90, c.perMinute(), 0)
-	counted(c, s, 30, 0)
+	observeSeconds(c, s, 30, 0)
 	require.Zero(t, c.perMinute())
 	require.LessOrEqual(t, len(c.samples), 62)
 }
 
-// The lines that are not in use are observed once a minute or so.
+// A line that is not in use is observed about once a minute.
 func TestAdmissionsOfRareStates(t *testing.T) {
 	t.Parallel()
 	s := LineState{Epoch: 1, Now: 1_000_000}
@@ -62,11 +62,11 @@ func TestAdmissionsRestartAfterALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &admissionCounter{}
-			s := counted(c, LineState{Epoch: 1, Now: 10_000_000}, 60, 10)
+			s := observeSeconds(c, LineState{Epoch: 1, Now: 10_000_000}, 60, 10)
 			lose(&s)
 			c.observe(s)
 			require.Zero(t, c.perMinute())
-			counted(c, s, 10, 1)
+			observeSeconds(c, s, 10, 1)
 			require.InDelta(t, 60, c.perMinute(), 0)
 		})
 	}

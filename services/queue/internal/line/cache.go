@@ -23,11 +23,11 @@ const (
 type LineCache struct {
 	now func() time.Time
 
-	mu        sync.RWMutex // locked before an entry's
+	mu        sync.RWMutex // locked before an entry's mutex
 	lines     map[string]*lineEntry
 	plannedAt time.Time // when this replica last got the list of busy lines from the schedule
 
-	watch   sync.Mutex // locked after an entry's
+	watch   sync.Mutex // guards changes and changed; locked after an entry's mutex
 	changes uint64
 	changed chan struct{} // closed at the next change of an epoch, a pause or a sale status
 }
@@ -38,17 +38,17 @@ type lineEntry struct {
 	known     KnownState
 	state     LineState
 	updatedAt time.Time
-	created   time.Time // of this entry
-	contact   time.Time // zero = none yet
-	// busyAt is when the schedule last listed the line as busy, which counts until busyUntil.
+	created   time.Time // when this entry was created
+	contact   time.Time // the last contact of a visitor; zero = none yet
+	// busyAt is when the schedule last listed the line as busy. It counts as busy until busyUntil.
 	busyAt, busyUntil time.Time
-	// markedAt is when this replica last marked the line as busy, markTriedAt when it last tried to for
-	// a visitor.
+	// markedAt is when this replica last marked the line as busy, markTriedAt when a visitor's call
+	// last tried to do so.
 	markedAt, markTriedAt time.Time
 	// figuresChanged means that the settings or the sale status have changed since the line's figures
 	// were exported, so that the next tick is due soon.
 	figuresChanged bool
-	// swept means that the line was cleaned up after it was last in use; sweptAt is the last attempt.
+	// swept means that the line was cleaned up after its last use. sweptAt is the last attempt.
 	swept             bool
 	sweptAt           time.Time
 	empty             time.Time // since when all sets are empty; zero = not empty
@@ -63,7 +63,7 @@ type lineEntry struct {
 	// epoch of the line into which it wrote them.
 	blocked      []string
 	blockedEpoch int64
-	// acts are the pending acts of operators that this replica knows, actsEpoch the line's epoch then.
+	// acts are the pending acts of operators, as cached in the epoch actsEpoch of the line.
 	acts         []SettingsChange
 	actsEpoch    int64
 	lastAct      int64     // the highest order number of an act that this replica knows
@@ -71,8 +71,8 @@ type lineEntry struct {
 	listed       time.Time // the last time the registry listed the event while it had no line
 	status       SaleStatus
 	lineReportAt int64 // when ticket measured the latest sale report that Redis has, epoch ms
-	// salesReadAt is when the sale report was last due to be read. With salesSlow it is due only every
-	// idleSalesInterval.
+	// salesReadAt is when a read of the sale report was last due. While salesSlow is set, a read is
+	// due only every idleSalesInterval.
 	salesReadAt     time.Time
 	salesSlow       bool
 	settingsVersion int64 // the last settings version reported by ticket
@@ -159,7 +159,7 @@ func (c *LineCache) observe(eventID string, s LineState, age time.Duration) {
 		// The restored settings lack the blocked users, so read all settings again.
 		e.settingsTriedAt = time.Time{}
 	}
-	moved := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev || s.Paused != e.state.Paused
+	epochOrPauseChanged := s.Epoch != e.state.Epoch || s.PauseUntil != e.state.PauseUntil || s.Prev != e.state.Prev || s.Paused != e.state.Paused
 	m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 	if s.SettingsAt > 0 {
 		m.SettingsAt, m.Threshold, m.Paused, m.SlotMS, m.ClosesAt = s.SettingsAt, s.Threshold, s.Paused, s.SlotMS, s.ClosesAt
@@ -175,7 +175,7 @@ func (c *LineCache) observe(eventID string, s LineState, age time.Duration) {
 	case e.empty.IsZero():
 		e.empty = e.updatedAt
 	}
-	if e.updateStatus(s.Now) || moved {
+	if e.updateStatus(s.Now) || epochOrPauseChanged {
 		e.change = c.countChange()
 	}
 }
@@ -242,18 +242,18 @@ func (c *LineCache) filterLines(satisfies func(e *lineEntry, now time.Time) bool
 // and are not in keep. It returns their event ids.
 func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	now := c.now()
-	var gone []string
+	var forgotten []string
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, e := range c.lines {
 		e.mu.Lock()
 		if !keep[id] && len(e.acts) == 0 && now.Sub(e.created) > forgetAfter && now.Sub(e.contact) > forgetAfter && now.Sub(e.updatedAt) > forgetAfter {
-			gone = append(gone, id)
+			forgotten = append(forgotten, id)
 			delete(c.lines, id)
 		}
 		e.mu.Unlock()
 	}
-	return gone
+	return forgotten
 }
 
 // idleTime returns how long a line has had no visitors, no contact at this replica and no mark as busy
@@ -267,7 +267,7 @@ func (c *LineCache) idleTime(eventID string) time.Duration {
 		if since.IsZero() {
 			return 0
 		}
-		// A contact makes a line busy for busyFor, so it may be that much older than busyAt.
+		// A contact keeps a line busy for busyFor, so the contact may be that much older than busyAt.
 		return c.now().Sub(slices.MaxFunc([]time.Time{since, e.contact, e.busyAt.Add(-busyFor)}, time.Time.Compare))
 	})
 }

@@ -12,7 +12,7 @@ func (c *LineCache) SetSale(eventID string, report Sale) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.lineTime(c.now())
-	// A later time than now means that the clock was set back.
+	// A cached report from the future means that the line's clock was set back.
 	if known := e.known.Sale.At; report.At < known && known <= now {
 		return
 	}
@@ -49,7 +49,7 @@ func (c *LineCache) markSettingsCurrent(eventID string) {
 }
 
 // settingsCurrent reports whether the line's settings were brought up to date within the last minute,
-// or within two seconds if the line's sale report is read rarely. Without a line it is true.
+// or within two seconds if the line's sale report is read rarely. Without a line it returns true.
 func (c *LineCache) settingsCurrent(eventID string) bool {
 	e := c.findEntry(eventID)
 	if e == nil {

@@ -12,11 +12,11 @@ const (
 	// the next attempt after a failure, so that failing lines leave room for others.
 	idleSweepAfter = 5 * time.Minute
 	idleSweepRetry = 5 * time.Minute
-	// lostMarkAfter is how long after its last mark a line that the schedule does not list is marked
-	// as busy again. It is also the least time between two marks that visitors' calls cause.
+	// lostMarkAfter is how long after a line was marked as busy a missing entry in the schedule means
+	// that the mark was lost. It is also the least time between two marks that visitors' calls cause.
 	lostMarkAfter = 2 * time.Second
-	// maxReportLag is how much older than the sale report of a replica the one in Redis may be. Beyond
-	// that, the replica ticks the line itself, which passes its report on.
+	// maxReportLag is how much older the sale report in Redis may be than that of this replica. Beyond
+	// that, the replica ticks the line itself, which passes its report to Redis.
 	maxReportLag = 5 * time.Second
 )
 
@@ -121,9 +121,9 @@ func (c *LineCache) markBusy(eventIDs []string, valid time.Duration) {
 	c.plannedAt = now
 }
 
-// takeDueSales lists the events whose sale reports are to be read: events of lines in use at every
-// call, those of other lines, and listed events without a line, every idleSalesInterval. It also
-// updates the status of sales that have opened or closed by their times.
+// takeDueSales lists the events whose sale reports are due to be read. Events of lines in use are
+// due at every call, other events, with or without a line, every idleSalesInterval. It also updates
+// the status of sales that have opened or closed by their times.
 func (c *LineCache) takeDueSales() []string {
 	return c.filterLines(func(e *lineEntry, now time.Time) bool {
 		if e.updateStatus(e.lineTime(now)) {

@@ -24,10 +24,10 @@ import (
 
 // master is one of three servers of the test's own cluster, which the test may stop.
 type master struct {
-	t        *testing.T
-	addr     string
-	cmd      *exec.Cmd
-	from, to int // slots
+	t                   *testing.T
+	addr                string
+	cmd                 *exec.Cmd
+	firstSlot, lastSlot int // the range of hash slots that it serves
 }
 
 func (m *master) do(args ...any) *goredis.Cmd {
@@ -49,7 +49,7 @@ func startCluster(t *testing.T) []*master {
 	const slots = 16384
 	masters := make([]*master, 3)
 	for i := range masters {
-		m := &master{t: t, addr: backendtest.FreeAddr(t), from: i * slots / 3, to: (i+1)*slots/3 - 1}
+		m := &master{t: t, addr: backendtest.FreeAddr(t), firstSlot: i * slots / 3, lastSlot: (i+1)*slots/3 - 1}
 		host, port, err := net.SplitHostPort(m.addr)
 		require.NoError(t, err)
 		_, bus, err := net.SplitHostPort(backendtest.FreeAddr(t))
@@ -63,9 +63,9 @@ func startCluster(t *testing.T) []*master {
 			_ = m.cmd.Wait()
 		})
 		testkit.UntilNoError(t, func() error { return m.do("PING").Err() }, "redis-server at %s", m.addr)
-		require.NoError(t, m.do("CLUSTER", "ADDSLOTSRANGE", m.from, m.to).Err())
+		require.NoError(t, m.do("CLUSTER", "ADDSLOTSRANGE", m.firstSlot, m.lastSlot).Err())
 		require.NoError(t, m.do("CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
-		for _, other := range masters[:i] { // each pair, since gossip takes its time
+		for _, other := range masters[:i] { // connect every pair, since gossip is slow
 			require.NoError(t, other.do("CLUSTER", "MEET", host, port, bus).Err())
 		}
 		masters[i] = m
@@ -79,7 +79,7 @@ func startCluster(t *testing.T) []*master {
 	return masters
 }
 
-// eventsOn returns made-up events whose lines are on this master.
+// eventsOn returns n made-up event ids whose lines are on this master.
 func (m *master) eventsOn(n int) []string {
 	m.t.Helper()
 	var out []string
@@ -87,7 +87,7 @@ func (m *master) eventsOn(n int) []string {
 		id := fmt.Sprintf("ev-%d", i)
 		slot, err := m.do("CLUSTER", "KEYSLOT", "{"+id+"}").Int()
 		require.NoError(m.t, err)
-		if m.from <= slot && slot <= m.to {
+		if m.firstSlot <= slot && slot <= m.lastSlot {
 			out = append(out, id)
 		}
 	}
@@ -103,25 +103,25 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	w.client = client
 	r := w.replica()
-	stuck, sound := masters[1].eventsOn(20), append(masters[0].eventsOn(1), masters[2].eventsOn(1)...)
-	for _, id := range append(stuck, sound...) {
+	stuck, healthy := masters[1].eventsOn(20), append(masters[0].eventsOn(1), masters[2].eventsOn(1)...)
+	for _, id := range append(stuck, healthy...) {
 		r.open(t, id)
 		require.NoError(t, r.check(t.Context(), id, "in").Err)
 		require.NoError(t, r.check(t.Context(), id, "w").Err)
 	}
 	masters[1].signal(syscall.SIGSTOP)
 	var load sync.WaitGroup
-	for i := range 20 { // more than its connections
+	for i := range 20 { // more calls than the client has connections
 		for _, id := range stuck[:2] {
 			load.Go(func() { _ = r.check(t.Context(), id, "u-"+strconv.Itoa(i)) })
 		}
 	}
 	reqs := requests(stuck[0], "w")
-	for _, id := range sound {
+	for _, id := range healthy {
 		reqs = append(reqs, requests(id, "w", "in")...)
 	}
-	// The machine may stall for longer than a call may take; but never would all of them succeed if
-	// one waited for the master that hangs.
+	// On a slow machine a call may time out, so it is repeated. If calls waited for the hanging
+	// master, no attempt would succeed.
 	answered := func(ask func(context.Context, []line.PlaceRequest) []line.PlaceAnswer) func() error {
 		return func() error {
 			w.clock.Advance(time.Second)
@@ -134,14 +134,14 @@ func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	}
 	testkit.UntilNoError(t, answered(r.service.Status), "status of the others")
 	testkit.UntilNoError(t, answered(r.service.Check), "check of the others")
-	for _, id := range sound {
+	for _, id := range healthy {
 		slot, err := client.HGet(t.Context(), "{"+id+"}:slot", "in").Result()
 		require.NoError(t, err)
-		mine := line.SlotQuery{EventID: id, UserID: "in", SlotID: slot[:36], Epoch: epochOf(t, r, id)}
-		theirs := mine
-		theirs.EventID = stuck[0]
+		own := line.SlotQuery{EventID: id, UserID: "in", SlotID: slot[:36], Epoch: epochOf(t, r, id)}
+		hanging := own
+		hanging.EventID = stuck[0]
 		testkit.Until(t, func() bool {
-			v := r.service.VerifySlots(t.Context(), []line.SlotQuery{theirs, mine})
+			v := r.service.VerifySlots(t.Context(), []line.SlotQuery{hanging, own})
 			return errors.Is(v[0].Err, errs.ErrUnavailable) && v[1].Active
 		}, "the slot of %s", id)
 		testkit.UntilNoError(t, func() error { return r.service.Leave(t.Context(), id, "in", &line.EntryClaims{SlotID: slot[:36]}) })

@@ -18,27 +18,27 @@ type EntitlementSource interface {
 }
 
 const (
-	// Ticket is asked again about a user whom it holds not entitled once per askAgainAfter, as long as the
-	// user polls, but not if the user has joined within noForPolls. When the user joins, a no counts for
-	// noForJoins: a code or a membership may have been entered since.
-	askAgainAfter = time.Minute
-	noForPolls    = askAgainAfter - 10*time.Second
-	noForJoins    = time.Second
-	// maxAnswersKept bounds the answers that a replica remembers, maxAsksWaiting the users of a line about
-	// whom it is still to ask. Of others it asks after their later polls.
+	// While a user without an entitlement polls, ticket is asked again once per askAgainAfter. A
+	// cached no counts for maxNegativeAgeForPolls when the user polls, but for maxNegativeAgeForJoins
+	// when the user joins, since a code or a membership may have been entered meanwhile.
+	askAgainAfter          = time.Minute
+	maxNegativeAgeForPolls = askAgainAfter - 10*time.Second
+	maxNegativeAgeForJoins = time.Second
+	// maxAnswersKept bounds a replica's cached answers, maxAsksWaiting a line's users who are queued
+	// to be asked about. Ticket is asked about the others after a later poll.
 	maxAnswersKept = 50_000
 	maxAsksWaiting = 20_000
-	// maxPendingPerAsk bounds the users about whom the worker asks at once, maxAnswersPerScript the answers
-	// of one call of the store.
+	// maxPendingPerAsk bounds the users in one call of the worker to ticket, maxAnswersPerScript the
+	// answers in one call of the store.
 	maxPendingPerAsk    = 500
 	maxAnswersPerScript = 128
-	// askInterval is the time between a worker's calls for users who poll, askRetry that after a failure.
+	// askInterval is the time between a worker's calls to ticket, askRetry that after a failure.
 	askInterval = 250 * time.Millisecond
 	askRetry    = time.Second
 )
 
-// entitlements asks ticket who is entitled to presales, and remembers answers for a minute. The lines
-// keep the answers: this only spares calls.
+// entitlements asks ticket who is entitled to presales. It caches answers for a minute, only to
+// spare calls, since the lines store the answers.
 type entitlements struct {
 	source EntitlementSource
 	meter  Meter
@@ -47,8 +47,8 @@ type entitlements struct {
 	answers *otter.Cache[entitlementKey, entitlementAnswer]
 
 	mu      sync.Mutex
-	waiting map[string]map[string]Visitor // by event and user: those to ask about in the background
-	failed  map[string]time.Time          // when ticket last failed to answer about an event
+	waiting map[string]map[string]Visitor // visitors to ask about in the background, by event and user
+	failed  map[string]time.Time          // when ticket last failed to answer, by event
 }
 
 type entitlementKey struct{ event, user string }
@@ -73,18 +73,18 @@ func toEntitlement(entitled bool) Entitlement {
 	return NotEntitled
 }
 
-// of returns what ticket says of each visitor; EntitlementUnknown where it does not answer. A negative
-// answer counts for the time noFor. err is a failure of ticket.
-func (e *entitlements) of(ctx context.Context, eventID string, visitors []Visitor, noFor time.Duration) ([]Entitlement, error) {
+// lookUp returns each visitor's entitlement, from the cache or from ticket. If ticket fails, the
+// others are EntitlementUnknown. Cached negative answers count for maxNegativeAge.
+func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Visitor, maxNegativeAge time.Duration) ([]Entitlement, error) {
 	out := make([]Entitlement, len(visitors))
 	var ask []Visitor
-	var at []int
+	var indexes []int
 	for i, v := range visitors {
-		if a, ok := e.answers.GetIfPresent(entitlementKey{eventID, v.UserID}); ok && (a.entitled || e.now().Sub(a.at) < noFor) {
+		if a, ok := e.answers.GetIfPresent(entitlementKey{eventID, v.UserID}); ok && (a.entitled || e.now().Sub(a.at) < maxNegativeAge) {
 			out[i] = toEntitlement(a.entitled)
 			continue
 		}
-		ask, at = append(ask, v), append(at, i)
+		ask, indexes = append(ask, v), append(indexes, i)
 	}
 	if len(ask) == 0 {
 		return out, nil
@@ -96,13 +96,13 @@ func (e *entitlements) of(ctx context.Context, eventID string, visitors []Visito
 	}
 	for k, yes := range entitled {
 		e.answers.Set(entitlementKey{eventID, ask[k].UserID}, entitlementAnswer{yes, e.now()})
-		out[at[k]] = toEntitlement(yes)
+		out[indexes[k]] = toEntitlement(yes)
 	}
 	return out, nil
 }
 
-// later notes visitors about whom the worker asks soon.
-func (e *entitlements) later(eventID string, visitors []Visitor) {
+// enqueue adds visitors to those about whom the worker soon asks ticket.
+func (e *entitlements) enqueue(eventID string, visitors []Visitor) {
 	if len(visitors) == 0 {
 		return
 	}
@@ -118,8 +118,8 @@ func (e *entitlements) later(eventID string, visitors []Visitor) {
 	}
 }
 
-// lines lists the events with visitors to ask about now.
-func (e *entitlements) lines() []string {
+// dueEvents lists the events with visitors about whom ticket is to be asked now.
+func (e *entitlements) dueEvents() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	maps.DeleteFunc(e.failed, func(_ string, at time.Time) bool { return e.now().Sub(at) >= askRetry })
@@ -129,16 +129,16 @@ func (e *entitlements) lines() []string {
 	})
 }
 
-// retryLater notes visitors again about whom ticket has not answered.
-func (e *entitlements) retryLater(eventID string, visitors []Visitor) {
+// requeue adds visitors again about whom ticket has not answered.
+func (e *entitlements) requeue(eventID string, visitors []Visitor) {
 	e.mu.Lock()
 	e.failed[eventID] = e.now()
 	e.mu.Unlock()
-	e.later(eventID, visitors)
+	e.enqueue(eventID, visitors)
 }
 
-// take returns the noted visitors of an event, and forgets them.
-func (e *entitlements) take(eventID string) []Visitor {
+// dequeue removes and returns the queued visitors of an event.
+func (e *entitlements) dequeue(eventID string) []Visitor {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	users := e.waiting[eventID]
@@ -146,16 +146,16 @@ func (e *entitlements) take(eventID string) []Visitor {
 	return slices.Collect(maps.Values(users))
 }
 
-// isTurnToAsk reports whether to ask again about a waiter who polls now and had the last stored contact
-// at lastSeen (ms): once a minute, at another moment of it for each user, whichever replica is polled.
+// isTurnToAsk reports whether to ask ticket again about a waiter who polls now and had the last
+// stored contact at lastSeen (ms). It does so once a minute, at a time that depends on the user.
 func isTurnToAsk(userID string, lastSeen, now int64) bool {
 	period := askAgainAfter.Milliseconds()
 	phase := int64(crc32.ChecksumIEEE([]byte(userID))) % period
 	return (lastSeen+phase)/period != (now+phase)/period
 }
 
-// answerEntitlements puts ticket's answers into claims, while the sale of an event with a presale is
-// still to open.
+// answerEntitlements sets the entitlements of the claims to ticket's answers, until the general
+// sale of an event with a presale opens.
 func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, claims []PlaceClaim) {
 	// A call has either only heartbeats or none.
 	if len(indexes) == 0 || reqs[indexes[0]].heartbeat || !s.cache.beforeGeneral(eventID) {
@@ -165,11 +165,11 @@ func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs [
 	for k, i := range indexes {
 		visitors[k] = reqs[i].Visitor
 	}
-	noFor := noForPolls
+	maxNegativeAge := maxNegativeAgeForPolls
 	if join {
-		noFor = noForJoins
+		maxNegativeAge = maxNegativeAgeForJoins
 	}
-	answers, err := s.entitlements.of(ctx, eventID, visitors, noFor)
+	answers, err := s.entitlements.lookUp(ctx, eventID, visitors, maxNegativeAge)
 	if err != nil {
 		s.log.DebugContext(ctx, "entitlements not read", "event", eventID, "error", err) // the worker repeats and logs it
 	}
@@ -178,7 +178,7 @@ func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs [
 	}
 }
 
-// askLaterAbout notes the visitors who wait and about whom nothing is known, to be asked about soon.
+// askLaterAbout enqueues the waiting visitors whose entitlement is not known.
 func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []int, state LineState, claims []PlaceClaim, outcomes []ClaimOutcome) {
 	if !state.BeforeGeneral() {
 		return
@@ -189,27 +189,27 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 			visitors = append(visitors, reqs[i].Visitor)
 		}
 	}
-	s.entitlements.later(eventID, visitors)
+	s.entitlements.enqueue(eventID, visitors)
 }
 
-// askPending asks ticket about the noted visitors of a line, and lets those wait among the entitled who
-// are. If ticket does not answer, the worker repeats it.
+// askPending asks ticket about the queued visitors of a line, and stores in the line who is
+// entitled. If ticket does not answer, the worker asks again.
 func (s *Service) askPending(ctx context.Context, eventID string) {
-	visitors := s.entitlements.take(eventID)
+	visitors := s.entitlements.dequeue(eventID)
 	for len(visitors) > 0 && s.cache.beforeGeneral(eventID) {
-		part := visitors[:min(len(visitors), maxPendingPerAsk)]
-		answers, err := s.entitlements.of(ctx, eventID, part, noForPolls)
+		chunk := visitors[:min(len(visitors), maxPendingPerAsk)]
+		answers, err := s.entitlements.lookUp(ctx, eventID, chunk, maxNegativeAgeForPolls)
 		s.logAskFailure(ctx, eventID, err)
-		s.keepEntitled(ctx, eventID, part, answers)
+		s.keepEntitled(ctx, eventID, chunk, answers)
 		if err != nil {
-			s.entitlements.retryLater(eventID, visitors)
+			s.entitlements.requeue(eventID, visitors)
 			return
 		}
-		visitors = visitors[len(part):]
+		visitors = visitors[len(chunk):]
 	}
 }
 
-// keepEntitled has the line keep that users are entitled. If it fails, their later polls cause it again.
+// keepEntitled stores in the line which users are entitled. If it fails, later polls repeat it.
 func (s *Service) keepEntitled(ctx context.Context, eventID string, visitors []Visitor, answers []Entitlement) {
 	var entitled []EntitlementAnswer
 	for i, a := range answers {
@@ -217,10 +217,10 @@ func (s *Service) keepEntitled(ctx context.Context, eventID string, visitors []V
 			entitled = append(entitled, EntitlementAnswer{UserID: visitors[i].UserID, Entitled: true})
 		}
 	}
-	for page := range slices.Chunk(entitled, maxAnswersPerScript) {
-		state, err := s.store.Entitle(ctx, eventID, s.cache.Snapshot(eventID), page)
+	for chunk := range slices.Chunk(entitled, maxAnswersPerScript) {
+		state, err := s.store.Entitle(ctx, eventID, s.cache.Snapshot(eventID), chunk)
 		if err != nil {
-			s.log.WarnContext(ctx, "entitlements not kept", "event", eventID, "count", len(page), "error", err)
+			s.log.WarnContext(ctx, "entitlements not kept", "event", eventID, "count", len(chunk), "error", err)
 			return
 		}
 		s.cache.Observe(eventID, state)
@@ -239,7 +239,7 @@ func (s *Service) logAskFailure(ctx context.Context, eventID string, err error) 
 	}
 }
 
-// beforeGeneral reports whether the sale of an event with a presale is still to open to all.
+// beforeGeneral reports whether an event has a presale, and its general sale has not opened yet.
 func (c *LineCache) beforeGeneral(eventID string) bool {
 	return readEntry(c, eventID, func(e *lineEntry) bool { return e.known.Sale.isBeforeGeneral(e.lineTime(c.now())) })
 }

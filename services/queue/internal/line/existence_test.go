@@ -45,10 +45,10 @@ func TestExistenceCacheExpires(t *testing.T) {
 
 func TestExistenceLookupsAreShared(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, oneQuestionServesAllWhoWaitForIt)
+	synctest.Test(t, requireConcurrentLookupsShareOneCall)
 }
 
-func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
+func requireConcurrentLookupsShareOneCall(t *testing.T) {
 	var asked atomic.Int64
 	entered, answer := make(chan struct{}), make(chan struct{})
 	r := newEventExistenceCache(time.Now, func(ctx context.Context, _ string) error {
@@ -61,7 +61,7 @@ func oneQuestionServesAllWhoWaitForIt(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = r.check(ctx, "ev") })
 	<-entered
-	leave() // who asked first does not wait any more; the others do
+	leave() // the first caller gives up; the others still wait
 	var failures [20]error
 	for i := range failures {
 		wg.Go(func() { failures[i] = r.check(t.Context(), "ev") })

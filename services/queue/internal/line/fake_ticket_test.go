@@ -20,7 +20,7 @@ type fakeTicket struct {
 	age     time.Duration
 	err     error
 	calls   [][]string
-	// entitled are the users who may buy in presales, asks the users of each call about that.
+	// entitled are the users who may buy in presales, asks the users of each HoldEntitlement call.
 	entitled map[string]bool
 	asks     [][]string
 }
@@ -49,7 +49,7 @@ func (o *fakeTicket) setEntitled(users ...string) {
 	}
 }
 
-// askedAbout returns the users asked about so far, by call, and clears them.
+// askedAbout returns the users of each HoldEntitlement call so far, and clears the list.
 func (o *fakeTicket) askedAbout() [][]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.reports[event] = report
 }
 
-// asked returns the calls so far and clears them.
+// asked returns the event ids of each Sales call so far, and clears the list.
 func (o *fakeTicket) asked() [][]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,13 +131,13 @@ func newSaleEnv(t *testing.T, status line.SaleStatus) (*testEnv, *fakeTicket) {
 	return w, tickets
 }
 
-// replicaAsking returns a replica that uses a ticket service for all calls.
+// replicaAsking returns a replica that uses the given ticket service.
 func (w *testEnv) replicaAsking(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	return w.replicaOf(w.store(), tickets, tickets)
 }
 
-// opened returns such a replica that has opened the event's line.
+// opened returns a replica that uses the given ticket service and has opened the event's line.
 func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	w.t.Helper()
 	r := w.replicaAsking(tickets)
@@ -145,7 +145,7 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	return r
 }
 
-// open opens an event's line by a visitor without a position, who gets no place.
+// open opens an event's line by the call of a visitor who lacks a position and gets no place.
 func (r *replica) open(t *testing.T, event string) {
 	t.Helper()
 	opener := line.Visitor{UserID: "opener", Tier1: line.Tier1{Required: true}}
@@ -158,7 +158,7 @@ func requirePlace(t *testing.T, status string, sale line.SaleStatus, p line.Plac
 	require.Equal(t, []string{status, sale.String()}, []string{p.Status, p.Sale.String()}, msg...)
 }
 
-// second runs one second of replicas.
+// second lets one second pass, and runs the replicas' work of that second.
 func (w *testEnv) second(rs ...*replica) {
 	w.t.Helper()
 	w.clock.Advance(time.Second)

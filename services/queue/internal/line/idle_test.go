@@ -29,7 +29,7 @@ func (w *testEnv) idle(rs ...*replica) {
 	w.postpone()
 }
 
-// free frees a slot, for which somebody waits.
+// free frees the only slot while another visitor waits for it.
 func (w *testEnv) free(r *replica) {
 	w.t.Helper()
 	for _, user := range []string{"in", "w"} {
@@ -55,7 +55,7 @@ func (m *markingStore) ClaimTicks(ctx context.Context, r line.TickRequest) (line
 	return m.Store.ClaimTicks(ctx, r)
 }
 
-// While the schedule fails, only one call of a visitor in two seconds waits for it.
+// While the schedule fails, only one visitor's call in two seconds waits for it.
 func TestFailedMarkIsRepeatedByNextPlan(t *testing.T) {
 	w := newTestEnv(t)
 	tries := 0
@@ -102,7 +102,7 @@ func TestLostMarkIsRepeated(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted-before)
 }
 
-// A list of busy lines counts until the next plans.
+// A replica's list of busy lines stays valid until its next plan, even with a long tick interval.
 func TestBusyListOutlivesLongInterval(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(2)
@@ -129,8 +129,8 @@ func (u *uncleanable) Clean(ctx context.Context, eventID string, m line.KnownSta
 	return u.Store.Clean(ctx, eventID, m)
 }
 
-// The keys of a line that is not in use expire after a cleanup that succeeds when the line has been
-// empty for a while: before, it may have slots of a sale that has just ended.
+// A successful cleanup sets an expiry for the keys of an unused line, but only if the line has been
+// empty for a while: until then it may have slots of a sale that has just ended.
 func TestIdleLineIsCleanedUpInTheEnd(t *testing.T) {
 	w := newTestEnv(t)
 	store := &uncleanable{Store: w.store()}
@@ -184,7 +184,7 @@ func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
 	w.idle(all...)
 	requireFigures(1, false)
 	tickets.setThreshold(w.event, 7)
-	live(w.clock.Now().Add(12 * time.Second)) // the sale report is read every ten
+	live(w.clock.Now().Add(12 * time.Second)) // the sale report is read every ten seconds
 	requireFigures(7, false)
 	live(opens.Add(-time.Second))
 	w.postpone()
@@ -198,7 +198,7 @@ func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
 	requireFigures(7, false)
 }
 
-// Nobody asks ticket about a line that is not in use. That is no outage of ticket.
+// Replicas do not ask ticket about a line that is not in use, which must not count as an outage.
 func TestIdleLineIsNotSaidToWaitForTicket(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	a := w.replicaAsking(tickets)

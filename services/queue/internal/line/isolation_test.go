@@ -18,18 +18,18 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// blockingHook blocks every command whose keys contain a report, like a hanging server, until it is
-// opened.
+// blockingHook blocks every command that has an argument with keyPart in it, like a hanging server,
+// until open is closed.
 type blockingHook struct {
-	report string
-	held   chan struct{}
-	open   chan struct{}
-	close  func()
+	keyPart string
+	blocked chan struct{}
+	open    chan struct{}
+	close   func()
 }
 
-func newBlockingHook(t *testing.T, report string) *blockingHook {
+func newBlockingHook(t *testing.T, keyPart string) *blockingHook {
 	t.Helper()
-	j := &blockingHook{report: report, held: make(chan struct{}, 1000), open: make(chan struct{})}
+	j := &blockingHook{keyPart: keyPart, blocked: make(chan struct{}, 1000), open: make(chan struct{})}
 	j.close = sync.OnceFunc(func() { close(j.open) })
 	t.Cleanup(j.close)
 	return j
@@ -38,8 +38,8 @@ func newBlockingHook(t *testing.T, report string) *blockingHook {
 func (j *blockingHook) wait(cmds ...goredis.Cmder) {
 	for _, cmd := range cmds {
 		for _, arg := range cmd.Args() {
-			if s, ok := arg.(string); ok && strings.Contains(s, j.report) {
-				j.held <- struct{}{}
+			if s, ok := arg.(string); ok && strings.Contains(s, j.keyPart) {
+				j.blocked <- struct{}{}
 				<-j.open
 				return
 			}
@@ -97,17 +97,17 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
 	token := line.EntryClaims{SlotID: slot, Epoch: epochOf(t, r, w.event), End: w.clock.Now().UnixMilli() + 1e6}
-	var held sync.WaitGroup
+	var blocked sync.WaitGroup
 	for i := range 20 { // more than the parallel batches
 		user := "u-" + strconv.Itoa(i)
-		held.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
-		held.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
-		held.Go(func() {
+		blocked.Go(func() { r.service.Check(context.WithoutCancel(t.Context()), requests(stuck, user)) })
+		blocked.Go(func() { r.service.Status(context.WithoutCancel(t.Context()), requests(stuck, user)) })
+		blocked.Go(func() {
 			r.service.VerifySlots(context.WithoutCancel(t.Context()), []line.SlotQuery{{EventID: stuck, UserID: user, SlotID: slot, Epoch: token.Epoch}})
 		})
 	}
 	for range 8 {
-		testkit.Receive(t, j.held, "calls hang")
+		testkit.Receive(t, j.blocked, "calls hang")
 	}
 	require.NoError(t, r.check(t.Context(), w.event, "w").Err)
 	status := r.service.Status(t.Context(), requests(w.event, "w"))
@@ -117,7 +117,7 @@ func TestHangingEventDelaysNoOther(t *testing.T) {
 	require.NoError(t, verdict[0].Err)
 	require.True(t, verdict[0].Active)
 	j.close()
-	held.Wait()
+	blocked.Wait()
 }
 
 func epochOf(t *testing.T, r *replica, event string) int64 {
@@ -127,7 +127,7 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 	return o.Epoch
 }
 
-// Ticks of other lines go on.
+// While Redis hangs for one event, the ticks of other lines go on.
 func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	w, r, _, j := newEnvWithHangingEvent(t)
@@ -136,7 +136,7 @@ func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.worker.RunTicks(ctx) }()
-	testkit.Receive(t, j.held, "the tick of the other line hangs")
+	testkit.Receive(t, j.blocked, "the tick of the other line hangs")
 	ticked := func() bool {
 		at, err := w.client.HGet(t.Context(), "{"+w.event+"}:line", "tickAt").Int64()
 		return err == nil && at == w.clock.Now().UnixMilli()
@@ -155,22 +155,22 @@ func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// failingStore is a store in which all lines but one cannot be ticked: they fail at once, then
-// hang. It asks no server, which could fail the sound line too.
+// failingStore is a store in which all lines but one cannot be ticked: their first tick fails at
+// once, later ones hang. It uses no server, whose failure could also hit the healthy line.
 type failingStore struct {
 	line.Store
 
-	sound  string
-	failed sync.Map // lines that failed once
-	ticked chan struct{}
-	hung   chan struct{}
-	open   chan struct{}
+	healthy string
+	failed  sync.Map // lines that failed once
+	ticked  chan struct{}
+	hung    chan struct{}
+	open    chan struct{}
 }
 
 func (f *failingStore) ListEvents(context.Context) ([]string, error) {
-	ids := []string{f.sound}
+	ids := []string{f.healthy}
 	for i := range 100 { // more than all rounds together take
-		ids = append(ids, f.sound+"-"+strconv.Itoa(i))
+		ids = append(ids, f.healthy+"-"+strconv.Itoa(i))
 	}
 	return ids, nil
 }
@@ -188,7 +188,7 @@ func (*failingStore) AddEvents(context.Context, ...string) error { return nil }
 func (*failingStore) RemoveEvent(context.Context, string) error { return errs.ErrUnavailable }
 
 func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownState) (line.LineState, line.AdmissionResult, error) {
-	if eventID == f.sound {
+	if eventID == f.healthy {
 		f.ticked <- struct{}{}
 		return line.LineState{}, line.AdmissionResult{}, nil
 	}
@@ -203,7 +203,7 @@ func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownStat
 func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	w := newTestEnv(t)
 	store := &failingStore{
-		Store: w.store(), sound: w.event,
+		Store: w.store(), healthy: w.event,
 		ticked: make(chan struct{}), hung: make(chan struct{}, 1000), open: make(chan struct{}),
 	}
 	worker := line.NewWorker(w.replicaOn(store).service, 10*time.Millisecond, time.Minute)
@@ -229,7 +229,7 @@ func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	}
 }
 
-// slowDirectory does not answer Exists.
+// slowDirectory is a ticket service that does not answer Exists before it is released.
 type slowDirectory struct {
 	*directory
 
@@ -243,8 +243,8 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 	return line.ErrEventUnknown
 }
 
-// Ids may be made up: a status of an unknown line is answered immediately, and ticket is called in
-// the background.
+// A status request for an unknown line is answered at once, and ticket is called in the background,
+// since ids may be made up.
 func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
 	w := newTestEnv(t)
 	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}

@@ -35,11 +35,11 @@ type PlaceRequest struct {
 	Visitor Visitor
 	Ticket  string       // the signed queue ticket sent by the page, "" without one
 	Entry   *EntryClaims // nil without a valid token of this event and user
-	// heartbeat: the visitor comes without e-mail and claims, so ticket is not asked about entitlements.
+	// heartbeat means that e-mail and claims are missing, so ticket is not asked about entitlements.
 	heartbeat bool
 }
 
-// What a visitor is told in Place.Status: waiting in the line, holding a slot, or neither.
+// Values of Place.Status: waiting in the line, holding a slot, or neither.
 const (
 	StatusQueued = "queued"
 	StatusActive = "active"
@@ -49,21 +49,21 @@ const (
 // Place is the answer to a visitor: the position in the line and the wait for a slot, or the slot.
 type Place struct {
 	Status string
-	// Position counts from 1; 0 inside. Ahead and Behind are numbers of people.
+	// Position counts from 1; it is 0 for a slot holder. Ahead and Behind are numbers of people.
 	Position, Ahead, Behind int64
-	// EstimatedWait and NextPoll are seconds; an EstimatedWait of 0 while waiting is not known.
+	// EstimatedWait and NextPoll are seconds. For a waiter, an EstimatedWait of 0 means not known.
 	EstimatedWait, NextPoll int64
 	// Active is the number of slot holders, Threshold its maximum, QueueSize the number of waiters.
 	Active, Threshold, QueueSize int64
 	// Title and Artist are empty while they are not known.
 	Title, Artist string
 	EntryToken    string     // set when the request's token is missing or expires within 30 s
-	ExpiresAt     int64      // the slot's end in epoch milliseconds; 0 outside
+	ExpiresAt     int64      // the slot's end in epoch milliseconds; 0 without a slot
 	Sale          SaleStatus // the status of the event's sale
 	Paused        bool       // paused by an operator
-	Ticket        string     // set while waiting
-	// GeneralOpensAt (epoch ms) is set until the sale of an event with a presale opens to all. Entitled
-	// means that the waiting user may enter before that.
+	Ticket        string     // the signed queue ticket; set while waiting
+	// GeneralOpensAt (epoch ms) is when the general sale of an event with a presale opens; 0 after
+	// that. Entitled means that the waiting user may enter before that.
 	GeneralOpensAt int64
 	Entitled       bool
 }
@@ -102,7 +102,7 @@ type LineState struct {
 	// Now is Redis's time, PauseUntil the end of the recovery, both epoch milliseconds.
 	Now, PauseUntil int64
 	Fresh           bool // this call began the epoch
-	// Waiting counts the queue, Active the slot holders of this epoch, Old those of the ended epoch
+	// Waiting counts the waiters, Active the slot holders of this epoch, Old those of the ended epoch
 	// who had no contact since, Parked the absent waiters whose places are kept.
 	Waiting, Active, Old, Parked int64
 	Threshold                    int64
@@ -119,8 +119,8 @@ type LineState struct {
 	Lost int64 // by how much outages of ticket have extended slots, in ms
 	// Pending is the number of acts of operators that are in force and that ticket does not have yet.
 	Pending int64
-	// Entitled is how many of those waiting are in the set of users with an entitlement. After the presale
-	// that means nothing, but ranks count the members of both sets.
+	// Entitled is how many waiters are in the set of users with an entitlement. After the presale the
+	// set gives no precedence, but ranks must count the members of both sets.
 	Entitled int64
 }
 
@@ -129,8 +129,8 @@ func (s LineState) Exists() bool { return s.Epoch > 0 }
 // Members counts all visitors of the line.
 func (s LineState) Members() int64 { return s.Waiting + s.Active + s.Old + s.Parked }
 
-// Recovering reports whether the line recovers from a data loss: slots that tokens of the previous
-// epoch show may still be restored.
+// Recovering reports whether the line recovers from a data loss. Until the recovery ends, entry
+// tokens of the previous epoch may restore their slots.
 func (s LineState) Recovering() bool { return s.Now < s.PauseUntil }
 
 // AcceptsEpoch reports whether tokens of an epoch are valid: those of the current epoch and, while
@@ -141,11 +141,11 @@ func (s LineState) AcceptsEpoch(epoch int64) bool {
 
 func (s LineState) SaleStatus() SaleStatus { return s.Sale.StatusAt(s.Now) }
 
-// BeforeGeneral reports whether the sale of an event with a presale is still to open to all.
+// BeforeGeneral reports whether the event has a presale, and its general sale has not opened yet.
 func (s LineState) BeforeGeneral() bool { return s.Sale.isBeforeGeneral(s.Now) }
 
-// WaitingGeneral counts the waiters who may not enter before the sale opens to all, since they have no
-// known entitlement to the presale.
+// WaitingGeneral counts the waiters who may not enter before the general sale opens, since they
+// have no known entitlement to the presale.
 func (s LineState) WaitingGeneral() int64 {
 	if !s.BeforeGeneral() {
 		return 0
@@ -224,7 +224,7 @@ type PlaceClaim struct {
 	Tier1  Tier1
 	Ticket *Ticket
 	Entry  *EntryClaims
-	// Entitled is ticket's answer, of importance until the sale of an event with a presale opens.
+	// Entitled is ticket's answer about the user. It counts until the general sale opens.
 	Entitled Entitlement
 }
 
@@ -256,8 +256,8 @@ const (
 	// that the visitor needs a tier-1 position and has none.
 	PassTaken
 	PassMissing
-	// AnswerMissing means that the visitor needs a tier-1 position or an entitlement, has no position, and
-	// that ticket has not answered about the entitlement.
+	// AnswerMissing means that the visitor needs a tier-1 position or an entitlement, has no position,
+	// and ticket has not said whether there is an entitlement.
 	AnswerMissing
 	// Blocked means that an operator has blocked the user from the line.
 	Blocked
@@ -288,8 +288,8 @@ type MemberQuery struct {
 // MemberState is the result of a MemberQuery: a slot or a place in the line.
 type MemberState struct {
 	Found bool
-	// Ahead and Score are a waiter's place. Ahead counts the waiter's set: Entitled says which. Others is
-	// the number of members of the other set with a lower score.
+	// Ahead and Score are a waiter's place. Ahead counts the lower scores in the waiter's own set,
+	// which Entitled tells, Others those in the other set.
 	Ahead, Score int64
 	Entitled     bool
 	Others       int64

@@ -18,13 +18,13 @@ const (
 
 // openNewLine opens a line for the first time, without the recovery pause of a line that was lost.
 // It does nothing for a line that was opened before. Ticket records the opening first, so a lost
-// line is never mistaken for a new one. After a crash between that and the creation in Redis, the
-// next call creates the line with a recovery pause. Concurrent calls share one attempt.
+// line is never mistaken for a new one. After a crash between these two steps, the next call
+// creates the line with a recovery pause. Concurrent calls share one attempt.
 func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
-		may, err := s.recordOpening(ctx, eventID)
-		if err != nil || !may {
+		allowed, err := s.recordOpening(ctx, eventID)
+		if err != nil || !allowed {
 			return nil, err
 		}
 		failpoint.Hit("queue.open.after_ticket")
@@ -34,15 +34,15 @@ func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 }
 
 // recordOpening has ticket record that the line was opened. It reports whether this replica may
-// create the line: whether it was this replica that has had it recorded, now or within openWithin.
-func (s *Service) recordOpening(ctx context.Context, eventID string) (may bool, err error) {
+// create the line: whether it has had the opening recorded, now or within openWithin.
+func (s *Service) recordOpening(ctx context.Context, eventID string) (allowed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	set, err := s.events.Settings(ctx, eventID)
+	settings, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return false, err
 	}
-	if !set.NeverOpened {
+	if !settings.NeverOpened {
 		return s.cache.openingPermitted(eventID), nil // the last attempt may have failed at the store
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
@@ -64,7 +64,7 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	failpoint.Hit("queue.open.after_line")
 	s.cache.Observe(eventID, st)
 	if err := s.store.AddEvents(ctx, eventID); err != nil {
-		// The first contact registers it.
+		// The first contact registers the event.
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 	}
 	s.readSettingsIfDue(ctx, eventID)

@@ -161,13 +161,13 @@ func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	}
 }
 
-// A line of which ticket has not recorded that it was opened is recorded by the replica that reads
-// its settings, so that it recovers when it is lost.
+// If ticket has not recorded that a line was opened, the replica that reads the line's settings
+// makes up for it, so that the line recovers after a loss.
 func TestUnrecordedLineIsRecorded(t *testing.T) {
 	w := newTestEnv(t)
 	_, err := w.store().Open(t.Context(), w.event, line.KnownState{})
 	require.NoError(t, err)
-	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // it reads the settings
+	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // reads the settings
 	require.False(t, w.recovers())
 	w.clock.Advance(time.Second)
 	w.wipe()
@@ -175,7 +175,7 @@ func TestUnrecordedLineIsRecorded(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// A lost line is not opened, even if nobody has got a place in it.
+// A lost line is not opened as a new one, even if nobody has got a place in it.
 func TestLostLineIsNotOpened(t *testing.T) {
 	w := newTestEnv(t)
 	w.replica().open(t, w.event)

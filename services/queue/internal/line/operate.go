@@ -6,7 +6,7 @@ import "context"
 type LineOverview struct {
 	EventID                            string
 	Waiting, Parked, Active, Threshold int64
-	WaitingGeneral                     int64 // of Waiting: may enter only when the sale opens to all
+	WaitingGeneral                     int64 // those of Waiting who wait for the general sale
 	AdmittedPerMinute                  float64
 	Epoch                              int64
 	Pauses                             []PauseReason // the reasons why nobody is admitted; empty while the line admits
@@ -88,16 +88,16 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 }
 
 func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (LineOverview, error) {
-	set, err := s.events.Settings(ctx, eventID)
+	settings, err := s.events.Settings(ctx, eventID)
 	if err != nil {
 		return LineOverview{}, err
 	}
 	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report counts
 	o := LineOverview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.saleStatus(eventID), Durable: true}
-	if set.Threshold != nil {
-		o.Threshold = *set.Threshold
+	if settings.Threshold != nil {
+		o.Threshold = *settings.Threshold
 	}
-	if set.Paused {
+	if settings.Paused {
 		o.Pauses = append(o.Pauses, PausedByOperator)
 	}
 	if !o.Sale.AllowsAdmission() {

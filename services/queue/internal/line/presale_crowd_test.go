@@ -24,9 +24,9 @@ var full = flag.Bool("full", false, "the long form of the crowd: make chaos")
 
 // The times of the crowd's presale, in seconds.
 const (
-	joinUntil    = 8 // most have joined
+	joinUntil    = 8 // most visitors have joined
 	presaleAt    = 20
-	ticketAway   = 35 // for longer than a line waits for ticket
+	ticketAway   = 35 // ticket does not answer until ticketBack, longer than a line waits for it
 	ticketBack   = 65
 	redisLost    = 80
 	secondJoins  = 120 // the last visitors come
@@ -36,7 +36,7 @@ const (
 	pollsPerCall = 250
 )
 
-// presaleVisitor is a visitor of the crowd, whose page polls as it is told.
+// presaleVisitor is a visitor of the crowd, whose page polls at the advised interval.
 type presaleVisitor struct {
 	user           string
 	entitled       bool
@@ -60,7 +60,7 @@ type presaleCrowd struct {
 	problems []string
 }
 
-// oldTicketReader is the client of a replica of a release that does not know PRESALE.
+// oldTicketReader reads sales as a replica of an older release, which does not know PRESALE.
 type oldTicketReader struct{ *fakeTicket }
 
 func (o oldTicketReader) Sales(ctx context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -100,7 +100,7 @@ func newPresaleCrowd(t *testing.T, n int) *presaleCrowd {
 	return c
 }
 
-// report has ticket report the sale; its times are those of the crowd.
+// report has ticket report the sale with this status. It opens at presaleAt and generalAt.
 func (c *presaleCrowd) report(status line.SaleStatus) {
 	start := c.clock.Now().Add(-time.Duration(c.second) * time.Second).Truncate(time.Second)
 	c.ticket.setPresale(c.event, status, start.Add(presaleAt*time.Second), start.Add(generalAt*time.Second))
@@ -110,7 +110,7 @@ func (c *presaleCrowd) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf("%d s: ", c.second)+fmt.Sprintf(format, args...))
 }
 
-// faults does what happens at this second.
+// faults causes the events and faults of the current second.
 func (c *presaleCrowd) faults() {
 	switch c.second {
 	case presaleAt:
@@ -122,7 +122,7 @@ func (c *presaleCrowd) faults() {
 	case redisLost:
 		require.NoError(c.t, c.client.Del(c.t.Context(), redistest.Keys(c.t, c.client, "{"+c.event+"}:*")...).Err())
 	case redisLost + 5:
-		c.replicas[0] = c.replicaAsking(c.ticket) // one that has just started knows nothing
+		c.replicas[0] = c.replicaAsking(c.ticket) // a replica that has just started knows nothing
 	case generalAt:
 		c.report(line.OnSale)
 	case generalAt + 5:
@@ -159,7 +159,7 @@ func (c *presaleCrowd) step() {
 	}
 }
 
-// call sends those of the page who have a place, or those who join.
+// call sends the requests of those visitors of the page who have joined, or of the others.
 func (c *presaleCrowd) call(do func(context.Context, []line.PlaceRequest) []line.PlaceAnswer, page []*presaleVisitor, joined bool) {
 	c.t.Helper()
 	page = slices.DeleteFunc(slices.Clone(page), func(v *presaleVisitor) bool { return v.joined != joined || v.done || v.next > c.second })
@@ -205,7 +205,7 @@ func (c *presaleCrowd) receive(v *presaleVisitor, p line.Place) {
 	}
 }
 
-// auditSlots checks that only the entitled are inside, and nobody of whom ticket has said nothing.
+// auditSlots checks that every slot holder is entitled, and that ticket has said so.
 func (c *presaleCrowd) auditSlots() {
 	c.t.Helper()
 	inside, err := c.client.ZRange(c.t.Context(), "{"+c.event+"}:active", 0, -1).Result()
@@ -220,7 +220,7 @@ func (c *presaleCrowd) auditSlots() {
 	}
 }
 
-// admissions reads who was admitted, also before the loss of Redis.
+// admissions reads who was admitted. The stream outlives the loss of the line's data.
 func (c *presaleCrowd) admissions() []admissiontest.Admission {
 	c.t.Helper()
 	return admissiontest.Read(c.t, c.client, "{"+c.event+"}:admitted")
@@ -238,7 +238,7 @@ func (c *presaleCrowd) requireOrder(before map[string]int64, all []admissiontest
 	require.Empty(c.t, admissiontest.FindOvertaken(all))
 }
 
-// places returns the places of all who wait.
+// places returns the score of every waiting or parked visitor.
 func (c *presaleCrowd) places() map[string]int64 {
 	c.t.Helper()
 	all := map[string]int64{}
@@ -265,8 +265,8 @@ func (c *presaleCrowd) lastEntitled() string {
 
 func memberOf(m goredis.Z) string { return fmt.Sprint(m.Member) }
 
-// A tenth of the visitors is entitled. In the presale nobody else gets a slot, though ticket is away, Redis
-// loses everything, and a replica does not know of presales. Then all others enter in their order.
+// A tenth of the visitors is entitled. In the presale nobody else gets a slot, though ticket is
+// away, Redis loses its data, and a replica does not know presales. Then all enter in their order.
 func TestPresaleCrowd(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	size := 600

@@ -145,7 +145,7 @@ func TestPresaleIsForTheEntitled(t *testing.T) {
 	require.Empty(t, p.ticket.askedAbout(), "nobody needs an entitlement now")
 }
 
-// A no is asked again once a minute, at another moment for each user, and at once when a user joins.
+// Ticket is asked again about each user without an entitlement once a minute and at each join.
 func TestEntitlementIsAskedAgain(t *testing.T) {
 	p := newPresaleLine(t, 1, "inside")
 	p.join("inside")
@@ -187,7 +187,7 @@ func TestEntitlementIsAskedAgain(t *testing.T) {
 	require.NotContains(t, slices.Concat(p.ticket.askedAbout()...), "u-3", "a yes is kept")
 }
 
-// While ticket does not answer nobody without a known entitlement enters, and nobody loses the place.
+// While ticket does not answer, only users known to be entitled enter, and nobody loses a place.
 func TestPresaleWhileTicketIsAway(t *testing.T) {
 	p := newPresaleLine(t, 5, "known", "a", "b")
 	require.Equal(t, line.StatusActive, p.join("known")[0].Status)
@@ -209,7 +209,7 @@ func TestPresaleWhileTicketIsAway(t *testing.T) {
 	require.LessOrEqual(t, len(p.ticket.askedAbout()), 1)
 }
 
-// While a room gives no positions and ticket does not answer, nobody is sent back to it who may be entitled.
+// While ticket does not answer, nobody is sent back to a lobby: all may be entitled.
 func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
 	p := newPresaleLine(t, 5, "member")
 	check := func(user string) line.PlaceAnswer {
@@ -227,8 +227,8 @@ func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
 	require.ErrorIs(t, check("nobody").Err, line.ErrPassRequired)
 }
 
-// The first visitor comes before the replica knows the sale, and those of a scheduled sale before the
-// presale: ticket is asked about all.
+// Ticket is asked also about a visitor who comes before the replica knows the sale, and about those
+// who come before the presale.
 func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	w := newTestEnv(t)
 	p := &presaleLine{testEnv: w, ticket: &fakeTicket{}}
@@ -252,7 +252,7 @@ func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	require.Equal(t, []string{line.StatusActive, line.StatusQueued, line.StatusActive}, []string{last[0].Status, last[1].Status, last[2].Status})
 }
 
-// Heartbeats come without what may entitle a user: an answer about them would be wrong.
+// Heartbeats lack the e-mail and claims that may entitle a user, so ticket's answer would be wrong.
 func TestHeartbeatsAskNothingOfTicket(t *testing.T) {
 	p := newPresaleLine(t, 1, "inside")
 	p.join("inside", "waits")

@@ -27,7 +27,7 @@ type Rules struct {
 	Batch  int64
 	Absent time.Duration // the minimum time without contact after which a waiter counts as absent
 	// Silence is the time without contact of any visitor, or without a tick, that counts as an outage
-	// of the platform. Nobody counts as absent for that. At most one outage per SilenceCap counts.
+	// of the platform. An outage makes nobody absent. At most one outage per SilenceCap counts.
 	Silence, SilenceCap time.Duration
 }
 
@@ -45,7 +45,7 @@ type PollStep struct{ Below, Seconds int64 }
 // Polls is the table of advised poll intervals. With more people ahead LongestPoll (s) applies.
 var Polls = [...]PollStep{{1000, 1}, {5000, 5}, {10_000, 10}, {100_000, 30}} //nolint:gochecknoglobals // a constant table
 
-// Poll intervals in seconds, beyond the table and for slot holders.
+// Poll intervals in seconds, of waiters beyond the table and of slot holders.
 const (
 	LongestPoll = 60
 	activePoll  = 3

@@ -38,7 +38,7 @@ func (s SaleStatus) String() string {
 	return saleNames[s]
 }
 
-// ParseSaleStatus parses the name in a report on a sale.
+// ParseSaleStatus parses the name of a status; the result is UnknownSale for a name not known here.
 func ParseSaleStatus(name string) SaleStatus {
 	if i := slices.Index(saleNames[:], name); i > 0 && name != "" {
 		return SaleStatus(i)
@@ -46,7 +46,7 @@ func ParseSaleStatus(name string) SaleStatus {
 	return UnknownSale
 }
 
-// AllowsAdmission reports whether the line may admit visitors; in a presale those with an entitlement.
+// AllowsAdmission reports whether the line may admit visitors (in a presale, entitled ones).
 func (s SaleStatus) AllowsAdmission() bool { return s == NoSale || s == OnSale || s == Presale }
 
 // Ended reports whether the sale has ended, and with it the line.
@@ -90,7 +90,7 @@ func (s Sale) openAt(now int64) SaleStatus {
 	}
 }
 
-// isBeforeGeneral reports whether there is a presale, and the sale is still to open to all.
+// isBeforeGeneral reports whether there is a presale, and the general sale has not opened yet.
 func (s Sale) isBeforeGeneral(now int64) bool {
 	return s.PresaleOpensAt > 0 && now < s.OpensAt && !s.StatusAt(now).Ended()
 }
@@ -105,20 +105,20 @@ type SaleReport struct {
 
 // SaleReader reads the statuses of sales from ticket.
 type SaleReader interface {
-	// Sales returns reports by event id. Ids without a sale are omitted; missing is the age of
-	// ticket's finding that those have no sale.
+	// Sales returns reports by event id. Ids without a sale are omitted. missing is how long ago
+	// ticket found that the omitted ids have no sale.
 	Sales(ctx context.Context, eventIDs []string) (found map[string]SaleReport, missing time.Duration, err error)
 }
 
 const (
 	// salesInterval is the time between two reads of the sale statuses of lines in use,
-	// idleSalesInterval that of other lines; the first visitor of such a line waits for a read.
-	// Statuses are not read of events without contact and registry entry for idleWindow.
+	// idleSalesInterval that of other lines; the first visitor of such a line waits for a read. No
+	// status is read of an event that has had no contact and no registry entry for idleWindow.
 	salesInterval     = time.Second
 	idleSalesInterval = 10 * time.Second
 	idleWindow        = 3 * idleTickInterval
-	// maxSalesPerCall is the maximum number of events per call; ticket reads as many by one statement.
-	// A call fails for all its events. maxParallelSalesCalls bounds the calls in parallel.
+	// maxSalesPerCall is the maximum number of events per call, which ticket reads by one statement. A
+	// call fails for all its events. maxParallelSalesCalls bounds the calls in parallel.
 	maxSalesPerCall       = 50
 	maxParallelSalesCalls = 4
 	// saleTimeout bounds the read of a new line's sale status; the first visitor waits for it.
@@ -163,9 +163,9 @@ func (s *Service) logSalesOutage(ctx context.Context, failed *error) {
 // fetchSales reads sale reports and stores them in the cache. A report's time is the line's time
 // before the call minus its age, so that no report counts as later than it is.
 func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
-	at := make([]int64, len(eventIDs))
+	lineTimes := make([]int64, len(eventIDs))
 	for i, id := range eventIDs {
-		at[i] = s.cache.lineTime(id)
+		lineTimes[i] = s.cache.lineTime(id)
 	}
 	found, missing, err := s.sales.Sales(ctx, eventIDs)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Service) fetchSales(ctx context.Context, eventIDs []string) error {
 		if !ok {
 			report.Age = missing
 		}
-		report.At = at[i] - report.Age.Milliseconds()
+		report.At = lineTimes[i] - report.Age.Milliseconds()
 		s.cache.SetSale(id, report.Sale)
 		if report.SettingsVersion != 0 {
 			s.cache.noteSettingsVersion(id, report.SettingsVersion)

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// A line knows from its first visitor that its sale has not opened, and it opens without a new
-// report of ticket.
+// From its first visitor on, a line knows that its sale has not opened yet. Then the sale opens by
+// the clock, without a new report of ticket.
 func TestNewLineKnowsItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
@@ -58,7 +58,7 @@ func TestSalesAreReadInBatches(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("%s-%d", w.event, i))
 		a.open(t, ids[i])
 	}
-	w.second(b) // it finds them in the registry
+	w.second(b) // replica b finds them in the registry
 	tickets.asked()
 	w.second(a, b)
 	require.Equal(t, [][]string{ids, ids}, tickets.asked())
@@ -124,7 +124,7 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 		}
 	}
 	require.Zero(t, r.meter.figures.Active)
-	for range 60 { // in which the end may be taken back
+	for range 60 { // seconds, in which the end may be taken back
 		require.Equal(t, int64(1), r.meter.figures.Waiting)
 		w.second(r)
 	}
@@ -140,7 +140,7 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
 }
 
-// Two replicas of ticket may differ for a second.
+// Two replicas of ticket may report different statuses for a second.
 func TestLaterSaleReportWins(t *testing.T) {
 	w := newTestEnv(t)
 	knows, lags := &fakeTicket{}, &fakeTicket{}
@@ -164,7 +164,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 	require.Equal(t, line.NoSale, b.status(t.Context(), w.event, "u").Sale)
 }
 
-// The same without a line.
+// The later of two sale reports wins also without a line.
 func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.SalePaused)
 	now := w.clock.Now()
@@ -180,7 +180,7 @@ func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	require.Equal(t, line.OnSale, r.lines(t)[0].Sale)
 }
 
-// A new line waits for its sale status, as for its settings.
+// A new line admits nobody before its sale status is known.
 func TestNewLineWaitsForItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}

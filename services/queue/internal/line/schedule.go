@@ -74,9 +74,9 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		// Plans are not exactly w.every apart. If a claim lasted beyond the next plan, a tick and its
-		// admissions would be left out, so claims are short. An extra tick does not admit more visitors.
-		Busy: marks, BusyFor: busyFor, Lease: w.every / 2, Skip: w.linesToSkip(), Since: since,
+		// Plans are not exactly w.tickInterval apart. If a claim lasted beyond the next plan, a tick and
+		// its admissions would be left out, so claims are short. An extra tick admits no more visitors.
+		Busy: marks, BusyFor: busyFor, Lease: w.tickInterval / 2, Skip: w.linesToSkip(), Since: since,
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	w.lastPlanAt = p.Now
 	w.mu.Unlock()
 	s.cache.recordMarks(marks)
-	s.cache.markBusy(p.Busy, max(minBusyListAge, 3*w.every))
+	s.cache.markBusy(p.Busy, max(minBusyListAge, 3*w.tickInterval))
 	for _, r := range p.Reports {
 		w.applyReport(r)
 	}
@@ -101,7 +101,7 @@ func (w *Worker) linesToSkip() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := maps.Clone(w.failed)
-	maps.Copy(all, w.busy)
+	maps.Copy(all, w.ticking)
 	return slices.Collect(maps.Keys(all))
 }
 

@@ -84,7 +84,7 @@ func (w *testEnv) load(r *replica) line.LineLoad {
 	return load
 }
 
-// Tier 1 asks any replica, and takes a count that decreases for a loss of data.
+// All replicas report the same load: tier 1 may ask any, and takes a decrease for a loss of data.
 func TestLoadDoesNotDependOnReplica(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
@@ -152,7 +152,7 @@ func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(3)
 	all[0].open(t, w.event)
-	for range 150 { // contact counts for a minute, and a busy line for another
+	for range 150 { // a contact counts for a minute, and the mark as busy for another
 		w.tick(all...)
 	}
 	store.ticks.Store(0)
@@ -190,7 +190,7 @@ func (b *brokenSchedule) ClaimTicks(ctx context.Context, r line.TickRequest) (li
 	return b.Store.ClaimTicks(ctx, r)
 }
 
-// The schedule is a hint: lines in use are admitted to without it.
+// The schedule is only a hint: without it, lines in use are ticked all the same.
 func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
 	w := newTestEnv(t)
 	store := &brokenSchedule{Store: w.store(), broken: true}
@@ -202,7 +202,7 @@ func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted-1)
 }
 
-// An operator's decision applies to the first visitor of a line that nobody used.
+// An operator's decision applies already to the first visitor of a line that was not in use.
 func TestFirstVisitorOfIdleLineMeetsCurrentSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}

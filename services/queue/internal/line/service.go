@@ -214,8 +214,8 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []PlaceC
 
 // beginLine creates a missing line if the event exists, and repeats the check. While ticket does
 // not answer, the store creates the line only for visitors with a queue ticket or an entry token of
-// the line. So visitors return after a data loss even without ticket, and a made-up id never gets a
-// line. Requests that do not join do not wait for ticket, since its answer would not change theirs.
+// the line. So visitors return after a data loss even while ticket is away, and a made-up id never
+// gets a line. Requests that do not join do not wait for ticket, whose answer does not affect them.
 //
 // An event whose sale has ended gets no line. A line that was opened before starts with a recovery
 // pause, since its data was lost; a new line starts without one.
@@ -296,8 +296,8 @@ func (s *Service) basePlace(eventID string, state LineState, title TitleAndArtis
 	return p
 }
 
-// waiterPlace returns the place of a waiter. Until the sale opens to all, users with an entitlement are a
-// line of their own.
+// waiterPlace returns the place of a waiter. Until the general sale opens, users with an
+// entitlement have a line of their own.
 func (s *Service) waiterPlace(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) Place {
 	p := s.basePlace(r.EventID, state, title)
 	p.Status = StatusQueued

@@ -18,7 +18,7 @@ func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer
 	return out
 }
 
-// Heartbeat does the same as Status, but does not ask ticket about entitlements. It marks the requests.
+// Heartbeat does the same as Status, but does not ask ticket about entitlements. It modifies reqs.
 func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
 	for i := range reqs {
 		reqs[i].heartbeat = true
@@ -39,7 +39,7 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRe
 	}
 	st := lineView{LineState: state, title: s.readTitle(ctx, eventID)}
 	var reads memberReads
-	var undecided, absent []int
+	var undecided, withoutLine []int
 	for _, i := range indexes {
 		r := reqs[i]
 		switch {
@@ -55,10 +55,10 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRe
 		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
 			undecided = append(undecided, i)
 		default:
-			absent = append(absent, i)
+			withoutLine = append(withoutLine, i)
 		}
 	}
-	s.answerWithoutLine(ctx, eventID, reqs, st, absent, out)
+	s.answerWithoutLine(ctx, eventID, reqs, st, withoutLine, out)
 	notFound, err := s.answerFromReads(ctx, eventID, reqs, st, &reads, out)
 	if err != nil {
 		for _, i := range reads.indexes {
@@ -132,13 +132,13 @@ func (s *Service) answerFromReads(
 			updates = append(updates, LastSeenUpdate{UserID: q.UserID, Holder: q.Holder, At: st.Now, Poll: PollInterval(m.Ahead)})
 		}
 	}
-	s.entitlements.later(eventID, ask)
+	s.entitlements.enqueue(eventID, ask)
 	s.updateLastSeen(ctx, eventID, updates)
 	return notFound, nil
 }
 
-// answerFromMember makes the answer from a visitor's data as read; false if they do not suffice, so
-// that the check script must decide.
+// answerFromMember answers a visitor by the data that plain reads found. It returns false if they
+// do not suffice, so that the check script must decide.
 func (s *Service) answerFromMember(r PlaceRequest, st lineView, q MemberQuery, m MemberState) (PlaceAnswer, bool) {
 	switch {
 	case !m.Found:

@@ -10,8 +10,8 @@ import (
 type PlaceStore interface {
 	// Check processes the claims in order and returns one outcome for each.
 	Check(ctx context.Context, eventID string, known KnownState, claims []PlaceClaim) (LineState, []ClaimOutcome, error)
-	// Entitle keeps ticket's answers on users, who may then wait in the other set of the line. It is no
-	// contact of theirs.
+	// Entitle stores ticket's answers about users' entitlements, and moves waiters between the two
+	// sets of the line accordingly. It does not count as contact of the users.
 	Entitle(ctx context.Context, eventID string, known KnownState, answers []EntitlementAnswer) (LineState, error)
 	// Release ends the slot if it is the user's; with an empty slotID it removes the user's place in
 	// the line. It reports whether there was one.
@@ -34,8 +34,8 @@ type MemberStore interface {
 type LineStore interface {
 	Peek(ctx context.Context, eventID string, known KnownState) (LineState, error)
 	// Open creates a line without a recovery pause, or ends the pause of a line that was created a
-	// moment ago and is not used yet. A line that a replica knows recovers all the same. The caller
-	// must know that the line was never opened before.
+	// moment ago and is not used yet. If known shows that the line existed before, it recovers all the
+	// same. The caller must know that the line was never opened before.
 	Open(ctx context.Context, eventID string, known KnownState) (LineState, error)
 	// ApplySettings stores settings read at readAt (the line's time in epoch ms before the read began)
 	// unless the line has later ones.
@@ -89,8 +89,8 @@ type DurableSettings interface {
 	// fails with ErrEventUnknown when there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
 	// ChangeSettings has ticket store a setting, unless ticket has this act or a later one on the
-	// setting; later is the order number of a later one. It accepts ids of unknown events.
-	ChangeSettings(ctx context.Context, eventID string, c SettingsChange) (later int64, err error)
+	// setting. laterAct is the number of a later act, else 0. It accepts ids of unknown events.
+	ChangeSettings(ctx context.Context, eventID string, c SettingsChange) (laterAct int64, err error)
 	// MarkOpened records that the line was opened, and reports whether this call was the first to
 	// do so. After an error, the line may have been recorded as opened.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)
@@ -118,14 +118,14 @@ type Meter interface {
 	RecordTickFailure(eventID string)
 	AddAdmissions(eventID string, n int64)
 	ForgetLine(eventID string)
-	// AddEntitlementAnswers counts ticket's answers about users asked about; nil if it did not answer.
+	// AddEntitlementAnswers counts ticket's answers; entitled is nil if ticket did not answer.
 	AddEntitlementAnswers(entitled []bool, asked int)
 }
 
 // Figures are the exported figures of a line.
 type Figures struct {
 	// Active includes holders of the ended epoch; Kept counts the slots kept for late visitors.
-	// WaitingGeneral are those of Waiting who may enter only when the sale opens to all.
+	// WaitingGeneral are those of Waiting who may enter only when the general sale opens.
 	Waiting, WaitingGeneral, Active, Kept, Threshold int64
 	Epoch                                            int64 // the epoch's start in µs
 	Pending                                          int64 // acts that ticket does not have yet

@@ -37,12 +37,12 @@ func (p *rateEstimator) observe(s LineState) {
 		*p = rateEstimator{since: s.Now, last: s.Now, admitted: s.Admitted}
 	case s.Now-p.last >= 500:
 		dt := float64(s.Now - p.last)
-		now := float64(s.Admitted-p.admitted) / dt * 1000
-		old := math.Exp(-dt / averagingTime)
+		currentRate := float64(s.Admitted-p.admitted) / dt * 1000
+		oldWeight := math.Exp(-dt / averagingTime)
 		if elapsed := float64(s.Now - p.since); elapsed < averagingTime {
-			old = math.Min(old, (elapsed-dt)/elapsed) // a plain average at first
+			oldWeight = math.Min(oldWeight, (elapsed-dt)/elapsed) // a plain average at first
 		}
-		p.rate = old*p.rate + (1-old)*now
+		p.rate = oldWeight*p.rate + (1-oldWeight)*currentRate
 		p.last, p.admitted = s.Now, s.Admitted
 	}
 }
@@ -50,41 +50,41 @@ func (p *rateEstimator) observe(s LineState) {
 // followThreshold adapts the rate to a change of the threshold at once: while all slots are taken,
 // slots become free in proportion to their number. After a threshold of 0 the measurement restarts.
 func (p *rateEstimator) followThreshold(s LineState) {
-	switch old := p.threshold; {
-	case s.Threshold == old:
-	case old == 0:
+	switch oldThreshold := p.threshold; {
+	case s.Threshold == oldThreshold:
+	case oldThreshold == 0:
 		p.since = 0
-	case s.Active+s.Old >= min(old, s.Threshold):
-		p.rate *= float64(s.Threshold) / float64(old)
+	case s.Active+s.Old >= min(oldThreshold, s.Threshold):
+		p.rate *= float64(s.Threshold) / float64(oldThreshold)
 	}
 }
 
-// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted, including the
-// time until the sale opens for this visitor, at opensAt (ms). It returns 0 if no estimate is possible: while the line
-// admits nobody, and, until it was observed for 5 s, for visitors beyond the free slots. A visitor
-// for whom a slot is free waits max(position/50, 5).
+// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted,
+// including the time until the sale opens for this visitor, at opensAt (ms). It returns 0 if it
+// cannot tell: while the line admits nobody, or if no slot is free and the line was observed for
+// less than 5 s. A visitor for whom a slot is free waits max(position/50, 5).
 func (p *rateEstimator) estimateWait(position int64, s LineState, opensAt int64) int64 {
 	status := s.SaleStatus()
 	scheduled := (status == Scheduled || status == Presale) && s.Now < opensAt
 	if s.Threshold == 0 || s.Paused || !scheduled && !s.Admitting() {
 		return 0
 	}
-	var first int64
+	var freeSlotWait int64
 	if position <= s.Threshold-s.Active-s.Old {
-		first = max(position/50, 5)
+		freeSlotWait = max(position/50, 5)
 	}
-	if scheduled && first > 0 {
-		return first + (opensAt-s.Now+999)/1000
+	if scheduled && freeSlotWait > 0 {
+		return freeSlotWait + (opensAt-s.Now+999)/1000
 	}
 	if scheduled || p.since == 0 || p.last-p.since < minObservation {
-		return first
+		return freeSlotWait
 	}
 	rate := p.rate
 	if s.SlotMS > 0 { // every slot ends after the slot length at the latest
 		rate = max(rate, float64(min(s.Active, s.Threshold))*1000/float64(s.SlotMS))
 	}
 	if rate <= 0 {
-		return first
+		return freeSlotWait
 	}
 	return int64(math.Min(math.Ceil(float64(position)/rate), maxWait))
 }

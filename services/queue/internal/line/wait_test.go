@@ -17,8 +17,8 @@ func watch(p *rateEstimator, s LineState, seconds int, perSecond int64) LineStat
 	return s
 }
 
-// watched is a rateEstimator that has seen the state, and then so many seconds with so many
-// admitted in each.
+// watched returns a rateEstimator that has observed the state, and then this number of seconds,
+// each with perSecond admissions.
 func watched(s LineState, seconds int, perSecond int64) (*rateEstimator, LineState) {
 	p := &rateEstimator{}
 	p.observe(s)
@@ -90,7 +90,7 @@ func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	p, s := watched(s, 3599, 0)
 	require.Equal(t, int64(6), p.estimateWait(1, s, s.Sale.OpensAt))
 	require.Equal(t, int64(1+100), p.estimateWait(5000, s, s.Sale.OpensAt))
-	s = watch(p, s, 60, 20) // the hour in which nobody could get in says nothing
+	s = watch(p, s, 60, 20) // the hour before the opening must not count
 	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 }
 

@@ -9,10 +9,10 @@ import (
 // heartbeatInterval is the maximum time between two messages to a gateway that watches the lines.
 const heartbeatInterval = 2 * time.Second
 
-// LineUpdate is what a gateway is told of a line. It verifies tokens by the line's Epoch, and accepts
-// those of the previous epoch (Prev, 0 = unknown) until PauseUntil (epoch ms). Sale is shown to waiting
-// visitors, also in tier 1: an event without a line has a Sale and no Epoch. While Paused, tier 1
-// estimates no waits.
+// LineUpdate is a line's data for gateways. They verify tokens by the line's Epoch, and accept
+// those of the previous epoch (Prev, 0 = unknown) until PauseUntil (epoch ms). Sale is shown to
+// waiting visitors, also in tier 1: an event without a line has a Sale and no Epoch. While Paused
+// is set, tier 1 estimates no waits.
 type LineUpdate struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64

@@ -15,11 +15,9 @@ import (
 )
 
 const (
-	// maxParallelLines bounds the lines that a worker handles in parallel. Healthy and failing
-	// lines have separate limits.
+	// maxParallelLines bounds the lines handled in parallel; failing lines have a separate limit.
 	maxParallelLines = 16
-	// maxParallelTicks bounds the overlapping ticks, so that a tick that waits for a hanging line
-	// does not delay the other lines.
+	// maxParallelTicks bounds overlapping ticks: one that waits for a hanging line delays no other.
 	maxParallelTicks = 4
 	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
 	// cleanPause is the pause between two pages of a cleanup, in which visitors' calls run.
@@ -35,23 +33,23 @@ var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 // visitors. Each replica has one Worker. The schedule divides the ticks among the replicas, and the
 // store limits the admissions per second however many ticks run. It is safe for concurrent use.
 type Worker struct {
-	service     *Service
-	every       time.Duration
-	clean       time.Duration
-	salesLoaded chan struct{} // closed after the first read of all sale statuses
+	service       *Service
+	tickInterval  time.Duration
+	cleanInterval time.Duration
+	salesLoaded   chan struct{} // closed after the first read of all sale statuses
 
 	mu         sync.Mutex
-	busy       map[string]bool // lines that are being ticked
+	ticking    map[string]bool // lines that are being ticked
 	failed     map[string]bool // lines whose last call failed
 	lastPlanAt int64           // TickPlan.Now of the last plan
 	reports    []TickReport    // not sent yet
 }
 
-// NewWorker makes a worker that runs ticks at the interval every, and cleanups at the interval clean.
-func NewWorker(s *Service, every, clean time.Duration) *Worker {
+// NewWorker makes a worker that runs ticks and cleanups at these intervals.
+func NewWorker(s *Service, tickInterval, cleanInterval time.Duration) *Worker {
 	return &Worker{
-		service: s, every: every, clean: clean, salesLoaded: make(chan struct{}),
-		busy: make(map[string]bool), failed: make(map[string]bool),
+		service: s, tickInterval: tickInterval, cleanInterval: cleanInterval, salesLoaded: make(chan struct{}),
+		ticking: make(map[string]bool), failed: make(map[string]bool),
 	}
 }
 
@@ -61,9 +59,9 @@ func (w *Worker) RunTicks(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
 	failing.Go(func() error {
-		return loop.Tick(ctx, w.every, func(ctx context.Context) { inParallel(ctx, w.failingLines(), w.tickFailing) })
+		return loop.Tick(ctx, w.tickInterval, func(ctx context.Context) { inParallel(ctx, w.failingLines(), w.tickFailing) })
 	})
-	err := loop.Tick(ctx, w.every, func(ctx context.Context) {
+	err := loop.Tick(ctx, w.tickInterval, func(ctx context.Context) {
 		ticks.TryGo(func() error {
 			w.tickAll(ctx)
 			return nil
@@ -72,7 +70,9 @@ func (w *Worker) RunTicks(ctx context.Context) error {
 	return cmp.Or(ticks.Wait(), failing.Wait(), err)
 }
 
-func (w *Worker) RunCleanups(ctx context.Context) error { return loop.Tick(ctx, w.clean, w.CleanLines) }
+func (w *Worker) RunCleanups(ctx context.Context) error {
+	return loop.Tick(ctx, w.cleanInterval, w.CleanLines)
+}
 
 // RunSettingsReads reads the settings of lines from ticket periodically until ctx ends. Ticks have
 // another loop, so that none waits for ticket.
@@ -168,7 +168,7 @@ func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.busy, eventID)
+		delete(w.ticking, eventID)
 	}()
 	w.recordResult(eventID, w.admitRepeatedly(ctx, eventID))
 }
@@ -176,10 +176,10 @@ func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 func (w *Worker) tryStartTick(eventID string, failing bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[eventID] || w.failed[eventID] != failing {
+	if w.ticking[eventID] || w.failed[eventID] != failing {
 		return false
 	}
-	w.busy[eventID] = true
+	w.ticking[eventID] = true
 	return true
 }
 
@@ -193,7 +193,7 @@ func (w *Worker) RefreshSettings(ctx context.Context) {
 }
 
 func (w *Worker) AskEntitlements(ctx context.Context) {
-	w.forEach(ctx, w.service.entitlements.lines(), w.service.askPending)
+	w.forEach(ctx, w.service.entitlements.dueEvents(), w.service.askPending)
 }
 
 func (w *Worker) SendPendingActs(ctx context.Context) {

@@ -14,7 +14,7 @@ import (
 const (
 	settingThreshold = "threshold"
 	settingPaused    = "paused"
-	settingUser      = "user:" // and the user's id
+	settingUser      = "user:" // followed by the user's id
 )
 
 func (s *Store) Act(ctx context.Context, eventID string, known line.KnownState, c line.SettingsChange) (line.LineState, int64, error) {
@@ -79,7 +79,7 @@ func decodeActs(result []any) ([]line.SettingsChange, error) {
 	for i := 0; i < len(flat); i += 3 {
 		setting, ok1 := flat[i].(string)
 		value, ok2 := flat[i+1].(string)
-		at, ok3 := flat[i+2].(int64)
+		order, ok3 := flat[i+2].(int64)
 		if !ok1 || !ok2 || !ok3 {
 			return nil, fmt.Errorf("acts: unexpected %v", flat[i:i+3])
 		}
@@ -87,7 +87,7 @@ func decodeActs(result []any) ([]line.SettingsChange, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Act = at
+		c.Act = order
 		acts = append(acts, c)
 	}
 	return acts, nil

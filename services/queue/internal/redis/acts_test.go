@@ -10,18 +10,18 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// act makes an act after another order, and returns it with its order.
+// act applies an operator's act to the line, and returns it with the order number that it got.
 func (f *fixture) act(c line.SettingsChange) line.SettingsChange {
 	f.t.Helper()
-	s, at, err := f.store.Act(f.ctx(), f.event, f.mem, c)
+	s, order, err := f.store.Act(f.ctx(), f.event, f.known, c)
 	f.observe(s, err)
-	c.Act = at
+	c.Act = order
 	return c
 }
 
-func (f *fixture) settleActs(settled, lost []line.SettingsChange) []line.SettingsChange {
+func (f *fixture) settleActs(decided, lost []line.SettingsChange) []line.SettingsChange {
 	f.t.Helper()
-	s, pending, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.mem, settled, lost)
+	s, pending, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.known, decided, lost)
 	f.observe(s, err)
 	require.EqualValues(f.t, len(pending), s.Pending)
 	return pending
@@ -50,25 +50,25 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 		require.Equal(t, line.Blocked, f.status(user).Standing)
 	}
 
-	later := f.act(line.SettingsChange{Threshold: ptr(6)})
+	laterAct := f.act(line.SettingsChange{Threshold: ptr(6)})
 	require.Len(t, f.settleActs([]line.SettingsChange{threshold, pause, block}, nil), 2)
-	f.requirePending(later, unblock)
+	f.requirePending(laterAct, unblock)
 	f.advance(time.Second)
 	st = f.apply(line.Settings{Threshold: ptr(5)})
 	require.Equal(t, []any{int64(6), false}, []any{st.Threshold, st.Paused})
 	require.Equal(t, line.Nowhere, f.status("in").Standing)
 }
 
-// What other replicas remember of the settings does not undo an act.
+// A replica that remembers older settings does not undo an act.
 func TestActsOutlastRememberedSettings(t *testing.T) {
 	f := setup(t, 1)
-	before := f.mem
+	before := f.known
 	f.advance(time.Second)
 	pause := f.act(line.SettingsChange{Paused: new(true)})
 	f.wipe()
 	require.Empty(t, f.settleActs(nil, []line.SettingsChange{pause})[1:])
 	before.SettingsAt = f.clock().UnixMilli()
-	f.mem = before
+	f.known = before
 	require.True(t, f.peek().Paused)
 	f.requirePending(pause)
 }
@@ -80,24 +80,24 @@ func TestLostActsAreRestored(t *testing.T) {
 	pause := f.act(line.SettingsChange{Paused: new(true)})
 	f.wipe()
 	f.advance(time.Second)
-	later := f.act(line.SettingsChange{Threshold: ptr(6)})
+	laterAct := f.act(line.SettingsChange{Threshold: ptr(6)})
 	f.settleActs(nil, []line.SettingsChange{old, pause})
-	f.requirePending(later, pause)
+	f.requirePending(laterAct, pause)
 	require.EqualValues(t, 6, f.peek().Threshold)
 	f.advance(-time.Hour)
-	require.Equal(t, later.Act+1, f.act(line.SettingsChange{Paused: new(false)}).Act)
-	require.Equal(t, later.Act+100, f.act(line.SettingsChange{Paused: new(true), Act: later.Act + 99}).Act)
-	f.apply(line.Settings{Act: later.Act + 200})
-	require.Equal(t, later.Act+201, f.act(line.SettingsChange{Paused: new(true)}).Act)
+	require.Equal(t, laterAct.Act+1, f.act(line.SettingsChange{Paused: new(false)}).Act)
+	require.Equal(t, laterAct.Act+100, f.act(line.SettingsChange{Paused: new(true), Act: laterAct.Act + 99}).Act)
+	f.apply(line.Settings{Act: laterAct.Act + 200})
+	require.Equal(t, laterAct.Act+201, f.act(line.SettingsChange{Paused: new(true)}).Act)
 }
 
 func TestActsNeedALine(t *testing.T) {
 	f := unopened(t)
-	s, at, err := f.store.Act(f.ctx(), f.event, f.mem, line.SettingsChange{Paused: new(true)})
+	s, order, err := f.store.Act(f.ctx(), f.event, f.known, line.SettingsChange{Paused: new(true)})
 	require.NoError(t, err)
 	require.False(t, s.Exists())
-	require.Zero(t, at)
-	s, acts, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.mem, nil, nil)
+	require.Zero(t, order)
+	s, acts, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.known, nil, nil)
 	require.NoError(t, err)
 	require.False(t, s.Exists())
 	require.Empty(t, acts)
@@ -110,7 +110,7 @@ func TestActsBlockNoMoreThanAllowed(t *testing.T) {
 		members[i] = i
 	}
 	require.NoError(t, f.client.SAdd(f.ctx(), f.key("blocked"), members...).Err())
-	_, _, err := f.store.Act(f.ctx(), f.event, f.mem, line.SettingsChange{Block: "bot"})
+	_, _, err := f.store.Act(f.ctx(), f.event, f.known, line.SettingsChange{Block: "bot"})
 	require.ErrorIs(t, err, errs.ErrTooManyBlocked)
 	f.requirePending()
 	f.act(line.SettingsChange{Block: "7"})

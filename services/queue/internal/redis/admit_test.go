@@ -56,12 +56,12 @@ func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 		var failures [8]error
 		for r := range failures {
 			wg.Go(func() {
-				mem := f.mem
+				known := f.known
 				for i := range 10 {
-					_, did, err := f.store.Admit(f.ctx(), f.event, mem)
+					_, did, err := f.store.Admit(f.ctx(), f.event, known)
 					failures[r] = errors.Join(failures[r], err)
 					ticked.Add(did.Admitted)
-					_, out, err := f.store.Check(f.ctx(), f.event, mem, []line.PlaceClaim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
+					_, out, err := f.store.Check(f.ctx(), f.event, known, []line.PlaceClaim{{UserID: fmt.Sprintf("n-%d-%d-%d", f.clock().Unix(), r, i), Join: true}})
 					failures[r] = errors.Join(failures[r], err)
 					if err == nil && out[0].Standing == line.Inside {
 						in.Add(1)
@@ -76,7 +76,7 @@ func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 	first, entered := race()
 	require.Equal(t, int64(100), first, "one batch in one second, whoever ticks")
 	require.Zero(t, entered, "nobody jumps the line")
-	f.mem = line.KnownState{}
+	f.known = line.KnownState{}
 	f.advance(time.Second)
 	second, _ := race()
 	require.Equal(t, int64(50), second, "never above the threshold")

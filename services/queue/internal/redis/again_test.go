@@ -7,17 +7,17 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// again lets every visitor whose turn is over present one of their old tickets; pick chooses it,
-// nil for none. A visitor admitted in the last seconds before a loss of data may get one more turn
-// per loss. A place whose use is in the surviving data gives no second turn.
+// again lets every visitor whose turn is over present an old ticket, which pick chooses (nil for
+// none). A visitor admitted in the last seconds before a loss of data may get one more turn per
+// loss. A place gives no second turn if the surviving data shows that it was used.
 func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 	c.t.Helper()
 	var claims []line.PlaceClaim
-	var who []*visitor
+	var visitors []*visitor
 	for _, v := range c.visitors {
 		if v.done && len(v.tickets) > 0 {
 			if ticket := pick(v); ticket != nil {
-				claims, who = append(claims, line.PlaceClaim{UserID: v.name, Ticket: ticket}), append(who, v)
+				claims, visitors = append(claims, line.PlaceClaim{UserID: v.name, Ticket: ticket}), append(visitors, v)
 			}
 		}
 	}
@@ -29,9 +29,9 @@ func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
 			return s, err
 		})
 		for i, o := range out {
-			c.gotAgain(who[i], o)
+			c.gotAgain(visitors[i], o)
 		}
-		claims, who = claims[n:], who[n:]
+		claims, visitors = claims[n:], visitors[n:]
 	}
 }
 

@@ -36,7 +36,7 @@ type benchServer struct {
 func newBenchServer(b *testing.B, opts ...redis.Option) benchServer {
 	b.Helper()
 	s := redistest.StartServer(b, "--appendonly", "no")
-	// Patient, since the machine may be shared.
+	// The timeouts are long, since the machine may be shared.
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr(), PoolSize: 32, ReadTimeout: time.Minute, WriteTimeout: time.Minute, DisableIdentity: true})
 	b.Cleanup(func() { _ = client.Close() })
 	store, err := redis.NewStore(client, line.DefaultRules(), opts...)
@@ -70,21 +70,21 @@ func (s benchServer) info(ctx context.Context, section string) (map[string]float
 	return numbers, err
 }
 
-// cpu returns the CPU time that Redis spends on do, in µs per item, without that of reading it.
+// cpu returns the CPU time that Redis spends on do, in µs per item.
 func (s benchServer) cpu(ctx context.Context, items int, do func() error) (float64, error) {
-	before, err := s.used()
+	before, err := s.cpuTime()
 	if err != nil {
 		return 0, err
 	}
 	if err := do(); err != nil {
 		return 0, err
 	}
-	after, err := s.used()
+	after, err := s.cpuTime()
 	return float64((after - before).Nanoseconds()) / 1000 / float64(items), err
 }
 
-// used is the CPU time of all threads of Redis, as the kernel counts it.
-func (s benchServer) used() (sum time.Duration, err error) {
+// cpuTime returns the CPU time of all threads of Redis, as the kernel counts it.
+func (s benchServer) cpuTime() (sum time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%.0f/task/*/schedstat", s.pid))
 	if err == nil && len(threads) == 0 {
 		err = errors.New("redis-server does not run")
@@ -204,7 +204,7 @@ func BenchmarkAdmit1M(b *testing.B) {
 			cpu, elapsed, failed := tick(ctx, 100, 0)
 			admit, admitElapsed = admit+cpu/ticks, admitElapsed+elapsed/ticks
 			first -= 500
-			// Those admitted have their turn and leave. First in line are then visitors who left an hour ago.
+			// The admitted visitors leave. Then the first in line are visitors who went away an hour ago.
 			err = errors.Join(err, failed, s.client.Unlink(ctx, "{ev}:unclaimed", "{ev}:active", "{ev}:slot").Err(), s.enqueue(ctx, first, 500, clock.Now().Add(-time.Hour)))
 			cpu, elapsed, failed = tick(ctx, 0, 500)
 			park, parkElapsed = park+cpu/ticks, parkElapsed+elapsed/ticks
@@ -217,7 +217,7 @@ func BenchmarkAdmit1M(b *testing.B) {
 	}, nil)
 }
 
-// enqueue puts n visitors into the line, with consecutive scores, as those who had contact at seen.
+// enqueue puts n visitors into the line, with consecutive scores, whose last contact was at seen.
 func (s benchServer) enqueue(ctx context.Context, from, n int, seen time.Time) error {
 	const page = 250
 	return concurrently(ctx, (n+page-1)/page, func(ctx context.Context, k int) error {

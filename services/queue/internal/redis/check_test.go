@@ -43,7 +43,7 @@ func TestImmediateEntry(t *testing.T) {
 func TestNoEntryWhileLineDoesNotAdmit(t *testing.T) {
 	for name, prepare := range map[string]func(f *fixture){
 		"paused":          func(f *fixture) { f.apply(line.Settings{Paused: true}) },
-		"settings unread": func(f *fixture) { f.wipe(); f.mem = line.KnownState{}; f.open() },
+		"settings unread": func(f *fixture) { f.wipe(); f.known = line.KnownState{}; f.open() },
 		"recovering":      func(f *fixture) { f.failover() },
 		"threshold 0":     func(f *fixture) { var none int64; f.apply(line.Settings{Threshold: &none}) },
 	} {
@@ -97,7 +97,7 @@ func TestArrivalsOfTwoRoundsInOneCall(t *testing.T) {
 	claim := func(user string, round int64) line.PlaceClaim {
 		return line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Round: round, Position: 1}}
 	}
-	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
+	s, _, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{claim("a", f.round), claim("b", f.round+1e9), claim("c", f.round)})
 	f.observe(s, err)
 	require.Equal(t, int64(1), f.peek().Arrived, "those of the latest only")
 }
@@ -135,7 +135,7 @@ func TestLowestScoreEntersImmediately(t *testing.T) {
 	require.Equal(t, line.Inside, f.joinAt("p5", 5).Standing, "the slot would be theirs at the next tick anyway")
 }
 
-// The effect of one claim of a call applies to the following ones.
+// Each claim of a call sees the effects of the claims before it.
 func TestOrderWithinACall(t *testing.T) {
 	f := setup(t, 1)
 	f.join("h")
@@ -143,7 +143,7 @@ func TestOrderWithinACall(t *testing.T) {
 	// The slot of the previous epoch has ended, and no tick has removed it yet.
 	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
 	f.observe(s, err)
 	require.Equal(t, []line.VisitorStanding{line.Waiting, line.Nowhere, line.Waiting}, []line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing})
 	require.Equal(t, []string{"n", "m"}, f.set("queue"))
@@ -225,7 +225,7 @@ func TestStatusEnqueuesNobody(t *testing.T) {
 func TestManyClaimsInOneCall(t *testing.T) {
 	f := setup(t, 2)
 	f.joinAt("taken", 3)
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{
+	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{
 		{UserID: "a", Join: true},
 		{UserID: "b", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: 3}},
 		{UserID: "c", Join: true, Tier1: line.Tier1{Required: true, Round: f.round + 1e9, Position: 4}},
@@ -267,8 +267,8 @@ func TestLaterSettingsReadWins(t *testing.T) {
 	early, late := f.clock().Add(time.Second).UnixMilli(), f.clock().Add(2*time.Second).UnixMilli()
 	f.advance(3 * time.Second)
 	seven, nine := int64(7), int64(9)
-	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
-	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{Threshold: &seven}, early))
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.known, line.Settings{Threshold: &nine, Slot: time.Minute}, late))
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.known, line.Settings{Threshold: &seven}, early))
 	st := f.peek()
 	require.Equal(t, int64(9), st.Threshold)
 	require.Equal(t, time.Minute.Milliseconds(), st.SlotMS)

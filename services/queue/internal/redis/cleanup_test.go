@@ -30,7 +30,7 @@ func TestCleanupReportsMore(t *testing.T) {
 	f.live(601*time.Second, "u-000")
 	last := f.clock().Add(-601 * time.Second).UnixMilli()
 	clean := func() (int64, bool) {
-		_, moved, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
+		_, moved, more, err := f.store.Clean(f.ctx(), f.event, f.known)
 		require.NoError(t, err)
 		return moved, more
 	}

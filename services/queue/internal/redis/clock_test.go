@@ -55,6 +55,6 @@ func TestUnclaimedSlotEndsAfterClockWentBack(t *testing.T) {
 	f.tick()
 	require.Equal(t, []string{"gone"}, f.set("unclaimed"))
 	f.advance(-time.Hour)
-	f.live(33*time.Second, "b") // nobody knows whether a recovery was over, so there is one more
+	f.live(33*time.Second, "b") // a recovery may not have been over, so another one begins
 	require.Equal(t, line.Inside, f.status("b").Standing)
 }

@@ -97,8 +97,8 @@ func (s *Store) checkBatch(ctx context.Context, eventID string, requests []check
 func (s *Store) runQueries(ctx context.Context, eventID string, requests [][]line.MemberQuery) ([]batch.Result[[]line.MemberState], error) {
 	all := slices.Concat(requests...)
 	members := make([]line.MemberState, 0, len(all))
-	for part := range slices.Chunk(all, maxQueriesPerPipeline) {
-		found, err := s.readMembers(ctx, eventID, part)
+	for chunk := range slices.Chunk(all, maxQueriesPerPipeline) {
+		found, err := s.readMembers(ctx, eventID, chunk)
 		if err != nil {
 			return nil, deadlineAsUnavailable(err)
 		}

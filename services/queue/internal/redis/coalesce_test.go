@@ -22,7 +22,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	scripts int
-	claims  int // the most of one script
+	claims  int // the maximum in one script
 	arrived chan struct{}
 	open    chan struct{}
 }
@@ -74,10 +74,10 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 
 	g := &gate{arrived: make(chan struct{}, 1000), open: make(chan struct{})}
 	client.AddHook(g)
-	const underWay, more = 4, 96
+	const inFlight, more = 4, 96
 	var wg, waiting sync.WaitGroup
-	waiting.Add(underWay + more)
-	wrong := make([]string, underWay+more)
+	waiting.Add(inFlight + more)
+	wrong := make([]string, inFlight+more)
 	call := func(i int) {
 		wg.Go(func() {
 			ctx := waiter{t.Context(), sync.OnceFunc(waiting.Done)}
@@ -88,12 +88,12 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 			}
 		})
 	}
-	for i := range underWay {
+	for i := range inFlight {
 		call(i)
 		<-g.arrived
 	}
 	for i := range more {
-		call(underWay + i)
+		call(inFlight + i)
 	}
 	waiting.Wait()
 	close(g.open)
@@ -101,10 +101,10 @@ func TestConcurrentChecksShareScripts(t *testing.T) {
 	require.Empty(t, strings.Join(wrong, ""))
 	n, err := client.ZCard(t.Context(), "{"+event+"}:active").Result()
 	require.NoError(t, err)
-	require.Equal(t, int64(underWay+more), n)
+	require.Equal(t, int64(inFlight+more), n)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	require.Less(t, g.scripts, underWay+more/2, "those that waited went together")
+	require.Less(t, g.scripts, inFlight+more/2, "those that waited went together")
 	require.LessOrEqual(t, g.claims, 64, "but not so many that others wait for them")
 	require.NoError(t, store.Close(t.Context()))
 	_, _, err = store.Check(t.Context(), event, line.KnownState{}, []line.PlaceClaim{{UserID: "late"}})

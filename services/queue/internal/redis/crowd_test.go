@@ -27,17 +27,17 @@ const (
 type visitor struct {
 	name             string
 	arrives          int // step
-	hideAt, hideFor  int // steps; the page is suspended
-	vanishAt         int // leaves for good without a word; 0 = never
-	stay             int // how long inside
+	hideAt, hideFor  int // steps; when and how long the page is suspended
+	vanishAt         int // the step at which the visitor goes away for good; 0 = never
+	stay             int // how many steps the visitor stays inside
 	position         int64
 	next             int // step of the next poll
 	inside, done     bool
-	left             int // step at which a slot ends
+	left             int // the step at which the visitor leaves the slot
 	score            int64
 	ticket           *line.Ticket
-	tickets          []*line.Ticket // all that were ever issued: a page may keep them
-	again            int            // how often one of them gave a place back after the turn
+	tickets          []*line.Ticket // all that were ever issued, since a page may keep them
+	again            int            // how often a ticket restored a place after the turn
 	entry            *line.EntryClaims
 	entitled         bool
 	silent, lastSeen int // the longest silence so far, and the last contact; steps
@@ -60,7 +60,7 @@ type crowd struct {
 	down     bool
 	limit    int64
 	losses   int       // how often data was lost
-	opens    time.Time // the sale, and its presale; zero: it has none
+	opens    time.Time // when the sale and its presale open; zero for none
 	presale  time.Time
 	problems []string
 }
@@ -68,7 +68,7 @@ type crowd struct {
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	t.Helper()
 	c := &crowd{fixture: setup(t, threshold), rng: rand.New(rand.NewPCG(seed, 1)), limit: threshold} //nolint:gosec // a simulation
-	c.replicas = []line.KnownState{c.mem, c.mem, {}}
+	c.replicas = []line.KnownState{c.known, c.known, {}}
 	c.stores = []*redis.Store{c.store, c.store, c.store}
 	for i := range minSilentWaiters {
 		v := &visitor{name: fmt.Sprintf("v-%03d", i), arrives: c.rng.IntN(60), stay: 5 + c.rng.IntN(20), hideAt: crowdTime}
@@ -91,9 +91,9 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.LineState, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
-	c.mem = c.replicas[i]
-	c.observe(fn(c.stores[i], c.mem))
-	c.replicas[i] = c.mem
+	c.known = c.replicas[i]
+	c.observe(fn(c.stores[i], c.known))
+	c.replicas[i] = c.known
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
 
@@ -148,7 +148,7 @@ func (c *crowd) poll(page []*visitor) {
 	}
 }
 
-// answerOn is what queue has heard of ticket on a visitor: now and then nothing.
+// answerOn returns ticket's answer about a visitor's entitlement. At random there is none.
 func (c *crowd) answerOn(v *visitor) line.Entitlement {
 	switch {
 	case c.presale.IsZero() || c.rng.IntN(5) == 0:
@@ -160,7 +160,7 @@ func (c *crowd) answerOn(v *visitor) line.Entitlement {
 	}
 }
 
-// receive is how a visitor reacts to a response.
+// receive does what a visitor's page does with a response.
 func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
@@ -228,15 +228,15 @@ func (c *crowd) audit() {
 			seen[u] = name
 		}
 	}
-	same := func(a, b []string, what string) {
+	requireSameUsers := func(a, b []string, what string) {
 		a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 		if !slices.Equal(a, b) {
 			c.problem("%s: %v and %v", what, a, b)
 		}
 	}
-	same(slices.Concat(sets["queue"].Val(), sets["entitled"].Val()), sets["seen"].Val(), "waiters and seen")
-	same(sets["parked"].Val(), sets["parked-seen"].Val(), "parked and parked-seen")
-	same(slots.Val(), slices.Concat(sets["active"].Val(), sets["old"].Val()), "slots, and active and old")
+	requireSameUsers(slices.Concat(sets["queue"].Val(), sets["entitled"].Val()), sets["seen"].Val(), "waiters and seen")
+	requireSameUsers(sets["parked"].Val(), sets["parked-seen"].Val(), "parked and parked-seen")
+	requireSameUsers(slots.Val(), slices.Concat(sets["active"].Val(), sets["old"].Val()), "slots, and active and old")
 	for _, u := range sets["unclaimed"].Val() {
 		if seen[u] != "active" {
 			c.problem("%s is unclaimed but not active", u)
@@ -264,9 +264,9 @@ func scenarios() []scenario {
 		{"gateways down for 100 s", map[int]func(*crowd){80: func(c *crowd) { c.down = true }, 180: func(c *crowd) { c.down = false }}},
 		{"threshold lowered", map[int]func(*crowd){70: func(c *crowd) {
 			low := int64(threshold / 2)
-			c.mem = c.replicas[0]
+			c.known = c.replicas[0]
 			c.apply(line.Settings{Threshold: &low})
-			c.replicas[0] = c.mem
+			c.replicas[0] = c.known
 		}, 130: func(c *crowd) { c.limit = threshold / 2 }}},
 		{"a sale opens, sells out and gets tickets back", map[int]func(*crowd){
 			0:   func(c *crowd) { c.opens = c.clock().Add(80 * time.Second); c.setSale(line.Scheduled) },
@@ -366,7 +366,7 @@ func rollback(seconds int) map[int]func(*crowd) {
 
 func (c *crowd) readSettings() {
 	limit := int64(threshold)
-	c.mem = c.replicas[0]
+	c.known = c.replicas[0]
 	c.apply(line.Settings{Threshold: &limit})
-	c.replicas[0] = c.mem
+	c.replicas[0] = c.known
 }

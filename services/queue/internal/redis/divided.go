@@ -29,7 +29,7 @@ func readDivided(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	return r
 }
 
-// readRanks reads the ranks, when the scores have been read.
+// readRanks reads the ranks of all users; it needs the scores, which must have been read before.
 func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) error {
 	if len(r.users) == 0 {
 		return nil
@@ -47,8 +47,8 @@ func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) erro
 	return execPipeline(ctx, pipe)
 }
 
-// scoreOf returns the score of the k-th waiter, and whether it is in `entitled`. It is 0 if it is missing, or
-// if an older replica has put the waiter into both sets: a script removes one.
+// scoreOf returns the score of the k-th waiter, and whether it is in `entitled`. It is 0 if it is
+// missing, or if an older replica has put the waiter into both sets, which a script must repair.
 func (r *dividedReads) scoreOf(k int) (score float64, entitled bool) {
 	inQueue, inEntitled := r.inQueue.Val()[k], r.inEntitled.Val()[k]
 	if inQueue > 0 && inEntitled > 0 {

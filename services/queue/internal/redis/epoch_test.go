@@ -23,13 +23,13 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	for u, o := range places {
 		tickets[u] = f.ticket(o)
 	}
-	before := f.mem
+	before := f.known
 	f.advance(10 * time.Second)
 	f.wipe()
 
 	// They return in another order, after a new visitor.
 	f.join("new")
-	require.Greater(t, f.mem.Epoch, before.Epoch)
+	require.Greater(t, f.known.Epoch, before.Epoch)
 	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
 		o := f.claim(line.PlaceClaim{UserID: u, Ticket: tickets[u]})
 		require.Equal(t, line.Waiting, o.Standing, "status restores it too")
@@ -85,7 +85,7 @@ func TestLossUnknownToReplicas(t *testing.T) {
 	ticket := f.ticket(f.join("a"))
 	f.advance(50 * time.Minute)
 	f.wipe()
-	f.mem = line.KnownState{}
+	f.known = line.KnownState{}
 	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "an hour's tickets count")
 	st := f.peek()
 	require.Zero(t, st.SettingsAt, "the settings have to be read first")
@@ -104,11 +104,11 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	old := f.ticket(line.ClaimOutcome{Score: f.clock().UnixMicro()})
 	f.live(10 * time.Minute)
 	f.wipe()
-	remembers := f.mem
-	f.mem = line.KnownState{}
-	f.open() // a replica that remembers nothing takes it for a new line
+	remembers := f.known
+	f.known = line.KnownState{}
+	f.open() // a replica that remembers nothing takes the line for a new one
 	require.False(t, f.peek().Recovering())
-	f.mem = remembers
+	f.known = remembers
 	require.True(t, f.peek().Recovering(), "another replica has later state")
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).Standing)
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
@@ -125,12 +125,12 @@ func TestRestartWithOlderData(t *testing.T) {
 	late := f.join("late")
 	lateToken, releasedToken := f.entry(late), f.entry(released)
 	f.release("released", released.SlotID)
-	epoch := f.mem.Epoch
+	epoch := f.known.Epoch
 	restore() // what happened in the last 4 s is lost
 	f.advance(time.Second)
 
 	f.join("w")
-	require.Greater(t, f.mem.Epoch, epoch, "a rev below what the replica remembers")
+	require.Greater(t, f.known.Epoch, epoch, "a rev below what the replica remembers")
 	require.Equal(t, early.SlotID, f.status("early").SlotID)
 	back := f.claim(line.PlaceClaim{UserID: "late", Entry: lateToken})
 	require.Equal(t, late.SlotID, back.SlotID, "admitted after the last surviving write")
@@ -189,12 +189,12 @@ func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	require.Equal(t, line.Waiting, f.join("a").Standing)
 	f.apply(line.Settings{})
 	other := *f
-	other.mem = line.KnownState{}
+	other.known = line.KnownState{}
 	require.False(t, other.open().Recovering())
 	f.advance(time.Second)
 	f.tick()
 	require.Equal(t, line.Inside, f.status("a").Standing)
-	require.Equal(t, f.mem.Epoch, other.peek().Epoch)
+	require.Equal(t, f.known.Epoch, other.peek().Epoch)
 }
 
 // Opening never shortens a recovery in which visitors have, or may have, a place to restore.
@@ -212,7 +212,7 @@ func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 			entry := f.entry(held)
 			f.advance(time.Second)
 			f.wipe()
-			f.mem = line.KnownState{}
+			f.known = line.KnownState{}
 			require.Equal(f.t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: entry}).Standing)
 		},
 		"somebody was admitted, and the data is another server's": func(f *fixture) {
@@ -220,14 +220,14 @@ func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 			f.apply(line.Settings{})
 			f.join("a")
 			f.failover()
-			f.mem = line.KnownState{}
+			f.known = line.KnownState{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := unopened(t)
 			use(f)
 			require.True(t, f.open().Recovering())
-			f.mem = line.KnownState{}
+			f.known = line.KnownState{}
 			require.True(t, f.open().Recovering(), "whoever asks")
 		})
 	}
@@ -250,7 +250,7 @@ func TestEpochsIncreaseAfterClockWentBack(t *testing.T) {
 	first := f.peek().Epoch
 	f.advance(-time.Hour) // the new server's clock
 	f.failover()
-	f.mem = line.KnownState{}
+	f.known = line.KnownState{}
 	second := f.peek().Epoch
 	require.Greater(t, second, first, "than what is stored")
 	f.advance(-time.Hour)
@@ -258,7 +258,7 @@ func TestEpochsIncreaseAfterClockWentBack(t *testing.T) {
 	require.Greater(t, f.peek().Epoch, second, "than what is remembered")
 }
 
-// Redis returns without the last change of the settings, which the replica still knows.
+// If Redis has lost the last change of the settings, a replica that knows it restores it.
 func TestReplicaRestoresLaterSettings(t *testing.T) {
 	f := setup(t, 5)
 	f.join("a")
@@ -271,7 +271,7 @@ func TestReplicaRestoresLaterSettings(t *testing.T) {
 	require.True(t, st.Paused)
 }
 
-// The clock of the new server is behind: settings read since must not count as older.
+// Settings read after a failover must not count as older, though the new server's clock is behind.
 func TestSettingsAreReadAgainAfterClockWentBack(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(-time.Hour)
@@ -309,12 +309,12 @@ func TestOldTicketBoundsAreRemoved(t *testing.T) {
 // A replica with old state must not prolong the recovery of a line whose loss is already known.
 func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	f := setup(t, 1)
-	behind := f.mem
+	behind := f.known
 	f.advance(time.Second)
 	f.failover()
 	until := f.peek().PauseUntil
 	f.advance(10 * time.Second)
-	f.mem = behind
+	f.known = behind
 	require.Equal(t, until, f.peek().PauseUntil)
 }
 
@@ -323,11 +323,11 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
-	early := f.mem
+	early := f.known
 	f.live(200*time.Second, "nobody")
 	f.wipe()
 	f.peek()
-	f.mem = early
+	f.known = early
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
@@ -337,13 +337,13 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
-	deceived := f.mem
+	misled := f.known
 	f.advance(time.Second)
 	f.wipe()
 	f.peek()
 	f.advance(300 * time.Second)
-	deceived.AnsweredAt = f.clock().UnixMilli()
-	f.mem = deceived
+	misled.AnsweredAt = f.clock().UnixMilli()
+	f.known = misled
 	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 

@@ -24,7 +24,7 @@ type fixture struct {
 	event  string
 	round  int64
 	time   *testkit.Clock
-	mem    line.KnownState // what "this replica" remembers
+	known  line.KnownState // what the replica under test remembers of the line
 	away   bool            // ticket does not answer
 }
 
@@ -44,7 +44,7 @@ func unopened(t *testing.T) *fixture {
 	return setupOn(t, redistest.Open(t), redistest.Prefix(t))
 }
 
-// setupOn makes a line that is not open yet on a certain server.
+// setupOn makes a line on the client's server that is not open yet.
 func setupOn(t *testing.T, client goredis.UniversalClient, event string) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -64,7 +64,7 @@ func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 func (f *fixture) observe(s line.LineState, err error) line.LineState {
 	f.t.Helper()
 	require.NoError(f.t, err)
-	m := &f.mem
+	m := &f.known
 	if s.Epoch > m.Epoch || (s.Epoch == m.Epoch && s.Rev >= m.Rev) {
 		m.Epoch, m.Rev, m.AnsweredAt = s.Epoch, s.Rev, s.Now
 		if s.SettingsAt > 0 {
@@ -79,17 +79,17 @@ func (f *fixture) observe(s line.LineState, err error) line.LineState {
 
 func (f *fixture) open() line.LineState {
 	f.t.Helper()
-	return f.observe(f.store.Open(f.ctx(), f.event, f.mem))
+	return f.observe(f.store.Open(f.ctx(), f.event, f.known))
 }
 
 func (f *fixture) apply(s line.Settings) line.LineState {
 	f.t.Helper()
-	return f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, s, f.clock().UnixMilli()))
+	return f.observe(f.store.ApplySettings(f.ctx(), f.event, f.known, s, f.clock().UnixMilli()))
 }
 
 func (f *fixture) peek() line.LineState {
 	f.t.Helper()
-	return f.observe(f.store.Peek(f.ctx(), f.event, f.mem))
+	return f.observe(f.store.Peek(f.ctx(), f.event, f.known))
 }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
@@ -103,13 +103,13 @@ func (f *fixture) admissions() []admissiontest.Admission {
 // claim sends the request of one visitor.
 func (f *fixture) claim(c line.PlaceClaim) line.ClaimOutcome {
 	f.t.Helper()
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{c})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{c})
 	f.observe(s, err)
 	require.Len(f.t, out, 1)
 	return out[0]
 }
 
-// join checks an event that exists; status reads by the script and enqueues nobody.
+// join has the check script add a user to the line. status runs it without adding anybody.
 func (f *fixture) join(user string) line.ClaimOutcome {
 	f.t.Helper()
 	return f.claim(line.PlaceClaim{UserID: user, Join: true, Begin: true})
@@ -148,14 +148,14 @@ func (f *fixture) poll(users ...string) {
 	for i, u := range users {
 		claims[i].UserID = u
 	}
-	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	s, _, err := f.store.Check(f.ctx(), f.event, f.known, claims)
 	f.observe(s, err)
 }
 
-// tick admits once.
+// tick runs one tick of the line.
 func (f *fixture) tick() line.AdmissionResult {
 	f.t.Helper()
-	s, did, err := f.store.Admit(f.ctx(), f.event, f.mem)
+	s, did, err := f.store.Admit(f.ctx(), f.event, f.known)
 	f.observe(s, err)
 	return did
 }
@@ -166,7 +166,7 @@ func (f *fixture) live(d time.Duration, users ...string) {
 	f.liveBy(time.Second, d, users...)
 }
 
-// liveBy is live with another step.
+// liveBy does what live does, with the given time between ticks.
 func (f *fixture) liveBy(step, d time.Duration, users ...string) {
 	f.t.Helper()
 	for range int(d / step) {
@@ -179,7 +179,7 @@ func (f *fixture) liveBy(step, d time.Duration, users ...string) {
 
 func (f *fixture) release(user, slot string) bool {
 	f.t.Helper()
-	s, ok, err := f.store.Release(f.ctx(), f.event, f.mem, user, slot)
+	s, ok, err := f.store.Release(f.ctx(), f.event, f.known, user, slot)
 	f.observe(s, err)
 	return ok
 }
@@ -192,14 +192,14 @@ func (f *fixture) hold(user, slot string, until time.Time) bool {
 // holdFor records the hold of a reservation; the zero time ends it.
 func (f *fixture) holdFor(reservation, user, slot string, until time.Time) bool {
 	f.t.Helper()
-	s, ok, err := f.store.Hold(f.ctx(), f.event, f.mem, line.SeatHold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
+	s, ok, err := f.store.Hold(f.ctx(), f.event, f.known, line.SeatHold{UserID: user, SlotID: slot, ReservationID: reservation, Until: until})
 	f.observe(s, err)
 	return ok
 }
 
 func (f *fixture) clean() (moved int64) {
 	f.t.Helper()
-	s, moved, _, err := f.store.Clean(f.ctx(), f.event, f.mem)
+	s, moved, _, err := f.store.Clean(f.ctx(), f.event, f.known)
 	f.observe(s, err)
 	return moved
 }
@@ -214,7 +214,7 @@ func (f *fixture) joinAll(prefix string, n int) []string {
 		users[i] = fmt.Sprintf("%s-%03d", prefix, i)
 		claims[i] = line.PlaceClaim{UserID: users[i], Join: true}
 	}
-	s, _, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	s, _, err := f.store.Check(f.ctx(), f.event, f.known, claims)
 	f.observe(s, err)
 	return users
 }
@@ -264,11 +264,11 @@ func (f *fixture) snapshot() (restore func()) {
 }
 
 func (f *fixture) ticket(o line.ClaimOutcome) *line.Ticket {
-	return &line.Ticket{Score: o.Score, Epoch: f.mem.Epoch, IssuedAt: f.clock().UnixMilli()}
+	return &line.Ticket{Score: o.Score, Epoch: f.known.Epoch, IssuedAt: f.clock().UnixMilli()}
 }
 
 func (f *fixture) entry(o line.ClaimOutcome) *line.EntryClaims {
-	return &line.EntryClaims{SlotID: o.SlotID, Epoch: f.mem.Epoch, End: o.End}
+	return &line.EntryClaims{SlotID: o.SlotID, Epoch: f.known.Epoch, End: o.End}
 }
 
 // otherLine returns a fixture for a second line in the same store. The line is not open yet.

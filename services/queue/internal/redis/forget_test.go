@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After the loss of a large line there is a member for each visitor who returned. Removing all of
-// them in one command would block Redis for every line.
+// After the loss of a large line, `restored` has a member for each visitor who returned. Removing
+// all of them in one command would block Redis for every line.
 func TestRestoredIsCleanedInPages(t *testing.T) {
 	f := setup(t, 0)
 	f.failover()
@@ -22,7 +22,7 @@ func TestRestoredIsCleanedInPages(t *testing.T) {
 	clean := func() (left int64, more bool) {
 		t.Helper()
 		f.tick()
-		s, _, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
+		s, _, more, err := f.store.Clean(f.ctx(), f.event, f.known)
 		f.observe(s, err)
 		left, err = f.client.SCard(f.ctx(), f.key("restored")).Result()
 		require.NoError(t, err)

@@ -19,11 +19,11 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	f.release("c", c.SlotID)
 	f.tick() // admits d, who does not hear of it
 	require.Equal(t, []string{"d"}, f.set("unclaimed"))
-	epoch := f.mem.Epoch
+	epoch := f.known.Epoch
 	f.advance(time.Second)
 	f.failover()
 	f.join("e")
-	require.Greater(t, f.mem.Epoch, epoch)
+	require.Greater(t, f.known.Epoch, epoch)
 	require.Equal(t, []string{"d", "e"}, f.set("queue"), "d waits again, with the old score")
 	require.Equal(t, d.Score, f.status("d").Score)
 	require.ElementsMatch(t, []string{"a", "b"}, f.set("old"))
@@ -207,7 +207,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	a := f.join("a")
 	ended := f.entry(a)
 	ended.End = f.clock().UnixMilli()
-	remembers := f.mem
+	remembers := f.known
 	f.wipe()
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
@@ -216,14 +216,14 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	// replica reports that the line had been lost.
 	f.advance(time.Second)
 	f.wipe()
-	f.mem = line.KnownState{}
+	f.known = line.KnownState{}
 	f.open()
 	f.apply(line.Settings{Threshold: ptr(1)})
 	b := f.join("b")
 	require.Equal(t, line.Inside, b.Standing)
 	left := f.entry(b)
 	f.release("b", b.SlotID)
-	f.mem = remembers
+	f.known = remembers
 	require.True(t, f.peek().Recovering())
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
 }

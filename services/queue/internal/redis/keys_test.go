@@ -17,14 +17,14 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// hook records the keys of every script call.
-type hook struct {
+// keyRecorder records the keys of every script call.
+type keyRecorder struct {
 	goredis.Hook
 
 	keys *[][]string
 }
 
-func (h hook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+func (h keyRecorder) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
 			n := args[2].(int)
@@ -38,9 +38,9 @@ func (h hook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-func (h hook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (h keyRecorder) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-func (h hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (h keyRecorder) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next
 }
 
@@ -48,7 +48,7 @@ func TestScriptKeysShareHashTag(t *testing.T) {
 	t.Parallel()
 	client, event := redistest.Open(t), redistest.Prefix(t)
 	var calls [][]string
-	client.AddHook(hook{keys: &calls})
+	client.AddHook(keyRecorder{keys: &calls})
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithTimeout(time.Hour))
 	require.NoError(t, err)
 	c := t.Context()
@@ -84,11 +84,11 @@ func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	files, err := filepath.Glob("lua/*.lua")
 	require.NoError(t, err)
 	require.Len(t, files, 9)
-	made := regexp.MustCompile(`call\(\s*'[A-Z]+',\s*['"]`)
+	literalKey := regexp.MustCompile(`call\(\s*'[A-Z]+',\s*['"]`)
 	for _, f := range files {
 		src, err := os.ReadFile(f)
 		require.NoError(t, err)
-		for _, m := range made.FindAllString(string(src), -1) {
+		for _, m := range literalKey.FindAllString(string(src), -1) {
 			require.Contains(t, m, "'INFO'", f)
 		}
 	}
@@ -117,13 +117,13 @@ func TestLinesOnSeveralNodes(t *testing.T) {
 		require.Equal(t, []line.VisitorStanding{line.Inside, line.Inside}, []line.VisitorStanding{out[0].Standing, out[1].Standing})
 		require.NoError(t, store.AddEvents(c, id))
 	}
-	for _, look := range []struct {
+	for _, lookup := range []struct {
 		event, user string
 		holder      bool
 	}{{event + "-1", "a", true}, {event + "-2", "b", true}, {event + "-3", "x", false}} {
-		members, err := store.LookUp(c, look.event, []line.MemberQuery{{UserID: look.user, Holder: look.holder}})
+		members, err := store.LookUp(c, lookup.event, []line.MemberQuery{{UserID: lookup.user, Holder: lookup.holder}})
 		require.NoError(t, err)
-		require.Equal(t, look.holder, members[0].Found)
+		require.Equal(t, lookup.holder, members[0].Found)
 	}
 	require.NoError(t, store.UpdateLastSeen(c, event+"-1", []line.LastSeenUpdate{{UserID: "a", Holder: true, At: 5}, {UserID: "b"}}))
 	known, err := store.ListEvents(c)

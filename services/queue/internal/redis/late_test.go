@@ -37,7 +37,7 @@ func newRush(t *testing.T, limit, attackers int) *rush {
 	for i := range limit + limit/2 {
 		r.honest = append(r.honest, fmt.Sprintf("h-%03d", i))
 	}
-	r.ask(0, r.honest[:limit]...) // the house is full
+	r.ask(0, r.honest[:limit]...) // all slots are taken
 	for i := range attackers {
 		r.attackers = append(r.attackers, fmt.Sprintf("x-%03d", i))
 	}
@@ -54,7 +54,7 @@ func (r *rush) ask(second int, users ...string) {
 		for i, u := range page {
 			claims[i] = line.PlaceClaim{UserID: u, Join: true}
 		}
-		s, out, err := r.store.Check(r.ctx(), r.event, r.mem, claims)
+		s, out, err := r.store.Check(r.ctx(), r.event, r.known, claims)
 		r.observe(s, err)
 		for i, o := range out {
 			u := page[i]
@@ -257,11 +257,11 @@ func TestManyLateWaitersAreAdmittedInOrder(t *testing.T) {
 	f := setup(t, 0)
 	users := f.joinAll("u", 400)
 	f.live(20*time.Second, "nobody")
-	marks := make([]goredis.Z, len(users))
+	contacts := make([]goredis.Z, len(users))
 	for i, u := range users {
-		marks[i] = goredis.Z{Member: u}
+		contacts[i] = goredis.Z{Member: u}
 	}
-	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("late"), marks...).Err())
+	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("late"), contacts...).Err())
 	f.poll(users...)
 	f.apply(line.Settings{Threshold: ptr(200)})
 	did := f.tick()

@@ -28,20 +28,20 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 // of all members of a set; only ranks need a command per member. Waiters of a line with two sets take a
 // second pipeline, since their ranks depend on the scores.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
-	var waiters, ofTwo, holders []int
+	var waiters, waitersOfTwoSets, holders []int
 	for i, q := range queries {
 		switch {
 		case q.Holder:
 			holders = append(holders, i)
 		case q.TwoSets:
-			ofTwo = append(ofTwo, i)
+			waitersOfTwoSets = append(waitersOfTwoSets, i)
 		default:
 			waiters = append(waiters, i)
 		}
 	}
 	pipe := s.client.Pipeline()
 	waiting := readWaiters(ctx, pipe, eventID, queries, waiters)
-	divided := readDivided(ctx, pipe, eventID, queries, ofTwo)
+	divided := readDivided(ctx, pipe, eventID, queries, waitersOfTwoSets)
 	holding := readHolders(ctx, pipe, eventID, queries, holders)
 	if err := execPipeline(ctx, pipe); err != nil {
 		return nil, pkgredis.Err(err)
@@ -53,7 +53,7 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	for k, i := range waiters {
 		out[i] = waiting.state(k)
 	}
-	for k, i := range ofTwo {
+	for k, i := range waitersOfTwoSets {
 		out[i] = divided.state(k)
 	}
 	for k, i := range holders {
@@ -91,7 +91,7 @@ func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	users := usersOf(queries, indexes)
 	r.scores = queueZMScore(ctx, pipe, lineKey(eventID, "queue"), users)
 	r.contacts = queueZMScore(ctx, pipe, lineKey(eventID, "seen"), users)
-	// The commands share the boxed name, key and users, and one array of arguments.
+	// To save allocations, the commands share the name, the key, the users and an argument array.
 	r.ranks = make([]*redis.IntCmd, len(indexes))
 	args, command, queue := make([]any, 0, 3*len(indexes)), any("zrank"), any(lineKey(eventID, "queue"))
 	for k, user := range users {

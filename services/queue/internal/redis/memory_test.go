@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// At the limit of Redis's memory the line refuses what it cannot store, and decides nothing. When there
-// is room again, all have what they had.
+// At the limit of Redis's memory the line refuses calls that it cannot store, and decides nothing.
+// When there is memory again, all visitors have the places and slots that they had.
 func TestFullRedisLosesNothing(t *testing.T) {
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
 	f := setupOn(t, s.Client(), "full")
@@ -30,7 +30,7 @@ func TestFullRedisLosesNothing(t *testing.T) {
 	waiters := f.crowd("w", 3)
 	f.live(390*time.Second, append(holders, waiters...)...)
 	free := s.Fill()
-	left := f.clock()
+	filledAt := f.clock()
 	for range 30 { // 150 s, in which visitors poll in vain
 		f.advance(5 * time.Second)
 		var contacts []line.LastSeenUpdate
@@ -38,15 +38,15 @@ func TestFullRedisLosesNothing(t *testing.T) {
 			contacts = append(contacts, line.LastSeenUpdate{UserID: user, Holder: true, At: f.clock().UnixMilli()})
 		}
 		require.Error(t, f.store.UpdateLastSeen(f.ctx(), f.event, contacts))
-		_, _, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: "new", Join: true}})
+		_, _, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: "new", Join: true}})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
-		_, _, err = f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{{UserID: waiters[0]}})
+		_, _, err = f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: waiters[0]}})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
-		_, _, err = f.store.Admit(f.ctx(), f.event, f.mem)
+		_, _, err = f.store.Admit(f.ctx(), f.event, f.known)
 		require.ErrorIs(t, err, errs.ErrUnavailable)
-		_, _, err = f.store.Act(f.ctx(), f.event, f.mem, line.SettingsChange{Paused: new(true)})
+		_, _, err = f.store.Act(f.ctx(), f.event, f.known, line.SettingsChange{Paused: new(true)})
 		require.ErrorIs(t, err, errs.ErrUnavailable)
-		_, _, _, err = f.store.Clean(f.ctx(), f.event, f.mem)
+		_, _, _, err = f.store.Clean(f.ctx(), f.event, f.known)
 		require.NoError(t, err)
 	}
 	require.Equal(t, holders, f.set("active"))
@@ -54,12 +54,12 @@ func TestFullRedisLosesNothing(t *testing.T) {
 	require.False(t, f.peek().Paused)
 
 	free()
-	over := int(f.clock().Sub(left).Seconds()-10)/5 + 1 // holders whose slots ended meanwhile
+	ended := int(f.clock().Sub(filledAt).Seconds()-10)/5 + 1 // holders whose slots ended meanwhile
 	f.tick()
-	require.Equal(t, holders[over:], f.set("active")[:len(holders)-over], "nobody else's")
+	require.Equal(t, holders[ended:], f.set("active")[:len(holders)-ended], "nobody else's")
 	require.Empty(t, f.set("parked"))
 	f.poll(waiters...)
-	f.live(time.Second, holders[over:]...)
+	f.live(time.Second, holders[ended:]...)
 	for _, user := range waiters {
 		require.Equal(t, line.Inside, f.status(user).Standing)
 	}

@@ -14,14 +14,14 @@ import (
 
 func (f *fixture) revoke(user string) bool {
 	f.t.Helper()
-	s, ok, err := f.store.Revoke(f.ctx(), f.event, f.mem, user)
+	s, ok, err := f.store.Revoke(f.ctx(), f.event, f.known, user)
 	f.observe(s, err)
 	return ok
 }
 
 func (f *fixture) block(users ...string) line.LineState {
 	f.t.Helper()
-	return f.observe(f.store.Block(f.ctx(), f.event, f.mem, users))
+	return f.observe(f.store.Block(f.ctx(), f.event, f.known, users))
 }
 
 func TestRevokedSlotIsFree(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRevokeKeepsPlaces(t *testing.T) {
 	require.Equal(t, place.Score, f.status("w").Score)
 }
 
-// An expired slot that no tick has ended yet is none.
+// An expired slot that no tick has ended yet does not count as a slot.
 func TestExpiredSlotIsNotRevoked(t *testing.T) {
 	f := setup(t, 1)
 	f.join("in")
@@ -110,7 +110,7 @@ func TestBlockedUsersLeaveTheLine(t *testing.T) {
 	require.Equal(t, []any{line.Waiting, f.clock().UnixMicro()}, []any{again.Standing, again.Score}, "as a newcomer")
 }
 
-// Replicas block again whom they remember, each perhaps others, until the settings are read.
+// After a loss each replica blocks the users that it remembers, until the settings are read.
 func TestBlockAddsToTheBlocked(t *testing.T) {
 	f := setup(t, 3)
 	f.join("a")
@@ -128,16 +128,16 @@ func TestBlockAddsToTheBlocked(t *testing.T) {
 // The first call after a loss may come from the replica that has not learnt of the pause yet.
 func TestLatestRememberedSettingsCount(t *testing.T) {
 	f := setup(t, 5)
-	stale := f.mem
+	stale := f.known
 	f.advance(time.Second)
 	f.apply(line.Settings{Threshold: ptr(5), Paused: true})
-	latest := f.mem
+	latest := f.known
 	f.wipe()
-	f.mem = stale
+	f.known = stale
 	require.False(t, f.peek().Paused)
-	f.mem = latest
+	f.known = latest
 	require.True(t, f.peek().Paused)
-	f.mem = stale
+	f.known = stale
 	require.True(t, f.peek().Paused)
 }
 
@@ -154,7 +154,7 @@ func TestPausedLineAdmitsNobody(t *testing.T) {
 	require.Equal(t, int64(2), f.tick().Admitted)
 }
 
-// As many users as ticket allows are one call of the script.
+// One call of the script can block as many users as ticket allows.
 func TestManyBlockedUsers(t *testing.T) {
 	f := setup(t, 1)
 	users := make([]string, 10_000)

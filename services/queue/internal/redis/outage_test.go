@@ -120,9 +120,9 @@ func TestOutageDependsOnPollIntervals(t *testing.T) {
 			f.live(time.Duration(tc.quiet-1) * time.Second)
 			f.advance(time.Second)
 			f.apply(line.Settings{Threshold: ptr(1)})
-			did := f.tick()
-			require.Equal(t, tc.silent, did.Silent)
-			require.Equal(t, !tc.silent, did.Admitted == 1)
+			result := f.tick()
+			require.Equal(t, tc.silent, result.Silent)
+			require.Equal(t, !tc.silent, result.Admitted == 1)
 		})
 	}
 }

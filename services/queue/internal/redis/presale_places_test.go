@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Whoever may not enter in the presale loses nothing by the admissions in it: a position whose place was
-// left, or given up by absence, is as before a sale that is still to open. Those of the entitled are turns.
+// A user who may not enter in the presale and gives up the place, or loses it by absence, gets it
+// back by the same position. Only the position of an admitted user is used up.
 func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	f := presale(t, 1)
 	joinAt := func(user string, position int64, entitled line.Entitlement) line.ClaimOutcome {
@@ -21,9 +21,9 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	require.True(t, f.release("left", ""))
 	require.Equal(t, line.Inside, joinAt("at once", 12, line.Entitled).Standing)
 	require.Equal(t, line.Waiting, joinAt("by a tick", 13, line.Entitled).Standing)
-	f.ends("at once")
+	f.endSlots("at once")
 	f.tick()
-	f.ends("by a tick")
+	f.endSlots("by a tick")
 	require.Equal(t, []string{"at once", "by a tick"}, f.admitted())
 	f.setPresale(line.Presale, f.clock().Add(-time.Minute), f.clock().Add(2*time.Hour))
 	f.liveBy(5*time.Second, 605*time.Second, "at once")
@@ -44,7 +44,7 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	require.Equal(t, f.clock().UnixMicro(), joinAt("at once", 12, line.EntitlementUnknown).Score, "still one turn")
 }
 
-// A replica of an older release, which knows no second set, may have enqueued a user who is in it.
+// A replica of an older release may add a user to `queue` who is already in `entitled`.
 func TestWaiterInBothSetsKeepsTheLowerPlace(t *testing.T) {
 	for name, repair := range map[string]func(f *fixture){
 		"joins":       func(f *fixture) { f.joinAs("twice", line.Entitled) },

@@ -16,7 +16,7 @@ import (
 func (f *fixture) setPresale(status line.SaleStatus, presale, opens time.Time) {
 	f.t.Helper()
 	f.setSale(status, opens)
-	f.mem.Sale.PresaleOpensAt = presale.UnixMilli()
+	f.known.Sale.PresaleOpensAt = presale.UnixMilli()
 }
 
 // presale opens a line whose presale is on for an hour.
@@ -27,15 +27,15 @@ func presale(t *testing.T, threshold int64) *fixture {
 	return f
 }
 
-// openSale lets the time come at which the sale opens to all, an outage aside.
+// openSale advances the time to the opening of the general sale, without causing an outage.
 func (f *fixture) openSale(users ...string) {
 	f.t.Helper()
-	f.time.Set(time.UnixMilli(f.mem.Sale.OpensAt).Add(-2 * time.Second))
+	f.time.Set(time.UnixMilli(f.known.Sale.OpensAt).Add(-2 * time.Second))
 	f.ask()
 	f.live(2*time.Second, users...)
 }
 
-// joinAs joins with an answer of ticket.
+// joinAs joins as a user about whom ticket gave this answer.
 func (f *fixture) joinAs(user string, entitled line.Entitlement) line.ClaimOutcome {
 	f.t.Helper()
 	return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled})
@@ -43,11 +43,11 @@ func (f *fixture) joinAs(user string, entitled line.Entitlement) line.ClaimOutco
 
 func (f *fixture) entitle(user string, entitled bool) {
 	f.t.Helper()
-	f.observe(f.store.Entitle(f.ctx(), f.event, f.mem, []line.EntitlementAnswer{{UserID: user, Entitled: entitled}}))
+	f.observe(f.store.Entitle(f.ctx(), f.event, f.known, []line.EntitlementAnswer{{UserID: user, Entitled: entitled}}))
 }
 
-// mixedCrowd joins users a millisecond apart, of whom every third has an entitlement, a third none, and
-// of the others it is not known.
+// mixedCrowd joins n users a millisecond apart. One third has an entitlement, one third has none,
+// and about the last third ticket has not answered.
 func (f *fixture) mixedCrowd(n int) (all, entitled, others []string) {
 	f.t.Helper()
 	for i := range n {
@@ -72,8 +72,8 @@ func (f *fixture) admitted() (users []string) {
 	return users
 }
 
-// ends ends the slots of users, so that others get them.
-func (f *fixture) ends(users ...string) {
+// endSlots ends the slots of users, so that others get them.
+func (f *fixture) endSlots(users ...string) {
 	f.t.Helper()
 	for _, user := range users {
 		require.True(f.t, f.release(user, f.status(user).SlotID), user)
@@ -101,14 +101,14 @@ func TestPresaleAdmitsOnlyTheEntitled(t *testing.T) {
 			st := f.peek()
 			require.Equal(t, []int64{12, 2, 10}, []int64{st.Waiting, st.Entitled, st.WaitingGeneral()})
 
-			f.ends(entitled[:3]...)
+			f.endSlots(entitled[:3]...)
 			require.Equal(t, line.Waiting, f.joinAs("late", line.NotEntitled).Standing, "a free slot is not for others")
 			require.Equal(t, line.Waiting, f.joinAs("unknown", line.EntitlementUnknown).Standing)
 			require.Equal(t, line.Waiting, f.joinAs("behind", line.Entitled).Standing, "other entitled ones are before")
 			f.live(2*time.Second, all...)
 			require.Equal(t, entitled, f.admitted()[:5])
-			f.ends(entitled[3:]...)
-			f.ends("behind")
+			f.endSlots(entitled[3:]...)
+			f.endSlots("behind")
 			require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).Standing, "nobody who may enter waits")
 			f.live(2*time.Second, all...)
 			require.Len(t, f.admissions(), 7)
@@ -117,7 +117,7 @@ func TestPresaleAdmitsOnlyTheEntitled(t *testing.T) {
 	}
 }
 
-// After the opening both sets are one line, in the order in which all came.
+// After the general opening both sets count as one line, in the order of arrival.
 func TestSaleAfterPresaleKeepsTheOrderOfArrival(t *testing.T) {
 	f := presale(t, 0)
 	all, entitled, others := f.mixedCrowd(30)
@@ -125,16 +125,16 @@ func TestSaleAfterPresaleKeepsTheOrderOfArrival(t *testing.T) {
 	f.live(2*time.Second, all...)
 	require.Equal(t, entitled[:3], f.admitted())
 	f.openSale(all...)
-	rest := slices.DeleteFunc(slices.Clone(all), func(u string) bool { return slices.Contains(entitled[:3], u) })
-	for i, user := range rest {
+	remaining := slices.DeleteFunc(slices.Clone(all), func(u string) bool { return slices.Contains(entitled[:3], u) })
+	for i, user := range remaining {
 		require.Equal(t, int64(i), f.status(user).Ahead, user)
 	}
 	require.Equal(t, others, f.set("queue"))
 	for len(f.admitted()) < len(all) {
-		f.ends(f.set("active")...)
+		f.endSlots(f.set("active")...)
 		f.live(time.Second, all...)
 	}
-	require.Equal(t, append(entitled[:3:3], rest...), f.admitted())
+	require.Equal(t, append(entitled[:3:3], remaining...), f.admitted())
 	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 
 	f.joinAs("new", line.Entitled)
@@ -143,7 +143,7 @@ func TestSaleAfterPresaleKeepsTheOrderOfArrival(t *testing.T) {
 	require.Equal(t, "0", f.client.HGet(f.ctx(), f.key("line"), "split").Val(), "the line costs no more than others")
 }
 
-// A tick longer than the longest page takes the lower heads of both sets.
+// A tick of several pages always takes the lower head of the two sets.
 func TestTickAfterPresaleMergesPages(t *testing.T) {
 	f := presale(t, 0)
 	all, _, _ := f.mixedCrowd(150)
@@ -154,22 +154,22 @@ func TestTickAfterPresaleMergesPages(t *testing.T) {
 	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 }
 
-// Whoever gets an entitlement later moves to the others who have one, and keeps the place.
+// A waiter who gets an entitlement later moves to the set `entitled`, with the same score.
 func TestEntitlementMovesThePlace(t *testing.T) {
 	f := presale(t, 0)
 	before, b := f.joinAs("a", line.NotEntitled), f.joinAs("b", line.Entitled)
 	require.Equal(t, []int64{0, 0}, []int64{before.Ahead, b.Ahead}, "only the entitled count before the entitled")
 	require.False(t, before.Entitled)
 	require.True(t, b.Entitled)
-	rev := f.mem.Rev
+	rev := f.known.Rev
 	f.entitle("a", true)
-	require.Greater(t, f.mem.Rev, rev)
+	require.Greater(t, f.known.Rev, rev)
 	a := f.status("a")
 	require.Equal(t, line.ClaimOutcome{Standing: line.Waiting, Score: before.Score, Entitled: true}, a)
 	require.Equal(t, int64(1), f.status("b").Ahead)
-	rev = f.mem.Rev
+	rev = f.known.Rev
 	f.entitle("a", true)
-	require.Equal(t, rev, f.mem.Rev, "once")
+	require.Equal(t, rev, f.known.Rev, "once")
 
 	f.joinAs("a", line.EntitlementUnknown)
 	require.Equal(t, []string{"a", "b"}, f.set("entitled"), "what is not known changes nothing")
@@ -182,7 +182,7 @@ func TestEntitlementMovesThePlace(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.admitted())
 }
 
-// It is no contact: who has gone is not taken for present.
+// Ticket's answer is no contact: it does not make an absent user count as present.
 func TestEntitlementIsNoContact(t *testing.T) {
 	f := presale(t, 0)
 	f.joinAs("gone", line.NotEntitled)
@@ -196,7 +196,7 @@ func TestEntitlementIsNoContact(t *testing.T) {
 	require.Equal(t, line.Inside, f.status("gone").Standing, "a parked place keeps the entitlement")
 }
 
-// Absent, late, leaving and blocked users are removed from either set, and return to theirs.
+// Absent, late, leaving and blocked users are removed from either set, and return to the same set.
 func TestBothSetsAreCleaned(t *testing.T) {
 	f := presale(t, 0)
 	for _, user := range []string{"leaves", "blocked", "sleeps", "stays"} {
@@ -207,7 +207,7 @@ func TestBothSetsAreCleaned(t *testing.T) {
 	stay := append([]string{"stays-e", "stays-n"}, f.crowd("w", 10)...)
 	require.True(t, f.release("leaves-e", ""))
 	require.True(t, f.release("leaves-n", ""))
-	f.observe(f.store.Block(f.ctx(), f.event, f.mem, []string{"blocked-e", "blocked-n"}))
+	f.observe(f.store.Block(f.ctx(), f.event, f.known, []string{"blocked-e", "blocked-n"}))
 	f.live(601*time.Second, stay...)
 	f.clean()
 	require.Equal(t, []string{"sleeps-e", "sleeps-n"}, f.set("parked"))
@@ -246,13 +246,13 @@ func TestRestoredPlaceNeedsAKnownEntitlement(t *testing.T) {
 	}
 }
 
-// Admitted ones without a token wait again after a failover, in their set.
+// Admitted users who have not fetched the token wait again after a failover, in their former set.
 func TestUnclaimedSlotsReturnToTheirSet(t *testing.T) {
 	f := presale(t, 1)
 	f.joinAs("holder", line.Entitled)
 	f.joinAs("e", line.Entitled)
 	f.joinAs("n", line.NotEntitled)
-	f.ends("holder")
+	f.endSlots("holder")
 	f.tick()
 	require.Equal(t, []string{"e"}, f.set("unclaimed"))
 	f.failover()
@@ -261,7 +261,7 @@ func TestUnclaimedSlotsReturnToTheirSet(t *testing.T) {
 	require.Equal(t, []string{"n"}, f.set("queue"))
 }
 
-// A room that gives no positions yet sends its visitors away, but those who are entitled.
+// While a room gives no positions yet, only entitled users may join the line without one.
 func TestEntitledNeedNoPositionFromALobby(t *testing.T) {
 	f := presale(t, 5)
 	ask := func(user string, lobby bool, entitled line.Entitlement) line.VisitorStanding {
@@ -272,14 +272,14 @@ func TestEntitledNeedNoPositionFromALobby(t *testing.T) {
 	require.Equal(t, line.PassMissing, ask("u", false, line.EntitlementUnknown))
 	require.Equal(t, line.PassMissing, ask("e", false, line.Entitled), "other rooms give positions")
 	require.Equal(t, line.Inside, ask("e", true, line.Entitled))
-	f.ends("e")
+	f.endSlots("e")
 	require.Equal(t, line.Inside, ask("e", true, line.EntitlementUnknown), "the line knows it")
 	f.openSale("e")
 	require.Equal(t, line.PassMissing, ask("e2", true, line.Entitled), "the presale is over")
 	require.Equal(t, line.PassMissing, ask("u", true, line.EntitlementUnknown))
 }
 
-// Reads and the script tell the same ranks.
+// Plain reads and the script return the same ranks.
 func TestReadsKnowBothSets(t *testing.T) {
 	f := presale(t, 0)
 	all, entitled, _ := f.mixedCrowd(12)
@@ -309,7 +309,7 @@ func TestReadsKnowBothSets(t *testing.T) {
 	check(false)
 }
 
-// The end of a sale removes all of it.
+// The end of a sale removes both sets and what is known of entitlements.
 func TestEndOfPresaleFreesBothSets(t *testing.T) {
 	f := presale(t, 0)
 	f.mixedCrowd(6)

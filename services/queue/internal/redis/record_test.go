@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Audits of the order read the stream: a visitor who was absent while others were admitted does not
-// count as present.
+// The order of admissions is checked by the stream: a visitor who was absent while others were
+// admitted must not be recorded as present.
 func TestRecordHasPresence(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
 		"entered when a slot was kept": func(f *fixture, slot string) {
@@ -33,7 +33,7 @@ func TestRecordHasPresence(t *testing.T) {
 			f.join("b")
 			f.live(16*time.Second, "in", "b")
 			f.release("in", in.SlotID)
-			f.live(time.Second, "b") // parks the one and admits the other
+			f.live(time.Second, "b") // parks "away" and admits "b"
 			require.Equal(t, []string{"away"}, f.set("parked"))
 			require.Equal(t, away.Score/1000, f.score("parked-seen", "away"), "parked since the last contact")
 			back(f, f.status("b").SlotID) // in the same millisecond
@@ -82,16 +82,16 @@ func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 	require.Equal(t, users[6:10], next(10))
 }
 
-// A Redis that returns with a lower rev has lost a decision, so each decision increments it, and
-// nothing else does.
+// Each decision increments rev, and nothing else does: a Redis that returns with a lower rev has
+// lost a decision.
 func TestEveryDecisionIncrementsRev(t *testing.T) {
 	f := setup(t, 1)
-	rev := f.mem.Rev
+	rev := f.known.Rev
 	decides := func(what string, act func()) {
 		t.Helper()
 		act()
 		require.Greater(t, f.peek().Rev, rev, what)
-		rev = f.mem.Rev
+		rev = f.known.Rev
 	}
 	queries := func(what string, act func()) {
 		t.Helper()
@@ -111,9 +111,9 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 	decides("joining again", func() { f.join("b") })
 	decides("parking", func() {
 		f.live(16*time.Second, "a")
-		rev = f.mem.Rev
+		rev = f.known.Rev
 		f.apply(line.Settings{Threshold: ptr(2)})
-		rev = f.mem.Rev
+		rev = f.known.Rev
 		require.Equal(t, int64(1), f.tick().Parked)
 	})
 	decides("coming back", func() { require.Equal(t, line.Inside, f.status("b").Standing) })
@@ -133,7 +133,7 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 func TestLeaveRemovesAllData(t *testing.T) {
 	f := setup(t, 1)
 	f.joinAt("p9", 9)
-	f.joinAt("p5", 5) // one behind them has been admitted: since when they are here matters
+	f.joinAt("p5", 5) // a user behind them has been admitted, so their presence counts from now on
 	count := func() int64 {
 		n, err := f.client.HLen(f.ctx(), f.key("since")).Result()
 		require.NoError(t, err)

@@ -15,14 +15,14 @@ import (
 // with the next call.
 func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	f.t.Helper()
-	f.mem.Sale = line.Sale{
+	f.known.Sale = line.Sale{
 		Status: status, OpensAt: opens.UnixMilli(), ClosesAt: opens.Add(24 * time.Hour).UnixMilli(), At: f.clock().UnixMilli(),
 	}
 }
 
-// ask reads the sale's report from ticket again, which is what it was before. The line gets it with
-// the next call.
-func (f *fixture) ask() { f.mem.Sale = f.reported(f.mem.Sale) }
+// ask reads the sale's report from ticket again, which has not changed. The line gets the report
+// with the next call.
+func (f *fixture) ask() { f.known.Sale = f.reported(f.known.Sale) }
 
 func (f *fixture) reported(s line.Sale) line.Sale {
 	if s.At > 0 && !f.away {
@@ -32,7 +32,7 @@ func (f *fixture) reported(s line.Sale) line.Sale {
 }
 
 // forgetState empties the cache, as in a replica that has just started.
-func (f *fixture) forgetState() { f.mem = line.KnownState{} }
+func (f *fixture) forgetState() { f.known = line.KnownState{} }
 
 func TestLineAdmitsDuringSale(t *testing.T) {
 	for status, admits := range map[line.SaleStatus]bool{
@@ -105,30 +105,30 @@ func TestLineOpensWithSale(t *testing.T) {
 
 func TestLaterSaleReportWins(t *testing.T) {
 	f := setup(t, 1)
-	first := f.mem
+	first := f.known
 	f.setSale(line.SoldOut, f.clock())
 	f.peek()
-	told := f.mem
+	latest := f.known
 
-	f.mem = first
-	f.mem.Sale = line.Sale{Status: line.OnSale, At: told.Sale.At - 1}
+	f.known = first
+	f.known.Sale = line.Sale{Status: line.OnSale, At: latest.Sale.At - 1}
 	require.Equal(t, line.SoldOut, f.peek().SaleStatus(), "an earlier one changes nothing")
 	for name, lose := range map[string]func(){"a failover": f.failover, "a wipe": f.wipe} {
-		f.mem = told
+		f.known = latest
 		lose()
 		f.advance(time.Second)
 		require.Equal(t, line.SoldOut, f.peek().SaleStatus(), name)
 	}
-	f.advance(-time.Hour) // Redis's clock is set back: what was asked for then is still to come
+	f.advance(-time.Hour) // Redis's clock is set back: older reports are now from the future
 	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
 	f.advance(time.Second)
 	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
-	word := f.mem.Sale
+	report := f.known.Sale
 	f.advance(time.Second)
-	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.mem, line.Settings{ClosesAt: f.clock()}, word.At-1))
-	require.Equal(t, word.ClosesAt, f.peek().ClosesAt, "settings that were read before are older")
+	f.observe(f.store.ApplySettings(f.ctx(), f.event, f.known, line.Settings{ClosesAt: f.clock()}, report.At-1))
+	require.Equal(t, report.ClosesAt, f.peek().ClosesAt, "settings that were read before are older")
 	f.apply(line.Settings{ClosesAt: f.clock().Add(time.Hour)})
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
 }
@@ -145,7 +145,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 2)
 			f.setSale(line.OnSale, f.clock().Add(-23*time.Hour))
-			f.mem.Sale.ClosesAt = f.clock().Add(time.Hour).UnixMilli()
+			f.known.Sale.ClosesAt = f.clock().Add(time.Hour).UnixMilli()
 			in := f.join("in")
 			f.hold("in", in.SlotID, f.clock().Add(2*time.Hour))
 			users := f.crowd("w", 3)
@@ -165,7 +165,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 			f.advance(time.Minute)
 			f.tick()
 			require.NotEmpty(t, f.set("queue"), "ticket has not repeated it since")
-			f.mem.Sale.At = f.clock().UnixMilli()
+			f.known.Sale.At = f.clock().UnixMilli()
 			f.tick()
 			for _, set := range people {
 				n, err := f.client.Exists(f.ctx(), f.key(set)).Result()
@@ -193,9 +193,9 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 // extension of the sale yet. If it is reverted within a minute, no place and no slot is lost.
 func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
-		"its time was over": func(f *fixture) { f.mem.Sale.ClosesAt = f.clock().UnixMilli() },
-		"ticket said so":    func(f *fixture) { f.mem.Sale.Status = line.SaleClosed },
-		"cancelled":         func(f *fixture) { f.mem.Sale.Status = line.Cancelled },
+		"its time was over": func(f *fixture) { f.known.Sale.ClosesAt = f.clock().UnixMilli() },
+		"ticket said so":    func(f *fixture) { f.known.Sale.Status = line.SaleClosed },
+		"cancelled":         func(f *fixture) { f.known.Sale.Status = line.Cancelled },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -211,7 +211,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 					require.Equal(t, line.Nowhere, f.join(users[0]).Standing)
 					f.tick()
 					f.advance(time.Second - time.Millisecond)
-					f.mem.Sale.At = f.clock().UnixMilli()
+					f.known.Sale.At = f.clock().UnixMilli()
 				}
 				f.tick()
 				f.advance(time.Millisecond)
@@ -234,7 +234,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	f := setup(t, 1)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
-	f.mem.Sale.ClosesAt = f.clock().Add(time.Minute).UnixMilli()
+	f.known.Sale.ClosesAt = f.clock().Add(time.Minute).UnixMilli()
 	users := f.crowd("w", 3)
 	f.away = true
 	f.live(time.Minute, users...)

@@ -116,7 +116,7 @@ func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{Since: since}).Due)
 }
 
-// Registries of the same size may differ. Every replica compares them, at whatever times it plans.
+// The schedule follows changes of the registry that do not change its size, whenever replicas plan.
 func TestScheduleFollowsRegistry(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
@@ -132,7 +132,7 @@ func TestScheduleFollowsRegistry(t *testing.T) {
 	require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Since: p.Now}).Due)
 }
 
-// Lines begin their recovery by a tick, so that it is over when somebody comes.
+// A tick begins a line's recovery, so that the recovery is over when a visitor comes.
 func TestIdleLinesAreDueSoonAfterFailover(t *testing.T) {
 	t.Parallel()
 	registry := "registry-" + redistest.Prefix(t)

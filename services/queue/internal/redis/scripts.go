@@ -33,14 +33,14 @@ const (
 	cleanupSize      = 1000    // waiters parked or removed per call of cleanup
 	streamSize       = 100_000 // minimum number of admissions kept in the stream
 	minSilentWaiters = 10      // least number of waiters without contact that counts as an outage of the platform
-	lateShare        = 20      // at most one in so many slots is kept for late visitors
-	maxLatePassed    = 100     // late waiters parked per call; more must wait, and so keep their order
+	lateShare        = 20      // at most one in lateShare slots is kept for late visitors
+	maxLatePassed    = 100     // late waiters parked per call; others wait, and so keep their order
 )
 
 // Durations that are not configurable.
 const (
 	ticketWindow = 150 * time.Second // after a loss, tickets issued more than this before the line's last answer are void
-	writeSlack   = 5 * time.Second   // younger decisions may be lost, or unknown to a replica
+	writeSlack   = 5 * time.Second   // newer decisions may be lost, or unknown to a replica
 	passLife     = 24 * time.Hour    // how long used tier-1 positions are kept after their page's last use
 	idleLife     = 24 * time.Hour    // how long an empty line is kept
 	reopenGrace  = time.Minute       // time from the end of a sale to the removal of its line
@@ -49,9 +49,9 @@ const (
 	lateSlotTTL = 70 * time.Second
 )
 
-// compileScripts makes each script from the rules, the shared prelude (two files) and its own file. The rules are
-// part of the source, so that Go and Lua cannot differ. During a rollout, replicas with other rules use
-// other scripts.
+// compileScripts makes each script from the rules, the shared prelude (two files) and its own file.
+// The rules are part of the source, so that Go and Lua cannot differ. During a rollout, replicas
+// with other rules use other scripts.
 func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	head := renderConstants(r)
 	for _, name := range []string{"prelude", "waiters"} {
@@ -73,7 +73,7 @@ func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 }
 
 // renderConstants renders the Lua table C with the constants of the scripts: durations in ms, and
-// counts. In its list polls, upper bounds of the people ahead alternate with poll intervals in seconds.
+// counts. In the list C.polls, upper bounds of people ahead alternate with poll intervals (s).
 func renderConstants(r line.Rules) string {
 	var b strings.Builder
 	b.WriteString("local C = {")
@@ -130,8 +130,8 @@ func commonArgs(now string, m line.KnownState, begin bool) []any {
 	}
 }
 
-// appendClaim appends the thirteen script arguments of a claim. keyIndex is the index of the key of its
-// tier-1 position, 0 without one.
+// appendClaim appends the thirteen script arguments of a claim. keyIndex is the index of the key
+// for the claim's tier-1 position, 0 without a position.
 func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	args = append(args, c.UserID, flagArg(c.Join), requiredArg(c.Tier1), keyIndex, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
@@ -147,7 +147,7 @@ func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	return append(args, entitledArg(c.Entitled))
 }
 
-// requiredArg says whether a newcomer needs a position.
+// requiredArg encodes whether a newcomer needs a position; "2" means not if the user is entitled.
 func requiredArg(t line.Tier1) string {
 	if t.Required && t.Lobby {
 		return "2"
@@ -155,7 +155,7 @@ func requiredArg(t line.Tier1) string {
 	return flagArg(t.Required)
 }
 
-// entitledArg is ticket's answer on a user's entitlement.
+// entitledArg encodes ticket's answer about a user's entitlement.
 func entitledArg(e line.Entitlement) string {
 	if e == line.EntitlementUnknown {
 		return ""

@@ -66,7 +66,7 @@ func TestLineWithoutSaleDoesNotNeedTicket(t *testing.T) {
 func TestSlotsStandWhileShopIsAway(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){
 		"":                              func(*fixture) {},
-		"at a replica that has started": func(f *fixture) { at := f.mem.Sale; f.forgetState(); f.mem.Sale = at },
+		"at a replica that has started": func(f *fixture) { at := f.known.Sale; f.forgetState(); f.known.Sale = at },
 		"with a failover meanwhile":     (*fixture).failover,
 	} {
 		t.Run("an outage "+name, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestOutagesOfTicketAddUp(t *testing.T) {
 	require.Equal(t, []string{"later"}, f.set("active"))
 }
 
-// Who has not fetched the token, or has closed the page while the shop shows errors, has the usual
-// time for it afterwards.
+// A visitor who has not fetched the token, or has closed the page during the outage, has the usual
+// time to return afterwards.
 func TestAgesOfHoldersRestartAfterOutageOfTicket(t *testing.T) {
 	f, in := onSale(t, 2)
 	f.join("gone")
@@ -140,24 +140,24 @@ func TestAgesOfHoldersRestartAfterOutageOfTicket(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// The report of the replica that ticket answers counts, whichever replica ticks the line.
+// A report from ticket at one replica counts, whichever replica ticks the line.
 func TestAnyReplicaHearsTicket(t *testing.T) {
 	f, _ := onSale(t, 2)
-	deaf := f.mem
+	withoutReport := f.known
 	for range 60 {
 		f.advance(time.Second)
 		f.ask()
-		f.peek() // the replica that hears it
-		hears := f.mem
-		f.mem = deaf
+		f.peek() // the replica with ticket's report
+		withReport := f.known
+		f.known = withoutReport
 		f.tick()
-		f.mem = hears
+		f.known = withReport
 	}
-	f.mem = deaf
+	f.known = withoutReport
 	require.Equal(t, line.Inside, f.join("a").Standing)
 }
 
-// A hold that is made while an outage is not known yet extends the slot as ever.
+// A hold that is made before an outage of ticket is noticed extends the slot as usual.
 func TestHoldAfterOutageOfTicket(t *testing.T) {
 	f, in := onSale(t, 1)
 	f.away = true
@@ -173,7 +173,7 @@ func TestHoldAfterOutageOfTicket(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// The lost slot of a full wipe comes back by its token with what it had left.
+// After a full wipe an entry token restores its slot with the remaining time.
 func TestTokenRestoresSlotWhileShopIsAway(t *testing.T) {
 	f, in := onSale(t, 1)
 	f.live(100*time.Second, "in")

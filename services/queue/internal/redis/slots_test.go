@@ -189,8 +189,8 @@ func TestShortHoldDoesNotUseExtension(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("in").End)
 }
 
-// The event of a hold may arrive after the end of its slot: a slot that the next visitor got
-// meanwhile must not be used twice.
+// The Kafka event of a hold may arrive after the end of its slot. The slot must not be extended
+// then, since the next visitor may already have it.
 func TestLateHoldRestoresNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

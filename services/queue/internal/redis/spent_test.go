@@ -146,7 +146,7 @@ func TestSpentIsCleanedInPages(t *testing.T) {
 	for i, u := range users {
 		claims[i].UserID = u
 	}
-	s, inside, err := f.store.Check(f.ctx(), f.event, f.mem, claims)
+	s, inside, err := f.store.Check(f.ctx(), f.event, f.known, claims)
 	f.observe(s, err)
 	for i, u := range users {
 		require.True(t, f.release(u, inside[i].SlotID))
@@ -154,7 +154,7 @@ func TestSpentIsCleanedInPages(t *testing.T) {
 	f.advance(3750 * time.Second)
 	f.join("late")
 	clean := func() bool {
-		_, _, more, err := f.store.Clean(f.ctx(), f.event, f.mem)
+		_, _, more, err := f.store.Clean(f.ctx(), f.event, f.known)
 		require.NoError(t, err)
 		return more
 	}

@@ -18,7 +18,7 @@ func (f *fixture) crowdOfRound() {
 	}
 }
 
-// queuesByArrival requires that a user who joins with a position waits behind all others.
+// queuesByArrival checks that a user who joins with a position waits behind all others.
 func (f *fixture) queuesByArrival(user string, position int64) {
 	f.t.Helper()
 	f.advance(time.Second)
@@ -28,8 +28,8 @@ func (f *fixture) queuesByArrival(user string, position int64) {
 	require.Equal(f.t, []int64{f.clock().UnixMicro(), waiting}, []int64{got.Score, got.Ahead}, "behind all who wait")
 }
 
-// However a place with a position of a round ended, other positions of that round put its user
-// behind all who wait.
+// In whatever way a user's first place of a round ended, further positions of that round put the
+// user behind all who wait.
 func TestUserIsEarlyOncePerRound(t *testing.T) {
 	inside := func(f *fixture) line.ClaimOutcome {
 		in := f.joinAt("m", 10)
@@ -122,7 +122,7 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 	}
 }
 
-// A user who was not admitted yet gets the place of the first position back, after others too.
+// A user who was not admitted yet can return to the first position's place after trying others.
 func TestFirstPositionKeepsItsScore(t *testing.T) {
 	f := setup(t, 0)
 	first := f.joinAt("m", 10)
@@ -143,13 +143,13 @@ func TestFirstPositionKeepsItsScore(t *testing.T) {
 	f.queuesByArrival("m", 10)
 }
 
-// Positions of a user that come together are one place.
+// Two positions of one user in the same call give one place.
 func TestPositionsOfTwoTabs(t *testing.T) {
 	f := setup(t, 0)
 	claim := func(position int64) line.PlaceClaim {
 		return line.PlaceClaim{UserID: "m", Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}}
 	}
-	s, out, err := f.store.Check(f.ctx(), f.event, f.mem, []line.PlaceClaim{claim(10), claim(5)})
+	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{claim(10), claim(5)})
 	f.observe(s, err)
 	require.Equal(t, []int64{f.round + 10, f.round + 10}, []int64{out[0].Score, out[1].Score})
 	require.True(t, f.release("m", ""))
@@ -157,7 +157,7 @@ func TestPositionsOfTwoTabs(t *testing.T) {
 	f.queuesByArrival("m", 5)
 }
 
-// A turn takes nothing from later rounds, nor does a turn by arrival from a round.
+// A turn does not affect positions of later rounds. A turn without a position affects no round.
 func TestOtherTurnsLeaveThePosition(t *testing.T) {
 	for name, turn := range map[string]func(f *fixture) line.ClaimOutcome{
 		"of an earlier round": func(f *fixture) line.ClaimOutcome {
@@ -179,8 +179,8 @@ func TestOtherTurnsLeaveThePosition(t *testing.T) {
 	}
 }
 
-// Passes can be used for 24 hours, and so long it is known who had a turn; hardly longer, so that a
-// long sale does not remember everybody.
+// A position can be used for 24 hours. For that time, and hardly longer, the line stores who had a
+// turn, so that it does not store all users of a long sale.
 func TestTurnsAreKeptForADay(t *testing.T) {
 	f := setup(t, 1)
 	turn := func(user string, position int64) {
@@ -223,8 +223,8 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 	require.Equal(t, [][]string{{}, {}}, turns())
 }
 
-// After a round whoever waited keeps the order, and others join behind them. Nobody needs a position
-// any more, so one that is another user's does not keep anybody out.
+// After a round the waiters keep their order, and others join behind them. Nobody needs a position
+// any more, so nobody is refused for having another user's.
 func TestPositionAfterItsRound(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAt("during", 10)
@@ -240,7 +240,7 @@ func TestPositionAfterItsRound(t *testing.T) {
 	require.Equal(t, []string{"polls rarely", "during", "waited", "newcomer", "other account", "late"}, f.set("queue"))
 }
 
-// The clock of tier 1 may be ahead: whoever was early once does not overtake by arrival either.
+// Tier 1's clock may be ahead. Even then a user who had a turn does not overtake by joining again.
 func TestArrivalIsBehindPositionsOfAClockAhead(t *testing.T) {
 	f := setup(t, 1)
 	f.round = f.clock().Add(time.Minute).UnixMicro()

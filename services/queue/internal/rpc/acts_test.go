@@ -12,7 +12,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// act makes an act and returns whether it is durable.
+// act does an operator's act, and returns whether ticket has stored it.
 func (f *fixture) act(do func(a queuev1.QueueAdminServiceClient) (interface{ GetDurable() bool }, error)) bool {
 	f.t.Helper()
 	res, err := do(f.admin)
@@ -47,7 +47,7 @@ func (f *fixture) setBlocked(user string, blocked bool) (durable bool) {
 	})
 }
 
-// requireStored: ticket has these settings, and the line too, with nothing pending.
+// requireStored checks that ticket and the line have these settings, and that no act is pending.
 func (f *fixture) requireStored(threshold int64, paused bool, blocked ...string) {
 	f.t.Helper()
 	set, err := f.tickets.get(f.event)
@@ -82,11 +82,11 @@ func seconds(n int, replicas ...*fixture) {
 	}
 }
 
-// An outage of ticket during a sale: no slot burns, nobody is admitted in vain, and operators' acts are
+// During an outage of ticket no slot runs out, nobody is admitted in vain, and operators' acts are
 // in force at once.
 func TestSlotsAndActsInOutageOfTicket(t *testing.T) {
 	f := setup(t)
-	f.tickets.sells(&ticketv1.SaleStatus{
+	f.tickets.setSale(&ticketv1.SaleStatus{
 		EventId: f.event, Status: "ON_SALE", OpensAt: stamp(f.clock().Add(-time.Hour)), ClosesAt: stamp(f.clock().Add(24 * time.Hour)),
 	})
 	f.open(2)
@@ -112,7 +112,7 @@ func TestSlotsAndActsInOutageOfTicket(t *testing.T) {
 		require.Equal(t, "queued", other.status(waits).GetPlace().GetStatus())
 	}
 	seconds(1, f, other)
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	for range 700 { // longer than a slot
 		seconds(1, f, other)
 		poll()
@@ -122,7 +122,7 @@ func TestSlotsAndActsInOutageOfTicket(t *testing.T) {
 	seconds(2, f, other)
 	poll()
 	require.False(t, other.setPaused(true))
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	for range 599 {
 		seconds(1, f, other)
 		poll()
@@ -141,7 +141,7 @@ func TestActsWithoutTicket(t *testing.T) {
 	f.open(1)
 	other := f.another()
 	bot, _ := f.enter("bot")
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	require.False(t, f.setThreshold(5))
 	require.False(t, f.setPaused(true))
 	require.False(t, f.setBlocked("bot", true))
@@ -155,7 +155,7 @@ func TestActsWithoutTicket(t *testing.T) {
 	seconds(40, f, other)
 	f.requireInForce(5, true, "bot")
 
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	other.worker.RefreshSettings(f.ctx()) // ticket has the settings from before the acts
 	f.requireInForce(5, true, "bot")
 	seconds(1, other)
@@ -175,18 +175,18 @@ func TestPendingActsSurviveLoss(t *testing.T) {
 			other := f.another()
 			bot, _ := f.enter("bot")
 			f.check(f.item("w"))
-			f.tickets.break_(true)
+			f.tickets.setDown(true)
 			f.setThreshold(5)
 			f.setPaused(true)
 			f.setBlocked("bot", true)
-			seconds(2, other) // which learns of them
+			seconds(2, other) // the other replica learns of the acts
 			lose(f)
 			seconds(1, other)
 			other.requireInForce(5, true, "bot")
 			other.requireBlocked(bot)
 			seconds(40, other)
 			require.Equal(t, []string{"OPERATOR"}, other.line().GetPauses())
-			f.tickets.break_(false)
+			f.tickets.setDown(false)
 			seconds(1, other)
 			other.requireStored(5, true, "bot")
 		})
@@ -207,12 +207,12 @@ func TestLaterActWins(t *testing.T) {
 			f.open(1)
 			other := f.another()
 			f.check(f.item("w"))
-			f.tickets.break_(true)
+			f.tickets.setDown(true)
 			require.False(t, f.setThreshold(5))
 			require.False(t, f.setPaused(true))
 			require.False(t, f.setBlocked("bot", true))
 			between(f, other)
-			f.tickets.break_(false)
+			f.tickets.setDown(false)
 			require.True(t, other.setBlocked("bot", false))
 			other.setPaused(false)
 			other.setThreshold(7)
@@ -230,11 +230,11 @@ func TestLaterActWins(t *testing.T) {
 			require.True(t, f.setThreshold(5))
 			require.True(t, f.setPaused(true))
 			between(f, other)
-			f.tickets.break_(true)
+			f.tickets.setDown(true)
 			require.False(t, other.setThreshold(7))
 			require.False(t, other.setPaused(false))
 			seconds(3, f, other)
-			f.tickets.break_(false)
+			f.tickets.setDown(false)
 			seconds(3, f, other)
 			f.requireStored(7, false)
 		})
@@ -243,7 +243,7 @@ func TestLaterActWins(t *testing.T) {
 			f.open(1)
 			other := f.another()
 			f.check(f.item("w"))
-			f.tickets.break_(true)
+			f.tickets.setDown(true)
 			f.setThreshold(5)
 			f.setBlocked("bot", true)
 			between(f, other)
@@ -251,14 +251,14 @@ func TestLaterActWins(t *testing.T) {
 			other.setBlocked("bot", false)
 			seconds(3, other, f)
 			f.requireInForce(7, false)
-			f.tickets.break_(false)
+			f.tickets.setDown(false)
 			seconds(3, f, other)
 			f.requireStored(7, false)
 		})
 	}
 }
 
-// An act whose order is below that of ticket's, since Redis lost it, is the later one all the same.
+// An act counts as the latest even if Redis has lost the higher order number that ticket has.
 func TestActAfterForgottenOrder(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -277,37 +277,37 @@ func TestPendingActsOfTwoEvents(t *testing.T) {
 	second := *f
 	second.event = f.event + "-2"
 	second.open(1)
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	require.False(t, f.setThreshold(5))
 	require.False(t, second.setPaused(true))
 	f.requireInForce(5, false)
 	second.requireInForce(1, true)
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	f.tick()
 	f.requireStored(5, false)
 	second.requireStored(1, true)
 }
 
-// A replica dies after it has put an act in force: another one brings it to ticket.
+// If a replica dies after it has put an act in force, another one brings the act to ticket.
 func TestActOfDeadReplica(t *testing.T) {
 	f := setup(t)
 	f.open(1)
 	other := f.another()
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	f.setPaused(true)
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	seconds(2, other)
 	other.requireStored(1, true)
 }
 
-// Ticket may refuse an act that is in force; then it no longer is.
+// An act in force that ticket refuses is undone.
 func TestRefusedActIsUndone(t *testing.T) {
 	f := setup(t)
 	f.open(2)
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	require.False(t, f.setBlocked("one-too-many", true))
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(2), BlockedUsers: []string{"x", "y", "z"}})
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	f.tick()
 	f.requireStored(2, false, "x", "y", "z")
 	_, err := f.admin.Block(f.ctx(), &queuev1.BlockRequest{Caller: f.operator(), EventId: f.event, UserId: "another"})
@@ -319,8 +319,8 @@ func TestRefusedActIsUndone(t *testing.T) {
 func TestActWithoutLineAndTicket(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	_, err := f.pause()
 	require.ErrorIs(t, err, errs.ErrUnavailable)
-	require.Empty(t, f.written())
+	require.Empty(t, f.storedKeys())
 }

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// hanging is an SQS that does not answer before the end, however long the caller is willing to wait.
+// hanging is an SQS that does not answer before end is closed, even after the caller's deadline.
 type hanging struct{ asked, end chan struct{} }
 
 func (h hanging) SendMessageBatch(context.Context, *awssqs.SendMessageBatchInput, ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
@@ -96,7 +96,7 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 	}
 }
 
-// What is heard late of an earlier slot changes nothing of the present one.
+// A late event of an earlier slot does not change the present one.
 func TestLateEventsOfAnEarlierSlot(t *testing.T) {
 	late := map[string]func(f *fixture, first *queuev1.EntryClaims) error{
 		"a purchase": func(f *fixture, first *queuev1.EntryClaims) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Polls are plain reads, but now and then one has to store the contact; otherwise a polling visitor
-// would count as absent.
+// Most polls are plain reads, but some must store the contact. Otherwise a polling visitor would
+// count as absent.
 func TestPollsCountAsContact(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -25,8 +25,8 @@ func TestPollsCountAsContact(t *testing.T) {
 	require.Equal(t, "active", f.status(f.item("w")).GetPlace().GetStatus())
 }
 
-// A visitor who falls back is told to poll less often. The line must store the longer interval before
-// it begins.
+// A visitor who falls back in the line is told to poll less often. The line must store the longer
+// interval at once.
 func TestLongerPollIntervalIsStoredAtOnce(t *testing.T) {
 	f := setup(t)
 	f.open(0)
@@ -38,9 +38,9 @@ func TestLongerPollIntervalIsStoredAtOnce(t *testing.T) {
 	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("queue"), ahead...).Err())
 	f.advance(time.Second)
 	require.Equal(t, int64(1000), f.status(f.item("w")).GetPlace().GetPeopleAhead())
-	noted, err := f.client.ZScore(f.ctx(), f.key("seen"), "w").Result()
+	stored, err := f.client.ZScore(f.ctx(), f.key("seen"), "w").Result()
 	require.NoError(t, err)
-	require.InDelta(t, float64(f.clock().UnixMilli())+5.0/128, noted, 0)
+	require.InDelta(t, float64(f.clock().UnixMilli())+5.0/128, stored, 0)
 }
 
 // A page that is admitted again may still have the token of the slot that it left.
@@ -59,5 +59,5 @@ func TestTokenOfEarlierSlotClaimsNewSlot(t *testing.T) {
 	n, err := f.client.ZCard(f.ctx(), f.key("unclaimed")).Result()
 	require.NoError(t, err)
 	require.Zero(t, n, "an unclaimed slot would be given to another visitor")
-	require.Equal(t, []string{"a", "b", "a"}, f.told.users())
+	require.Equal(t, []string{"a", "b", "a"}, f.announced.users())
 }

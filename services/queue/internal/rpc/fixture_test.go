@@ -37,19 +37,19 @@ const secret = "k1:0123456789abcdef0123456789abcdef"
 // fixture is the service behind its gRPC interface, on the real Redis, with a clock of its own and
 // a ticket service in memory.
 type fixture struct {
-	t        *testing.T
-	client   goredis.UniversalClient
-	event    string
-	visitors queuev1.QueueServiceClient
-	admin    queuev1.QueueAdminServiceClient
-	service  *line.Service
-	cache    *line.LineCache
-	worker   *line.Worker
-	tickets  *tickets
-	told     *announcements
-	announce line.Announcer // told, unless the test sets another one and serves again
-	keys     token.KeySet
-	time     *testkit.Clock
+	t         *testing.T
+	client    goredis.UniversalClient
+	event     string
+	visitors  queuev1.QueueServiceClient
+	admin     queuev1.QueueAdminServiceClient
+	service   *line.Service
+	cache     *line.LineCache
+	worker    *line.Worker
+	tickets   *tickets
+	announced *announcements
+	announce  line.Announcer // announced, unless the test sets another one and serves again
+	keys      token.KeySet
+	time      *testkit.Clock
 }
 
 func setup(t *testing.T) *fixture {
@@ -57,9 +57,9 @@ func setup(t *testing.T) *fixture {
 	t.Parallel()
 	f := &fixture{
 		t: t, client: redistest.Open(t), event: redistest.Prefix(t), time: testkit.NewClock(time.Unix(1_800_000_000, 0)),
-		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, told: &announcements{},
+		tickets: &tickets{settings: map[string]*ticketv1.LineSettings{}}, announced: &announcements{},
 	}
-	f.announce = f.told
+	f.announce = f.announced
 	var err error
 	f.keys, err = token.ParseKeySet(secret)
 	require.NoError(t, err)
@@ -200,11 +200,11 @@ func (f *fixture) failover() {
 	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
 }
 
-// unhurried calls have the time that the machine needs.
+// unhurried gives calls a long timeout, since the machine may be slow.
 var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
 
-// patient waits for ticket's answers. The service gives up after some 100 ms and goes on without,
-// which a busy machine may take for them.
+// patient ignores the time limits of calls to ticket. The service limits them to some 100 ms, and
+// goes on without an answer; on a busy machine a call may take longer.
 type patient struct{ *ticket.Directory }
 
 func (p patient) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
@@ -227,21 +227,21 @@ func (p patient) Sales(ctx context.Context, eventIDs []string) (map[string]line.
 	return p.Directory.Sales(context.WithoutCancel(ctx), eventIDs)
 }
 
-// tickets is the ticket service.
+// tickets is a fake ticket service.
 type tickets struct {
 	ticketv1.UnimplementedEventServiceServer
 	ticketv1.UnimplementedEntitlementServiceServer
 
 	entitled []string // what HoldsEntitlement looks for: user ids, e-mails and claims
 
-	mu       sync.Mutex
-	sales    []*ticketv1.SaleStatus
-	settings map[string]*ticketv1.LineSettings
-	opened   map[string]bool
-	acts     map[string]int64 // latest by setting
-	writes   int              // of settings
-	down     bool
-	asked    int
+	mu            sync.Mutex
+	sales         []*ticketv1.SaleStatus
+	settings      map[string]*ticketv1.LineSettings
+	opened        map[string]bool
+	acts          map[string]int64 // the highest order number, by setting
+	writes        int              // of settings
+	down          bool
+	settingsReads int
 }
 
 func (k *tickets) set(eventID string, s *ticketv1.LineSettings) {
@@ -250,7 +250,7 @@ func (k *tickets) set(eventID string, s *ticketv1.LineSettings) {
 	k.settings[eventID] = s
 }
 
-func (k *tickets) break_(down bool) {
+func (k *tickets) setDown(down bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.down = down
@@ -272,7 +272,7 @@ func (k *tickets) get(eventID string) (*ticketv1.LineSettings, error) {
 func (k *tickets) count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.asked
+	return k.settingsReads
 }
 
 func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequest) (*ticketv1.EventInfo, error) {
@@ -284,7 +284,7 @@ func (k *tickets) GetEventInfo(_ context.Context, req *ticketv1.GetEventInfoRequ
 
 func (k *tickets) GetLineSettings(_ context.Context, req *ticketv1.GetLineSettingsRequest) (*ticketv1.LineSettings, error) {
 	k.mu.Lock()
-	k.asked++
+	k.settingsReads++
 	opened := k.opened[req.GetEventId()]
 	k.mu.Unlock()
 	s, err := k.get(req.GetEventId())
@@ -311,8 +311,8 @@ func (k *tickets) markOpened(eventID string) (first bool) {
 	return first
 }
 
-// sells sets where an event's sale stands.
-func (k *tickets) sells(s *ticketv1.SaleStatus) {
+// setSale sets the status of an event's sale.
+func (k *tickets) setSale(s *ticketv1.SaleStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sales = []*ticketv1.SaleStatus{s}
@@ -360,7 +360,7 @@ func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettin
 // maxBlocked is this ticket service's maximum of blocked users.
 const maxBlocked = 3
 
-// order records an act as ticket does.
+// order decides by order numbers, as ticket does, whether an act counts, and records it.
 func (k *tickets) order(req *ticketv1.PutLineSettingsRequest) (later int64, counts bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -382,7 +382,7 @@ func (k *tickets) order(req *ticketv1.PutLineSettingsRequest) (later int64, coun
 	return 0, true
 }
 
-// announcements keeps what was told.
+// announcements is an Announcer that keeps the admissions.
 type announcements struct {
 	mu   sync.Mutex
 	list []line.Admission

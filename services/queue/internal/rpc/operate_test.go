@@ -51,7 +51,7 @@ func (f *fixture) unblock(user string) {
 	require.False(f.t, res.GetBlocked())
 }
 
-// requireBlocked: every call of a visitor is refused, with one code.
+// requireBlocked checks that every call of a visitor is refused with the same code.
 func (f *fixture) requireBlocked(it *queuev1.LineItem) {
 	f.t.Helper()
 	for _, r := range []*queuev1.LineResult{f.check(it), f.status(it), f.heartbeat(it)} {
@@ -115,7 +115,7 @@ func TestPauseSurvivesLoss(t *testing.T) {
 	w := f.item("w")
 	w.Ticket = f.check(w).GetPlace().GetTicket()
 	f.wipe()
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	f.tick()
 	require.Equal(t, "queued", f.check(w).GetPlace().GetStatus())
 	l := f.line()
@@ -128,7 +128,7 @@ func TestPauseSurvivesLoss(t *testing.T) {
 	l = f.line()
 	require.Equal(t, []string{"OPERATOR"}, l.GetPauses())
 	require.Nil(t, l.RecoveryEndsAt)
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	f.resume()
 	f.tick()
 	require.Equal(t, "active", f.status(w).GetPlace().GetStatus())
@@ -195,13 +195,13 @@ func TestBlockSurvivesLossWithoutTicket(t *testing.T) {
 	bot, _ := f.enter("bot")
 	f.block("bot")
 	f.wipe()
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	f.tick()
 	f.requireBlocked(bot)
 	res := f.verify("bot", bot.GetEntry())
 	require.False(t, res.GetActive())
 	require.Nil(t, res.GetProblem(), "a retry would be in vain")
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	f.tick()
 	f.tick()
 	f.requireBlocked(bot)
@@ -228,7 +228,7 @@ func TestLineTellsTheSale(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(10 * time.Second)
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(1)})
-	f.tickets.sells(&ticketv1.SaleStatus{EventId: f.event, Status: "SCHEDULED", OpensAt: stamp(opens), ClosesAt: stamp(opens.Add(time.Minute))})
+	f.tickets.setSale(&ticketv1.SaleStatus{EventId: f.event, Status: "SCHEDULED", OpensAt: stamp(opens), ClosesAt: stamp(opens.Add(time.Minute))})
 	requireSale := func(status string, pauses ...string) {
 		t.Helper()
 		l := f.line()

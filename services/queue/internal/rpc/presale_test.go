@@ -35,12 +35,12 @@ func (p patient) HoldEntitlement(ctx context.Context, eventID string, visitors [
 	return p.Directory.HoldEntitlement(context.WithoutCancel(ctx), eventID, visitors)
 }
 
-// A user is entitled by id, e-mail or a claim; answers tell so, and when the sale opens to all.
+// A user may be entitled by id, e-mail or claim. Answers say so, and when the general sale opens.
 func TestPlacesInAPresale(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(time.Hour)
 	f.tickets.entitled = []string{"inside", "a@example.com", "tier=gold"}
-	f.tickets.sells(&ticketv1.SaleStatus{
+	f.tickets.setSale(&ticketv1.SaleStatus{
 		EventId: f.event, Status: "PRESALE", PresaleOpensAt: timestamppb.New(f.clock().Add(-time.Hour)), OpensAt: timestamppb.New(opens),
 		ClosesAt: timestamppb.New(opens.Add(time.Hour)),
 	})
@@ -63,10 +63,10 @@ func TestPlacesInAPresale(t *testing.T) {
 			require.Equal(t, opens.UnixMilli(), p.GetGeneralOpensAt())
 		}
 	}
-	shown, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
+	overview, err := f.admin.GetLine(f.ctx(), &queuev1.GetLineRequest{Caller: f.operator(), EventId: f.event})
 	require.NoError(t, err)
-	require.Equal(t, []int64{3, 1}, []int64{shown.GetWaiting(), shown.GetWaitingGeneral()})
-	require.Empty(t, shown.GetPauses())
+	require.Equal(t, []int64{3, 1}, []int64{overview.GetWaiting(), overview.GetWaitingGeneral()})
+	require.Empty(t, overview.GetPauses())
 
 	f.time.Set(opens)
 	f.worker.Tick(f.ctx())

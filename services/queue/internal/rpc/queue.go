@@ -74,7 +74,7 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answerItems(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat does what Status does, without e-mails and claims: both count as contact and renew entry tokens.
+// Heartbeat does what Status does, for callers that lack e-mails and claims.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answerItems(ctx, "heartbeat", req, v.line.Heartbeat), nil
 }

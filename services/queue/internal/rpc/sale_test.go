@@ -12,8 +12,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Tier 1 reads the sale of events that have no line yet: the answer is that of ticket, and the
-// read creates no line.
+// Tier 1 reads the sale of events that have no line yet. The answer comes from ticket, and the read
+// creates no line.
 func TestGetSale(t *testing.T) {
 	f := setup(t)
 	ask := func(event string) (bool, error) {
@@ -30,7 +30,7 @@ func TestGetSale(t *testing.T) {
 	require.True(t, closed)
 	_, err = ask("unknown")
 	require.ErrorIs(t, err, errs.ErrEventNotFound)
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	_, err = ask(f.event)
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
@@ -39,7 +39,7 @@ func TestGetSale(t *testing.T) {
 func TestPlacesAndWatchHaveSaleStatus(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(10 * time.Second)
-	f.tickets.sells(&ticketv1.SaleStatus{
+	f.tickets.setSale(&ticketv1.SaleStatus{
 		EventId: f.event, Status: "SCHEDULED", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Minute)),
 	})
 	f.open(1)

@@ -32,7 +32,7 @@ type device struct {
 // tab is a page; token is in the storage of this tab only.
 type tab struct {
 	device *device
-	every  time.Duration // between its requests, as far as its browser lets it
+	every  time.Duration // the time between its requests, which its browser may lengthen
 	due    time.Time
 	token  *queuev1.EntryClaims
 	page   string // "line", "shop", "over": the shop after the end of the turn
@@ -118,7 +118,7 @@ func (v *somebody) reload(b *tab) {
 	b.join = v.poll(b).GetStatus() == "none"
 }
 
-// act lets every tab whose time has come poll, after a reload if they reload at each step.
+// act polls in every tab whose next request is due, after a reload if reloads is set.
 func (v *somebody) act(reloads bool) {
 	v.t.Helper()
 	for _, b := range v.tabs {
@@ -133,7 +133,7 @@ func (v *somebody) act(reloads bool) {
 	}
 }
 
-// place is the set that has the visitor; being in two is a failure.
+// place returns the set that has the visitor. It fails if two sets have the visitor.
 func (v *somebody) place() (found string) {
 	v.t.Helper()
 	names := []string{"queue", "parked", "active", "old"}
@@ -213,8 +213,8 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t)
 			f.open(1)
-			rest := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
-			rest.act()
+			competitors := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
+			competitors.act()
 			f.advance(time.Millisecond)
 			v := &somebody{fixture: f, user: "v"}
 			first := v.open(nil, c.tabs[0])
@@ -228,17 +228,17 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 			}
 			v.act(false)
 			f.advance(time.Millisecond)
-			rest.users = append(rest.users, "behind", "last")
+			competitors.users = append(competitors.users, "behind", "last")
 			onTime := slices.Contains(c.tabs, shown)
 
 			for turn := 1; turn <= 2; turn++ {
-				v.untilInside(rest, c.reloads, turn)
+				v.untilInside(competitors, c.reloads, turn)
 				if onTime {
 					require.Equal(t, []string{"in", "ahead", "v"}, f.admitted()[:3], "in turn")
 				}
 				// Every tab follows into the shop.
 				for range 2 * int(hidden/shown) {
-					v.step(rest, c.reloads)
+					v.step(competitors, c.reloads)
 					require.Equal(t, "active", v.place())
 				}
 				require.Len(t, v.slots, turn)
@@ -256,7 +256,7 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 				}
 				require.Empty(t, v.place(), "no tab joins by itself")
 				f.tick()
-				rest.act()
+				competitors.act()
 				f.advance(time.Millisecond)
 				v.reload(v.tabs[len(v.tabs)-1])
 				for _, b := range v.tabs {
@@ -267,7 +267,7 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 				require.Equal(t, "queue", v.place())
 				require.Equal(t, before, len(f.admitted())-1, "the slot went to the next")
 			}
-			require.Equal(t, 2, countOf(f.told.users(), v.user), "announced once per slot")
+			require.Equal(t, 2, countOf(f.announced.users(), v.user), "announced once per slot")
 		})
 	}
 }
@@ -277,15 +277,15 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 func TestLeavingOnOneDevice(t *testing.T) {
 	f := setup(t)
 	f.open(1)
-	rest := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
-	rest.act()
+	competitors := &others{fixture: f, users: []string{"in", "ahead"}, entries: map[string]*queuev1.EntryClaims{}, until: map[string]time.Time{}}
+	competitors.act()
 	f.advance(time.Millisecond)
 	v := &somebody{fixture: f, user: "v"}
 	phone, laptop := v.open(nil, shown), v.open(nil, shown)
 	v.act(false)
 	f.advance(time.Millisecond)
-	rest.users = append(rest.users, "behind")
-	rest.act()
+	competitors.users = append(competitors.users, "behind")
+	competitors.act()
 	for _, b := range v.tabs {
 		p := v.poll(b)
 		require.Equal(t, []any{"queued", int64(2)}, []any{p.GetStatus(), p.GetPosition()}, "one place")
@@ -302,20 +302,20 @@ func TestLeavingOnOneDevice(t *testing.T) {
 }
 
 // step lets five seconds pass, in which everybody acts.
-func (v *somebody) step(rest *others, reloads bool) {
+func (v *somebody) step(competitors *others, reloads bool) {
 	v.t.Helper()
 	v.advance(shown)
-	rest.act()
+	competitors.act()
 	v.worker.Tick(v.ctx()) // the slot is never free when the visitor polls by chance
 	v.act(reloads)
 }
 
 // untilInside waits for the visitor's turn.
-func (v *somebody) untilInside(rest *others, reloads bool, turn int) {
+func (v *somebody) untilInside(competitors *others, reloads bool, turn int) {
 	v.t.Helper()
 	const enough = 5 * time.Minute // the others' turns, and for hidden tabs the slot that is kept for them
 	for range int(enough / shown) {
-		v.step(rest, reloads)
+		v.step(competitors, reloads)
 		v.place()
 		if len(v.slots) == turn {
 			return

@@ -15,8 +15,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// written returns the keys of the line that exist, and the events in the registry.
-func (f *fixture) written() []string {
+// storedKeys returns the line's existing keys, and the events in the registry.
+func (f *fixture) storedKeys() []string {
 	f.t.Helper()
 	keys := redistest.Keys(f.t, f.client, f.key("*"))
 	listed, err := f.client.SMembers(f.ctx(), "registry-"+f.event).Result()
@@ -61,7 +61,7 @@ func TestUnknownEventGetsNoLine(t *testing.T) {
 	require.Zero(t, load.GetWaiting())
 	f.tick()
 	f.worker.CleanLines(f.ctx())
-	require.Empty(t, f.written())
+	require.Empty(t, f.storedKeys())
 }
 
 // Requests with made-up ids cost one lookup a second and store nothing.
@@ -99,14 +99,14 @@ func TestPromotionHasLine(t *testing.T) {
 	f.tickets.set(f.event, &ticketv1.LineSettings{}) // a promotion has settings, no sale
 	require.Equal(t, "none", f.status(f.item("a")).GetPlace().GetStatus())
 	f.leave("a", nil)
-	require.Empty(t, f.written(), "reading creates no line")
+	require.Empty(t, f.storedKeys(), "reading creates no line")
 	require.Equal(t, "active", f.check(f.item("a")).GetPlace().GetStatus())
 }
 
 func TestKnownLineWorksWithoutTicket(t *testing.T) {
 	f := setup(t)
 	f.open(1)
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	f.restart()
 	_, place := f.enter("a")
 	require.Nil(t, place.EventTitle)
@@ -118,8 +118,8 @@ func TestKnownLineWorksWithoutTicket(t *testing.T) {
 	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")
 }
 
-// Redis has lost the line, no replica remembers it, and ticket is unavailable. Only a visitor with a
-// ticket or an entry token of the line restores it.
+// If Redis has lost the line, no replica remembers it, and ticket is unavailable, only a visitor
+// with a queue ticket or an entry token of the line restores it.
 func TestWipedLineIsRestoredWithoutTicket(t *testing.T) {
 	for name, holder := range map[string]func(f *fixture) *queuev1.LineItem{
 		"a waiter": func(f *fixture) *queuev1.LineItem {
@@ -138,7 +138,7 @@ func TestWipedLineIsRestoredWithoutTicket(t *testing.T) {
 			f := setup(t)
 			first := holder(f)
 			f.advance(time.Second)
-			f.tickets.break_(true)
+			f.tickets.setDown(true)
 			f.wipe()
 			f.restart()
 			late := f.check(f.item("late")).GetProblem()
@@ -148,7 +148,7 @@ func TestWipedLineIsRestoredWithoutTicket(t *testing.T) {
 			f.leave("late", nil)
 			_, err := f.client.Del(f.ctx(), "registry-"+f.event).Result()
 			require.NoError(t, err)
-			require.Empty(t, f.written())
+			require.Empty(t, f.storedKeys())
 
 			require.NotEqual(t, "none", f.status(first).GetPlace().GetStatus())
 			require.Equal(t, "queued", f.check(f.item("late")).GetPlace().GetStatus(), "the line is restored")

@@ -39,7 +39,7 @@ func TestCheckReturnsSlotOrPlace(t *testing.T) {
 	c := f.claims(a.GetEntryToken())
 	require.Equal(t, a.GetExpiresAt(), c.GetEnd())
 	require.Equal(t, f.clock().Add(60*time.Second).UnixMilli(), c.GetExpiresAt())
-	require.Equal(t, []string{"a"}, f.told.users(), "announced when claimed")
+	require.Equal(t, []string{"a"}, f.announced.users(), "announced when claimed")
 
 	b, d := r[2].GetPlace(), r[3].GetPlace()
 	require.True(t, b.GetQueued())
@@ -80,7 +80,7 @@ func TestStatusReturnsSameAsCheck(t *testing.T) {
 	require.Equal(t, "none", none.GetStatus())
 	require.False(t, none.GetQueued())
 	require.Equal(t, int64(1), none.GetQueueSize(), "status enqueues nobody")
-	require.Equal(t, []string{"a"}, f.told.users(), "announced once")
+	require.Equal(t, []string{"a"}, f.announced.users(), "announced once")
 }
 
 func TestEntryTokenIsRenewedBelowThirtySeconds(t *testing.T) {
@@ -167,11 +167,11 @@ func TestStatusClaimsSlotFromTick(t *testing.T) {
 	f.check(f.item("b"))
 	f.leave("a", a.GetEntry())
 	f.tick()
-	require.Equal(t, []string{"a"}, f.told.users(), "announced when claimed, not when admitted")
+	require.Equal(t, []string{"a"}, f.announced.users(), "announced when claimed, not when admitted")
 	p := f.status(f.item("b")).GetPlace()
 	require.Equal(t, "active", p.GetStatus())
 	require.NotEmpty(t, p.GetEntryToken())
-	require.Equal(t, []string{"a", "b"}, f.told.users())
+	require.Equal(t, []string{"a", "b"}, f.announced.users())
 }
 
 func TestVerifySlots(t *testing.T) {
@@ -184,7 +184,7 @@ func TestVerifySlots(t *testing.T) {
 	require.False(t, f.verify("a", other).GetActive(), "the slot of another user")
 	require.False(t, f.verify("nobody", other).GetActive())
 
-	// It counts as contact.
+	// VerifySlots counts as contact.
 	for range 15 {
 		f.advance(10 * time.Second)
 		f.verify("a", a.GetEntry())
@@ -236,7 +236,7 @@ func TestHeartbeatRestoresLostSlot(t *testing.T) {
 	require.True(t, f.verify("a", renewed).GetActive())
 }
 
-// Redis lost an admission: its data has the holder in the queue.
+// A heartbeat restores a slot whose admission Redis lost, with the holder back in the queue.
 func TestHeartbeatRestoresSlotOfLostAdmission(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -287,7 +287,7 @@ func TestOutageOfTicket(t *testing.T) {
 	f.wipe()
 	f.restart()
 	f.tickets.set(f.event, &ticketv1.LineSettings{})
-	f.tickets.break_(true)
+	f.tickets.setDown(true)
 	_, err := f.visitors.GetSale(f.ctx(), &queuev1.GetSaleRequest{EventId: f.event})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 	p := f.check(waiter).GetPlace()
@@ -297,7 +297,7 @@ func TestOutageOfTicket(t *testing.T) {
 		f.tick()
 	}
 	require.Equal(t, "queued", f.check(waiter).GetPlace().GetStatus(), "nobody is admitted before the settings are read")
-	f.tickets.break_(false)
+	f.tickets.setDown(false)
 	f.tick()
 	f.tick()
 	f.advance(10 * time.Second)

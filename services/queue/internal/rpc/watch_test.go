@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/queue/internal/rpc"
 )
 
-// watched is a service that consists of the cache only.
+// watched serves WatchLines from a cache, and nothing else.
 type watched struct {
 	rpc.GatewayCalls
 	*line.LineCache
@@ -33,7 +33,7 @@ func (r *registrar) RegisterService(_ *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// recorder is the server's end of a stream whose messages arrive at once.
+// recorder is the server's end of a stream. It keeps the sent messages.
 type recorder struct {
 	grpc.ServerStream
 

@@ -27,7 +27,7 @@ func TestStatusDeliversTheEntryToken(t *testing.T) {
 		t.Helper()
 		status, check := f.status(f.item("b")).GetPlace(), f.check(f.item("b")).GetPlace()
 		require.Equal(t, wants, status.GetStatus())
-		// Two signatures of the same; the time of the next poll varies at random.
+		// The tokens are signatures of the same content; the time of the next poll is random.
 		differing := protocmp.IgnoreFields(&queuev1.Place{}, "next_poll", "ticket", "entry_token")
 		require.Empty(t, cmp.Diff(check, status, protocmp.Transform(), differing))
 		require.Equal(t, check.GetEntryToken() != "", status.GetEntryToken() != "")

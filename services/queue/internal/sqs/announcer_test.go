@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// run sends until the test ends what it is given, and waits for the end.
+// run runs the announcer. The returned function stops it and waits for its end.
 func run(t *testing.T, a *sqs.Announcer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +33,7 @@ func run(t *testing.T, a *sqs.Announcer) (stop func()) {
 	}
 }
 
-// patient is an SQS that is given the time it needs.
+// patient ignores the deadline of calls, since SQS may be slow on a busy machine.
 type patient struct{ sqs.Sender }
 
 func (p patient) SendMessageBatch(ctx context.Context, in *awssqs.SendMessageBatchInput, opts ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {

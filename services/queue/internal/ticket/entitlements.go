@@ -27,8 +27,8 @@ const (
 
 var errAnswersMissing = errors.New("ticket has not answered about all users")
 
-// HoldEntitlement asks about visitors together with those of other calls on the event that arrive
-// meanwhile.
+// HoldEntitlement asks ticket about visitors. Concurrent calls on the same event share requests to
+// ticket.
 func (d *Directory) HoldEntitlement(ctx context.Context, eventID string, visitors []line.Visitor) ([]bool, error) {
 	return d.asks.Do(ctx, eventID, visitors)
 }

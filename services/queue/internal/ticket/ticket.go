@@ -30,7 +30,7 @@ type Directory struct {
 // Option is a setting of a Directory that only tests change.
 type Option func(*batch.Config)
 
-// WithAskTimeout replaces the limit of a batch about entitlements, which a busy machine may exceed.
+// WithAskTimeout replaces the time limit of entitlement calls, which a busy machine may exceed.
 func WithAskTimeout(d time.Duration) Option { return func(c *batch.Config) { c.Timeout = d } }
 
 // New makes a Directory with one connection for titles, one for settings and sale statuses, and one for

@@ -21,14 +21,14 @@ import (
 	"urr.guru/services/queue/internal/ticket"
 )
 
-// office is a ticket service that knows one answer.
-type office struct {
+// fakeEvents is a ticket service that always returns the same sale statuses.
+type fakeEvents struct {
 	ticketv1.UnimplementedEventServiceServer
 
 	answer *ticketv1.GetSaleStatusResponse
 }
 
-func (o *office) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
+func (o *fakeEvents) GetSaleStatus(context.Context, *ticketv1.GetSaleStatusRequest) (*ticketv1.GetSaleStatusResponse, error) {
 	if o.answer == nil {
 		return nil, errs.ErrUnavailable
 	}
@@ -45,7 +45,7 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	t.Parallel()
 	opens := time.UnixMilli(1_800_000_000_000)
 	d := serve(t, func(s grpc.ServiceRegistrar) {
-		ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
+		ticketv1.RegisterEventServiceServer(s, &fakeEvents{answer: &ticketv1.GetSaleStatusResponse{MeasuredAgoMs: 400, Sales: []*ticketv1.SaleStatus{{
 			EventId: "e", Status: "SOLD_OUT", OpensAt: timestamppb.New(opens), ClosesAt: timestamppb.New(opens.Add(time.Hour)), MeasuredAgoMs: 3000,
 			SettingsVersion: 7,
 		}, {
@@ -62,17 +62,17 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}, "p": {Sale: presale}}, found)
 }
 
-// box answers about entitlements: users whose e-mail is their id are entitled.
-type box struct {
+// fakeEntitlements is a ticket service for which users whose e-mail is their id are entitled.
+type fakeEntitlements struct {
 	ticketv1.UnimplementedEntitlementServiceServer
 
 	arrived func(context.Context) // called by each call; nil for none
 
 	mu    sync.Mutex
-	calls []int // users of each
+	calls []int // the number of users in each call
 }
 
-func (o *box) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
+func (o *fakeEntitlements) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitlementRequest) (*ticketv1.HoldsEntitlementResponse, error) {
 	o.mu.Lock()
 	o.calls = append(o.calls, len(req.GetUsers()))
 	o.mu.Unlock()
@@ -91,7 +91,7 @@ func (o *box) HoldsEntitlement(ctx context.Context, req *ticketv1.HoldsEntitleme
 
 func TestEntitlementsAreAskedInBatches(t *testing.T) {
 	t.Parallel()
-	o := &box{}
+	o := &fakeEntitlements{}
 	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEntitlementServiceServer(s, o) })
 	visitors := make([]line.Visitor, 1001)
 	for i := range visitors {
@@ -109,7 +109,7 @@ func TestEntitlementsAreAskedInBatches(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
-// The calls of a batch run at once, and one that fails costs only those who ask about its users.
+// The calls of a batch run at once. A failed call fails only the requests with users in that call.
 func TestFailedCallOfABatchIsNotTheOthers(t *testing.T) {
 	t.Parallel()
 	const requests = 3
@@ -120,7 +120,7 @@ func TestFailedCallOfABatchIsNotTheOthers(t *testing.T) {
 		all.Wait()
 		close(together)
 	}()
-	o := &box{arrived: func(ctx context.Context) {
+	o := &fakeEntitlements{arrived: func(ctx context.Context) {
 		all.Done()
 		select {
 		case <-together:
@@ -155,7 +155,7 @@ func TestUnknownStatusIsNoMissingSale(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"ON_SALE_SOON", ""} {
 		d := serve(t, func(s grpc.ServiceRegistrar) {
-			ticketv1.RegisterEventServiceServer(s, &office{answer: &ticketv1.GetSaleStatusResponse{
+			ticketv1.RegisterEventServiceServer(s, &fakeEvents{answer: &ticketv1.GetSaleStatusResponse{
 				Sales: []*ticketv1.SaleStatus{{EventId: "e", Status: status}},
 			}})
 		})
@@ -169,7 +169,7 @@ func TestUnknownStatusIsNoMissingSale(t *testing.T) {
 
 func TestSalesFailWhileTicketIsAway(t *testing.T) {
 	t.Parallel()
-	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &office{}) })
+	d := serve(t, func(s grpc.ServiceRegistrar) { ticketv1.RegisterEventServiceServer(s, &fakeEvents{}) })
 	_, _, err := d.Sales(t.Context(), []string{"e"})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

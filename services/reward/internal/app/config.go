@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// Config is what the service reads from its environment.
+// Config is the service's configuration, which is read from environment variables.
 type Config struct {
 	lifecycle.Config
 	RPC      rpc.ServerConfig
@@ -55,7 +55,7 @@ type Config struct {
 	// SettleTime together.
 	KeyRetention time.Duration `env:"REWARD_KEY_RETENTION, default=24h" min:"1s" max:"8760h"`
 	// LookupRetention is how long the providers can tell whether a key was paid; not below
-	// KeyRetention. What is unknown for longer waits for an operator.
+	// KeyRetention. A payout that is unknown for longer waits for an operator.
 	LookupRetention time.Duration `env:"REWARD_LOOKUP_RETENTION, default=720h" min:"1s" max:"87600h"`
 	// HoldAfter is how long a payout that is certainly unpaid may fail without an attempt that counts;
 	// it then waits for an operator. Longer than RetryMax.

@@ -65,7 +65,7 @@ func TestConfigIsRefused(t *testing.T) {
 	}
 }
 
-// The shortest times that are allowed.
+// The configuration is valid with the shortest times that are allowed.
 func TestConfigAtItsBounds(t *testing.T) {
 	t.Parallel()
 	env := environment()

@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 	processtest.Main(m, func() int { return lifecycle.Main("reward", app.Run, app.Migrate) })
 }
 
-// crash is a service whose replicas are killed and suspended, with its database, its provider, and
-// one reward of 100 points that is due.
-type crash struct {
+// crashTest is a service whose replicas are killed and suspended, with its database, its provider,
+// and one due reward of 100 points.
+type crashTest struct {
 	t        *testing.T
 	env      map[string]string
 	ledger   *sandbox.Ledger
@@ -52,7 +52,7 @@ type crash struct {
 	key      string
 }
 
-func newCrash(t *testing.T) *crash {
+func newCrashTest(t *testing.T) *crashTest {
 	t.Helper()
 	ledger, err := sandbox.Open(filepath.Join(t.TempDir(), "ledger"), time.Now)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func newCrash(t *testing.T) *crash {
 		}
 		kafkatest.Delete(t, topics...)
 	})
-	c := &crash{t: t, ledger: ledger, provider: provider, calls: calls, env: map[string]string{
+	c := &crashTest{t: t, ledger: ledger, provider: provider, calls: calls, env: map[string]string{
 		"DATABASE_URL":  postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"RPC_ACCEPT": "gateway:gateway-reward-key-of-32-bytes!!!,vwr:vwr-reward-key-of-at-least-32-bytes", "DRAIN": "0s",
@@ -81,7 +81,7 @@ func newCrash(t *testing.T) *crash {
 	return c
 }
 
-func (c *crash) draw() {
+func (c *crashTest) draw() {
 	c.t.Helper()
 	campaigns := campaign.NewService(postgres.NewCampaigns(postgres.New(c.pool, postgres.Options{})), nil, func() {})
 	_, _, err := campaigns.Create(c.t.Context(), campaign.Campaign{
@@ -102,7 +102,7 @@ type replica struct {
 }
 
 // start starts a replica with settings and failpoints of its own. The end of the test kills it.
-func (c *crash) start(settings map[string]string, failpoints string) replica {
+func (c *crashTest) start(settings map[string]string, failpoints string) replica {
 	c.t.Helper()
 	env := maps.Clone(c.env)
 	maps.Copy(env, settings)
@@ -114,7 +114,7 @@ func (c *crash) start(settings map[string]string, failpoints string) replica {
 }
 
 // metric waits until a metric of a replica has a value; start is the beginning of its line.
-func (c *crash) metric(r replica, start string, value int) {
+func (c *crashTest) metric(r replica, start string, value int) {
 	c.t.Helper()
 	testkit.UntilNoError(c.t, func() error {
 		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+r.ops+"/metrics", http.NoBody)
@@ -132,31 +132,31 @@ func (c *crash) metric(r replica, start string, value int) {
 	})
 }
 
-func (c *crash) get() payout.Allocation {
+func (c *crashTest) get() payout.Allocation {
 	c.t.Helper()
 	a, _, err := c.operators().Get(c.t.Context(), c.id)
 	require.NoError(c.t, err)
 	return a
 }
 
-func (c *crash) operators() postgres.Operators {
+func (c *crashTest) operators() postgres.Operators {
 	return postgres.Operators{Database: postgres.New(c.pool, postgres.Options{}), WakePayouts: func() {}}
 }
 
-func (c *crash) until(s payout.Status) {
+func (c *crashTest) until(s payout.Status) {
 	c.t.Helper()
 	testkit.Until(c.t, func() bool { return c.get().Status == s }, "the reward to be %s", s)
 }
 
 // lapse ends the lease of a replica that no longer renews it, instead of waiting for its end.
-func (c *crash) lapse() {
+func (c *crashTest) lapse() {
 	c.t.Helper()
 	tag, err := c.pool.Exec(c.t.Context(), `UPDATE event_reward_allocation SET lease_until = now() - interval '1 s' WHERE reward_status = 'PROCESSING'`)
 	require.NoError(c.t, err)
 	require.EqualValues(c.t, 1, tag.RowsAffected())
 }
 
-// place is the file of a failpoint at which a process stays.
+// place is a file that a process makes at a failpoint, where it stays until the file is removed.
 type place string
 
 func newPlace(t *testing.T) place {

@@ -19,7 +19,7 @@ func TestOutcomeOfReplicaSuspendedPastItsLease(t *testing.T) {
 	t.Parallel()
 	t.Run("failure", func(t *testing.T) {
 		t.Parallel()
-		c := newCrash(t)
+		c := newCrashTest(t)
 		c.provider.SetFaults(sandbox.Faults{Refused: 1})
 		s := c.suspendBeforeOutcome()
 		c.provider.SetFaults(sandbox.Faults{})
@@ -33,7 +33,7 @@ func TestOutcomeOfReplicaSuspendedPastItsLease(t *testing.T) {
 	})
 	t.Run("success", func(t *testing.T) {
 		t.Parallel()
-		c := newCrash(t)
+		c := newCrashTest(t)
 		s := c.suspendBeforeOutcome()
 		require.Equal(t, payout.Processing, c.get().Status)
 		s.resume()
@@ -55,7 +55,7 @@ type suspended struct {
 	release        func()
 }
 
-func (c *crash) suspendBeforeOutcome() suspended {
+func (c *crashTest) suspendBeforeOutcome() suspended {
 	c.t.Helper()
 	at := newPlace(c.t)
 	first := c.start(nil, "payout.before_settle@1=hold:"+string(at))
@@ -75,7 +75,7 @@ func (c *crash) suspendBeforeOutcome() suspended {
 // nothing.
 func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 	t.Parallel()
-	c := newCrash(t)
+	c := newCrashTest(t)
 	at := newPlace(t)
 	p := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "100ms", "REWARD_LEASE": "200ms"}, "payout.after_claim@1=hold:"+string(at))
 	at.reached(t)
@@ -85,7 +85,7 @@ func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 		require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT lease_until < now() FROM event_reward_allocation`).Scan(&lapsed))
 		return lapsed
 	}, "the end of the lease")
-	require.NoError(t, c.operators().Pause(t.Context(), payout.Point)) // nobody takes it over meanwhile
+	require.NoError(t, c.operators().Pause(t.Context(), payout.Point)) // no replica takes it over
 	at.leave(t)
 	p.Signal(syscall.SIGCONT)
 	c.metric(p, `urr_reward_late_total{kind="POINT"}`, 1)
@@ -104,7 +104,7 @@ func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 // the call under the same key.
 func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	t.Parallel()
-	c := newCrash(t)
+	c := newCrashTest(t)
 	arrived, release := c.calls.hold(t)
 	killed := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "500ms", "REWARD_LEASE": "1s"}, "")
 	testkit.Receive(t, arrived, "the call")
@@ -127,7 +127,7 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 // alert.
 func TestRewardThatKillsItsWorkersIsHeld(t *testing.T) {
 	t.Parallel()
-	c := newCrash(t)
+	c := newCrashTest(t)
 	for range 5 {
 		p := c.start(nil, "payout.after_claim@1=exit")
 		require.ErrorContains(t, p.Wait(), "killed")

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxKept bounds the campaigns in memory, since anybody can ask for any id.
-	maxKept = 10_000
+	// maxCached bounds the campaigns in memory, since anybody can ask for any id.
+	maxCached = 10_000
 	// readTimeout bounds one read of the store; several requests may wait for the same read.
 	readTimeout = 3 * time.Second
 )
@@ -24,22 +24,22 @@ type cachedStore struct {
 	keepFor time.Duration
 	reads   singleflight.Group
 
-	mu   sync.Mutex
-	kept map[string]keptCampaign
+	mu     sync.Mutex
+	cached map[string]cachedCampaign
 }
 
-// keptCampaign is what a read of the store returned: a campaign, or ErrNotFound.
-type keptCampaign struct {
+// cachedCampaign is what a read of the store returned: a campaign, or ErrNotFound.
+type cachedCampaign struct {
 	campaign Campaign
-	now      time.Time // of the database
-	read     time.Time // by this process
+	now      time.Time // the database's time at the read
+	read     time.Time // this process's time before the read
 	err      error
 }
 
 // Cached wraps the store s: Get answers from memory if the campaign was read less than keepFor ago.
 // The other methods call those of s.
 func Cached(s Store, keepFor time.Duration) Store {
-	return &cachedStore{Store: s, keepFor: keepFor, kept: make(map[string]keptCampaign)}
+	return &cachedStore{Store: s, keepFor: keepFor, cached: make(map[string]cachedCampaign)}
 }
 
 func (c *cachedStore) Get(ctx context.Context, eventID string) (Campaign, time.Time, error) {
@@ -53,7 +53,7 @@ func (c *cachedStore) Get(ctx context.Context, eventID string) (Campaign, time.T
 			if r.Err != nil {
 				return Campaign{}, time.Time{}, r.Err
 			}
-			p, _ = r.Val.(keptCampaign)
+			p, _ = r.Val.(cachedCampaign)
 		}
 	}
 	return p.campaign, p.now.Add(time.Since(p.read)), p.err
@@ -71,38 +71,38 @@ func (c *cachedStore) Enter(ctx context.Context, eventID, memberID string, metho
 func (c *cachedStore) lowerStock(eventID string, drawn *Prize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.kept[eventID]
-	i := slices.IndexFunc(p.campaign.Prizes, func(kept Prize) bool {
-		return kept.ID == drawn.ID && kept.Stock != nil && *kept.Stock > *drawn.Stock
+	p := c.cached[eventID]
+	i := slices.IndexFunc(p.campaign.Prizes, func(prize Prize) bool {
+		return prize.ID == drawn.ID && prize.Stock != nil && *prize.Stock > *drawn.Stock
 	})
 	if i >= 0 {
 		p.campaign.Prizes = slices.Clone(p.campaign.Prizes) // others may be reading them
 		p.campaign.Prizes[i].Stock = drawn.Stock
-		c.kept[eventID] = p
+		c.cached[eventID] = p
 	}
 }
 
-func (c *cachedStore) find(eventID string) (p keptCampaign, fresh bool) {
+func (c *cachedStore) find(eventID string) (p cachedCampaign, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, found := c.kept[eventID]
+	p, found := c.cached[eventID]
 	return p, found && time.Since(p.read) < c.keepFor
 }
 
 // readAndKeep reads a campaign and keeps it. If the request that began the read is cancelled, the
 // read goes on, since other requests may wait for it.
-func (c *cachedStore) readAndKeep(ctx context.Context, eventID string) (keptCampaign, error) {
+func (c *cachedStore) readAndKeep(ctx context.Context, eventID string) (cachedCampaign, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
-	p := keptCampaign{read: time.Now()}
+	p := cachedCampaign{read: time.Now()}
 	if p.campaign, p.now, p.err = c.Store.Get(ctx, eventID); p.err != nil && !errors.Is(p.err, ErrNotFound) {
-		return keptCampaign{}, p.err
+		return cachedCampaign{}, p.err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.kept) >= maxKept {
-		clear(c.kept)
+	if len(c.cached) >= maxCached {
+		clear(c.cached)
 	}
-	c.kept[eventID] = p
+	c.cached[eventID] = p
 	return p, nil
 }

@@ -24,7 +24,7 @@ func (s *slowReads) Get(_ context.Context, eventID string) (campaign.Campaign, t
 	s.mu.Lock()
 	s.reads++
 	s.mu.Unlock()
-	time.Sleep(100 * time.Millisecond) // of the bubble's clock
+	time.Sleep(100 * time.Millisecond) // by the fake clock
 	if eventID == "none" {
 		return campaign.Campaign{}, time.Time{}, campaign.ErrNotFound
 	}

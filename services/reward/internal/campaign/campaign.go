@@ -80,7 +80,7 @@ type Campaign struct {
 	Title             string
 	Kind              Kind
 	OpensAt, ClosesAt time.Time
-	// PromotionID names the promotion whose winners are rewarded.
+	// PromotionID is the id of the promotion whose winners are rewarded.
 	PromotionID string
 	// Daily is the reward of each attendance, or of each winner; nil: none.
 	Daily          *Reward
@@ -137,7 +137,7 @@ func (c *Campaign) drawPeriod(now time.Time) string {
 
 // Limits of a new campaign.
 const (
-	maxParts = 100
+	maxParts = 100 // milestones, and prizes
 	maxTitle = 200 // characters
 	// maxOdds bounds the sum of all weights to this multiple of each: nobody would win a rarer prize.
 	maxOdds = 1_000_000_000

@@ -12,16 +12,16 @@ func pickPrize(prizes []Prize, random func(n int64) int64) *Prize {
 	if total == 0 {
 		return nil
 	}
-	at := random(total)
+	remaining := random(total)
 	for i := range prizes {
 		if !prizes[i].inStock() {
 			continue
 		}
-		if at -= prizes[i].Weight; at < 0 {
+		if remaining -= prizes[i].Weight; remaining < 0 {
 			return &prizes[i]
 		}
 	}
-	return nil // unreachable: at was below the sum of the weights
+	return nil // unreachable: remaining was below the sum of the weights
 }
 
 func (p *Prize) inStock() bool { return p.Stock == nil || *p.Stock > 0 }

@@ -17,19 +17,19 @@ import (
 type draws struct {
 	campaign.Store
 
-	of      campaign.Campaign
-	entries int64
+	campaign campaign.Campaign
+	entries  int64
 }
 
 func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMethod) (campaign.RewardedEntry, error) {
-	reads, err := method.Query(&d.of, d.Now())
+	reads, err := method.Query(&d.campaign, d.Now())
 	if err == nil {
 		err = reads.Closed
 	}
 	if err != nil {
 		return campaign.RewardedEntry{}, err
 	}
-	change, err := method.Decide(campaign.MemberState{Campaign: d.of, Now: d.Now()})
+	change, err := method.Decide(campaign.MemberState{Campaign: d.campaign, Now: d.Now()})
 	if err != nil {
 		return campaign.RewardedEntry{}, err
 	}
@@ -41,11 +41,11 @@ func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMetho
 
 func (*draws) Now() time.Time { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }
 
-// Pearson's chi-square test of the draws against the weights. A prize that is gone has none.
+// Pearson's chi-square test of the draws against the weights. A prize without stock has no weight.
 func TestWeightsOfTheDraw(t *testing.T) {
 	t.Parallel()
 	none, points := int64(0), campaign.Reward{Kind: payout.Point, Value: 1}
-	store := &draws{of: campaign.Campaign{
+	store := &draws{campaign: campaign.Campaign{
 		EventID: "d", Kind: campaign.Random, DrawsPerMember: 1, Period: campaign.WholeCampaign,
 		OpensAt: (*draws)(nil).Now(), ClosesAt: (*draws)(nil).Now().Add(time.Hour),
 		Prizes: []campaign.Prize{
@@ -76,7 +76,7 @@ func TestWeightsOfTheDraw(t *testing.T) {
 func TestNoPrizeIsLeft(t *testing.T) {
 	t.Parallel()
 	none, now := int64(0), (*draws)(nil).Now()
-	service := campaign.NewService(&draws{of: campaign.Campaign{
+	service := campaign.NewService(&draws{campaign: campaign.Campaign{
 		Kind: campaign.Random, DrawsPerMember: 1, OpensAt: now, ClosesAt: now.Add(time.Hour), Prizes: []campaign.Prize{{Weight: 1, Stock: &none}},
 	}}, nil, func() {})
 	e, err := service.Draw(t.Context(), "d", "ann", "")

@@ -40,7 +40,7 @@ type EntryMethod struct {
 type MemberQuery struct {
 	Period string // of the new entry: a day, or the whole campaign
 	// Key recognises a repeated request, even after the period has ended; nil: the client sent no
-	// key. Once: a member has one entry per period, which answers all further requests.
+	// key. Once means that a member has one entry per period, which answers further requests.
 	Key  *idempotency.Key
 	Once bool
 	// Closed is the error of a new request while the campaign is not open; nil: the campaign is open.

@@ -55,9 +55,9 @@ func (p *Participation) DrawsLeft() int {
 
 const maxPresent = 20 // entries
 
-// PresentEntries returns the member's newest entries first: of an attendance campaign that of today,
-// of a campaign of draws those of its period (a day, or the whole campaign), and of a campaign for the
-// winners of another one all.
+// PresentEntries returns the member's present entries, newest first: in an attendance campaign that
+// of today, in a campaign of draws those of the present period (a day, or the whole campaign), and
+// in a campaign for a promotion's winners all.
 func (p *Participation) PresentEntries() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {

@@ -20,7 +20,7 @@ type Retrier interface {
 	RetryMarked(ctx context.Context) error
 }
 
-// markedEvery is the pause between two looks for campaigns that are marked.
+// markedEvery is the pause between two searches for marked campaigns.
 const markedEvery = time.Second
 
 // CancelWorker returns the worker that cancels the allocations of campaigns marked as cancelled.

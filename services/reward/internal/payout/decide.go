@@ -17,8 +17,8 @@ const (
 	Unknown        CallOutcome = "UNKNOWN"          // it may have paid, now or later
 	Busy           CallOutcome = "BUSY"             // overloaded; it may still have paid
 	NotSent        CallOutcome = "NOT_SENT"         // nothing reached the provider
-	Absent         CallOutcome = "ABSENT"           // asked: nothing is paid yet
-	Voided         CallOutcome = "VOIDED"           // asked: nothing is paid, and the key never will be
+	Absent         CallOutcome = "ABSENT"           // looked up: nothing is paid yet
+	Voided         CallOutcome = "VOIDED"           // voided: nothing is paid, nor ever will be
 )
 
 // CallResult is how a call to a provider ended.

@@ -29,15 +29,15 @@ func TestDecide(t *testing.T) {
 		due, unknown, held bool
 		code               string
 	}
-	held := payout.Allocation{Status: payout.Processing, Version: 3, IdempotencyKey: "k", LastCallAt: ago(time.Second)}
-	with := func(change func(*payout.Allocation)) payout.Allocation { a := held; change(&a); return a }
+	processing := payout.Allocation{Status: payout.Processing, Version: 3, IdempotencyKey: "k", LastCallAt: ago(time.Second)}
+	with := func(change func(*payout.Allocation)) payout.Allocation { a := processing; change(&a); return a }
 	pay := func(o payout.CallOutcome) payout.EndedCall {
 		return payout.EndedCall{Version: 3, Action: payout.Pay, Result: payout.CallResult{Outcome: o, TransactionID: "tx"}}
 	}
 	ask := func(o payout.CallOutcome) payout.EndedCall { c := pay(o); c.Action = payout.Ask; return c }
 	exhausted := func(a *payout.Allocation) { a.RetryCount = 10 }
 	last := func(a *payout.Allocation) { a.RetryCount = 9 }
-	// This call is settled now, and was not when the provider was asked.
+	// SettleTime is over now, but was not yet when the provider was asked.
 	justSettled := func(a *payout.Allocation) {
 		a.UnknownSince, a.LastCallAt = ago(time.Hour), ago(15*time.Minute+10*time.Second)
 	}
@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 	failing := func(a *payout.Allocation) { a.FailingSince = ago(49 * time.Hour) }
 	askedFirst := func(a *payout.Allocation) { a.AskFirst = true }
 	forgotten := func(a *payout.Allocation) { a.UnknownSince, a.LastCallAt = ago(8*24*time.Hour), ago(time.Hour) }
-	both := func(fs ...func(*payout.Allocation)) func(*payout.Allocation) {
+	all := func(fs ...func(*payout.Allocation)) func(*payout.Allocation) {
 		return func(a *payout.Allocation) {
 			for _, f := range fs {
 				f(a)
@@ -60,41 +60,41 @@ func TestDecide(t *testing.T) {
 		c    payout.EndedCall
 		want want
 	}{
-		"paid":                               {held, pay(payout.Paid), want{status: payout.Success}},
+		"paid":                               {processing, pay(payout.Paid), want{status: payout.Success}},
 		"paid, earlier unknown":              {with(unknown), ask(payout.Paid), want{status: payout.Success}},
 		"paid, to be cancelled":              {with(cancelling), pay(payout.Paid), want{status: payout.Success}},
-		"refused":                            {held, pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, code: payout.CodeRefused}},
+		"refused":                            {processing, pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, code: payout.CodeRefused}},
 		"refused the last time":              {with(last), pay(payout.Refused), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
-		"refused for good":                   {held, pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
-		"refused, earlier unknown":           {with(both(unknown, last)), pay(payout.Refused), want{status: payout.Failed, retries: 10, due: true, unknown: true, code: payout.CodeRefused}},
+		"refused for good":                   {processing, pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
+		"refused, earlier unknown":           {with(all(unknown, last)), pay(payout.Refused), want{status: payout.Failed, retries: 10, due: true, unknown: true, code: payout.CodeRefused}},
 		"refused for good, earlier unknown":  {with(unknown), pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, due: true, unknown: true, code: payout.CodeRefused}},
 		"refused, to be cancelled":           {with(cancelling), pay(payout.Refused), want{status: payout.Cancelled, retries: 1}},
-		"refused, unknown, to be cancelled":  {with(both(unknown, cancelling)), pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeRefused}},
-		"unknown":                            {held, pay(payout.Unknown), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeUnknown}},
+		"refused, unknown, to be cancelled":  {with(all(unknown, cancelling)), pay(payout.Refused), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeRefused}},
+		"unknown":                            {processing, pay(payout.Unknown), want{status: payout.Failed, retries: 1, due: true, unknown: true, code: payout.CodeUnknown}},
 		"unknown after a question":           {with(unknown), ask(payout.Unknown), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
 		"unknown, forgotten":                 {with(forgotten), ask(payout.Unknown), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
-		"busy burns no attempt":              {held, pay(payout.Busy), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnavailable}},
-		"not sent burns no attempt":          {held, pay(payout.NotSent), want{status: payout.Failed, due: true, code: payout.CodeUnavailable}},
+		"busy burns no attempt":              {processing, pay(payout.Busy), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnavailable}},
+		"not sent burns no attempt":          {processing, pay(payout.NotSent), want{status: payout.Failed, due: true, code: payout.CodeUnavailable}},
 		"not sent, to be cancelled":          {with(cancelling), pay(payout.NotSent), want{status: payout.Cancelled}},
 		"not sent for too long":              {with(failing), pay(payout.NotSent), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
 		"refused for good, after long":       {with(failing), pay(payout.RefusedForGood), want{status: payout.Failed, retries: 10, code: payout.CodeRefused}},
-		"not sent for long, to be cancelled": {with(both(failing, cancelling)), pay(payout.NotSent), want{status: payout.Cancelled}},
-		"unknown for long, still known":      {with(both(failing, unknown)), ask(payout.Unknown), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"not sent for long, to be cancelled": {with(all(failing, cancelling)), pay(payout.NotSent), want{status: payout.Cancelled}},
+		"unknown for long, still known":      {with(all(failing, unknown)), ask(payout.Unknown), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
 		"asked first, no answer":             {with(askedFirst), ask(payout.Unknown), want{status: payout.Failed, due: true, code: payout.CodeUnknown}},
-		"asked first, no answer for long":    {with(both(askedFirst, failing)), ask(payout.Unknown), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
-		"asked first, no answer, cancelled":  {with(both(askedFirst, cancelling)), ask(payout.Unknown), want{status: payout.Failed, due: true, code: payout.CodeUnknown}},
-		"overloaded again and again":         {with(both(settled, failing)), ask(payout.Absent), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
+		"asked first, no answer for long":    {with(all(askedFirst, failing)), ask(payout.Unknown), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
+		"asked first, no answer, cancelled":  {with(all(askedFirst, cancelling)), ask(payout.Unknown), want{status: payout.Failed, due: true, code: payout.CodeUnknown}},
+		"overloaded again and again":         {with(all(settled, failing)), ask(payout.Absent), want{status: payout.Failed, held: true, code: payout.CodeFailingTooLong}},
 		"absent, a call may still pay":       {with(unknown), ask(payout.Absent), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
 		"absent, all calls are settled":      {with(settled), ask(payout.Absent), want{status: payout.Failed, due: true}},
-		"absent, settled, exhausted":         {with(both(settled, exhausted)), ask(payout.Absent), want{status: payout.Failed, retries: 10, code: payout.CodeNotPaid}},
-		"absent, settled, to be cancelled":   {with(both(settled, cancelling)), ask(payout.Absent), want{status: payout.Cancelled}},
-		"absent, asked before it settled":    {with(both(justSettled, cancelling)), askedEarlier(8 * time.Second), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
-		"absent, asked after it settled":     {with(both(justSettled, cancelling)), askedEarlier(4 * time.Second), want{status: payout.Cancelled}},
+		"absent, settled, exhausted":         {with(all(settled, exhausted)), ask(payout.Absent), want{status: payout.Failed, retries: 10, code: payout.CodeNotPaid}},
+		"absent, settled, to be cancelled":   {with(all(settled, cancelling)), ask(payout.Absent), want{status: payout.Cancelled}},
+		"absent, asked before it settled":    {with(all(justSettled, cancelling)), askedEarlier(8 * time.Second), want{status: payout.Failed, due: true, unknown: true, code: payout.CodeUnknown}},
+		"absent, asked after it settled":     {with(all(justSettled, cancelling)), askedEarlier(4 * time.Second), want{status: payout.Cancelled}},
 		"absent, forgotten":                  {with(forgotten), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
-		"absent, forgotten, to be cancelled": {with(both(forgotten, cancelling)), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
+		"absent, forgotten, to be cancelled": {with(all(forgotten, cancelling)), ask(payout.Absent), want{status: payout.Failed, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
 		"voided":                             {with(unknown), ask(payout.Voided), want{status: payout.Failed, resends: 1, due: true}},
-		"voided, exhausted":                  {with(both(unknown, exhausted)), ask(payout.Voided), want{status: payout.Failed, retries: 10, resends: 1, code: payout.CodeNotPaid}},
-		"voided, to be cancelled":            {with(both(unknown, cancelling)), ask(payout.Voided), want{status: payout.Cancelled, resends: 1}},
+		"voided, exhausted":                  {with(all(unknown, exhausted)), ask(payout.Voided), want{status: payout.Failed, retries: 10, resends: 1, code: payout.CodeNotPaid}},
+		"voided, to be cancelled":            {with(all(unknown, cancelling)), ask(payout.Voided), want{status: payout.Cancelled, resends: 1}},
 		"voided, forgotten":                  {with(forgotten), ask(payout.Voided), want{status: payout.Failed, resends: 1, unknown: true, held: true, code: payout.CodeUnknownTooLong}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (*oneReward) HoldAbandoned(context.Context, payout.Kind, payout.Policy) (in
 	return 0, nil
 }
 
-// payer pays everything.
+// payer is a provider that makes every payment.
 type payer struct{ payments int }
 
 func (p *payer) Pay(context.Context, payout.Allocation) payout.CallResult {
@@ -55,7 +55,7 @@ func (*payer) Lookup(context.Context, string) payout.CallResult { return payout.
 func (*payer) Void(context.Context, string) payout.CallResult   { return payout.CallResult{} }
 func (*payer) CallsAllowed() int                                { return 100 }
 
-// during runs an engine for some time of the bubble's clock.
+// during runs an engine for some time of the fake clock.
 func during(t *testing.T, s *oneReward, long time.Duration) *payer {
 	t.Helper()
 	p := &payer{}
@@ -87,7 +87,7 @@ func (p *asked) answer(ctx context.Context, o payout.CallOutcome) payout.CallRes
 	select {
 	case <-ctx.Done():
 		return payout.CallResult{Outcome: payout.Unknown}
-	case <-time.After(p.takes): // of the bubble's clock
+	case <-time.After(p.takes): // by the fake clock
 		return payout.CallResult{Outcome: o, TransactionID: "tx"}
 	}
 }

@@ -65,7 +65,7 @@ type Allocation struct {
 	EventID, MemberID string
 	Kind              Kind
 	Value             int64
-	// Reason is why it was earned, as DRAW.
+	// Reason is why it was earned, such as DRAW.
 	Reason         string
 	CreatedAt      time.Time
 	Status         Status
@@ -82,9 +82,9 @@ type Allocation struct {
 	UnknownSince, LastCallAt time.Time
 	// FailingSince is the time of the first failure, while the allocation is tried again.
 	FailingSince time.Time
-	// AskFirst: the provider is asked before anything is sent again.
+	// AskFirst means that the provider is asked before anything is sent again.
 	AskFirst bool
-	// Cancelling: an operator has cancelled the allocation or its campaign.
+	// Cancelling means that an operator has cancelled the allocation or its campaign.
 	Cancelling       bool
 	VoidedAt, HeldAt time.Time
 	Code, Message    string

@@ -23,15 +23,15 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// Rows of a round: enough for a second of each side.
+// Rows of a round: enough for about a second of each variant.
 const (
 	engineRows   = 10_000
 	baselineRows = 1_000
 )
 
 // BenchmarkRewardClaim is the row reward_claim of `make bench`: the engine, which claims and settles in
-// batches of 100, beside one worker that claims and settles one row per transaction. The provider
-// answers at once. Both leave the same rows in all tables.
+// batches of 100, compared with one worker that claims and settles one row per transaction. The
+// provider answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
 	side := func(rows int, pay func()) rounds.MeasureFunc {
@@ -52,7 +52,7 @@ func perRow(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
 	fill(b, pool, rows)
 	began := time.Now()
 	pay()
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	for condition, table := range map[string]string{
 		`reward_status = 'SUCCESS'`: "event_reward_allocation", `outcome = 'PAID'`: "reward_call", `type = 'REWARD_PAID'`: "outbox",
 	} {
@@ -60,7 +60,7 @@ func perRow(b *testing.B, pool *pgxpool.Pool, rows int, pay func()) float64 {
 		require.NoError(b, pool.QueryRow(b.Context(), fmt.Sprintf(`SELECT count(*) FROM %s WHERE %s`, table, condition)).Scan(&n))
 		require.Equal(b, rows, n, table)
 	}
-	return took.Seconds() * 1e6 / float64(rows)
+	return elapsed.Seconds() * 1e6 / float64(rows)
 }
 
 // payAll runs the engine until nothing is left.

@@ -16,11 +16,11 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// manyPending is fill for many rows.
+// manyPending inserts many pending allocations quickly.
 func manyPending(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
 	fill(b, pool, 0)
-	conn, err := pgx.Connect(b.Context(), pool.Config().ConnString()) // without the pool's limits of time
+	conn, err := pgx.Connect(b.Context(), pool.Config().ConnString()) // without the pool's time limits
 	require.NoError(b, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	indexes := withoutIndexes(b, conn)

@@ -29,7 +29,7 @@ const (
 )
 
 // BenchmarkRewardDraw is the row reward_draw of `make bench`: draws of a prize with a stock by group
-// commit, beside a transaction for each draw. Meanwhile payouts claim what is due, from the same pool.
+// commit, compared with one transaction per draw. The same pool claims due payouts meanwhile.
 func BenchmarkRewardDraw(b *testing.B) {
 	pool := open(b)
 	d := &drawing{pool: pool, payouts: postgres.NewPayouts(postgres.New(pool, postgres.Options{}))}
@@ -82,13 +82,13 @@ func (d *drawing) round(b *testing.B, draws, members int, draw func(member strin
 		})
 	}
 	work.Wait()
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	claim := stop()
 	var rewards, left int
 	require.NoError(b, d.pool.QueryRow(b.Context(), `SELECT count(*), (SELECT stock FROM prizes) FROM event_reward_allocation`).Scan(&rewards, &left))
 	require.Equal(b, draws, rewards)
 	require.Equal(b, 1_000_000-draws, left)
-	return took.Seconds() * 1e6 / float64(draws), map[string]float64{"claim_ms": claim.Seconds() * 1e3}, nil
+	return elapsed.Seconds() * 1e6 / float64(draws), map[string]float64{"claim_ms": claim.Seconds() * 1e3}, nil
 }
 
 // claim claims payouts until stop is called, which returns the median time of a claim.
@@ -97,21 +97,21 @@ func (d *drawing) claim(b *testing.B) (stop func() time.Duration) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan []time.Duration, 1)
 	go func() {
-		var took []time.Duration
+		var durations []time.Duration
 		for ctx.Err() == nil {
 			began := time.Now()
 			if _, err := d.payouts.Claim(b.Context(), payout.Coupon, 10, policy()); err != nil {
 				b.Error(err)
 			}
-			took = append(took, time.Since(began))
+			durations = append(durations, time.Since(began))
 		}
-		done <- took
+		done <- durations
 	}()
 	return func() time.Duration {
 		cancel()
-		took := <-done
-		slices.Sort(took)
-		return took[len(took)/2]
+		durations := <-done
+		slices.Sort(durations)
+		return durations[len(durations)/2]
 	}
 }
 

@@ -72,23 +72,23 @@ func (s *Campaigns) enterAll(ctx context.Context, eventID string, requests []ent
 		return nil, err
 	}
 	defer s.running.Release(1)
-	results, rest := make([]entryResult, len(requests)), make([]int, len(requests))
-	for i := range rest {
-		rest[i] = i
+	results, remaining := make([]entryResult, len(requests)), make([]int, len(requests))
+	for i := range remaining {
+		remaining[i] = i
 	}
-	for len(rest) > 0 {
-		var indexes, later []int
-		entering := make(map[string]bool, len(rest))
-		for _, i := range rest {
+	for len(remaining) > 0 {
+		var indexes, next []int
+		entering := make(map[string]bool, len(remaining))
+		for _, i := range remaining {
 			if member := requests[i].memberID; entering[member] {
-				later = append(later, i)
+				next = append(next, i)
 			} else {
 				entering[member] = true
 				indexes = append(indexes, i)
 			}
 		}
 		s.enterTogether(ctx, eventID, requests, indexes, results)
-		rest = later
+		remaining = next
 	}
 	return results, nil
 }

@@ -125,7 +125,7 @@ func TestStreakOverMonthsAndLeapDay(t *testing.T) {
 	}
 }
 
-// The request that waits for the lock belongs to the day in which it continues.
+// A request that waits for the lock counts for the day on which it gets the lock.
 func TestOverlappingRequestsAroundMidnight(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-31 23:59:59.999"))
@@ -213,8 +213,8 @@ func TestStockIsNeverOverdrawn(t *testing.T) {
 	require.Zero(t, *c.Prizes[0].Stock)
 }
 
-// A crowd draws at once, many of them twice: each member has one entry, the prizes go out exactly,
-// and few transactions do it.
+// A crowd draws at once, and many members twice. Each member has one entry, exactly the stock of
+// prizes is won, and few transactions suffice.
 func TestCrowdDrawsInFewTransactions(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))

@@ -33,11 +33,11 @@ type entryTx struct {
 type newEntry struct {
 	entryRequest
 
-	query    campaign.MemberQuery
-	kept     int64 // the id of the entry that an earlier request with the same key made; 0: none
-	answered bool  // earned is the entry of an earlier request
-	standing campaign.MemberState
-	rewards  []campaign.NewAllocation
+	query     campaign.MemberQuery
+	earlierID int64 // the id of the entry that an earlier request with the same key made; 0: none
+	answered  bool  // earned is the entry of an earlier request
+	state     campaign.MemberState
+	rewards   []campaign.NewAllocation
 
 	earned campaign.RewardedEntry
 	err    error
@@ -79,14 +79,14 @@ func (t *entryTx) claimIdempotencyKeys(ctx context.Context) error {
 		if e.err = states[i].Err; e.err != nil || states[i].Answer == "" {
 			continue
 		}
-		if e.kept, err = strconv.ParseInt(states[i].Answer, 10, 64); err != nil {
+		if e.earlierID, err = strconv.ParseInt(states[i].Answer, 10, 64); err != nil {
 			return fmt.Errorf("kept answer: %w", err)
 		}
 	}
 	return nil
 }
 
-// memberPeriod is the key of a map of first entries: the first of a member in a period.
+// memberPeriod identifies the first entry of a member in a period.
 type memberPeriod struct{ member, period string }
 
 // findEarlier answers the requests that repeat earlier ones, and refuses the others if the campaign is
@@ -99,8 +99,8 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 	}
 	for _, e := range t.unanswered() {
 		switch {
-		case e.kept != 0:
-			ids = append(ids, e.kept)
+		case e.earlierID != 0:
+			ids = append(ids, e.earlierID)
 		case e.query.Once:
 			add(e.memberID, e.query.Period)
 		}
@@ -117,8 +117,8 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 		return err
 	}
 	for _, e := range t.unanswered() {
-		earlier, found := byID[e.kept]
-		if e.kept == 0 && e.query.Once {
+		earlier, found := byID[e.earlierID]
+		if e.earlierID == 0 && e.query.Once {
 			earlier, found = first[memberPeriod{e.memberID, e.query.Period}]
 		}
 		switch {
@@ -127,7 +127,7 @@ func (t *entryTx) findEarlier(ctx context.Context) error {
 		case e.query.Closed != nil:
 			e.err = e.query.Closed
 		}
-		e.standing.Streak = first[memberPeriod{e.memberID, e.query.Before}].Streak
+		e.state.Streak = first[memberPeriod{e.memberID, e.query.Before}].Streak
 	}
 	var answered []*campaign.RewardedEntry
 	for _, e := range t.entries {
@@ -175,7 +175,7 @@ func (t *entryTx) readMemberStates(ctx context.Context) error {
 	open := make(map[string]*newEntry)
 	for _, e := range t.unanswered() {
 		open[e.memberID] = e
-		e.standing.Campaign, e.standing.Now, e.standing.Reached = t.campaign, t.now, make(map[int]bool)
+		e.state.Campaign, e.state.Now, e.state.Reached = t.campaign, t.now, make(map[int]bool)
 		if !e.query.Once {
 			counted.MemberIds, counted.Periods = append(counted.MemberIds, e.memberID), append(counted.Periods, e.query.Period)
 		}
@@ -189,7 +189,7 @@ func (t *entryTx) readMemberStates(ctx context.Context) error {
 			return err
 		}
 		for _, r := range rows {
-			open[r.MemberID].standing.Made = int(r.Made)
+			open[r.MemberID].state.Made = int(r.Made)
 		}
 	}
 	if len(streaks.MemberIds) > 0 && len(t.campaign.Milestones) > 0 {
@@ -198,7 +198,7 @@ func (t *entryTx) readMemberStates(ctx context.Context) error {
 			return err
 		}
 		for _, r := range rows {
-			open[r.MemberID].standing.Reached[int(r.Day)] = true
+			open[r.MemberID].state.Reached[int(r.Day)] = true
 		}
 	}
 	return nil
@@ -218,7 +218,7 @@ func (t *entryTx) decide(ctx context.Context) error {
 	}
 	taken := make(map[int64]int64)
 	for _, e := range open {
-		change, err := e.method.Decide(e.standing)
+		change, err := e.method.Decide(e.state)
 		if err != nil {
 			e.err = err
 			continue
@@ -375,7 +375,7 @@ func (t *entryTx) keepIdempotencyKeys(ctx context.Context) error {
 	var keys []*idempotency.Key
 	var kept []string
 	for _, e := range t.entries {
-		if e.err == nil && e.kept == 0 {
+		if e.err == nil && e.earlierID == 0 {
 			keys, kept = append(keys, e.query.Key), append(kept, strconv.FormatInt(e.earned.ID, 10))
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 var full = flag.Bool("full", false, "plans: 1,000,000 finished rows instead of 100,000")
 
-// crowded has as many due rows as finished ones, or a tenth with -full; some leases have ended,
-// some rows are held, and a member has 5,000 rows.
+// crowded returns a table with as many due rows as finished ones (with -full a tenth). Some leases
+// have ended, some rows are held, and a member has 5,000 rows.
 func crowded(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	finished, due := 100_000, 100_000
@@ -28,7 +28,7 @@ func crowded(t *testing.T) *pgxpool.Pool {
 		finished = 1_000_000
 	}
 	pool := open(t)
-	conn, err := pgx.Connect(t.Context(), pool.Config().ConnString()) // without the pool's limits of time
+	conn, err := pgx.Connect(t.Context(), pool.Config().ConnString()) // without the pool's time limits
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	exec := func(sql string, args ...any) {
@@ -137,7 +137,7 @@ type planNode struct {
 	Plans    []planNode
 }
 
-// explainAnalyze runs a statement and takes back what it did.
+// explainAnalyze explains a statement as it runs, and rolls it back.
 func explainAnalyze(t *testing.T, pool *pgxpool.Pool, mode, sql, args string) planNode {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

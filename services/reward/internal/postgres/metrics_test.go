@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// counts returns how far the counters have moved since the function was made. Tests that use it are
+// counts returns a function that tells how far the counters have moved since. Tests that use it are
 // not parallel, since all tests share the counters.
 func counts(t *testing.T) func() map[string]float64 {
 	t.Helper()
@@ -53,10 +53,10 @@ func settle(t *testing.T, store *postgres.Payouts, c payout.ClaimedAllocation, o
 }
 
 func TestCountersFollowTheStatuses(t *testing.T) {
-	w := newWorld(t, sandbox.Faults{})
+	env := newEnvironment(t, sandbox.Faults{})
 	moved := counts(t)
-	fill(t, w.pool, 6) // as no production code does, so it is not counted
-	store := w.payouts(t)
+	fill(t, env.pool, 6) // as no production code does, so it is not counted
+	store := env.payouts(t)
 	claims, err := store.Claim(t.Context(), payout.Point, 5, policy())
 	require.NoError(t, err)
 	require.Len(t, claims, 5)
@@ -68,7 +68,7 @@ func TestCountersFollowTheStatuses(t *testing.T) {
 	require.Equal(t, map[string]float64{"PROCESSING": 5, "SUCCESS": 1, "FAILED": 3, "given up: REFUSED": 1}, moved())
 
 	moved = counts(t)
-	require.NoError(t, w.operators().Cancel(t.Context(), []int64{claims[2].ID, claims[4].ID, 6}, false))
+	require.NoError(t, env.operators().Cancel(t.Context(), []int64{claims[2].ID, claims[4].ID, 6}, false))
 	settle(t, store, claims[4], payout.Refused) // it was under way when it was cancelled
 	settle(t, store, claims[2], payout.Paid)    // paid after all
 	settle(t, store, claims[1], payout.Paid)
@@ -76,10 +76,10 @@ func TestCountersFollowTheStatuses(t *testing.T) {
 }
 
 func TestCountersOfHeldRewards(t *testing.T) {
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
 	moved := counts(t)
-	store := w.payouts(t)
+	store := env.payouts(t)
 	dying := policy()
 	dying.Lease, dying.MaxRecoveries = 0, 0
 	_, err := store.Claim(t.Context(), payout.Point, 1, dying)
@@ -87,7 +87,7 @@ func TestCountersOfHeldRewards(t *testing.T) {
 	held, err := store.HoldAbandoned(t.Context(), payout.Point, dying)
 	require.NoError(t, err)
 	require.Equal(t, 1, held)
-	require.NoError(t, w.operators().Resolve(t.Context(), 1, false, ""))
+	require.NoError(t, env.operators().Resolve(t.Context(), 1, false, ""))
 	require.Equal(t, map[string]float64{"PROCESSING": 1, "FAILED": 1}, moved(), "resolved as unpaid it is FAILED still")
 }
 
@@ -120,13 +120,13 @@ func TestCountersOfEntriesAndWinners(t *testing.T) {
 
 // The gauges are those of the last measurement, so no other test may measure meanwhile.
 func TestBacklogIsMeasured(t *testing.T) {
-	w := newWorld(t, sandbox.Faults{})
+	env := newEnvironment(t, sandbox.Faults{})
 	// measured runs the worker until it has set the gauge of paused payouts.
 	measured := func(paused float64) map[string]float64 {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- postgres.New(w.pool, postgres.Options{}).BacklogWorker(slog.New(slog.DiscardHandler))(ctx)
+			done <- postgres.New(env.pool, postgres.Options{}).BacklogWorker(slog.New(slog.DiscardHandler))(ctx)
 		}()
 		testkit.Until(t, func() bool {
 			value, ok := metricstest.MetricSum(t, "urr_reward_paused", map[string]string{"kind": "POINT"})
@@ -143,9 +143,9 @@ func TestBacklogIsMeasured(t *testing.T) {
 	}
 	require.Zero(t, measured(0)["urr_rewards_due_oldest_seconds"])
 
-	fill(t, w.pool, 5)
+	fill(t, env.pool, 5)
 	set := func(id int, assignments string) {
-		_, err := w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = $1`, id)
+		_, err := env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = $1`, id)
 		require.NoError(t, err)
 	}
 	const processing = `reward_status = 'PROCESSING', next_retry_at = NULL, `
@@ -154,7 +154,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 	set(3, processing+`lease_until = now() + interval '1 hour', recoveries = 2`)
 	set(4, `reward_status = 'FAILED', next_retry_at = NULL, held_at = now(), unknown_since = now() - interval '4 hours'`)
 	set(5, `reward_status = 'FAILED', next_retry_at = now() + interval '5 hours', failing_since = now() - interval '6 hours'`)
-	require.NoError(t, w.operators().Pause(t.Context(), payout.Point))
+	require.NoError(t, env.operators().Pause(t.Context(), payout.Point))
 	got := measured(1)
 	require.InDelta(t, 2*time.Hour.Seconds(), got["urr_rewards_due_oldest_seconds"], 600, "the lapsed lease is the oldest")
 	require.InDelta(t, 3*time.Hour.Seconds(), got["urr_rewards_unknown_oldest_seconds"], 600, "the older one is held")
@@ -165,9 +165,9 @@ func TestBacklogIsMeasured(t *testing.T) {
 		require.InDelta(t, want, got[name], 0, name)
 	}
 
-	// What is due later is not due.
-	_, err := w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET reward_status = 'FAILED', lease_until = NULL, next_retry_at = now() + interval '1 hour'`)
+	// An allocation that is due later does not count as due.
+	_, err := env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET reward_status = 'FAILED', lease_until = NULL, next_retry_at = now() + interval '1 hour'`)
 	require.NoError(t, err)
-	require.NoError(t, w.operators().Resume(t.Context(), payout.Point))
+	require.NoError(t, env.operators().Resume(t.Context(), payout.Point))
 	require.Zero(t, measured(0)["urr_rewards_due_oldest_seconds"])
 }

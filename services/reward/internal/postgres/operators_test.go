@@ -18,34 +18,34 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-func (w *world) operators() postgres.Operators {
-	return postgres.Operators{Database: postgres.New(w.pool, postgres.Options{}), WakePayouts: func() {}}
+func (env *environment) operators() postgres.Operators {
+	return postgres.Operators{Database: postgres.New(env.pool, postgres.Options{}), WakePayouts: func() {}}
 }
 
-func (w *world) payouts(t *testing.T) *postgres.Payouts {
+func (env *environment) payouts(t *testing.T) *postgres.Payouts {
 	t.Helper()
-	p := postgres.NewPayouts(postgres.New(w.pool, postgres.Options{}))
+	p := postgres.NewPayouts(postgres.New(env.pool, postgres.Options{}))
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	return p
 }
 
-// set changes the first allocation as no production code does, to reach a state at once.
-func (w *world) set(t *testing.T, assignments string) {
+// set changes the first allocation past all rules, to reach a state at once.
+func (env *environment) set(t *testing.T, assignments string) {
 	t.Helper()
-	_, err := w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = 1`)
+	_, err := env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = 1`)
 	require.NoError(t, err)
 }
 
-func (w *world) get(t *testing.T) payout.Allocation {
+func (env *environment) get(t *testing.T) payout.Allocation {
 	t.Helper()
-	a, _, err := w.operators().Get(t.Context(), 1)
+	a, _, err := env.operators().Get(t.Context(), 1)
 	require.NoError(t, err)
 	return a
 }
 
 // paidKeys returns the keys in the ledger, oldest first.
-func (w *world) paidKeys() (keys []string) {
-	for _, p := range w.ledger.All() {
+func (env *environment) paidKeys() (keys []string) {
+	for _, p := range env.ledger.All() {
 		keys = append(keys, p.Key)
 	}
 	return keys
@@ -54,33 +54,33 @@ func (w *world) paidKeys() (keys []string) {
 func TestCancelledAllocationIsNeverPaid(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	w := newWorld(t, sandbox.Faults{Seed: 3, Lost: 0.3, Refused: 0.3, Late: 0.1, LateFor: 200 * time.Millisecond})
-	fill(t, w.pool, 300)
-	stop := w.run(t, 2, policy())
+	env := newEnvironment(t, sandbox.Faults{Seed: 3, Lost: 0.3, Refused: 0.3, Late: 0.1, LateFor: 200 * time.Millisecond})
+	fill(t, env.pool, 300)
+	stop := env.run(t, 2, policy())
 	for range 150 {
-		require.NoError(t, w.operators().Cancel(t.Context(), []int64{1 + rand.Int64N(300)}, false))
+		require.NoError(t, env.operators().Cancel(t.Context(), []int64{1 + rand.Int64N(300)}, false))
 	}
-	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	testkit.Until(t, func() bool { return env.count(t, due) == 0 }, "nothing is due")
 	stop()
-	w.requireLedger(t)
-	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))
+	env.requireLedger(t)
+	require.NotZero(t, env.count(t, `reward_status = 'CANCELLED'`))
 }
 
 func TestRetryOfPaidAllocationAsksFirst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{KeyRetention: time.Millisecond})
-	fill(t, w.pool, 1)
-	_, err := w.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Millisecond)
+	env := newEnvironment(t, sandbox.Faults{KeyRetention: time.Millisecond})
+	fill(t, env.pool, 1)
+	_, err := env.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Millisecond)
 	require.NoError(t, err)
-	w.set(t, `reward_status = 'FAILED', next_retry_at = NULL, last_call_at = now() - interval '1 h', retry_count = 6, error_code = 'NOT_PAID'`)
-	retried, err := w.operators().Retry(t.Context(), []int64{1})
+	env.set(t, `reward_status = 'FAILED', next_retry_at = NULL, last_call_at = now() - interval '1 h', retry_count = 6, error_code = 'NOT_PAID'`)
+	retried, err := env.operators().Retry(t.Context(), []int64{1})
 	require.NoError(t, err)
 	require.Equal(t, 1, retried)
-	stop := w.run(t, 1, policy())
-	testkit.Until(t, func() bool { return w.get(t).Status == payout.Success }, "the payment is found")
+	stop := env.run(t, 1, policy())
+	testkit.Until(t, func() bool { return env.get(t).Status == payout.Success }, "the payment is found")
 	stop()
-	require.Len(t, w.ledger.All(), 1)
-	retried, err = w.operators().Retry(t.Context(), []int64{1})
+	require.Len(t, env.ledger.All(), 1)
+	retried, err = env.operators().Retry(t.Context(), []int64{1})
 	require.NoError(t, err)
 	require.Zero(t, retried, "what is paid is not retried")
 }
@@ -100,56 +100,56 @@ func TestUnknownPastRetentionIsHeldUntilResolved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, sandbox.Faults{})
-			fill(t, w.pool, 1)
-			w.set(t, `reward_status = 'FAILED', next_retry_at = now(), unknown_since = now() - interval '3 h', last_call_at = now() - interval '3 h'`)
+			env := newEnvironment(t, sandbox.Faults{})
+			fill(t, env.pool, 1)
+			env.set(t, `reward_status = 'FAILED', next_retry_at = now(), unknown_since = now() - interval '3 h', last_call_at = now() - interval '3 h'`)
 			if tc.cancel {
-				require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
+				require.NoError(t, env.operators().Cancel(t.Context(), []int64{1}, false))
 			}
 			if tc.campaign {
-				require.NoError(t, w.operators().CancelCampaign(t.Context(), "c", false))
-				require.NoError(t, w.operators().CancelMarked(t.Context()))
+				require.NoError(t, env.operators().CancelCampaign(t.Context(), "c", false))
+				require.NoError(t, env.operators().CancelMarked(t.Context()))
 			}
-			stop := w.run(t, 1, policy())
-			testkit.Until(t, func() bool { return !w.get(t).HeldAt.IsZero() }, "it is held")
+			stop := env.run(t, 1, policy())
+			testkit.Until(t, func() bool { return !env.get(t).HeldAt.IsZero() }, "it is held")
 			stop()
-			require.Equal(t, payout.CodeUnknownTooLong, w.get(t).Code)
-			totals, err := w.operators().Summary(t.Context(), "c")
+			require.Equal(t, payout.CodeUnknownTooLong, env.get(t).Code)
+			totals, err := env.operators().Summary(t.Context(), "c")
 			require.NoError(t, err)
 			require.Equal(t, []payout.Totals{{Status: payout.Failed, Allocations: 1, Points: 100, Held: 1, Unknown: 1}}, totals)
-			claims, err := w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+			claims, err := env.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
 			require.NoError(t, err)
 			require.Empty(t, claims, "nothing is tried until an operator has resolved it")
-			require.Empty(t, w.ledger.All())
-			retried, err := w.operators().Retry(t.Context(), []int64{1})
+			require.Empty(t, env.ledger.All())
+			retried, err := env.operators().Retry(t.Context(), []int64{1})
 			require.NoError(t, err)
 			require.Zero(t, retried, "a retry could only ask what the provider has forgotten")
-			require.NoError(t, w.operators().Resolve(t.Context(), 1, tc.paid, "tx-1"))
-			require.Equal(t, tc.want, w.get(t).Status)
-			require.ErrorIs(t, w.operators().Resolve(t.Context(), 1, true, ""), payout.ErrNotHeld)
-			require.ErrorIs(t, w.operators().Resolve(t.Context(), 99, true, ""), payout.ErrNotFound)
+			require.NoError(t, env.operators().Resolve(t.Context(), 1, tc.paid, "tx-1"))
+			require.Equal(t, tc.want, env.get(t).Status)
+			require.ErrorIs(t, env.operators().Resolve(t.Context(), 1, true, ""), payout.ErrNotHeld)
+			require.ErrorIs(t, env.operators().Resolve(t.Context(), 99, true, ""), payout.ErrNotFound)
 		})
 	}
 }
 
 func TestRetryAfterVoidPaysUnderANewKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{Silent: 1})
-	fill(t, w.pool, 1)
+	env := newEnvironment(t, sandbox.Faults{Silent: 1})
+	fill(t, env.pool, 1)
 	p := policy()
 	p.MaxAttempts = 2
-	stop := w.run(t, 1, p)
-	testkit.Until(t, func() bool { return w.get(t).Code == payout.CodeNotPaid }, "it is given up")
+	stop := env.run(t, 1, p)
+	testkit.Until(t, func() bool { return env.get(t).Code == payout.CodeNotPaid }, "it is given up")
 	stop()
-	require.Equal(t, 1, w.get(t).Resends)
-	w.server.SetFaults(sandbox.Faults{})
-	_, err := w.operators().Retry(t.Context(), []int64{1})
+	require.Equal(t, 1, env.get(t).Resends)
+	env.server.SetFaults(sandbox.Faults{})
+	_, err := env.operators().Retry(t.Context(), []int64{1})
 	require.NoError(t, err)
 	p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
-	stop = w.run(t, 1, p)
-	testkit.Until(t, func() bool { return w.get(t).Status == payout.Success }, "it is paid")
+	stop = env.run(t, 1, p)
+	testkit.Until(t, func() bool { return env.get(t).Status == payout.Success }, "it is paid")
 	stop()
-	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
+	require.Equal(t, []string{"rand-c-m1-log-1-R1"}, env.paidKeys())
 }
 
 // The provider has voided the key and its answer is lost. Paying under the key would be refused for
@@ -163,38 +163,38 @@ func TestVoidWhoseAnswerIsLostIsAskedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, sandbox.Faults{VoidLost: 1})
-			fill(t, w.pool, 1)
-			w.set(t, state)
+			env := newEnvironment(t, sandbox.Faults{VoidLost: 1})
+			fill(t, env.pool, 1)
+			env.set(t, state)
 			p := policy()
 			p.CallTimeout, p.Lease, p.LookupRetention = 10*time.Second, 30*time.Second, 24*time.Hour
-			stop := w.run(t, 1, p)
+			stop := env.run(t, 1, p)
 			testkit.Until(t, func() bool {
 				var asked int
-				require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM reward_call WHERE ended_at IS NOT NULL`).Scan(&asked))
+				require.NoError(t, env.pool.QueryRow(t.Context(), `SELECT count(*) FROM reward_call WHERE ended_at IS NOT NULL`).Scan(&asked))
 				return asked > 0
 			}, "the first void")
-			w.server.SetFaults(sandbox.Faults{})
-			testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+			env.server.SetFaults(sandbox.Faults{})
+			testkit.Until(t, func() bool { return env.count(t, due) == 0 }, "nothing is due")
 			stop()
-			require.Equal(t, 1, w.get(t).Resends)
+			require.Equal(t, 1, env.get(t).Resends)
 			if name == "campaign cancelled" {
-				require.Equal(t, payout.Cancelled, w.get(t).Status)
-				require.Empty(t, w.paidKeys())
+				require.Equal(t, payout.Cancelled, env.get(t).Status)
+				require.Empty(t, env.paidKeys())
 				return
 			}
-			require.Equal(t, payout.Success, w.get(t).Status, w.get(t).Message)
-			require.Equal(t, []string{"rand-c-m1-log-1-R1"}, w.paidKeys())
+			require.Equal(t, payout.Success, env.get(t).Status, env.get(t).Message)
+			require.Equal(t, []string{"rand-c-m1-log-1-R1"}, env.paidKeys())
 		})
 	}
 }
 
-// A worker that was stopped past its lease: its late failure is refused, its late success is kept.
+// After a lease is lost, its worker's late failure is refused, but its late success is kept.
 func TestLateOutcomesOfALostLease(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	store := w.payouts(t)
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	store := env.payouts(t)
 	short := policy()
 	short.Lease = 0
 	first, err := store.Claim(t.Context(), payout.Point, 10, short)
@@ -207,20 +207,20 @@ func TestLateOutcomesOfALostLease(t *testing.T) {
 	applied, err := store.Settle(t.Context(), payout.EndedCall{ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.CallResult{Outcome: payout.Refused}}, policy())
 	require.NoError(t, err)
 	require.False(t, applied)
-	require.Equal(t, payout.Processing, w.get(t).Status)
+	require.Equal(t, payout.Processing, env.get(t).Status)
 	applied, err = store.Settle(t.Context(), payout.EndedCall{
 		ID: 1, Version: first[0].Version, Action: payout.Pay, Result: payout.CallResult{Outcome: payout.Paid, TransactionID: "tx"},
 	}, policy())
 	require.NoError(t, err)
 	require.True(t, applied)
-	require.Equal(t, payout.Success, w.get(t).Status)
+	require.Equal(t, payout.Success, env.get(t).Status)
 }
 
 func TestAllocationThatKillsItsWorkersStops(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	store := w.payouts(t)
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	store := env.payouts(t)
 	dying := policy()
 	dying.Lease = 0
 	for range dying.MaxRecoveries {
@@ -237,23 +237,23 @@ func TestAllocationThatKillsItsWorkersStops(t *testing.T) {
 	held, err := store.HoldAbandoned(t.Context(), payout.Point, dying)
 	require.NoError(t, err)
 	require.Equal(t, 1, held)
-	require.Equal(t, payout.CodeWorkersDied, w.get(t).Code)
-	require.Zero(t, w.count(t, due))
+	require.Equal(t, payout.CodeWorkersDied, env.get(t).Code)
+	require.Zero(t, env.count(t, due))
 }
 
 func TestCancelledCampaign(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{Lost: 0.2, Seed: 5})
-	fill(t, w.pool, 2500)
-	stop := w.run(t, 1, policy())
-	testkit.Until(t, func() bool { return w.count(t, `reward_status = 'SUCCESS'`) > 50 }, "some are paid")
-	require.NoError(t, w.operators().CancelCampaign(t.Context(), "c", false))
-	require.NoError(t, w.operators().CancelMarked(t.Context()))
-	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	env := newEnvironment(t, sandbox.Faults{Lost: 0.2, Seed: 5})
+	fill(t, env.pool, 2500)
+	stop := env.run(t, 1, policy())
+	testkit.Until(t, func() bool { return env.count(t, `reward_status = 'SUCCESS'`) > 50 }, "some are paid")
+	require.NoError(t, env.operators().CancelCampaign(t.Context(), "c", false))
+	require.NoError(t, env.operators().CancelMarked(t.Context()))
+	testkit.Until(t, func() bool { return env.count(t, due) == 0 }, "nothing is due")
 	stop()
-	w.requireLedger(t)
-	require.NotZero(t, w.count(t, `reward_status = 'CANCELLED'`))
-	require.ErrorIs(t, w.operators().CancelCampaign(t.Context(), "none", false), campaign.ErrNotFound)
+	env.requireLedger(t)
+	require.NotZero(t, env.count(t, `reward_status = 'CANCELLED'`))
+	require.ErrorIs(t, env.operators().CancelCampaign(t.Context(), "none", false), campaign.ErrNotFound)
 }
 
 func TestRestock(t *testing.T) {
@@ -277,74 +277,74 @@ func TestRestock(t *testing.T) {
 
 func TestPausedProviderPaysNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	require.NoError(t, w.operators().Pause(t.Context(), payout.Point))
-	claims, err := w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	require.NoError(t, env.operators().Pause(t.Context(), payout.Point))
+	claims, err := env.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
 	require.NoError(t, err)
 	require.Empty(t, claims)
-	require.NoError(t, w.operators().Resume(t.Context(), payout.Point))
-	claims, err = w.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
+	require.NoError(t, env.operators().Resume(t.Context(), payout.Point))
+	claims, err = env.payouts(t).Claim(t.Context(), payout.Point, 10, policy())
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
 }
 
-// A retry of a campaign goes on in the background, in chunks, and after a crash; it leaves alone what an
-// operator must decide, and what fails again meanwhile.
+// A retry of a campaign goes on in the background, in chunks, and after a crash. It does not touch
+// allocations that an operator must decide, or that fail again meanwhile.
 func TestRetryOfACampaign(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 2500)
-	_, err := w.pool.Exec(t.Context(), `
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 2500)
+	_, err := env.pool.Exec(t.Context(), `
 		UPDATE event_reward_allocation SET reward_status = 'FAILED', next_retry_at = NULL, retry_count = 6, error_code = 'REFUSED';
 		UPDATE event_reward_allocation SET held_at = now(), error_code = 'WORKERS_DIED' WHERE id <= 10;
 		UPDATE event_reward_allocation SET held_at = now(), error_code = 'FAILING_TOO_LONG' WHERE id > 10 AND id <= 30`, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
-	operators := w.operators()
+	operators := env.operators()
 	require.NoError(t, operators.RetryCampaign(t.Context(), "c"))
-	require.Zero(t, w.count(t, due), "the answer does not wait for it")
+	require.Zero(t, env.count(t, due), "the answer does not wait for it")
 	ctx, crash := context.WithCancel(t.Context())
 	operators.WakePayouts = crash // after the first chunk
 	require.ErrorIs(t, operators.RetryMarked(ctx), context.Canceled)
-	require.Equal(t, 1000, w.count(t, due))
-	_, err = w.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET next_retry_at = NULL WHERE id = 40`) // given up again
+	require.Equal(t, 1000, env.count(t, due))
+	// Allocation 40 is given up again.
+	_, err = env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET next_retry_at = NULL WHERE id = 40`)
 	require.NoError(t, err)
 	var work sync.WaitGroup
 	for range 3 { // replicas
 		work.Go(func() {
-			if err := w.operators().RetryMarked(t.Context()); err != nil {
+			if err := env.operators().RetryMarked(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	work.Wait()
-	require.NoError(t, w.operators().RetryMarked(t.Context()), "one that found the campaign locked has left it to another")
-	require.Equal(t, 2489, w.count(t, due))
-	require.Equal(t, 10, w.count(t, `held_at IS NOT NULL`))
-	w.requireTotals(t)
-	require.ErrorIs(t, w.operators().RetryCampaign(t.Context(), "none"), campaign.ErrNotFound)
+	require.NoError(t, env.operators().RetryMarked(t.Context()), "one that found the campaign locked has left it to another")
+	require.Equal(t, 2489, env.count(t, due))
+	require.Equal(t, 10, env.count(t, `held_at IS NOT NULL`))
+	env.requireTotals(t)
+	require.ErrorIs(t, env.operators().RetryCampaign(t.Context(), "none"), campaign.ErrNotFound)
 }
 
-// An operator's retry has asked about a reward and got no clear answer: it is not cancelled before there
-// is one.
+// A reward about which an operator's retry got no clear answer is not cancelled yet.
 func TestCancelAwaitsTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]payout.Status{"paid": payout.Success, "unpaid": payout.Cancelled} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, sandbox.Faults{})
-			fill(t, w.pool, 1)
+			env := newEnvironment(t, sandbox.Faults{})
+			fill(t, env.pool, 1)
 			if name == "paid" {
-				_, err := w.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Hour)
+				_, err := env.ledger.Pay(sandbox.Order{Key: "rand-c-m1-log-1", MemberID: "m1", Kind: "POINT", Value: 100}, time.Hour)
 				require.NoError(t, err)
 			}
-			w.set(t, `reward_status = 'FAILED', next_retry_at = now() + interval '1 h', last_call_at = now() - interval '2 h', ask_first = true, error_code = 'UNKNOWN'`)
-			require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
-			require.Equal(t, payout.Failed, w.get(t).Status)
+			env.set(t, `reward_status = 'FAILED', next_retry_at = now() + interval '1 h', last_call_at = now() - interval '2 h', ask_first = true, error_code = 'UNKNOWN'`)
+			require.NoError(t, env.operators().Cancel(t.Context(), []int64{1}, false))
+			require.Equal(t, payout.Failed, env.get(t).Status)
 			p := policy()
 			p.CallTimeout, p.Lease = 10*time.Second, 30*time.Second // a busy machine must not lose the call
-			stop := w.run(t, 1, p)
-			testkit.Until(t, func() bool { return w.get(t).Status == want }, "it has ended")
+			stop := env.run(t, 1, p)
+			testkit.Until(t, func() bool { return env.get(t).Status == want }, "it has ended")
 			stop()
 		})
 	}

@@ -34,7 +34,7 @@ func TestProviderIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const rewards = 40
-			points, coupons := newWorld(t, tc.faults), newWorld(t, sandbox.Faults{})
+			points, coupons := newEnvironment(t, tc.faults), newEnvironment(t, sandbox.Faults{})
 			if tc.closed {
 				points.url = "http://" + backendtest.FreeAddr(t)
 			}
@@ -72,12 +72,12 @@ func TestProviderIsAway(t *testing.T) {
 }
 
 // engine pays rewards of one kind, each with a single attempt, until stop is called.
-func (w *world) engine(t *testing.T, kind payout.Kind, url string) (client *provider.Client, stop func()) {
+func (env *environment) engine(t *testing.T, kind payout.Kind, url string) (client *provider.Client, stop func()) {
 	t.Helper()
 	p := policy()
 	p.MaxAttempts, p.CallTimeout, p.Lease = 1, 10*time.Second, 30*time.Second // a busy machine must not lose one
 	client = provider.New(url, provider.Options{OpenFor: 200 * time.Millisecond})
-	e := payout.NewEngine(kind, w.payouts(t), client, p, 16, slog.New(slog.DiscardHandler))
+	e := payout.NewEngine(kind, env.payouts(t), client, p, 16, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
@@ -87,12 +87,12 @@ func (w *world) engine(t *testing.T, kind payout.Kind, url string) (client *prov
 	}
 }
 
-// listen serves the provider at its URL, where nobody has listened so far.
-func listen(t *testing.T, w *world) {
+// listen serves the provider at its URL, where nothing has listened so far.
+func listen(t *testing.T, env *environment) {
 	t.Helper()
-	l, err := net.Listen("tcp", w.url[len("http://"):])
+	l, err := net.Listen("tcp", env.url[len("http://"):])
 	require.NoError(t, err)
-	server := &http.Server{Handler: w.server, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: env.server, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 }

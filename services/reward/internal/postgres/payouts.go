@@ -19,7 +19,7 @@ import (
 
 const (
 	maxSettled  = 100                  // outcomes in one transaction
-	settleDelay = 2 * time.Millisecond // for which the first outcome waits for others
+	settleDelay = 2 * time.Millisecond // how long the first outcome waits for others
 )
 
 // Payouts claims allocations and writes the outcomes of calls. Outcomes that arrive while a
@@ -171,9 +171,9 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	for _, r := range rows {
 		locked[r.EventRewardAllocation.ID] = &lockedAllocation{Allocation: toAllocation(r.EventRewardAllocation, r.CancelledAt), now: r.Now}
 	}
-	for i, it := range items {
-		if a := locked[it.call.ID]; a != nil {
-			applied[i] = a.decide(it)
+	for i, item := range items {
+		if a := locked[item.call.ID]; a != nil {
+			applied[i] = a.decide(item)
 		}
 	}
 	var changes []changedAllocation
@@ -185,7 +185,7 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	return changes, writeChanges(ctx, tx, q, changes)
 }
 
-// lockedAllocation is an allocation whose row is locked; changed: an outcome has changed it.
+// lockedAllocation is an allocation whose row is locked. An outcome sets changed if it changes it.
 type lockedAllocation struct {
 	payout.Allocation
 
@@ -193,11 +193,11 @@ type lockedAllocation struct {
 	now     time.Time
 }
 
-func (l *lockedAllocation) decide(it settlement) bool {
-	if asked := it.call.Result.Asked; !asked.IsZero() {
-		it.call.Result.Age = time.Since(asked)
+func (l *lockedAllocation) decide(item settlement) bool {
+	if asked := item.call.Result.Asked; !asked.IsZero() {
+		item.call.Result.Age = time.Since(asked)
 	}
-	after, ok := payout.Decide(l.Allocation, it.call, l.now, it.policy)
+	after, ok := payout.Decide(l.Allocation, item.call, l.now, item.policy)
 	if ok {
 		l.Allocation, l.changed = after, true
 	}
@@ -206,9 +206,9 @@ func (l *lockedAllocation) decide(it settlement) bool {
 
 func (p *Payouts) lockParams(items []settlement) db.LockForSettleParams {
 	params := db.LockForSettleParams{Now: p.now()}
-	for _, it := range items {
-		params.Ids, params.Versions = append(params.Ids, it.call.ID), append(params.Versions, it.call.Version)
-		params.Outcomes, params.Errors = append(params.Outcomes, string(it.call.Result.Outcome)), append(params.Errors, it.call.Result.Message)
+	for _, item := range items {
+		params.Ids, params.Versions = append(params.Ids, item.call.ID), append(params.Versions, item.call.Version)
+		params.Outcomes, params.Errors = append(params.Outcomes, string(item.call.Result.Outcome)), append(params.Errors, item.call.Result.Message)
 	}
 	return params
 }

@@ -56,31 +56,31 @@ func open(t testing.TB, opts ...pkgpostgres.Option) *pgxpool.Pool {
 	return pool
 }
 
-type world struct {
+type environment struct {
 	pool   *pgxpool.Pool
 	ledger *sandbox.Ledger
 	server *sandbox.Server
 	url    string
 }
 
-func newWorld(t *testing.T, faults sandbox.Faults) *world {
+func newEnvironment(t *testing.T, faults sandbox.Faults) *environment {
 	t.Helper()
 	ledger, err := sandbox.Open(filepath.Join(t.TempDir(), "ledger"), time.Now)
 	require.NoError(t, err)
 	server := sandbox.NewServer(t.Context(), ledger, faults, slog.New(slog.DiscardHandler))
 	h := httptest.NewServer(server)
 	t.Cleanup(func() { h.Close(); server.Wait(); _ = ledger.Close() })
-	return &world{pool: open(t), ledger: ledger, server: server, url: h.URL}
+	return &environment{pool: open(t), ledger: ledger, server: server, url: h.URL}
 }
 
 // run runs replicas until the test ends or stop is called.
-func (w *world) run(t *testing.T, replicas int, p payout.Policy) (stop func()) {
+func (env *environment) run(t *testing.T, replicas int, p payout.Policy) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, replicas)
 	for range replicas {
-		store := postgres.NewPayouts(postgres.New(w.pool, postgres.Options{}))
-		client := provider.New(w.url, provider.Options{OpenFor: 200 * time.Millisecond})
+		store := postgres.NewPayouts(postgres.New(env.pool, postgres.Options{}))
+		client := provider.New(env.url, provider.Options{OpenFor: 200 * time.Millisecond})
 		e := payout.NewEngine(payout.Point, store, client, p, 16, slog.New(slog.DiscardHandler))
 		go func() { done <- e.Run(ctx) }()
 	}
@@ -92,9 +92,9 @@ func (w *world) run(t *testing.T, replicas int, p payout.Policy) (stop func()) {
 	}
 }
 
-func (w *world) count(t *testing.T, condition string) (n int) {
+func (env *environment) count(t *testing.T, condition string) (n int) {
 	t.Helper()
-	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT count(*) FROM event_reward_allocation WHERE `+condition).Scan(&n))
+	require.NoError(t, env.pool.QueryRow(t.Context(), `SELECT count(*) FROM event_reward_allocation WHERE `+condition).Scan(&n))
 	return n
 }
 
@@ -103,29 +103,29 @@ const due = `reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAIL
 func TestPayoutsUnderFaults(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	w := newWorld(t, sandbox.Faults{
+	env := newEnvironment(t, sandbox.Faults{
 		Seed: 7, Refused: 0.1, Busy: 0.05, Unavailable: 0.02, Silent: 0.05, Lost: 0.2, Failed: 0.05, Slow: 0.05, SlowFor: 500 * time.Millisecond,
 		Late: 0.05, LateFor: 400 * time.Millisecond,
 	})
-	fill(t, w.pool, 500)
+	fill(t, env.pool, 500)
 	p := policy()
 	p.MaxAttempts, p.MaxRecoveries = 1000, 1000 // so many calls do not even fail on a busy machine
-	stop := w.run(t, 3, p)
-	testkit.Until(t, func() bool { return w.count(t, due) == 0 }, "nothing is due")
+	stop := env.run(t, 3, p)
+	testkit.Until(t, func() bool { return env.count(t, due) == 0 }, "nothing is due")
 	stop()
-	w.requireLedger(t)
-	require.Equal(t, 500, w.count(t, `reward_status = 'SUCCESS'`))
+	env.requireLedger(t)
+	require.Equal(t, 500, env.count(t, `reward_status = 'SUCCESS'`))
 }
 
 // requireLedger compares every allocation with the ledger: SUCCESS is paid once, and nothing else
 // is.
-func (w *world) requireLedger(t *testing.T) {
+func (env *environment) requireLedger(t *testing.T) {
 	t.Helper()
 	paid := map[string]int{}
-	for _, p := range w.ledger.All() {
+	for _, p := range env.ledger.All() {
 		paid[p.MemberID]++
 	}
-	rows, err := w.pool.Query(t.Context(), `SELECT member_id, reward_status FROM event_reward_allocation`)
+	rows, err := env.pool.Query(t.Context(), `SELECT member_id, reward_status FROM event_reward_allocation`)
 	require.NoError(t, err)
 	counts := map[string]int{}
 	for rows.Next() {
@@ -135,29 +135,29 @@ func (w *world) requireLedger(t *testing.T) {
 		require.Equal(t, map[string]int{"SUCCESS": 1}[status], paid[member], "%s is %s", member, status)
 	}
 	t.Log(counts)
-	w.requireTotals(t)
+	env.requireTotals(t)
 }
 
 // requireTotals compares the totals, which the statements keep, with a count of all rows.
-func (w *world) requireTotals(t *testing.T) {
+func (env *environment) requireTotals(t *testing.T) {
 	t.Helper()
-	rows, err := w.pool.Query(t.Context(), `
+	rows, err := env.pool.Query(t.Context(), `
 		SELECT reward_status, count(*), coalesce(sum(reward_value) FILTER (WHERE reward_kind = 'POINT'), 0), count(held_at), count(unknown_since)
 		FROM event_reward_allocation GROUP BY reward_status ORDER BY reward_status`)
 	require.NoError(t, err)
 	want, err := pgx.CollectRows(rows, pgx.RowToStructByPos[payout.Totals])
 	require.NoError(t, err)
-	kept, err := w.operators().Summary(t.Context(), "c")
+	kept, err := env.operators().Summary(t.Context(), "c")
 	require.NoError(t, err)
 	require.Equal(t, want, kept)
 }
 
-// PostgreSQL refuses U+0000; the other outcomes of the batch are written as well.
+// An outcome with U+0000, which PostgreSQL refuses, does not stop the others of its batch.
 func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	store := w.payouts(t)
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	store := env.payouts(t)
 	claims, err := store.Claim(t.Context(), payout.Point, 1, policy())
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
@@ -167,24 +167,24 @@ func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
 	}, policy())
 	require.NoError(t, err)
 	require.True(t, applied)
-	require.Equal(t, payout.CodeRefused, w.get(t).Code)
-	require.LessOrEqual(t, len(w.get(t).Message), 1010)
+	require.Equal(t, payout.CodeRefused, env.get(t).Code)
+	require.LessOrEqual(t, len(env.get(t).Message), 1010)
 }
 
 // A payout that is held after its workers died publishes REWARD_FAILED. Cancelling it ends it at
 // once, since no call can have paid.
 func TestAbandonedPayoutHasAnEventAndCanBeCancelled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	w.set(t, `reward_status = 'PROCESSING', lease_until = now() - interval '1 s', recoveries = 5`)
-	held, err := w.payouts(t).HoldAbandoned(t.Context(), payout.Point, policy())
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	env.set(t, `reward_status = 'PROCESSING', lease_until = now() - interval '1 s', recoveries = 5`)
+	held, err := env.payouts(t).HoldAbandoned(t.Context(), payout.Point, policy())
 	require.NoError(t, err)
 	require.Equal(t, 1, held)
 	var typ string
-	require.NoError(t, w.pool.QueryRow(t.Context(), `SELECT type FROM outbox`).Scan(&typ))
+	require.NoError(t, env.pool.QueryRow(t.Context(), `SELECT type FROM outbox`).Scan(&typ))
 	require.Equal(t, "REWARD_FAILED", typ)
-	require.NoError(t, w.operators().Cancel(t.Context(), []int64{1}, false))
-	require.Equal(t, payout.Cancelled, w.get(t).Status)
-	require.Zero(t, w.get(t).HeldAt)
+	require.NoError(t, env.operators().Cancel(t.Context(), []int64{1}, false))
+	require.Equal(t, payout.Cancelled, env.get(t).Status)
+	require.Zero(t, env.get(t).HeldAt)
 }

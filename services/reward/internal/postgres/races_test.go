@@ -20,26 +20,26 @@ import (
 // provider is asked.
 func TestClaimDecidesByTheLockedRow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	w.set(t, `reward_status = 'FAILED', next_retry_at = now() - interval '1 h', unknown_since = now() - interval '1 s', last_call_at = now() - interval '1 s'`)
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	env.set(t, `reward_status = 'FAILED', next_retry_at = now() - interval '1 h', unknown_since = now() - interval '1 s', last_call_at = now() - interval '1 s'`)
 	// A policy, which superusers are exempt from, runs a function for each row that is read: after the
 	// snapshot, before the lock.
-	_, err := w.pool.Exec(t.Context(), `
+	_, err := env.pool.Exec(t.Context(), `
 		CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 			PERFORM pg_advisory_xact_lock_shared(1);
 			RETURN true;
 		END $$;
 		ALTER TABLE event_reward_allocation ENABLE ROW LEVEL SECURITY;
 		CREATE POLICY gated ON event_reward_allocation USING (gate());
-		CREATE ROLE `+role(w.pool)+`;
-		GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role(w.pool))
+		CREATE ROLE `+role(env.pool)+`;
+		GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role(env.pool))
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := w.pool.Exec(context.Background(), `DROP OWNED BY `+role(w.pool)+`; DROP ROLE `+role(w.pool))
+		_, err := env.pool.Exec(context.Background(), `DROP OWNED BY `+role(env.pool)+`; DROP ROLE `+role(env.pool))
 		require.NoError(t, err)
 	})
-	gate, err := w.pool.Acquire(t.Context())
+	gate, err := env.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer gate.Release()
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_lock(1)`)
@@ -48,12 +48,12 @@ func TestClaimDecidesByTheLockedRow(t *testing.T) {
 	claims := make(chan []db.ClaimRow, 1)
 	go func() {
 		defer close(claims)
-		tx, err := w.pool.Begin(t.Context())
+		tx, err := env.pool.Begin(t.Context())
 		if err != nil {
 			return
 		}
 		defer func() { _ = tx.Rollback(context.Background()) }()
-		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE `+role(w.pool)); err != nil {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE `+role(env.pool)); err != nil {
 			return
 		}
 		rows, err := db.New(tx).Claim(t.Context(), db.ClaimParams{
@@ -63,9 +63,9 @@ func TestClaimDecidesByTheLockedRow(t *testing.T) {
 			claims <- rows
 		}
 	}()
-	awaitAdvisoryLock(t, w.pool)
+	awaitAdvisoryLock(t, env.pool)
 	// As Cancel does, but due since before the snapshot, as after a transaction that began earlier.
-	w.set(t, `cancel_requested_at = now()`)
+	env.set(t, `cancel_requested_at = now()`)
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	require.NoError(t, err)
 	rows := testkit.Receive(t, claims, "the claim")
@@ -73,7 +73,7 @@ func TestClaimDecidesByTheLockedRow(t *testing.T) {
 	require.Equal(t, string(payout.Ask), rows[0].Action)
 }
 
-// role is unique among the databases of the server.
+// role returns a role name that is unique on the server.
 func role(pool *pgxpool.Pool) string { return pool.Config().ConnConfig.Database + "_reader" }
 
 func awaitAdvisoryLock(t *testing.T, pool *pgxpool.Pool) {
@@ -87,8 +87,8 @@ func awaitAdvisoryLock(t *testing.T, pool *pgxpool.Pool) {
 	}, "somebody waits for the lock")
 }
 
-// A payout that ends by the mark of its campaign, before the cancellation has reached it, gives its
-// prize back as well.
+// A payout that ends because its campaign is marked as cancelled, before the cancellation has
+// reached it, gives its prize back as well.
 func TestRestockOfAPayoutThatEndsByTheMark(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
@@ -116,7 +116,7 @@ func TestRestockOfAPayoutThatEndsByTheMark(t *testing.T) {
 	require.Equal(t, int64(1), *c.Prizes[0].Stock)
 }
 
-// An entry that has not seen the mark may commit after the first visit.
+// An entry that has not seen a cancellation may commit after its first pass. It is cancelled too.
 func TestEntryThatCommitsAfterTheCancellationIsCancelled(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))
@@ -166,12 +166,12 @@ func TestWinnersAreAnnouncedWhileEarlierOnesAreRewarded(t *testing.T) {
 // of the reward is not unknown, however old the last payment call is.
 func TestLookupOfADeadWorkerLeavesNothingUnknown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, sandbox.Faults{})
-	fill(t, w.pool, 1)
-	w.set(t, `reward_status = 'FAILED', next_retry_at = NULL, last_call_at = now() - interval '30 d', error_code = 'REFUSED'`)
-	_, err := w.operators().Retry(t.Context(), []int64{1})
+	env := newEnvironment(t, sandbox.Faults{})
+	fill(t, env.pool, 1)
+	env.set(t, `reward_status = 'FAILED', next_retry_at = NULL, last_call_at = now() - interval '30 d', error_code = 'REFUSED'`)
+	_, err := env.operators().Retry(t.Context(), []int64{1})
 	require.NoError(t, err)
-	store := w.payouts(t)
+	store := env.payouts(t)
 	dying := policy()
 	dying.Lease = 0
 	for range 2 {
@@ -179,6 +179,6 @@ func TestLookupOfADeadWorkerLeavesNothingUnknown(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claims, 1)
 		require.Equal(t, payout.Ask, claims[0].Action)
-		require.Zero(t, w.get(t).UnknownSince)
+		require.Zero(t, env.get(t).UnknownSince)
 	}
 }

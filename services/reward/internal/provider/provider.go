@@ -220,7 +220,7 @@ func (c *Client) Void(ctx context.Context, key string) payout.CallResult {
 // noVoids are the answers of a provider that does not offer voids.
 var noVoids = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} //nolint:gochecknoglobals // a constant
 
-// paidResult returns Paid if the answer names the key and a transaction id, and otherwise Unknown:
+// paidResult returns Paid if the answer has the key and a transaction id, and otherwise Unknown:
 // a cache or a faulty adapter may answer about another payment.
 func paidResult(got answer, key string) payout.CallResult {
 	switch {

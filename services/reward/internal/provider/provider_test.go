@@ -19,7 +19,7 @@ import (
 // request is what a provider has received.
 type request struct{ method, path, authorization, body string }
 
-// answering is a provider that answers everything alike.
+// answering is a provider that gives every request the same answer.
 type answering struct {
 	*provider.Client
 
@@ -62,7 +62,7 @@ func allocation() payout.Allocation {
 	return payout.Allocation{ID: 1, MemberID: "a/b", Kind: payout.Point, Value: 100, IdempotencyKey: key}
 }
 
-// What each answer means. Only an answer that certainly comes from the provider may say that
+// Each answer has its meaning. Only an answer that certainly comes from the provider may say that
 // nothing was paid.
 func TestAnswers(t *testing.T) {
 	t.Parallel()

@@ -10,23 +10,23 @@ type Kind string
 
 // The findings. All but Undecided are differences.
 const (
-	// PaidNotSuccess: the ledger has paid an allocation that is PENDING or FAILED.
+	// PaidNotSuccess means that the ledger has paid an allocation that is PENDING or FAILED.
 	PaidNotSuccess Kind = "paid_not_success"
-	// SuccessNotPaid: an allocation is SUCCESS, and the ledger has no entry of it.
+	// SuccessNotPaid means that an allocation is SUCCESS, and the ledger has no entry of it.
 	SuccessNotPaid Kind = "success_not_paid"
-	// CancelledPaid: an allocation is CANCELLED, but the ledger shows that it was paid.
+	// CancelledPaid means that an allocation is CANCELLED, but the ledger shows that it was paid.
 	CancelledPaid Kind = "cancelled_paid"
-	// PaidTwice: the ledger has a second entry of an allocation, under its key or under the key of a
-	// repeated payment, which ends with -R1.
+	// PaidTwice means that the ledger has a second entry of an allocation, under its key or under the
+	// key of a repeated payment, which ends with -R1.
 	PaidTwice Kind = "paid_twice"
-	// OtherMember, OtherKind and OtherValue: the ledger has paid something else than was allocated.
+	// OtherMember, OtherKind and OtherValue mean that the ledger has paid what was not allocated.
 	OtherMember Kind = "other_member"
 	OtherKind   Kind = "other_kind"
 	OtherValue  Kind = "other_value"
-	// UnknownEntry: no allocation has the key of an entry.
+	// UnknownEntry means that no allocation has the key of an entry.
 	UnknownEntry Kind = "unknown_entry"
-	// Undecided: the service does not know yet what has become of an allocation, or it was settled
-	// after the ledger was read.
+	// Undecided means that the service does not know yet what has become of an allocation, or that it
+	// was settled after the ledger was read.
 	Undecided Kind = "undecided"
 )
 

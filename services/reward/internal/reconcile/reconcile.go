@@ -158,11 +158,11 @@ func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Alloc
 }
 
 func (c *comparison) compareEntry(e LedgerEntry, a *payout.Allocation) error {
-	known := e.Kind
-	if a != nil && !slices.Contains(c.Kinds, known) {
-		known = a.Kind // an entry of another kind is compared if the allocation's kind is
+	comparedKind := e.Kind
+	if a != nil && !slices.Contains(c.Kinds, comparedKind) {
+		comparedKind = a.Kind // an entry of another kind is compared if the allocation's kind is
 	}
-	if !slices.Contains(c.Kinds, known) {
+	if !slices.Contains(c.Kinds, comparedKind) {
 		return nil
 	}
 	c.counts.Entries++

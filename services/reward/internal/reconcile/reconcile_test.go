@@ -20,54 +20,54 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// world has allocations of 100 points, of the members m1, m2, …, with the keys k-1, k-2, …
-type world struct {
+// environment has allocations of 100 points for the members m1, m2, … with the keys k-1, k-2, …
+type environment struct {
 	pool   *pgxpool.Pool
 	ledger *sandbox.Ledger
 	url    string
 }
 
-// newWorld makes n allocations that are SUCCESS and paid.
-func newWorld(t *testing.T, n int) *world {
+// newEnvironment makes n allocations that are SUCCESS and paid.
+func newEnvironment(t *testing.T, n int) *environment {
 	t.Helper()
 	ledger, err := sandbox.Open(filepath.Join(t.TempDir(), "ledger"), time.Now)
 	require.NoError(t, err)
 	server := httptest.NewServer(sandbox.NewServer(t.Context(), ledger, sandbox.Faults{}, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { server.Close(); _ = ledger.Close() })
-	w := &world{pool: postgrestest.New(t, postgres.Migrations...), ledger: ledger, url: server.URL + "/v1/ledger"}
-	w.exec(t, `INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at) VALUES ('c', 'Campaign', 'RANDOM', now(), now() + interval '1 h')`)
-	w.exec(t, fmt.Sprintf(`INSERT INTO event_entry (event_id, member_id, period, created_at) SELECT 'c', 'm' || n, 'CAMPAIGN', now() FROM generate_series(1, %d) AS n`, n))
-	w.exec(t, `
+	env := &environment{pool: postgrestest.New(t, postgres.Migrations...), ledger: ledger, url: server.URL + "/v1/ledger"}
+	env.exec(t, `INSERT INTO campaigns (event_id, title, kind, opens_at, closes_at) VALUES ('c', 'Campaign', 'RANDOM', now(), now() + interval '1 h')`)
+	env.exec(t, fmt.Sprintf(`INSERT INTO event_entry (event_id, member_id, period, created_at) SELECT 'c', 'm' || n, 'CAMPAIGN', now() FROM generate_series(1, %d) AS n`, n))
+	env.exec(t, `
 		INSERT INTO event_reward_allocation
 			(event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, reward_status, external_transaction_id, processed_at, next_retry_at)
 		SELECT 'c', member_id, id, 'POINT', 100, 'DRAW', 'k-' || id, 'SUCCESS', 't', now(), NULL FROM event_entry ORDER BY id`)
 	for i := 1; i <= n; i++ {
-		w.pay(t, fmt.Sprintf("k-%d", i), fmt.Sprintf("m%d", i), "POINT", 100)
+		env.pay(t, fmt.Sprintf("k-%d", i), fmt.Sprintf("m%d", i), "POINT", 100)
 	}
-	return w
+	return env
 }
 
-func (w *world) exec(t *testing.T, statement string) {
+func (env *environment) exec(t *testing.T, statement string) {
 	t.Helper()
-	_, err := w.pool.Exec(t.Context(), statement)
+	_, err := env.pool.Exec(t.Context(), statement)
 	require.NoError(t, err)
 }
 
 // pay pays without remembering any key, so that a key can be paid twice.
-func (w *world) pay(t *testing.T, key, member, kind string, value int64) {
+func (env *environment) pay(t *testing.T, key, member, kind string, value int64) {
 	t.Helper()
-	_, err := w.ledger.Pay(sandbox.Order{Key: key, MemberID: member, Kind: kind, Value: value}, 0)
+	_, err := env.ledger.Pay(sandbox.Order{Key: key, MemberID: member, Kind: kind, Value: value}, 0)
 	require.NoError(t, err)
 }
 
 // set changes an allocation as no production code does.
-func (w *world) set(t *testing.T, id int, assignments string) {
+func (env *environment) set(t *testing.T, id int, assignments string) {
 	t.Helper()
-	w.exec(t, fmt.Sprintf(`UPDATE event_reward_allocation SET %s WHERE id = %d`, assignments, id))
+	env.exec(t, fmt.Sprintf(`UPDATE event_reward_allocation SET %s WHERE id = %d`, assignments, id))
 }
 
 // compare returns the findings as "kind id", and the counts.
-func (w *world) compare(t *testing.T, opts reconcile.Options) ([]string, reconcile.Counts) {
+func (env *environment) compare(t *testing.T, opts reconcile.Options) ([]string, reconcile.Counts) {
 	t.Helper()
 	found := []string{}
 	opts.Report = func(f reconcile.Finding) error {
@@ -79,14 +79,14 @@ func (w *world) compare(t *testing.T, opts reconcile.Options) ([]string, reconci
 	if opts.Kinds == nil {
 		opts.Kinds = payout.Kinds()
 	}
-	counts, err := reconcile.Run(t.Context(), w.store(), w.url, opts)
+	counts, err := reconcile.Run(t.Context(), env.store(), env.url, opts)
 	require.NoError(t, err)
 	t.Log(&counts)
 	return found, counts
 }
 
-func (w *world) store() reconcile.Store {
-	return postgres.Reconciliation{Database: postgres.New(w.pool, postgres.Options{})}
+func (env *environment) store() reconcile.Store {
+	return postgres.Reconciliation{Database: postgres.New(env.pool, postgres.Options{})}
 }
 
 // Assignments of set; a row that is not SUCCESS has no transaction.
@@ -132,14 +132,14 @@ func TestEachDifferenceIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 3)
+			env := newEnvironment(t, 3)
 			for id, assignments := range tc.set {
-				w.set(t, id, assignments)
+				env.set(t, id, assignments)
 			}
 			for _, key := range tc.pay {
-				w.pay(t, key, "m2", "POINT", 100)
+				env.pay(t, key, "m2", "POINT", 100)
 			}
-			found, counts := w.compare(t, reconcile.Options{})
+			found, counts := env.compare(t, reconcile.Options{})
 			require.Equal(t, tc.want, found)
 			differences := 0
 			for _, f := range found {
@@ -155,29 +155,29 @@ func TestEachDifferenceIsNamed(t *testing.T) {
 
 func TestKindsAreComparedApart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
-	w.set(t, 2, `reward_kind = 'COUPON'`) // its entry is one of points
-	w.set(t, 3, `reward_kind = 'COUPON', idempotency_key = 'coupon-3'`)
-	w.pay(t, "coupon-3", "m3", "COUPON", 100)
-	w.set(t, 4, `reward_kind = 'COUPON', idempotency_key = 'coupon-4'`)
+	env := newEnvironment(t, 4)
+	env.set(t, 2, `reward_kind = 'COUPON'`) // its ledger entry is for points
+	env.set(t, 3, `reward_kind = 'COUPON', idempotency_key = 'coupon-3'`)
+	env.pay(t, "coupon-3", "m3", "COUPON", 100)
+	env.set(t, 4, `reward_kind = 'COUPON', idempotency_key = 'coupon-4'`)
 
-	points, counts := w.compare(t, reconcile.Options{Kinds: []payout.Kind{payout.Point}})
+	points, counts := env.compare(t, reconcile.Options{Kinds: []payout.Kind{payout.Point}})
 	require.Equal(t, []string{"other_kind 2", "unknown_entry 0", "unknown_entry 0"}, points)
 	require.EqualValues(t, 1, counts.Allocations)
-	coupons, counts := w.compare(t, reconcile.Options{Kinds: []payout.Kind{payout.Coupon}})
+	coupons, counts := env.compare(t, reconcile.Options{Kinds: []payout.Kind{payout.Coupon}})
 	require.Equal(t, []string{"other_kind 2", "success_not_paid 4"}, coupons)
 	require.EqualValues(t, 3, counts.Allocations)
 }
 
-// What is settled after the ledger was read is no difference.
+// An allocation that is settled after the ledger was read is no difference.
 func TestSettledAfterTheLedger(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 2)
-	w.set(t, 1, `idempotency_key = 'k-new', processed_at = '2026-03-07T12:00:00Z'`)
+	env := newEnvironment(t, 2)
+	env.set(t, 1, `idempotency_key = 'k-new', processed_at = '2026-03-07T12:00:00Z'`)
 	read := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
-	found, _ := w.compare(t, reconcile.Options{AsOf: read})
+	found, _ := env.compare(t, reconcile.Options{AsOf: read})
 	require.Equal(t, []string{"unknown_entry 0", "undecided 1"}, found)
-	found, _ = w.compare(t, reconcile.Options{AsOf: read.Add(time.Millisecond)})
+	found, _ = env.compare(t, reconcile.Options{AsOf: read.Add(time.Millisecond)})
 	require.Equal(t, []string{"unknown_entry 0", "success_not_paid 1"}, found)
 }
 
@@ -185,14 +185,14 @@ func TestSettledAfterTheLedger(t *testing.T) {
 func TestManyPages(t *testing.T) {
 	t.Parallel()
 	const n = 5200
-	w := newWorld(t, n)
+	env := newEnvironment(t, n)
 	for _, id := range []int{500, 501, 5000, 5001, n} {
-		w.set(t, id, `idempotency_key = 'k-new-' || id`)
+		env.set(t, id, `idempotency_key = 'k-new-' || id`)
 	}
 	for _, id := range []int{1, 499, 502} {
-		w.pay(t, fmt.Sprintf("k-%d", id), fmt.Sprintf("m%d", id), "POINT", 100)
+		env.pay(t, fmt.Sprintf("k-%d", id), fmt.Sprintf("m%d", id), "POINT", 100)
 	}
-	found, counts := w.compare(t, reconcile.Options{})
+	found, counts := env.compare(t, reconcile.Options{})
 	require.Equal(t, []string{
 		"unknown_entry 0", "unknown_entry 0", "unknown_entry 0", "unknown_entry 0", "unknown_entry 0", "paid_twice 1", "paid_twice 499", "paid_twice 502",
 		"success_not_paid 500", "success_not_paid 501", "success_not_paid 5000", "success_not_paid 5001", "success_not_paid 5200",
@@ -204,7 +204,7 @@ func TestManyPages(t *testing.T) {
 // A ledger that is broken or cut off is not compared.
 func TestBrokenLedger(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1)
+	env := newEnvironment(t, 1)
 	line := `{"key": "k-1", "memberId": "m1", "kind": "POINT", "value": 100, "transactionId": "t"}` + "\n"
 	for content, want := range map[string]string{
 		line + "\n" + line[:30]: "ledger, line 3",
@@ -217,11 +217,11 @@ func TestBrokenLedger(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ledger")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		opts := reconcile.Options{Kinds: payout.Kinds(), Report: func(reconcile.Finding) error { return nil }}
-		_, err := reconcile.Run(t.Context(), w.store(), file, opts)
+		_, err := reconcile.Run(t.Context(), env.store(), file, opts)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := reconcile.Run(t.Context(), w.store(), "no such file", reconcile.Options{})
+	_, err := reconcile.Run(t.Context(), env.store(), "no such file", reconcile.Options{})
 	require.ErrorContains(t, err, "open ledger")
-	_, err = reconcile.Run(t.Context(), w.store(), w.url+"/none", reconcile.Options{})
+	_, err = reconcile.Run(t.Context(), env.store(), env.url+"/none", reconcile.Options{})
 	require.ErrorContains(t, err, "status 404")
 }

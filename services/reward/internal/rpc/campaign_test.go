@@ -13,8 +13,8 @@ import (
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 )
 
-// Every member of a new campaign is stored and shown. A new member of CreateCampaignRequest needs a
-// line here only when its rules, or the kinds of campaigns, refuse what Fill sets.
+// Every field of a new campaign is stored and shown. A new field of CreateCampaignRequest needs a
+// line here only if its rules, or the kinds of campaigns, refuse the value that Fill sets.
 func TestCampaignShowsAllThatWasSet(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

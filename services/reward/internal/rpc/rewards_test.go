@@ -33,7 +33,7 @@ type clients struct {
 	pool  *pgxpool.Pool
 }
 
-// promotions has every promotion but one.
+// promotions is a PromotionChecker that knows every promotion but one.
 type promotions struct{}
 
 func (promotions) CheckExists(_ context.Context, id string) error {
@@ -247,7 +247,7 @@ func TestNewCampaignIsScheduled(t *testing.T) {
 	requireInvalid(t, c, in, "title")
 }
 
-// What nobody can ever earn is refused.
+// A campaign with rewards that nobody can ever earn is refused.
 func TestRewardsThatNobodyCanEarn(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

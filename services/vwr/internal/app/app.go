@@ -111,8 +111,8 @@ func rekeyLobbies(s *lobby.Service, next *Config) error {
 	return err
 }
 
-// dialPeers connects to queue, ingest and reward, those of them that have an address. It also
-// returns a function that replaces the RPC keys of these connections.
+// dialPeers connects to those of queue, ingest and reward that have an address. rekey replaces the
+// RPC keys of these connections.
 func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Destinations, rekey func(*Config) error, err error) {
 	loads, d = queue.New(nil), room.Destinations{}
 	var rekeys []func(*Config) error

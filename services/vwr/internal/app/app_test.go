@@ -44,8 +44,8 @@ func start(t *testing.T) (addr string, stop func() error) {
 	return cfg.GRPCAddr, func() error { cancel(); return <-done }
 }
 
-// A visitor passes through the running service, and a gateway's stream is open when the service
-// stops.
+// A visitor passes through the running service. The service stops although a gateway's stream is
+// open.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	addr, stop := start(t)
@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, stop(), "an open stream that held the end up would be cut, which is an error")
 }
 
-// Without the index a position is one write; it changes nothing else, and an existing table stays.
+// Without the index a position costs one write. The option does not change an existing table.
 func TestMigrationWithoutPositionIndex(t *testing.T) {
 	t.Parallel()
 	tables, db := dynamotest.Tables(t)
@@ -111,7 +111,7 @@ func TestMigrationWithoutPositionIndex(t *testing.T) {
 		require.Empty(t, got.Table.GlobalSecondaryIndexes)
 	}
 	require.Contains(t, out.String(), tables.Prefix)
-	// DynamoDB Local has the table, and does not know the call.
+	// DynamoDB Local does not support the call that warms the table.
 	err := app.Migration().Run(t.Context(), cfg, strings.Fields("--warm --visitors 1000000 --within 60"), &out)
 	require.ErrorContains(t, err, "warm table "+tables.Table("vwr-positions"))
 	for _, args := range []string{"--fast", "--warm", "--visitors 5 --within 60"} {

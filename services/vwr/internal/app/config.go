@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/lobby"
 )
 
-// Config is the service's environment.
+// Config is the service's configuration, which is read from environment variables.
 type Config struct {
 	lifecycle.Config
 	RPC rpc.ServerConfig
@@ -39,16 +39,16 @@ type Config struct {
 	// LobbyLead is how long before the start a lobby closes. Less than 3m is for development only:
 	// fewer people can save the list of the entries before the beacon's value is known.
 	LobbyLead time.Duration `env:"VWR_LOBBY_LEAD, default=3m" min:"80s" max:"1h"`
-	// DrawSecret holds the keys that the seeds of shuffles are derived from, as in worker. A key must
-	// stay until every lobby with it has started. Without it and the two sets below no lobby can be opened.
+	// DrawSecret holds the keys from which the seeds of shuffles are derived, as in worker. A key must
+	// stay until its lobbies have started. No lobby can open without this and the two sets below.
 	DrawSecret config.Secret `env:"DRAW_SECRET"`
-	// DrawStatementKeys sign the lists of entries, as in worker: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64
-	// each.
+	// DrawStatementKeys sign the lists of entries, as in worker. They are Ed25519 keys,
+	// kid:seed[,kid:seed…], each seed 32 bytes in base64.
 	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS"`
 	// DrawReceiptKeys sign receipts, as in ingest: Ed25519, in the same form.
 	DrawReceiptKeys config.Secret `env:"DRAW_RECEIPT_KEYS"`
 	// BeaconURLs are the base URLs from which the values of beacons are fetched, such as
-	// https://api.drand.sh; what they answer is verified.
+	// https://api.drand.sh. The values are verified.
 	BeaconURLs []string `env:"BEACON_URLS"`
 }
 

@@ -16,7 +16,7 @@ func TestConfig(t *testing.T) {
 	const key = "0123456789abcdef0123456789abcdef"
 	for name, c := range map[string]struct {
 		env  map[string]string
-		want string // in the error; empty: none
+		want string // a part of the error's text; empty if the configuration is valid
 	}{
 		"least":              {map[string]string{"VWR_TOKEN_SECRET": key}, ""},
 		"whole":              {map[string]string{"VWR_TOKEN_SECRET": "a:" + key, "QUEUE_ADDR": "q:1", "QUEUE_RPC_KEY": key, "DYNAMODB_PITR": "true"}, ""},

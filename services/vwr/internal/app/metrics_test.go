@@ -14,7 +14,7 @@ import (
 
 // The test is not parallel, since Prometheus' default registry is global.
 func TestMetricsOfActiveEvents(t *testing.T) {
-	// Twice, to show that unregistering removes the metrics of the first one.
+	// Twice, to show that unregistering removes the metrics of the first event.
 	for _, event := range []string{"metrics-1", "metrics-2"} {
 		cache := room.NewStateCache()
 		advancer := room.NewAdvancer(cache, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))

@@ -18,7 +18,7 @@ func Migration() lifecycle.Command[Config] {
 	const usage = "migrate [--without-position-index] " + plan.WarmUsage
 	return lifecycle.Command[Config]{Usage: usage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
 		flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
-		without := flags.Bool("without-position-index", false, "")
+		withoutIndex := flags.Bool("without-position-index", false, "")
 		expected, err := plan.WarmFlags(flags, args)
 		if err != nil {
 			return &lifecycle.Exit{Code: 2, Err: fmt.Errorf("%w\nusage: vwr %s", err, usage)}
@@ -27,7 +27,7 @@ func Migration() lifecycle.Command[Config] {
 		if err != nil {
 			return fmt.Errorf("dynamodb: %w", err)
 		}
-		if err := dynamo.Migrate(ctx, db, cfg.Dynamo, dynamo.PositionIndex(!*without)); err != nil {
+		if err := dynamo.Migrate(ctx, db, cfg.Dynamo, dynamo.PositionIndex(!*withoutIndex)); err != nil {
 			return err
 		}
 		text := "the tables with the prefix " + cfg.Dynamo.Prefix + " are there"

@@ -81,8 +81,8 @@ func TestAdvancersOnDynamoDB(t *testing.T) {
 		last = got.Serving
 	}
 	require.Len(t, alive, 1)
-	// The rate takes 15 steps; a takeover may cost two, since the next replica restarts its
-	// measurement.
+	// Without faults 15 steps suffice. Each takeover may cost two more, since the next replica
+	// restarts its measurement.
 	require.LessOrEqual(t, steps, 15+2*2)
 	stepConcurrently(t, alive...)
 	st, ok := alive[0].cache.Get(event)
@@ -110,21 +110,21 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	c := roomtest.StartRound(t, other, "paused", room.DefaultSettings())
 	roomtest.TakeMany(t, other, c, 400)
 	clock := testkit.NewClock(epoch)
-	paused, going := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
+	paused, running := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
 		if claims, _ := toClaims(in); isUpdate(in) && !claims {
 			g.block()
 		}
 		return nil
 	}}), clock), newTestReplica(other, clock)
-	stepConcurrently(t, paused, going)
+	stepConcurrently(t, paused, running)
 	clock.Advance(time.Second)
 	var late error
 	var work sync.WaitGroup
 	work.Go(func() { late = paused.Step(t.Context()) })
-	g.awaitBlocked(t) // it has read 0 and is about to write 50
-	stepConcurrently(t, going)
+	g.awaitBlocked(t) // the paused replica has read 0 and is about to write 50
+	stepConcurrently(t, running)
 	clock.Advance(time.Second)
-	stepConcurrently(t, going)
+	stepConcurrently(t, running)
 	close(g.open)
 	work.Wait()
 	require.NoError(t, late)
@@ -134,8 +134,8 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	require.Equal(t, int64(100), roomtest.Read(t, other, c.EventID).Serving, "the paused replica does not make up for its pause")
 }
 
-// A step reads the registry and the events in it by their keys: its cost does not depend on how
-// many events the table has.
+// A step reads the registry and the events in it by their keys, so its cost does not depend on the
+// number of events in the table.
 func TestAdvancerNeverScans(t *testing.T) {
 	t.Parallel()
 	open := tables(t)

@@ -42,7 +42,7 @@ var (
 type Claims struct {
 	store        *Store
 	flushTimeout time.Duration
-	newQueues    chan *claimQueue // queues for which no writer runs yet; holds as many as queues may
+	newQueues    chan *claimQueue // queues without a writer yet; has room for maxEvents queues
 	mu           sync.Mutex
 	recent       recentIDs
 	queues       map[roundKey]*claimQueue
@@ -53,7 +53,7 @@ type claimQueue struct {
 	roundKey
 
 	waiting    []positionClaim
-	incomplete bool // some claims were dropped, or the last group could not be written whole
+	incomplete bool // claims were dropped, or the last group was not fully written
 }
 
 // positionClaim is a position whose visitor fetched a token.

@@ -44,11 +44,11 @@ func claimed(t *testing.T, claims *dynamo.Claims, c room.Counters) int64 {
 func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
-	var all, sets atomic.Bool
+	var refuseAll, refuseSets atomic.Bool
 	var refused atomic.Int64
 	s := open(dynamotest.Hook{Before: func(in any) error {
 		partition, positions := toClaims(in)
-		if partition && all.Load() || positions && sets.Load() {
+		if partition && refuseAll.Load() || positions && refuseSets.Load() {
 			refused.Add(1)
 			return dynamotest.ErrConnReset
 		}
@@ -58,13 +58,13 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	claims := dynamo.NewClaims(s)
 	stop := runClaims(t, claims)
 	require.Zero(t, claimed(t, claims, c))
-	all.Store(true)
+	refuseAll.Store(true)
 	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 	require.ErrorIs(t, err, room.ErrUnavailable)
-	all.Store(false)
+	refuseAll.Store(false)
 	require.Zero(t, claimed(t, claims, c))
 
-	sets.Store(true)
+	refuseSets.Store(true)
 	claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: 1})
 	testkit.Until(t, func() bool {
 		_, err := claims.Claimed(t.Context(), c.EventID, c.Round)
@@ -73,7 +73,7 @@ func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	other := c
 	other.EventID = "another"
 	require.Zero(t, claimed(t, claims, other), "other events' claims are known")
-	sets.Store(false)
+	refuseSets.Store(false)
 	testkit.Until(t, func() bool {
 		n, err := claims.Claimed(t.Context(), c.EventID, c.Round)
 		return err == nil && n == 1

@@ -31,7 +31,7 @@ const (
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
 )
 
-// The visitors do not fit into one call.
+// The records of the visitors do not fit into one insert call.
 const crashEvent, crashVisitors, crashAtInsert = "crash", 40, 2
 
 func TestMain(m *testing.M) { processtest.Main(m, crashDuringGroup) }

@@ -34,7 +34,7 @@ func takeWithID(ctx context.Context, s *dynamo.Store, c room.Counters, id uuid.U
 	return roomtest.Take(ctx, s, c, id.String(), id)
 }
 
-// requireStored requires that a record is stored as it was issued.
+// requireStored checks that a record is stored as it was issued.
 func requireStored(t *testing.T, s *dynamo.Store, want room.Record) {
 	t.Helper()
 	got, found, err := s.FindRecord(t.Context(), room.Counters{EventID: want.EventID}, want.RequestID)
@@ -65,8 +65,8 @@ func TestLostCounterResponseIsNotRetried(t *testing.T) {
 	require.Equal(t, int64(2), r.Position)
 }
 
-// Inserts whose response is lost are repeated by the SDK and find their own record, which the visitor
-// gets: no gap, no error.
+// The SDK repeats an insert whose response is lost. The second attempt finds its own record, so the
+// visitor gets the position, without a gap or an error.
 func TestLostRecordResponseIsRetried(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -104,9 +104,9 @@ func TestFailedStatementFailsOnlyItsVisitor(t *testing.T) {
 		for i, statement := range inserts.Statements {
 			var code types.BatchStatementErrorCodeEnum
 			switch {
-			case names(statement, unlucky):
+			case hasParameter(statement, unlucky):
 				code = types.BatchStatementErrorCodeEnumInternalServerError
-			case names(statement, slow) && throttled.Add(1) <= 2:
+			case hasParameter(statement, slow) && throttled.Add(1) <= 2:
 				code = types.BatchStatementErrorCodeEnumThrottlingError
 			default:
 				got, err := plain.BatchExecuteStatement(context.Background(), &awsdynamo.BatchExecuteStatementInput{Statements: []types.BatchStatementRequest{statement}})
@@ -144,7 +144,7 @@ func TestFailedStatementFailsOnlyItsVisitor(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-func names(statement types.BatchStatementRequest, id uuid.UUID) bool {
+func hasParameter(statement types.BatchStatementRequest, id uuid.UUID) bool {
 	return slices.ContainsFunc(statement.Parameters, func(v types.AttributeValue) bool {
 		text, ok := v.(*types.AttributeValueMemberS)
 		return ok && text.Value == id.String()
@@ -215,9 +215,9 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	open := tables(t)
 	var reads atomic.Int64
 	s := open(dynamotest.Hook{After: func(in, out any) error {
-		asked, isRead := in.(*awsdynamo.BatchGetItemInput)
+		request, isRead := in.(*awsdynamo.BatchGetItemInput)
 		if got, ok := out.(*awsdynamo.BatchGetItemOutput); isRead && ok && reads.Add(1)%2 == 1 {
-			got.Responses, got.UnprocessedKeys = nil, asked.RequestItems
+			got.Responses, got.UnprocessedKeys = nil, request.RequestItems
 		}
 		return nil
 	}})

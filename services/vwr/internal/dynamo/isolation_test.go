@@ -46,9 +46,9 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 				}
 				return nil
 			}})
-			var held sync.WaitGroup
+			var blocked sync.WaitGroup
 			for range 200 { // more than the parallel writes allowed
-				held.Go(func() { _, _ = takeWithID(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
+				blocked.Go(func() { _, _ = takeWithID(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
 			}
 			g.awaitBlocked(t)
 			for want := range int64(3) {
@@ -57,7 +57,7 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 				require.Equal(t, want+1, r.Position)
 			}
 			close(g.open)
-			held.Wait()
+			blocked.Wait()
 		})
 	}
 }

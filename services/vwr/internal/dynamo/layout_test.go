@@ -80,7 +80,7 @@ func TestItemLayout(t *testing.T) {
 	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
 }
 
-// A round keeps nothing of an earlier one, whose replicas may have been of another release.
+// A new round keeps no attribute of an earlier round, even one that another release has written.
 func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)

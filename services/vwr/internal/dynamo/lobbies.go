@@ -171,8 +171,8 @@ func (l *Lobbies) SetResult(ctx context.Context, k lobby.Key, seed, orderHash st
 		condition += " AND attribute_not_exists(" + attrValueRound + ")"
 	} else {
 		condition += " AND " + attrValueRound + " = :beaconRound AND " + attrValue + " = :beaconValue"
-		decided := beaconRoundValues(*r)
-		values[":beaconRound"], values[":beaconValue"] = decided[":beaconRound"], decided[":beaconValue"]
+		beaconValues := beaconRoundValues(*r)
+		values[":beaconRound"], values[":beaconValue"] = beaconValues[":beaconRound"], beaconValues[":beaconValue"]
 	}
 	return l.changeShuffle(ctx, k, "SET "+attrSeed+" = :seed, "+attrOrder+" = :order", condition, values)
 }

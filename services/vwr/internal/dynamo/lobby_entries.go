@@ -26,8 +26,8 @@ const (
 	maxJoinTries = 10                        // bounds the attempts to store entries of a group that other replicas write too
 )
 
-// joinRequest asks to store an entry. Unless open is set, the lobby takes no new entries, and the
-// request can only find an entry that is stored already.
+// joinRequest asks to store an entry. Unless open is set, the lobby takes no new entries, and only
+// an entry that is already stored can be returned.
 type joinRequest struct {
 	entry lobby.Entry
 	open  bool

@@ -97,11 +97,11 @@ func (l *Lobbies) closeGroup(ctx context.Context, g entryGroup) error {
 	}))
 }
 
-// selectGroups returns the groups of a lobby for which wanted is true.
-func selectGroups(k lobby.Key, wanted func(entryGroup) bool) []entryGroup {
+// selectGroups returns the groups of a lobby for which matches returns true.
+func selectGroups(k lobby.Key, matches func(entryGroup) bool) []entryGroup {
 	all := make([]entryGroup, 0, lobbyGroups)
 	for i := range lobbyGroups {
-		if g := (entryGroup{k, i}); wanted(g) {
+		if g := (entryGroup{k, i}); matches(g) {
 			all = append(all, g)
 		}
 	}

@@ -44,7 +44,7 @@ const (
 	// minSampleSize is the minimum group size for measuring the cost of an assign. In smaller
 	// groups the fixed cost dominates.
 	minSampleSize = 50
-	maxBacklogs   = 1000 // with so many backlogs those without a waiting assign are removed
+	maxBacklogs   = 1000 // at this number, backlogs without a waiting assign are removed
 )
 
 // assignBacklogs holds one backlog per event, so that a slow event refuses only its own visitors.
@@ -104,15 +104,15 @@ func (b *assignBacklog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the measured time of one assign, after a group of n assigns took the given
-// time. A group below minSampleSize can only lower the measured time.
-func (b *assignBacklog) observeGroup(n int, took time.Duration) {
+// observeGroup updates the measured time of one assign by a group of n assigns. A group below
+// minSampleSize can only lower the measured time.
+func (b *assignBacklog) observeGroup(n int, elapsed time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	each := took / time.Duration(n)
+	perAssign := elapsed / time.Duration(n)
 	if n >= minSampleSize {
-		b.perAssign = (b.perAssign + each) / 2
+		b.perAssign = (b.perAssign + perAssign) / 2
 	} else {
-		b.perAssign = min(b.perAssign, each)
+		b.perAssign = min(b.perAssign, perAssign)
 	}
 }

@@ -43,7 +43,7 @@ func TestBacklogSmallGroupsOnlyLowerEstimate(t *testing.T) {
 	require.NoError(t, enter(&b, 5_000), "after a small group")
 	b.observeGroup(100, 10*time.Second)
 	require.ErrorIs(t, enter(&b, 1), errs.ErrOverloaded, "the store is slow")
-	b.observeGroup(1, 100*time.Microsecond) // it has recovered
+	b.observeGroup(1, 100*time.Microsecond) // the store has recovered
 	require.NoError(t, enter(&b, 1), "the store is fast again")
 }
 

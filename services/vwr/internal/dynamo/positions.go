@@ -55,7 +55,7 @@ func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []roo
 	return out
 }
 
-// roundKey names one round of an event. One write of the counter serves requests of the same round.
+// roundKey identifies a round of an event. One counter write serves requests of the same round.
 type roundKey struct {
 	eventID string
 	round   room.Round
@@ -127,7 +127,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 	failpoint.Hit("vwr.records_stored")
 }
 
-// newRecord is a record to store, with the number of shards of its round, and what became of it.
+// newRecord is a record to store, with the number of shards of its round, and the result.
 type newRecord struct {
 	room.Record
 
@@ -148,8 +148,8 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 			EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Position: first + int64(n), Visitor: t.visitor,
 		}}
 	}
-	dynamo.EachChunk(records, dynamo.MaxInsert, func(part []newRecord) {
-		s.insertRecords(ctx, part)
+	dynamo.EachChunk(records, dynamo.MaxInsert, func(chunk []newRecord) {
+		s.insertRecords(ctx, chunk)
 		failpoint.Hit("vwr.record_stored")
 	})
 	known, err := s.readExisting(ctx, records)
@@ -166,7 +166,7 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 			if err == nil && !found {
 				readErr = fmt.Errorf("the record of position %d was there and is not", r.Position)
 			}
-			if found && stored != r.Record { // else it is our own, from an attempt whose response was lost
+			if found && stored != r.Record { // else an earlier attempt stored it, and its response was lost
 				gaps.Inc()
 			}
 			done(r.RequestID, stored, toUnavailable(readErr))
@@ -185,8 +185,8 @@ func (s *Store) insertRecords(ctx context.Context, records []newRecord) {
 	}
 }
 
-// readExisting reads the stored records of those that were there before. If two replicas store one
-// for a visitor, both return the first.
+// readExisting reads the records that other calls have stored before. If two replicas store a
+// record for a visitor, both return the first.
 func (s *Store) readExisting(ctx context.Context, records []newRecord) (map[positionID]room.Record, error) {
 	var ids []positionID
 	for _, r := range records {

@@ -18,8 +18,8 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// indexed reads the positions in one partition of the index, as an operator does.
-func indexed(t *testing.T, db *awsdynamo.Client, table, partition string) (positions []int64) {
+// indexedPositions reads the positions in one partition of the index, as an operator does.
+func indexedPositions(t *testing.T, db *awsdynamo.Client, table, partition string) (positions []int64) {
 	t.Helper()
 	pages := awsdynamo.NewQueryPaginator(db, &awsdynamo.QueryInput{
 		TableName: &table, IndexName: aws.String("eventId-position-index"), KeyConditionExpression: aws.String("eventId = :p"),
@@ -38,8 +38,8 @@ func indexed(t *testing.T, db *awsdynamo.Client, table, partition string) (posit
 	return positions
 }
 
-// Positions of a round with shards are in the partitions <event>#0 to <event>#<shards-1>, all of them
-// in use, and in no other. Together they hold every position once.
+// The positions of a round with shards are divided among the partitions <event>#0 to
+// <event>#<shards-1>. All are in use, and together they hold every position once.
 func TestShardsDivideAllPositions(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
@@ -49,10 +49,10 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	c := roomtest.StartShardedRound(t, store, event, shards, room.DefaultSettings())
 	records := roomtest.TakeMany(t, store, c, visitors)
 	table := cfg.Prefix + "-vwr-positions"
-	require.Empty(t, indexed(t, db, table, event), "the partition of the default layout")
+	require.Empty(t, indexedPositions(t, db, table, event), "the partition of the default layout")
 	var all []int64
 	for shard := range shards {
-		in := indexed(t, db, table, fmt.Sprintf("%s#%d", event, shard))
+		in := indexedPositions(t, db, table, fmt.Sprintf("%s#%d", event, shard))
 		require.True(t, slices.IsSorted(in))
 		require.GreaterOrEqual(t, len(in), visitors/shards/4, "shard %d", shard)
 		all = append(all, in...)

@@ -55,7 +55,7 @@ type readResult struct {
 	ok       bool
 }
 
-// New returns a store over the tables that cfg names.
+// New returns a store over the tables with the prefix of cfg.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	s := &Store{
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,

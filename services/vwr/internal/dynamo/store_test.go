@@ -108,7 +108,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 			positions[i] = r.Position
 		})
 		<-arrived
-		if i%20 == 19 { // concurrent visitors have no order; the next twenty come later
+		if i%20 == 19 { // concurrent visitors have no order, so let these twenty finish first
 			testkit.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
 		}
 	}
@@ -177,35 +177,35 @@ func TestClaimsCountOnce(t *testing.T) {
 	a, b := open(dynamotest.Hook{}), open(dynamotest.Hook{})
 	const event, visitors = "claims", 30
 	c := roomtest.StartRound(t, a, event, room.DefaultSettings())
-	counters := []*dynamo.Claims{dynamo.NewClaims(a), dynamo.NewClaims(b)}
-	stop := runClaims(t, counters...)
+	recorders := []*dynamo.Claims{dynamo.NewClaims(a), dynamo.NewClaims(b)}
+	stop := runClaims(t, recorders...)
 	for _, r := range roomtest.TakeMany(t, a, c, visitors) {
 		for range 3 {
-			counters[0].RecordClaim(r)
-			counters[1].RecordClaim(r)
+			recorders[0].RecordClaim(r)
+			recorders[1].RecordClaim(r)
 		}
 	}
 	// The same position under another key, as after a change of secrets, is still one position.
-	counters[0].RecordClaim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
+	recorders[0].RecordClaim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
 	// A late claim of an earlier round does not count for the next.
-	counters[1].RecordClaim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
+	recorders[1].RecordClaim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
 	stop() // queued claims are flushed
-	require.Equal(t, int64(visitors), claimed(t, counters[0], c))
+	require.Equal(t, int64(visitors), claimed(t, recorders[0], c))
 }
 
-// runClaims runs counters until the returned function stops them and flushes their queues.
-func runClaims(t *testing.T, counters ...*dynamo.Claims) (stop func()) {
+// runClaims runs recorders until the returned function stops them and flushes their queues.
+func runClaims(t *testing.T, recorders ...*dynamo.Claims) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, len(counters))
-	for _, claims := range counters {
+	done := make(chan error, len(recorders))
+	for _, claims := range recorders {
 		claims.SetFlushTimeout(time.Minute) // three seconds may be too short on a busy machine
 		go func() { done <- claims.Run(ctx) }()
 	}
 	return func() {
 		t.Helper()
 		cancel()
-		for range counters {
+		for range recorders {
 			require.NoError(t, <-done)
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	positionsTable = "vwr-positions"
 )
 
-// positionIndex finds the visitor of a position. Only operators use it, by hand.
+// positionIndex is the index that finds the visitor of a position. Only operators use it, by hand.
 const positionIndex = "eventId-position-index"
 
 // PositionIndex says whether a new table of positions has the index, which DynamoDB writes for each
@@ -24,7 +24,7 @@ type PositionIndex bool
 
 // The values of PositionIndex.
 const (
-	WithPositionIndex    PositionIndex = true  // as operators expect it
+	WithPositionIndex    PositionIndex = true  // lets operators look up positions
 	WithoutPositionIndex PositionIndex = false // half the writes
 )
 

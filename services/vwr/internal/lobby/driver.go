@@ -18,8 +18,8 @@ const (
 	// workTimeout bounds the work on one lobby in one scan. Listing a million entries takes most of it.
 	workTimeout  = 5 * time.Minute
 	writeTimeout = 3 * time.Second // bounds one write
-	// voidLead is the time before a lobby's result can be known in which the driver no longer voids
-	// the lobby: a clock may be slow, and the write takes time.
+	// voidLead is how long before its result can be known a lobby is no longer voided, since a clock
+	// may be slow and the write takes time.
 	voidLead = 10 * time.Second
 	// countInterval is the time between two counts of a lobby's entries. Each count reads all groups.
 	countInterval = 30 * time.Second
@@ -43,7 +43,7 @@ type Driver struct {
 	joined  map[Key]entryCount
 }
 
-// entryCount is how many entries a lobby had when they were last counted.
+// entryCount is the number of entries that a lobby had at a time.
 type entryCount struct {
 	entries int64
 	at      time.Time
@@ -87,9 +87,9 @@ func (d *Driver) ScanOnce(ctx context.Context) error {
 // startScan starts work on every unfinished lobby and on the lobbies of active rooms, whose
 // positions are loaded once they are shuffled. It skips those on which an earlier scan still works.
 func (d *Driver) startScan(ctx context.Context) error {
-	reading, cancel := context.WithTimeout(ctx, writeTimeout)
+	readCtx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	keys, err := d.store.Unfinished.Unfinished(reading)
+	keys, err := d.store.Unfinished.Unfinished(readCtx)
 	if err != nil {
 		return err
 	}

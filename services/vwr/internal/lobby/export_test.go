@@ -1,6 +1,6 @@
 package lobby
 
-// RanksKept reports whether the ranks of a lobby are kept with its file.
+// RanksKept reports whether the cached file of a lobby's entries has their ranks.
 func (s *Service) RanksKept(k Key) bool {
 	f := s.public.cachedFile(k)
 	return f != nil && f.ranks != nil
@@ -10,5 +10,5 @@ func (s *Service) RanksKept(k Key) bool {
 func (s *Service) TermsKept() int {
 	s.terms.mu.Lock()
 	defer s.terms.mu.Unlock()
-	return len(s.terms.known)
+	return len(s.terms.latest)
 }

@@ -24,17 +24,17 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// errKilled is not retried by the SDK.
+// errKilled is the error of a killed replica's write. The SDK does not retry it.
 var errKilled = errors.New("killed")
 
-// deaths kills the replica at each kind of write, once before the write and once after it.
-type deaths struct {
-	mu     sync.Mutex
-	deaths map[string]int // by update expression
+// killer kills the replica at each kind of write, once before the write and once after it.
+type killer struct {
+	mu    sync.Mutex
+	kills map[string]int // the number of kills, by update expression
 }
 
-// write identifies a write of the driver; "" for others.
-func write(in any) string {
+// driverWrite identifies a write of the driver; it returns "" for other calls.
+func driverWrite(in any) string {
 	switch in := in.(type) {
 	case *awsdynamo.UpdateItemInput:
 		return *in.UpdateExpression
@@ -44,26 +44,26 @@ func write(in any) string {
 	return ""
 }
 
-func (d *deaths) dies(in any, at int) error {
-	w := write(in)
+func (d *killer) dies(in any, at int) error {
+	w := driverWrite(in)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if w == "" || d.deaths[w] != at {
+	if w == "" || d.kills[w] != at {
 		return nil
 	}
-	d.deaths[w]++
+	d.kills[w]++
 	return errKilled
 }
 
-func (d *deaths) hook() dynamotest.Hook {
+func (d *killer) hook() dynamotest.Hook {
 	return dynamotest.Hook{
 		Before: func(in any) error { return d.dies(in, 0) },
 		After:  func(in, _ any) error { return d.dies(in, 1) },
 	}
 }
 
-// A replica dies before and after every write, and another one with an empty memory goes on: there
-// is one shuffle, and everything that was ever published agrees with it.
+// Replicas die before and after every write, and others with empty memory go on. Still there is one
+// shuffle, and everything that was ever published agrees with it.
 func TestDeathAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -71,7 +71,7 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	first := k.replica(t, dynamotest.Hook{})
 	first.activate(t, true)
 	joined := first.join(t, 6)
-	d := &deaths{deaths: make(map[string]int)}
+	d := &killer{kills: make(map[string]int)}
 	var published []*fairdraw.Document
 	replicas := 0
 	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
@@ -87,11 +87,11 @@ func TestDeathAtEveryWrite(t *testing.T) {
 			published = append(published, document)
 		}
 	}
-	for w, n := range d.deaths {
+	for w, n := range d.kills {
 		require.Equal(t, 2, n, w)
 	}
-	require.Len(t, d.deaths, 8, "close, state, size, sign, value, reveal, start, finish")
-	require.Greater(t, replicas, 2*len(d.deaths))
+	require.Len(t, d.kills, 8, "close, state, size, sign, value, reveal, start, finish")
+	require.Greater(t, replicas, 2*len(d.kills))
 	c := roomtest.Read(t, first.store, event)
 	require.True(t, c.Lobby.Shuffled)
 	require.Equal(t, int64(len(joined)), c.Issued, "counted once")
@@ -100,8 +100,8 @@ func TestDeathAtEveryWrite(t *testing.T) {
 	last.positions(t, joined, last.verify(t, joined, published...))
 }
 
-// A transaction of joins prevents the one that closes all groups: they are closed one by one, again
-// those that joins are writing.
+// If joins conflict with the transaction that closes all groups, the groups are closed one by one.
+// A group that a join is writing is tried again.
 func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -114,7 +114,7 @@ func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 			conflicts.Add(1)
 			return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
 		}
-		if strings.HasPrefix(write(in), "SET closed") && closing.Add(1) == 1 {
+		if strings.HasPrefix(driverWrite(in), "SET closed") && closing.Add(1) == 1 {
 			return &types.TransactionConflictException{}
 		}
 		return nil
@@ -125,12 +125,12 @@ func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 	r.positions(t, joined, r.verify(t, joined))
 }
 
-// A replica that takes over a closed lobby writes no group again, and reads only those with entries.
+// A replica that takes over a closed lobby writes no group again, and reads no empty group.
 func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	first := k.replica(t, dynamotest.Hook{After: func(in, _ any) error {
-		if write(in) == "" || strings.HasPrefix(write(in), "SET closed") {
+		if driverWrite(in) == "" || strings.HasPrefix(driverWrite(in), "SET closed") {
 			return nil
 		}
 		return errKilled
@@ -142,7 +142,7 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	require.NoError(t, first.driver.ScanOnce(t.Context())) // dies after the groups are closed
 	var closing, queries atomic.Int64
 	second := k.replica(t, dynamotest.Hook{Before: func(in any) error {
-		if strings.HasPrefix(write(in), "SET closed") {
+		if strings.HasPrefix(driverWrite(in), "SET closed") {
 			closing.Add(1)
 		}
 		if _, ok := in.(*awsdynamo.QueryInput); ok {
@@ -158,8 +158,8 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	second.verify(t, joined)
 }
 
-// Two replicas lead the same lobby at once, while entries arrive until the last moment. Whoever has
-// a receipt is in the root.
+// Two replicas advance the same lobby at once, while entries arrive until the last moment. Every
+// entry with a receipt is covered by the root.
 func TestTwoReplicasAndLateEntries(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -215,7 +215,7 @@ func TestTwoReplicasAndLateEntries(t *testing.T) {
 }
 
 // While no source of the beacon answers, nobody is served, and later arrivals queue behind the
-// entries. The shuffle follows by itself.
+// entries. Once a source answers, the lobby is shuffled.
 func TestBeaconAway(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -277,7 +277,7 @@ func TestKeyMissing(t *testing.T) {
 	require.True(t, report.Complete)
 }
 
-// Every change of what was published is named; pkg/fairdraw tests each in detail.
+// Verification names every change of what was published. pkg/fairdraw tests this in detail.
 func TestTamperingIsNamed(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

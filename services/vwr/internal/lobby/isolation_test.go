@@ -21,8 +21,8 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// lists reports whether a call lists entries of an event.
-func lists(in any, eventID string) bool {
+// isListCall reports whether a call lists entries of an event.
+func isListCall(in any, eventID string) bool {
 	q, ok := in.(*awsdynamo.QueryInput)
 	if !ok {
 		return false
@@ -31,23 +31,23 @@ func lists(in any, eventID string) bool {
 	return v != nil && strings.HasPrefix(v.Value, eventID+"#")
 }
 
-// slowLister is a replica that, once it lists entries of the event, goes on when release is closed.
+// slowLister returns a replica whose listing of the event's entries blocks until release is closed.
 func (k *kit) slowLister(t *testing.T) (r *replica, listing <-chan struct{}, release chan<- struct{}) {
 	t.Helper()
-	begun, goOn := make(chan struct{}), make(chan struct{})
+	begun, released := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	r = k.replica(t, dynamotest.Hook{Before: func(in any) error {
-		if lists(in, event) {
+		if isListCall(in, event) {
 			once.Do(func() { close(begun) })
-			<-goOn
+			<-released
 		}
 		return nil
 	}})
-	return r, begun, goOn
+	return r, begun, released
 }
 
-// While the entries of one lobby are listed, those of another are served, and who waits for the first
-// may give up.
+// While the entries of one lobby are listed, those of another are served. A caller that waits for
+// the first may give up.
 func TestSlowListing(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -76,7 +76,7 @@ func TestSlowListing(t *testing.T) {
 	work.Wait()
 }
 
-// While a replica lists the entries of one lobby, which takes minutes, it leads another to its end.
+// While a replica lists the entries of one lobby, which takes minutes, it shuffles another lobby.
 func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -113,8 +113,8 @@ func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 	testkit.Until(t, func() bool { return roomtest.Read(t, r.store, event).Lobby.Sized }, "the listed lobby goes on")
 }
 
-// A replica that leads a lobby only with others knows the positions before the start, when everybody
-// asks for them: it lists nothing then.
+// Every replica, also one that does not advance the lobby itself, has the positions in memory
+// before the start. So it lists no entries at the start, when everybody asks for positions.
 func TestPositionsAreReadyAtTheStart(t *testing.T) {
 	t.Parallel()
 	for name, withBeacon := range map[string]bool{"beacon": true, "no beacon": false} {
@@ -123,7 +123,7 @@ func TestPositionsAreReadyAtTheStart(t *testing.T) {
 			k := newKit(t)
 			var started atomic.Bool
 			first, other := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{Before: func(in any) error {
-				if started.Load() && lists(in, event) {
+				if started.Load() && isListCall(in, event) {
 					return errors.New("listed after the start")
 				}
 				return nil

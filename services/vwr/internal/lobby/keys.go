@@ -57,8 +57,8 @@ func (k Keys) checkTerms(t *terms) error {
 	return nil
 }
 
-// requestID derives the id of a user's entry from the key that the commitment names, so that a user
-// has one entry, whichever key signs at a replica. Nobody else can compute or choose an id.
+// requestID derives the id of a user's entry with the key that the commitment names. So a user has
+// one entry, whichever key a replica signs with. Only the key's owner can compute or choose an id.
 func (k Keys) requestID(c *fairdraw.Commitment, round room.Round, user string) (uuid.UUID, bool) {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970

@@ -20,14 +20,14 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A root that comes too late for its round is decided by a later one, and nobody is served until
-// then. A statement that nobody has seen is replaced.
+// If the root comes too late for its beacon round, a later round decides the order, and nobody is
+// served until then. The unpublished statement is replaced.
 func TestLateRoot(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	var unsigned atomic.Bool
 	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
-		if unsigned.Load() && write(in) == "SET signature = :signature" {
+		if unsigned.Load() && driverWrite(in) == "SET signature = :signature" {
 			return errKilled
 		}
 		return nil
@@ -48,8 +48,8 @@ func TestLateRoot(t *testing.T) {
 	r.positions(t, joined, report)
 }
 
-// A position was issued before the entries were counted, which no replica should do. The lobby is
-// void, which is reported until the room is closed, and no position is issued twice.
+// If a position was issued before the entries were counted, which no replica should do, the lobby
+// is void. This is reported until the room is closed, and no position is issued twice.
 func TestPositionIssuedEarly(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -88,8 +88,8 @@ func TestPositionIssuedEarly(t *testing.T) {
 	require.Empty(t, r.driver.Progress())
 }
 
-// A root is signed until 75 s before its round: a clock may be 5 s slow, the write takes time, and
-// documents are cached. A later one waits until its round is missed, so that the statement lists it.
+// A root is signed until 75 s before its beacon round: a clock may be 5 s slow, the write takes
+// time, and documents are cached. A later root waits for that round, and lists it as missed.
 func TestRootInTime(t *testing.T) {
 	t.Parallel()
 	round := closes.Add(lobby.DefaultLead - time.Minute)
@@ -113,7 +113,7 @@ func TestRootInTime(t *testing.T) {
 	}
 }
 
-// With the shortest lead the listing has 8 s, and the shuffle is on time.
+// With the shortest lead, listing the entries may take 8 s, and the shuffle is still on time.
 func TestShortestLead(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

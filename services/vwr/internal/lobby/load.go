@@ -77,35 +77,35 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	if err != nil {
 		return fmt.Errorf("statement of %s: %w", k, err)
 	}
-	ranked, err := s.computeRanks(ctx, &sh, t, &st)
+	computed, err := s.computeRanks(ctx, &sh, t, &st)
 	if err != nil {
 		return err
 	}
-	if ranked.orderHash != sh.OrderHash {
+	if computed.orderHash != sh.OrderHash {
 		return fmt.Errorf("lobby %s: the order has another hash than the published one", k)
 	}
-	s.memory.update(k, func(r *cachedLobby) { r.ranks = ranked })
+	s.memory.update(k, func(r *cachedLobby) { r.ranks = computed })
 	return nil
 }
 
 // computeRanks computes the positions of a lobby's entries from the seed of sh, once. It keeps them
-// apart from the ranks with which users are answered: nobody may learn a position before the
-// shuffle is published.
+// apart from the ranks that answer users, since nobody may learn a position before the shuffle is
+// published.
 func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
 	key, err := sh.orderKey(t.hash, st.Root)
 	if err != nil {
 		return nil, err
 	}
-	if ranked := s.memory.get(sh.Key).unpublished; ranked != nil && ranked.key == key {
-		return ranked, nil
+	if computed := s.memory.get(sh.Key).unpublished; computed != nil && computed.key == key {
+		return computed, nil
 	}
 	entries, err := s.loadEntries(ctx, sh.Key, st)
 	if err != nil {
 		return nil, err
 	}
-	ranked := rankEntries(key, entries)
-	s.memory.update(sh.Key, func(r *cachedLobby) { r.unpublished = ranked })
-	return ranked, nil
+	computed := rankEntries(key, entries)
+	s.memory.update(sh.Key, func(r *cachedLobby) { r.unpublished = computed })
+	return computed, nil
 }
 
 // orderKey derives the key that decides the order of the entries, from the seed and the value of

@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Key names the lobby of a round.
+// Key identifies the lobby of a round.
 type Key struct {
 	EventID string
 	Round   room.Round
@@ -44,7 +44,7 @@ type Entry struct {
 	StartsAt  int64 // start of the room in ms; decides how long a new entry is kept
 }
 
-// Shuffle is the stored state of a shuffle. Members are set in this order, each once.
+// Shuffle is the stored state of a shuffle. Its fields are set in this order, each once.
 type Shuffle struct {
 	Key
 
@@ -69,9 +69,9 @@ func (s *Shuffle) signedStatement() *fairdraw.SignedStatement {
 	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
 }
 
-// Store has the interfaces of a store of lobbies; most callers need only some. Conditional writes
-// fail with room.ErrStale when the stored state differs from the expected one: the caller reads
-// again.
+// Store combines the interfaces of a store of lobbies; most callers need only some. Conditional
+// writes fail with room.ErrStale when the stored state differs from the expected one. Then the
+// caller reads again.
 type Store struct {
 	Entries    EntryStore
 	Shuffles   ShuffleReader
@@ -157,8 +157,8 @@ const (
 	// minute between the beacon's value and the start.
 	DefaultLead = 3 * time.Minute
 	margin      = time.Minute // the time from the beacon's round to the start
-	// minDelay is the shortest time from the closing to a beacon's round for which the root can be
-	// public in time. minMargin is the margin with the shortest lead. Both are for development.
+	// minDelay is the shortest time from the closing to the beacon's round in which the root can be
+	// published. minMargin is the margin with the shortest lead. Both are for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
 	// MinLead is the shortest time from the lobby's closing to the beacon round that shuffles it, so

@@ -41,7 +41,7 @@ var (
 	closes  = starts.Add(-lobby.DefaultLead)
 )
 
-// latest is the latest lobby of the event.
+// latest is the key of the event's latest lobby; it has no round.
 var latest = lobby.Key{EventID: event}
 
 // kit has tables, a clock and a beacon, which all replicas of a test share.
@@ -79,9 +79,9 @@ type replica struct {
 	advancer *room.Advancer
 }
 
-// signing are keys that sign.
-func signing(of string) config.Secret {
-	return config.Secret("s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(of, ed25519.SeedSize))))
+// signing returns a configuration of signing keys, made from a repeated character.
+func signing(character string) config.Secret {
+	return config.Secret("s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(character, ed25519.SeedSize))))
 }
 
 func keys(t *testing.T, drawSecret string) lobby.Keys {
@@ -92,8 +92,8 @@ func keys(t *testing.T, drawSecret string) lobby.Keys {
 	return k
 }
 
-// replica starts a replica whose calls of DynamoDB a hook intercepts. It may be called by any
-// goroutine before the replica is used.
+// replica starts a replica whose calls of DynamoDB the hook intercepts. Until the replica is used,
+// it may be called by any goroutine.
 func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	t.Helper()
 	r := &replica{kit: k, cache: room.NewStateCache()}
@@ -163,7 +163,7 @@ func (r *replica) at(t *testing.T, at time.Time) {
 	r.step(t)
 }
 
-// shuffled leads the lobby to its end.
+// shuffled moves the clock and runs the loops until the lobby is shuffled.
 func (r *replica) shuffled(t *testing.T) {
 	t.Helper()
 	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
@@ -173,7 +173,7 @@ func (r *replica) shuffled(t *testing.T) {
 	require.True(t, c.Lobby.Shuffled)
 }
 
-// verify checks what is published, with the receipts of all who joined.
+// verify verifies the published document and entries, with the receipts of all who joined.
 func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
@@ -193,7 +193,7 @@ func (r *replica) published(t *testing.T) (*fairdraw.Document, []byte) {
 
 func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []byte) {
 	t.Helper()
-	r.kit.clock.Advance(time.Second) // documents are kept for a second
+	r.kit.clock.Advance(time.Second) // documents are cached for a second
 	raw, _, err := r.lobbies.Document(t.Context(), k)
 	require.NoError(t, err)
 	d, err := fairdraw.ParseDocument(raw)
@@ -217,7 +217,7 @@ func who(i int) room.VisitorIDs {
 	return room.VisitorIDs{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
 }
 
-// positions checks every entry, as its page does, and requires the positions of the report.
+// positions checks every entry, as its page does, and compares the positions with the report.
 func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)

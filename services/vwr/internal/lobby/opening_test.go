@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// A lobby is opened only by a beacon that is alive, whose chain is what its hash says.
+// A lobby opens only with a beacon that publishes rounds, and whose chain has the configured hash.
 func TestLobbyWithABeaconThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

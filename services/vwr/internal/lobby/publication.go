@@ -28,11 +28,11 @@ type publications struct {
 	service *Service
 
 	mu        sync.Mutex
-	documents map[Key]cachedDocument // the document of an event's latest round is under round 0
+	documents map[Key]cachedDocument // round 0 stands for an event's latest round
 	files     map[Key]*entriesFile
 	listLocks map[Key]*listLock
 
-	listSlots chan struct{} // bounds the lobbies whose entries are read in parallel, since anybody may request old ones
+	listSlots chan struct{} // bounds parallel reads of entries, which anybody may request
 }
 
 // listLock lets one call at a time read the entries of a lobby from the store.
@@ -48,8 +48,8 @@ type cachedDocument struct {
 	terms   *terms
 }
 
-// entriesFile is the public list of the entries of one lobby. It also has what is needed to prove
-// that an entry is in the list, and the positions of the entries.
+// entriesFile is the public list of the entries of one lobby. It also has the prover of the
+// entries' inclusion, and their positions.
 type entriesFile struct {
 	entries   fairdraw.Entries
 	statement fairdraw.Statement
@@ -287,13 +287,13 @@ func (p *publications) cachedFile(k Key) *entriesFile {
 	return f
 }
 
-// cacheFile keeps a file, and returns the one that is kept already if there is one. When there are
-// too many, it drops the least recently used file.
+// cacheFile caches a file and returns it, or the file that is already cached. When there are too
+// many files, it drops the least recently used one.
 func (p *publications) cacheFile(k Key, f *entriesFile) *entriesFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if kept := p.files[k]; kept != nil {
-		return kept
+	if cached := p.files[k]; cached != nil {
+		return cached
 	}
 	f.usedAt = p.service.now()
 	if len(p.files) >= maxFiles {

@@ -24,10 +24,10 @@ type ranks struct {
 func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key}
 	order := sha256.New()
-	for i, at := range fairdraw.Order(key, entries) {
-		id := entries.At(int(at))
+	for i, index := range fairdraw.Order(key, entries) {
+		id := entries.At(int(index))
 		order.Write(id[:])
-		r.rank[at] = uint32(i + 1) //nolint:gosec // far below 2³²: the entries fit in memory
+		r.rank[index] = uint32(i + 1) //nolint:gosec // far below 2³²: the entries fit in memory
 	}
 	r.orderHash = hex.EncodeToString(order.Sum(nil))
 	return r
@@ -35,18 +35,18 @@ func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 
 // positionOf returns the position of an entry, from 1; ok is false when there is no such entry.
 func (r *ranks) positionOf(id uuid.UUID) (position int64, ok bool) {
-	at, ok := r.entries.Find(id)
+	index, ok := r.entries.Find(id)
 	if !ok {
 		return 0, false
 	}
-	return int64(r.rank[at]), true
+	return int64(r.rank[index]), true
 }
 
 // lobbyMemory holds the entries and positions of each event's latest lobby. It does not evict,
 // since answers depend on it: the driver decides what it holds.
 type lobbyMemory struct {
-	mu    sync.Mutex
-	known map[string]*cachedLobby
+	mu      sync.Mutex
+	lobbies map[string]*cachedLobby
 }
 
 // cachedLobby is what a replica keeps in memory of one lobby.
@@ -59,13 +59,13 @@ type cachedLobby struct {
 	void        bool   // takes no entries, though the room is open
 }
 
-func newLobbyMemory() *lobbyMemory { return &lobbyMemory{known: make(map[string]*cachedLobby)} }
+func newLobbyMemory() *lobbyMemory { return &lobbyMemory{lobbies: make(map[string]*cachedLobby)} }
 
 // get returns a copy of a lobby's data. For a lobby that is not in memory the copy has only the key.
 func (m *lobbyMemory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.known[k.EventID]; r != nil && r.key == k {
+	if r := m.lobbies[k.EventID]; r != nil && r.key == k {
 		return *r
 	}
 	return cachedLobby{key: k}
@@ -75,11 +75,11 @@ func (m *lobbyMemory) get(k Key) cachedLobby {
 func (m *lobbyMemory) update(k Key, change func(*cachedLobby)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.known[k.EventID]
+	r := m.lobbies[k.EventID]
 	switch {
 	case r == nil || r.key.Round < k.Round:
 		r = &cachedLobby{key: k}
-		m.known[k.EventID] = r
+		m.lobbies[k.EventID] = r
 	case r.key != k:
 		return
 	}
@@ -89,9 +89,9 @@ func (m *lobbyMemory) update(k Key, change func(*cachedLobby)) {
 func (m *lobbyMemory) retain(keep func(Key) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for event, r := range m.known {
+	for event, r := range m.lobbies {
 		if !keep(r.key) {
-			delete(m.known, event)
+			delete(m.lobbies, event)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func text(v types.AttributeValue) string {
 	return s.Value
 }
 
-// playRound opens a round with a lobby and shards, shuffles it or gives it up, serves everybody, and
-// ends it.
+// playRound opens a round with a lobby and shards, shuffles the lobby or abandons it, serves
+// everybody, and ends the round.
 func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 	t.Helper()
 	began, shards := r.kit.clock.Now(), 3
@@ -66,9 +66,9 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 	r.step(t)
 }
 
-// Whatever a round stores expires by itself: DynamoDB removes it, without a replica that could die
-// meanwhile. A position and a claim is kept for a day, a lobby for 90 days. Counters have one item per
-// event, however many rounds there were, and nothing is left in the registries.
+// Everything that a round stores has an expiry time, at which DynamoDB removes it, even if all
+// replicas die. Positions and claims are kept for a day, a lobby for 90 days. Counters have one
+// item per event, however many rounds there were, and nothing is left in the registries.
 func TestEverythingOfARoundExpires(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -106,7 +106,7 @@ func TestEverythingOfARoundExpires(t *testing.T) {
 
 func partition(it map[string]types.AttributeValue) string { return text(it["eventId"]) }
 
-// The terms of lobbies that have ended are forgotten, so that those of months do not add up.
+// The cached terms of lobbies that have ended are dropped, so that they do not add up over months.
 func TestTermsOfEndedLobbiesAreForgotten(t *testing.T) {
 	t.Parallel()
 	r := newKit(t).replica(t, dynamotest.Hook{})

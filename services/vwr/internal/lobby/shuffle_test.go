@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A lobby from its opening to the positions: each phase shows what it may, and no more.
+// A lobby passes from its opening to the positions. Each phase publishes only what it may.
 func TestLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -70,9 +70,9 @@ func TestLobby(t *testing.T) {
 	late, err := roomtest.Assign(t.Context(), a.rooms, event, room.VisitorIDs{Visitor: "late"})
 	require.NoError(t, err)
 	require.Equal(t, int64(14), late.Position, "later arrivals are behind the lobby")
-	mine, err := roomtest.Assign(t.Context(), b.rooms, event, room.VisitorIDs{Visitor: "another browser", User: user(5)})
+	own, err := roomtest.Assign(t.Context(), b.rooms, event, room.VisitorIDs{Visitor: "another browser", User: user(5)})
 	require.NoError(t, err)
-	require.Equal(t, int64(report.Receipts[5].Rank), mine.Position, "who has joined gets no second position")
+	require.Equal(t, int64(report.Receipts[5].Rank), own.Position, "who has joined gets no second position")
 }
 
 func join(t *testing.T, r *replica, i int) lobby.JoinResult {
@@ -82,8 +82,8 @@ func join(t *testing.T, r *replica, i int) lobby.JoinResult {
 	return j
 }
 
-// Nobody is served before the shuffle, and afterwards the entries are served in its order, with
-// tokens of the users.
+// Nobody is served before the shuffle. Afterwards the entries are served in the shuffled order,
+// with tokens of the users.
 func TestServingBeginsWithTheShuffle(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -118,44 +118,44 @@ func TestServingBeginsWithTheShuffle(t *testing.T) {
 	require.Equal(t, 1, admitted)
 }
 
-// The session of a user ends before the lobby does. The entry stands: whoever signs in again has it,
-// in any browser, before and after the shuffle.
+// An entry outlives the user's session: a user who signs in again has it, in any browser, before
+// and after the shuffle.
 func TestEntryOutlivesTheSession(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	a, b := k.replica(t, dynamotest.Hook{}), k.replica(t, dynamotest.Hook{})
 	a.activate(t, false)
 	joined := a.join(t, 3)
-	mine, signedOut := joined[1], room.VisitorIDs{Visitor: "anon-1"}
+	own, signedOut := joined[1], room.VisitorIDs{Visitor: "anon-1"}
 	for _, r := range []*replica{a, b} {
 		r.step(t)
-		_, err := r.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+		_, err := r.rooms.Check(t.Context(), event, signedOut, own.RequestID, "")
 		require.ErrorIs(t, err, room.ErrSignedOut, "the gateway sends no ticket that is not the caller's")
-		got, err := r.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "another browser", User: user(1)}, mine.RequestID, "")
+		got, err := r.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "another browser", User: user(1)}, own.RequestID, "")
 		require.NoError(t, err)
 		require.Equal(t, starts.UnixMilli(), got.LobbyUntil)
 	}
-	_, err := b.rooms.Check(t.Context(), event, who(2), mine.RequestID, "")
+	_, err := b.rooms.Check(t.Context(), event, who(2), own.RequestID, "")
 	require.ErrorIs(t, err, room.ErrUnknown, "another user")
 
 	a.shuffled(t)
 	b.step(t)
-	_, err = b.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+	_, err = b.rooms.Check(t.Context(), event, signedOut, own.RequestID, "")
 	require.ErrorIs(t, err, room.ErrSignedOut)
 	report := b.verify(t, joined)
-	for _, ticket := range []string{mine.Ticket, ""} {
-		got, err := b.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "anon-1", User: user(1)}, mine.RequestID, ticket)
+	for _, ticket := range []string{own.Ticket, ""} {
+		got, err := b.rooms.Check(t.Context(), event, room.VisitorIDs{Visitor: "anon-1", User: user(1)}, own.RequestID, ticket)
 		require.NoError(t, err)
 		require.Equal(t, int64(report.Receipts[1].Rank), got.Position)
 	}
 
 	_, err = a.admin.Deactivate(t.Context(), event)
 	require.NoError(t, err)
-	_, err = a.rooms.Check(t.Context(), event, signedOut, mine.RequestID, "")
+	_, err = a.rooms.Check(t.Context(), event, signedOut, own.RequestID, "")
 	require.ErrorIs(t, err, room.ErrUnknown, "everybody is admitted: there is nothing to sign in for")
 }
 
-// Deactivated, everybody is admitted, and the shuffle is void. A new round has a new lobby.
+// After a deactivation everybody is admitted, and the shuffle is void. A new round has a new lobby.
 func TestDeactivatedLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -195,7 +195,7 @@ func TestDeactivatedLobby(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrLobbyClosed)
 }
 
-// Closing the room after the round was known does not hide the result.
+// Closing the room once the beacon's round is known does not hide the result.
 func TestRoomClosedAfterTheRound(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -211,7 +211,7 @@ func TestRoomClosedAfterTheRound(t *testing.T) {
 	require.Empty(t, r.driver.Progress())
 }
 
-// A lobby is not void from 10 s before its round, nor by a slow clock once the value is stored.
+// A lobby is not voided within 10 s before its beacon round, nor once the value is stored.
 func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -233,7 +233,7 @@ func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
 	require.True(t, r.verify(t, joined).Complete)
 }
 
-// After the deactivation the ranks are in no room's memory. They are computed once for all proofs.
+// After a deactivation the ranks are no longer in memory. They are computed once for all proofs.
 func TestProofsAfterTheDeactivation(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -275,7 +275,7 @@ func TestMadeUpIDsReadNothing(t *testing.T) {
 	require.Equal(t, before+1, reads.Load())
 }
 
-// The figure of entries, which takes a read of every group, is counted every 30 s.
+// The number of entries, which costs a read of every group, is counted only every 30 s.
 func TestEntriesAreCountedSeldom(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -299,7 +299,7 @@ func TestEntriesAreCountedSeldom(t *testing.T) {
 	require.Equal(t, int64(1), r.driver.Progress()[key].Joined)
 }
 
-// Terms are validated, fixed while a round runs, and may be repeated.
+// A lobby's terms are validated. While a round runs, only the same terms are accepted.
 func TestTerms(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

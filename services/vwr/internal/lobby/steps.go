@@ -22,7 +22,7 @@ type lobbySnapshot struct {
 	current   bool                // the lobby's round is the active one
 	statement *fairdraw.Statement // nil: none yet
 	now       time.Time
-	missing   error // names a missing key
+	missing   error // not nil if this replica lacks a key of the lobby
 }
 
 func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error) {
@@ -198,17 +198,17 @@ func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error
 		return false, r.missing
 	}
 	if early && !r.current {
-		return false, nil // nobody asks for its positions, and the ranks would not be kept
+		return false, nil // nobody asks for positions, and the ranks would not be cached
 	}
 	// Every replica ranks the entries before the start, when all users ask for their positions.
 	revealed := r.shuffle
-	revealed.Seed = seed.String() // as it will be stored
-	ranked, err := r.service.computeRanks(ctx, &revealed, r.terms, r.statement)
+	revealed.Seed = seed.String() // as SetResult will store it
+	computed, err := r.service.computeRanks(ctx, &revealed, r.terms, r.statement)
 	if err != nil || early {
 		return false, err
 	}
 	err = r.writeWithTimeout(ctx, func(ctx context.Context) error {
-		return r.store.Steps.SetResult(ctx, r.shuffle.Key, revealed.Seed, ranked.orderHash, r.shuffle.Beacon)
+		return r.store.Steps.SetResult(ctx, r.shuffle.Key, revealed.Seed, computed.orderHash, r.shuffle.Beacon)
 	})
 	failpoint.Hit("vwr.lobby_revealed")
 	return true, err
@@ -238,8 +238,8 @@ func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (mor
 }
 
 // finishLobby records in the room's counters that the lobby is shuffled, then removes the lobby
-// from the list of unfinished ones. A void lobby whose room is open stays on the list, so that the
-// alert goes on: nobody is served there.
+// from the list of unfinished ones. A void lobby whose room is open, which serves nobody, stays on
+// the list, so that the alert goes on.
 func (r *lobbySnapshot) finishLobby(ctx context.Context) error {
 	if r.voidWhileRoomOpen() {
 		r.service.memory.update(r.shuffle.Key, func(m *cachedLobby) { m.void = true })

@@ -74,13 +74,13 @@ func (t *terms) publicationWindow() time.Duration {
 }
 
 // termsCache caches the terms of each event's latest known round. Terms never change, so nothing
-// expires; those of a later round replace those of an earlier one. The driver drops those of
-// lobbies that have ended, so that they do not add up over months.
+// expires. The terms of a later round replace those of an earlier one. The driver drops the terms
+// of ended lobbies, so that they do not add up over months.
 type termsCache struct {
 	store ShuffleReader
 
-	mu    sync.Mutex
-	known map[string]cachedTerms // by event
+	mu     sync.Mutex
+	latest map[string]cachedTerms // by event
 }
 
 // cachedTerms are the terms of one round of an event.
@@ -90,12 +90,12 @@ type cachedTerms struct {
 }
 
 func newTermsCache(s ShuffleReader) *termsCache {
-	return &termsCache{store: s, known: make(map[string]cachedTerms)}
+	return &termsCache{store: s, latest: make(map[string]cachedTerms)}
 }
 
 func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 	c.mu.Lock()
-	got, ok := c.known[k.EventID]
+	got, ok := c.latest[k.EventID]
 	c.mu.Unlock()
 	if ok && got.round == k.Round {
 		return got.terms, nil
@@ -113,8 +113,8 @@ func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known[k.EventID].round <= k.Round {
-		c.known[k.EventID] = cachedTerms{k.Round, t}
+	if c.latest[k.EventID].round <= k.Round {
+		c.latest[k.EventID] = cachedTerms{k.Round, t}
 	}
 	return t, nil
 }
@@ -122,5 +122,5 @@ func (c *termsCache) get(ctx context.Context, k Key) (*terms, error) {
 func (c *termsCache) retain(keep func(Key) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(event string, t cachedTerms) bool { return !keep(Key{event, t.round}) })
+	maps.DeleteFunc(c.latest, func(event string, t cachedTerms) bool { return !keep(Key{event, t.round}) })
 }

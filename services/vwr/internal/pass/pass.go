@@ -26,7 +26,7 @@ type Passes struct {
 	current atomic.Pointer[keys]
 }
 
-// keys are derived from one set of secrets.
+// keys are the keys for tokens, tickets and request ids, derived from one set of secrets.
 type keys struct {
 	tokens   token.KeySet
 	tickets  token.MACSet
@@ -55,11 +55,11 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 	requests := p.current.Load().requests
 	kids := requests.Kids()
 	ids := make([]uuid.UUID, 0, len(kids))
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970
+	var roundBytes [8]byte
+	binary.BigEndian.PutUint64(roundBytes[:], uint64(round)) //nolint:gosec // a time after 1970
 	for _, kid := range kids {
 		// The event id is 1–64 bytes, so one byte holds its length; the visitor ends the message.
-		sum, ok := requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), at[:], []byte(visitor))
+		sum, ok := requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), roundBytes[:], []byte(visitor))
 		if !ok {
 			continue
 		}

@@ -72,9 +72,9 @@ func TestHangingLoadFallsBackToRate(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), time.Second, "all other events wait for the step")
 			<-time.After(room.ReadInterval)
 		}
-		got, most := roomtest.Read(t, m, "e").Serving, int64(50*(time.Since(start)-room.LoadGrace).Seconds())
-		require.GreaterOrEqual(t, got, most/2)
-		require.LessOrEqual(t, got, most)
+		got, limit := roomtest.Read(t, m, "e").Serving, int64(50*(time.Since(start)-room.LoadGrace).Seconds())
+		require.GreaterOrEqual(t, got, limit/2)
+		require.LessOrEqual(t, got, limit)
 		require.NotZero(t, a.Stats().Fallbacks.Load())
 	})
 }
@@ -131,8 +131,8 @@ func (h *simulation) run(d time.Duration, share float64) {
 }
 
 // Claims that cannot be written look like visitors who have left, and would raise the rate up to
-// five times. The share stays unchanged until claims can be written and a whole window was observed
-// again.
+// five times. So the share stays unchanged until claims can be written again and a whole window was
+// observed.
 func TestClaimShareUnchangedWhileClaimsFail(t *testing.T) {
 	t.Parallel()
 	for name, share := range map[string]float64{"everybody comes": 1, "half of them come": 0.5} {

@@ -17,8 +17,7 @@ import (
 // A replica's step takes up to this long after its tick.
 const maxStepDelay = 20 * time.Millisecond
 
-// fleet is a simulation whose replicas have ticks of their own, die and start again with nothing in
-// memory.
+// fleet is a simulation whose replicas tick independently, die, and start again with empty memory.
 type fleet struct {
 	*simulation
 
@@ -47,7 +46,7 @@ func newFleet(t *testing.T, seed uint64, replicas int) *fleet {
 	return f
 }
 
-// begin starts replica i with nothing in memory. The clock of the last replica is 30 s ahead.
+// begin starts replica i with empty memory. The clock of the last replica is 30 s ahead.
 func (f *fleet) begin(i int) {
 	ahead := time.Duration(0)
 	if i == len(f.replicas)-1 {
@@ -84,7 +83,7 @@ func (f *fleet) run(d time.Duration, then func()) {
 	}
 }
 
-// record runs what may move the counter.
+// record runs act, and records a move if the counter has changed.
 func (f *fleet) record(replica int, act func()) {
 	f.t.Helper()
 	before := f.serving()
@@ -118,9 +117,9 @@ func (f *fleet) sleep(d time.Duration) {
 	}
 }
 
-// requireRate requires that from each change of the counter on, replicas serve at most the configured
-// rate, and that in each ten seconds at least 0.95 of it is served. What an operator serves comes on
-// top.
+// requireRate checks that replicas serve at most the configured rate in every period that begins
+// with a move, and at least 0.95 of it if the period is ten seconds or longer. Moves of an operator
+// do not count.
 func (f *fleet) requireRate(moves []move) {
 	f.t.Helper()
 	perSecond := room.DefaultSettings().Rate()
@@ -131,7 +130,7 @@ func (f *fleet) requireRate(moves []move) {
 				byReplicas += m.to - m.from
 			}
 			took := (m.at - first.at).Seconds()
-			// A fraction of a position that was earned before goes into the next step.
+			// The fraction of a position earned before the period counts in its first step.
 			require.LessOrEqual(f.t, float64(byReplicas), perSecond*took+1, "from %v to %v", first.at, m.at)
 			if took >= 10 {
 				require.GreaterOrEqual(f.t, float64(m.to-first.to), 0.95*perSecond*10, "from %v to %v", first.at, m.at)
@@ -141,9 +140,9 @@ func (f *fleet) requireRate(moves []move) {
 	}
 }
 
-// Three replicas keep the rate in every ten seconds while people wait: one has a clock that is 30 s
-// ahead, the leading one is killed again and again, an operator moves the counter, and nobody waits
-// for an hour. The counter never goes back, and what an operator served stays served.
+// Three replicas keep the rate in every ten seconds while people wait, although one clock is 30 s
+// ahead, the leading replica is killed again and again, an operator moves the counter, and nobody
+// waits for an hour. The counter never goes back, and what an operator served stays served.
 func TestRateHoldsInEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -184,8 +183,8 @@ func TestRateHoldsInEveryTenSeconds(t *testing.T) {
 	}
 }
 
-// claimsIn returns the claims made in each ten seconds of a run in which the given share of the
-// visitors comes.
+// claimsIn returns the number of claims in each ten seconds of a run in which the given share of
+// the visitors comes.
 func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 	f.t.Helper()
 	for range periods {
@@ -196,9 +195,9 @@ func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 	return claims
 }
 
-// When half of the visitors have left, the configured number of those who are still there comes
-// through, also after the leading replica was killed: the others know the share as well. Claims that
-// cannot be written change nothing. When many who had left return, the counter slows down.
+// When half of the visitors have left, the remaining ones come through at the configured rate, also
+// after the leading replica was killed, since the others measure the share too. Claims that cannot
+// be written change nothing. When many who had left return, the counter slows down.
 func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -232,20 +231,20 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	}
 }
 
-// lateCrowd claims for all whom the counter has passed, at their next polls: up to the longest
-// interval after an operator's advance, later at once.
+// lateCrowd has every served visitor claim at the next poll: visitors whom an operator's advance
+// has served within the longest poll interval, others at once.
 type lateCrowd struct {
 	*fleet
 
-	leapt  time.Duration
-	passed int64
-	due    []time.Duration // of those who have not claimed
+	advancedAt  time.Duration
+	servedSoFar int64
+	due         []time.Duration // the poll times of visitors who have not claimed
 }
 
 func (l *lateCrowd) poll() {
 	now := l.elapsed()
-	for ; l.passed < l.serving(); l.passed++ {
-		l.due = append(l.due, max(now, l.leapt+time.Duration(l.rng.Int64N(int64(waits.LongestPoll)))))
+	for ; l.servedSoFar < l.serving(); l.servedSoFar++ {
+		l.due = append(l.due, max(now, l.advancedAt+time.Duration(l.rng.Int64N(int64(waits.LongestPoll)))))
 	}
 	waiting := l.due[:0]
 	for _, at := range l.due {
@@ -258,16 +257,16 @@ func (l *lateCrowd) poll() {
 	l.due = waiting
 }
 
-// Visitors far from the counter poll once a minute. When an operator passes 50,000 of them, those who
-// come late do not look as if they had left: the configured rate is not exceeded.
+// Visitors far from the counter poll once a minute. When an operator's advance serves 50,000 of
+// them, late polls must not look like visitors who have left: the configured rate is not exceeded.
 func TestAnAdvanceBeyondLatePollsKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, 2)
 	f.issue(80_000)
-	crowd := &lateCrowd{fleet: f, leapt: -waits.LongestPoll}
+	crowd := &lateCrowd{fleet: f, advancedAt: -waits.LongestPoll}
 	f.run(100*time.Second, crowd.poll)
 	from := len(f.moves)
-	crowd.leapt = f.elapsed()
+	crowd.advancedAt = f.elapsed()
 	f.advance(50_000)
 	f.run(3*time.Minute, crowd.poll)
 	f.requireRate(f.moves[from:])

@@ -97,8 +97,8 @@ func TestAdvancersKeepConfiguredRate(t *testing.T) {
 				h.clock.Set(epoch.Add(elapsed))
 				h.step(replica)
 				s := h.serving()
-				kept := float64(s) <= settings.Rate()*elapsed.Seconds() && s >= last && s-last <= settings.Batch
-				require.True(t, kept, "%d replicas, seed %d: from %d to %d after %v", replicas, seed, last, s, elapsed)
+				ok := float64(s) <= settings.Rate()*elapsed.Seconds() && s >= last && s-last <= settings.Batch
+				require.True(t, ok, "%d replicas, seed %d: from %d to %d after %v", replicas, seed, last, s, elapsed)
 				last = s
 			}
 			require.GreaterOrEqual(t, float64(last), 0.8*settings.Rate()*elapsed.Seconds(), "%d replicas, seed %d", replicas, seed)
@@ -216,7 +216,7 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 	require.NotZero(t, h.replicas[0].Stats().Fallbacks.Load())
 }
 
-// A counter that stands still is explained only while tier 2 is known to be full.
+// TierTwoFull reports true only while tier 2 is known to be full.
 func TestTierTwoFull(t *testing.T) {
 	t.Parallel()
 	settings := room.DefaultSettings()

@@ -20,7 +20,7 @@ const (
 const (
 	// maxShareGap is the longest time between two reads of the claims in the same window.
 	maxShareGap = 5 * time.Second
-	// maxRateStep is by how much the rate may rise without surprising visitors.
+	// maxRateStep is the factor by which the rate may rise without surprising visitors.
 	maxRateStep = 2
 )
 
@@ -29,15 +29,15 @@ const (
 // served earlier count too, so latecomers slow the counter down. While claims cannot be read, the
 // share stays unchanged. It is not safe for concurrent use.
 //
-// Visitors poll more often the nearer the counter is, so they claim within seconds. Those whom the
-// counter reaches far earlier than estimated, after an operator's advance or a much higher rate, come
-// up to waits.LongestPoll later: until then they look as if they had left. So the share stays
-// unchanged for that time, and then a new window begins.
+// Visitors poll more often the nearer the counter is, so they claim within seconds. After an
+// operator's advance or a much higher rate, the counter reaches some far earlier than estimated.
+// They poll up to waits.LongestPoll later, and look until then as if they had left. So the share
+// stays unchanged for that time, and then a new window begins.
 type ClaimShare struct {
 	round Round
 	rate  float64 // the configured rate at the last read
 	value float64 // 0 until a whole window was observed
-	// lateUntil is when the last visitors whom the counter has surprised have polled.
+	// lateUntil is when all visitors whom the counter reached unexpectedly early have polled.
 	lateUntil time.Time
 	// samples are sorted by time. The first one is the newest that is at least ShareWindow old, if
 	// any.
@@ -56,7 +56,7 @@ func (s *ClaimShare) ReadDue(c Counters, now time.Time) bool {
 
 // Observe records a read of the counters and of the claims that completed at now. After a gap of
 // more than maxShareGap a new window begins, since claims made in the gap may arrive late or be
-// lost; and again at each read while visitors may poll late.
+// lost. While visitors may poll late, each read begins a new window.
 func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	if s.round != c.Round {
 		*s = ClaimShare{round: c.Round}
@@ -81,8 +81,8 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	s.measure()
 }
 
-// reach returns how far replicas advance the counter within a time, at most. An operator's advance by
-// less surprises nobody: visitors so near to the counter poll every few seconds.
+// reach returns the most positions by which replicas advance the counter within a time. A shorter
+// advance by an operator surprises nobody: visitors so near to the counter poll every few seconds.
 func (c Counters) reach(d time.Duration) int64 {
 	if c.Settings.Inlet == MaxInFlight {
 		return c.Settings.Batch * (2 + int64(d/ReadInterval))

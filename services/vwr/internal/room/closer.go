@@ -17,14 +17,14 @@ const (
 	maxParallelQueries = 8                // bounds the checks in parallel
 )
 
-// Destination tells whether what a room leads to has ended: a sale, a promotion, or a campaign.
+// Destination tells whether the sale, promotion or campaign to which a room leads has ended.
 type Destination interface {
 	// Ended reports whether the sale, promotion or campaign has ended. It fails with ErrNoEvent,
 	// ErrNoPromotion or ErrNoCampaign when none has the id.
 	Ended(ctx context.Context, id string) (bool, error)
 }
 
-// Destinations has the Destination to ask for each kind of page. A kind without one is not checked.
+// Destinations has a Destination per kind of page. A kind without a Destination is not checked.
 type Destinations map[NextPage]Destination
 
 func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool, error) {

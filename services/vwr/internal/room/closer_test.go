@@ -92,8 +92,8 @@ func TestCloserEndsRoomOfClosedSale(t *testing.T) {
 	require.False(t, h.active("over"))
 }
 
-// An operator has reopened the room of a sale that goes on, while a replica still acts on the
-// answer that the sale has ended.
+// A Closer that acts on the outdated answer that a sale has ended does not end the new round that
+// an operator has started meanwhile.
 func TestCloserKeepsNewRound(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)
@@ -113,7 +113,7 @@ func TestCloserKeepsNewRound(t *testing.T) {
 	require.True(t, h.active("e"))
 }
 
-// A slow check delays the closer only for its own duration, and the closer repeats its steps.
+// A slow check delays the closer's step only by its own duration, and later steps follow.
 func TestCloserToleratesSlowChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

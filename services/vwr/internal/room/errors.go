@@ -12,8 +12,8 @@ var (
 	// ErrUnknown means that this visitor has no position with that id in the current round; the
 	// page assigns again.
 	ErrUnknown = errs.ErrVWRRequestUnknown
-	// ErrSignedOut means that nobody is signed in, where users must, or that the id is not that of the
-	// visitor's position and may be that of a user's position or entry.
+	// ErrSignedOut means that nobody is signed in where users must be, or that the id is unknown for
+	// the browser, and may belong to a user's position or entry.
 	ErrSignedOut       = errs.ErrUnauthenticated
 	ErrVisitorRequired = errs.ErrVisitorRequired // the caller has no visitor id
 	ErrInvalidSettings = errs.ErrInvalidRequest  // the settings contradict each other

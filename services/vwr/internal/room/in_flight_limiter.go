@@ -3,7 +3,7 @@ package room
 import "time"
 
 // ArrivalWindow is how long a served visitor counts as in transit to tier 2. A visitor who has not
-// arrived by then counts as gone. It is longer than waits.LongestPoll, after which the last of them
+// arrived by then counts as gone. It is longer than waits.LongestPoll, within which all visitors
 // learn that they are served.
 const ArrivalWindow = 90 * time.Second
 

@@ -78,8 +78,8 @@ func TestInFlightLimiterIsBoundedByBatch(t *testing.T) {
 	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.TierTwoLoad{}))
 }
 
-// The rate of former settings does not count, and a counter that stands still is told apart from one
-// that was not measured yet.
+// The rate under former settings does not count. A counter that stands still counts as stalled only
+// after some time.
 func TestRateMeterStartsAnewWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	var m room.RateMeter
@@ -97,13 +97,13 @@ func TestRateMeterStartsAnewWithOtherSettings(t *testing.T) {
 		m.Observe(c, at(61+float64(i)))
 	}
 	require.InDelta(t, 5, m.Rate(), 0.1)
-	stands := 30 + 2*c.Settings.Interval.Seconds()
-	m.Observe(c, at(70+stands))
+	stalledAfter := 30 + 2*c.Settings.Interval.Seconds()
+	m.Observe(c, at(70+stalledAfter))
 	require.False(t, m.Stalled())
-	m.Observe(c, at(71+stands))
+	m.Observe(c, at(71+stalledAfter))
 	require.True(t, m.Stalled())
 	c.Settings.MaxInFlight++
-	m.Observe(c, at(72+stands))
+	m.Observe(c, at(72+stalledAfter))
 	require.False(t, m.Stalled(), "the operator has changed something")
 }
 

@@ -18,8 +18,8 @@ import (
 //
 //	OpensAt … ClosesAt   users join
 //	ClosesAt … StartsAt  the entries become final (Sized) and public
-//	StartsAt …           later arrivals get positions behind the entries, once Sized; the entries get
-//	                     theirs and the counter moves, once Shuffled
+//	StartsAt …           once Sized, later arrivals get positions behind the entries;
+//	                     once Shuffled, the entries get positions and the counter moves
 type Lobby struct {
 	OpensAt, ClosesAt, StartsAt int64
 	Sized                       bool // the entries are final and Issued includes them
@@ -63,13 +63,13 @@ func (l Lobby) NotYetError() error { return l.withSchedule(ErrLobbyOpen) }
 // ClosedError is the error of a join while no entries are taken.
 func (l Lobby) ClosedError() error { return l.withSchedule(ErrLobbyClosed) }
 
-// UserVisitor is the visitor of a user's entry: a lobby has one entry per user, not per browser.
+// UserVisitor returns the visitor id of a user, for records that belong to a user, not a browser.
 func UserVisitor(user string) string { return claims.UserPrefix + user }
 
 // OfUser reports whether the record is of a user, and not of a browser.
 func (r Record) OfUser() bool { return strings.HasPrefix(r.Visitor, claims.UserPrefix) }
 
-// LobbyTerms are an operator's terms of a lobby; zero members are not given.
+// LobbyTerms are an operator's terms of a lobby. A field with its zero value is not given.
 type LobbyTerms struct {
 	OpensAt, StartsAt time.Time
 	Beacon            *fairdraw.Beacon // without the delay, which follows from the schedule

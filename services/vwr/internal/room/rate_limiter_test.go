@@ -60,8 +60,8 @@ func TestRateLimiterRestartsWhenCounterMoves(t *testing.T) {
 	require.Equal(t, int64(50), p.Allowance(next, 50, at(4)), "a second after the new round was seen")
 }
 
-// A winner that steps whenever a position is due reaches exactly the rate, even when a step earns
-// less than one position.
+// A replica that writes whenever a position is due serves exactly the configured rate, even if a
+// step earns less than one position.
 func TestRateLimiterKeepsFractions(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.3, 1, 2.5, 7, 50, 333} {
@@ -80,7 +80,7 @@ func TestRateLimiterKeepsFractions(t *testing.T) {
 	}
 }
 
-// The allowance that the batch or an empty queue cuts off is lost: time in which nobody waits earns
+// The allowance beyond the batch or the last position is lost: time in which nobody waits earns
 // nothing.
 func TestRateLimiterDropsCutOffAllowance(t *testing.T) {
 	t.Parallel()
@@ -140,8 +140,8 @@ func TestClaimShareResetsWithNewRound(t *testing.T) {
 	require.InDelta(t, 1, s.Share(), 0, "a new round")
 }
 
-// After an operator's advance, or a much higher rate, the share stays as it was until those whom the
-// counter has surprised have polled, however few of them come; then a new window begins.
+// After an operator's advance, or a much higher rate, the share stays as it was until the visitors
+// whom the counter reached early have polled, however few come. Then a new window begins.
 func TestClaimShareWaitsForLatePolls(t *testing.T) {
 	t.Parallel()
 	for name, surprise := range map[string]func(*room.Counters){

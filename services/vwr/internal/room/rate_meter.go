@@ -22,7 +22,7 @@ const (
 type RateMeter struct {
 	observed           bool
 	last               Counters
-	at, moved          time.Time // of the last observation, and of the last with a moving counter or an empty queue
+	at, moved          time.Time // the last observation; the last with a moved counter or no queue
 	positions, seconds float64   // decayed positions and seconds
 }
 

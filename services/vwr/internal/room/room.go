@@ -29,7 +29,7 @@ const (
 
 // Settings are an operator's settings for an event.
 type Settings struct {
-	Batch       int64         // positions per Interval, the maximum per step; at least 1
+	Batch       int64         // positions per Interval, and the maximum per step; at least 1
 	Interval    time.Duration // at least 1 s, in whole seconds
 	Inlet       Inlet
 	MaxInFlight int64 // at least 1 with the inlet MaxInFlight, else unused
@@ -68,7 +68,7 @@ func DefaultSettings() Settings {
 
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
-// SettingsChange lists the settings to change; nil members stay unchanged.
+// SettingsChange lists the settings to change. Settings whose field is nil stay unchanged.
 type SettingsChange struct {
 	Batch       *int64
 	Interval    *time.Duration
@@ -152,7 +152,7 @@ type Record struct {
 	Round     Round
 	RequestID uuid.UUID
 	Position  int64  // from 1; 0 for an entry of a lobby that has none yet
-	Visitor   string // the id in the visitor's signed cookie, or a user's (UserVisitor) after a lobby or with Settings.SignIn
+	Visitor   string // the id in the signed cookie; with a lobby or Settings.SignIn UserVisitor(user)
 }
 
 // TierTwoLoad counts an event's visitors in tier 2.

@@ -17,7 +17,7 @@ import (
 type CounterReader interface {
 	// Read reads one event consistently; found is false when the event never had a waiting room.
 	Read(ctx context.Context, eventID string) (c Counters, found bool, err error)
-	// ReadMany is Read for many events; events that never had a waiting room are omitted.
+	// ReadMany reads many events consistently, and omits those that never had a waiting room.
 	ReadMany(ctx context.Context, eventIDs []string) ([]Counters, error)
 }
 
@@ -36,8 +36,8 @@ type Outcome[T any] struct {
 	Err   error
 }
 
-// Taker is a visitor who takes a position. The record is the one under the first of IDs that has
-// one; a new one is stored under IDs[0].
+// Taker is a visitor who takes a position. The visitor's record is stored under any of IDs; a new
+// record is stored under IDs[0].
 type Taker struct {
 	Visitor string
 	IDs     []uuid.UUID
@@ -93,8 +93,8 @@ type VisitorIDs struct {
 	Visitor, User string
 }
 
-// owner returns the id for which the caller takes a position: the user's where users must sign in,
-// else the browser's.
+// owner returns the visitor id for which the caller takes a position: the user's id where users
+// must sign in, else the browser's.
 func (v VisitorIDs) owner(s Settings) (string, error) {
 	switch {
 	case !s.SignIn:
@@ -142,33 +142,33 @@ const maxRoundChanges = 3
 // ErrUnavailable when the position could not be stored.
 func (s *Service) Assign(ctx context.Context, eventID string, callers []VisitorIDs) []Outcome[AssignResult] {
 	out := make([]Outcome[AssignResult], len(callers))
-	var left []int // the indexes of those without a result
+	var pending []int // the indexes of the callers without a result
 	for i, caller := range callers {
 		if caller.Visitor == "" {
 			out[i].Err = ErrVisitorRequired
 		} else {
-			left = append(left, i)
+			pending = append(pending, i)
 		}
 	}
 	st, err := s.activeState(ctx, eventID)
 	for range maxRoundChanges {
-		if len(left) == 0 {
+		if len(pending) == 0 {
 			return out
 		}
 		if err == nil && !st.Active {
 			err = ErrInactive
 		}
 		if err != nil {
-			return failAll(out, left, err)
+			return failAll(out, pending, err)
 		}
 		if st.Lobby.Exists() {
-			left = s.assignEntries(ctx, st, callers, left, out)
+			pending = s.assignEntries(ctx, st, callers, pending, out)
 		}
-		if left = s.takePositions(ctx, st, callers, left, out); len(left) > 0 {
+		if pending = s.takePositions(ctx, st, callers, pending, out); len(pending) > 0 {
 			st, err = s.readState(ctx, eventID)
 		}
 	}
-	return failAll(out, left, ErrUnavailable)
+	return failAll(out, pending, ErrUnavailable)
 }
 
 func failAll(out []Outcome[AssignResult], indexes []int, err error) []Outcome[AssignResult] {
@@ -178,14 +178,14 @@ func failAll(out []Outcome[AssignResult], indexes []int, err error) []Outcome[As
 	return out
 }
 
-// assignEntries sets the results of the callers, of those left, who have an entry in the lobby, and
+// assignEntries sets the results of those pending callers who have an entry in the lobby, and
 // returns the others. Entries are read in parallel.
-func (s *Service) assignEntries(ctx context.Context, st State, callers []VisitorIDs, left []int, out []Outcome[AssignResult]) (others []int) {
+func (s *Service) assignEntries(ctx context.Context, st State, callers []VisitorIDs, pending []int, out []Outcome[AssignResult]) (others []int) {
 	found := make([]bool, len(callers))
 	var work sync.WaitGroup
-	for _, i := range left {
+	for _, i := range pending {
 		work.Go(func() {
-			defer func() { // it would end the process
+			defer func() { // a panic in a goroutine would end the process
 				if p := recover(); p != nil {
 					out[i].Err = errs.FromPanic(p)
 				}
@@ -197,14 +197,14 @@ func (s *Service) assignEntries(ctx context.Context, st State, callers []Visitor
 		})
 	}
 	work.Wait()
-	return slices.DeleteFunc(left, func(i int) bool { return found[i] || out[i].Err != nil })
+	return slices.DeleteFunc(pending, func(i int) bool { return found[i] || out[i].Err != nil })
 }
 
-// takePositions sets the results of the callers that are left. It returns those who must try again,
-// since the round has ended.
-func (s *Service) takePositions(ctx context.Context, st State, callers []VisitorIDs, left []int, out []Outcome[AssignResult]) (again []int) {
-	takers, indexes := make([]Taker, 0, len(left)), make([]int, 0, len(left))
-	for _, i := range left {
+// takePositions sets the results of the pending callers. It returns those who must try again, since
+// the round has ended.
+func (s *Service) takePositions(ctx context.Context, st State, callers []VisitorIDs, pending []int, out []Outcome[AssignResult]) (again []int) {
+	takers, indexes := make([]Taker, 0, len(pending)), make([]int, 0, len(pending))
+	for _, i := range pending {
 		owner, err := callers[i].owner(st.Settings)
 		if err != nil {
 			out[i].Err = err

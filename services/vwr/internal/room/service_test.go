@@ -118,14 +118,14 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	require.False(t, d[1].check(t, "b", b, b.Ticket).Admitted, "the second is not admitted with the first")
 	d[0].check(t, "a", a, a.Ticket)
 	require.Equal(t, int64(1), d[0].claimed(t))
-	// The cache suffices for served positions.
+	// The cache suffices for visitors whose position is served.
 	m.SetDown(true)
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
 	_, err := d[1].Check(t.Context(), "e", room.VisitorIDs{Visitor: "b"}, b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
 }
 
-// The estimate is that of the measured rate; the configured one counts until there is one.
+// The estimate follows the measured rate; until there is one, it follows the configured rate.
 func TestEstimateFollowsTheMeasuredRate(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
@@ -233,16 +233,16 @@ func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	require.Greater(t, behind.activate(t).Round, one.Round)
 }
 
-// contendedStore is a store whose next `left` Serve calls fail with ErrStale.
+// contendedStore is a store whose next `failures` SetServing calls fail with ErrStale.
 type contendedStore struct {
 	*roomtest.Memory
 
-	left int
+	failures int
 }
 
 func (c *contendedStore) SetServing(ctx context.Context, seen room.Counters, to int64) error {
-	if c.left > 0 {
-		c.left--
+	if c.failures > 0 {
+		c.failures--
 		return room.ErrStale
 	}
 	return c.Memory.SetServing(ctx, seen, to)
@@ -255,13 +255,13 @@ func TestAdminRetriesStaleWrites(t *testing.T) {
 	m, d := newReplicas(t, 1)
 	d[0].activate(t)
 	d[0].assign(t, "a")
-	c := &contendedStore{Memory: m, left: 5}
+	c := &contendedStore{Memory: m, failures: 5}
 	admin := room.NewAdmin(room.NewStateCache(), c, roomtest.NewSales().Destinations(), nil, testkit.NewClock(epoch).Now)
 	st, err := admin.Advance(t.Context(), "e", 1)
 	require.NoError(t, err, "behind five others")
 	require.Equal(t, int64(1), st.Serving)
 	d[0].assign(t, "b")
-	c.left = 1000
+	c.failures = 1000
 	_, err = admin.Advance(t.Context(), "e", 1)
 	require.ErrorIs(t, err, room.ErrUnavailable, "behind a thousand")
 }
@@ -288,7 +288,7 @@ func TestActivateChangesOnlyGivenSettings(t *testing.T) {
 	require.Equal(t, "maxInFlight", fields[0].Path)
 }
 
-// The proof of work can be changed during a round, for an attack, and a new round begins without.
+// The proof of work can be changed during a round, and a new round begins without one.
 func TestProofOfWorkIsASetting(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
@@ -357,7 +357,7 @@ func TestCounters(t *testing.T) {
 	require.True(t, got[0].Active)
 }
 
-// findCounter counts calls of Find.
+// findCounter counts calls of FindRecord.
 type findCounter struct {
 	room.PositionStore
 
@@ -382,12 +382,12 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales().Destinations(), nil, now), cache: cache,
 	}
 	d.activate(t)
-	mine, theirs := d.assign(t, "a"), d.assign(t, "b")
-	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": theirs.RequestID} {
+	own, foreign := d.assign(t, "a"), d.assign(t, "b")
+	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": foreign.RequestID} {
 		_, err := d.Check(t.Context(), "e", room.VisitorIDs{Visitor: "a"}, id, "")
 		require.ErrorIs(t, err, room.ErrUnknown, name)
 	}
 	require.Zero(t, store.finds)
-	require.Equal(t, mine.Position, d.check(t, "a", mine, "").Position)
+	require.Equal(t, own.Position, d.check(t, "a", own, "").Position)
 	require.Equal(t, 1, store.finds, "the own one is read, since it may never have been stored")
 }

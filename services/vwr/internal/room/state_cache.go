@@ -24,7 +24,7 @@ type State struct {
 type StateCache struct {
 	mu      sync.Mutex
 	events  map[string]State
-	idle    map[string]struct{} // closed rooms of which no state was read since the last ForgetClosed
+	idle    map[string]struct{} // closed rooms whose state was not read since the last ForgetClosed
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	ready   chan struct{} // closed after the first read of the registry of active events

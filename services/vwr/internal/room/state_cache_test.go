@@ -146,8 +146,8 @@ func TestWatcherStartsWithSnapshot(t *testing.T) {
 	require.Equal(t, []string{"e0", "e1", "e2"}, []string{states[0].EventID, states[1].EventID, states[2].EventID})
 }
 
-// A closed room is forgotten once nobody has read it between two sweeps; open rooms stay, and so does
-// a room that was closed or read since.
+// A closed room is forgotten if it was not read between two sweeps. Open rooms stay, and so do
+// rooms that were closed or read since the last sweep.
 func TestStateCacheForgetsClosedRooms(t *testing.T) {
 	t.Parallel()
 	b := room.NewStateCache()

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// What Valid accepts, the rules of the proto accept; what they accept, it accepts as well.
+// Valid accepts exactly the requests that the rules of the proto accept.
 func TestValidAgreesWithTheProto(t *testing.T) {
 	t.Parallel()
 	const id = "0123abcd-ABCD-4abc-8abc-0123456789ab"

@@ -52,8 +52,8 @@ func (v *Visitors) Valid(m proto.Message) bool {
 // uuidLength is the length of a UUID in the only form that is valid in a request.
 const uuidLength = 36
 
-// Assign issues a position to each item's visitor, in their order. The items of an event are one group;
-// the gateway sends only such.
+// Assign issues a position to each item's visitor, in their order. The items of one event are
+// handled together; the gateway sends only items of one event.
 func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
 	failed, items := itemFailures{call: "assign"}, req.GetItems()
 	defer failed.log(ctx, v.log)

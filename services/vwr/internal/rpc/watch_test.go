@@ -119,8 +119,8 @@ func (noLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) {
 	return room.TierTwoLoad{}, errors.New("away")
 }
 
-// An activation or deactivation at one replica reaches the gateways of another within a second,
-// whenever it happens between two reads.
+// An activation or deactivation at one replica reaches the gateways of another within a second, at
+// whatever time between two reads it happens.
 func TestActivationReachesGatewaysWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	// passEvery is the interval of passes over all partitions. A pass finds what other processes have
 	// written, and what could not be published. Nearly all partitions are empty.
 	passEvery = 5 * time.Second
-	// slices is the number of parts of the partitions; the replica with a part's lease publishes it.
+	// slices is the number of slices of the partitions; the replica with a slice's lease publishes it.
 	slices = 8
 	// hintedTimeout bounds the publishing of the hinted partitions.
 	hintedTimeout = 10 * time.Second

@@ -53,16 +53,16 @@ func (b *broker) fail(err error) {
 	b.err = err
 }
 
-type world struct {
+type environment struct {
 	store table.Store
 	open  func() *dynamo.Store
 }
 
-func newWorld(t *testing.T) world {
+func newEnvironment(t *testing.T) environment {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
-	return world{
+	return environment{
 		store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
 		open:  func() *dynamo.Store { return dynamo.New(db, tables, time.Now, func(int) {}) },
 	}
@@ -76,7 +76,7 @@ func request(status promotion.Status, code promotion.ResultCode) promotion.Reque
 }
 
 // commit writes announcements as a settlement does, and returns their partition.
-func (w world) commit(t *testing.T, requests ...promotion.Request) int {
+func (w environment) commit(t *testing.T, requests ...promotion.Request) int {
 	t.Helper()
 	var rows []promotion.Announcement
 	for i := range requests {
@@ -91,7 +91,7 @@ func (w world) commit(t *testing.T, requests ...promotion.Request) int {
 
 func TestPassPublishesEverythingOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	const transactions = 20
 	began := time.UnixMilli(w.store.Millis())
 	for range transactions {
@@ -116,10 +116,10 @@ func TestPassPublishesEverythingOnce(t *testing.T) {
 	require.Equal(t, 2*transactions, b.published(), "the first replica has the partitions")
 }
 
-// An item that cannot be read is kept for operators, and those behind it are published.
+// An unreadable item is kept for operators, and the items behind it are published.
 func TestUnreadableAnnouncement(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	it, partition := table.NewOutbox(1_800_000_000_000, nil)
 	it["rows"] = pkgdynamo.String("{")
 	behind, _ := table.NewOutbox(1_800_000_000_001, []promotion.Announcement{{ID: ids.NewV7(), RequestID: "r"}})
@@ -131,19 +131,19 @@ func TestUnreadableAnnouncement(t *testing.T) {
 	b, store := &broker{}, w.open()
 	require.NoError(t, announce.New(store, b, slog.New(slog.DiscardHandler)).Pass(t.Context()))
 	require.Equal(t, 1, b.published())
-	left, _, err := store.Announcements(t.Context(), partition)
+	remaining, _, err := store.Announcements(t.Context(), partition)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 	letters, _, err := store.DeadLetters(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, "{", letters[0].Body)
 }
 
-// What this process has written is published without waiting for a pass, also when it stops.
+// Announcements of this process are published without waiting for a pass, also when it stops.
 func TestHintedPartitionsArePublished(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	b := &broker{}
 	first, second := w.open(), w.open()
 	for slice := range 8 { // another replica has all leases

@@ -26,8 +26,8 @@ const (
 var admissionsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
 	"urr_admissions_heard_total", "Admissions read from SQS, by action (admitted, other), and those that were kept for operators (unreadable).", "action")
 
-// startAdmissions starts the workers that read admissions from SQS. If their queue is not
-// configured, only the stored dead letters are served.
+// startAdmissions starts the background workers that read admissions from SQS. If their queue is
+// not configured, only the stored dead letters are served.
 func startAdmissions(a *lifecycle.App, cfg *Config, client *awssqs.Client, store *dynamo.Store, log *slog.Logger) *deadletter.Admissions {
 	count := func(action string) { admissionsTotal.WithLabelValues(action).Inc() }
 	admissionsTotal.WithLabelValues("unreadable") // start at 0, so that the first one is an increase
@@ -41,8 +41,8 @@ func startAdmissions(a *lifecycle.App, cfg *Config, client *awssqs.Client, store
 	return admissions
 }
 
-// receiveUntilDone returns a worker that receives and handles messages until ctx ends. It releases
-// the messages that it receives then. SQS delivers messages again whose handling has failed.
+// receiveUntilDone returns a background worker that receives and handles messages until ctx ends.
+// Then it releases the messages just received. SQS redelivers messages whose handling has failed.
 func receiveUntilDone(from *queue.Queue, handle func(context.Context, []promotion.Delivery) error, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/sqs"
 )
 
-// Config is what the service reads from its environment.
+// Config is the service's configuration, which is read from environment variables.
 type Config struct {
 	lifecycle.Config
 	RPC    rpc.ServerConfig
@@ -27,11 +27,11 @@ type Config struct {
 	SQSEndpoint string `env:"SQS_ENDPOINT"`
 	Draw        fairdraw.KeyConfig
 
-	// Admissions is the name of the SQS queue to which queue publishes admissions, without the suffix
-	// .fifo; empty: they are not read.
+	// Admissions is the name, without .fifo, of the SQS queue to which the queue service publishes
+	// admissions; empty: they are not read.
 	Admissions string `env:"ADMISSIONS_QUEUE"`
-	// BeaconURLs are the relays of randomness beacons, asked in this order. What they answer is
-	// verified.
+	// BeaconURLs are the relays of randomness beacons, in the order in which they are asked. Their
+	// answers are verified.
 	BeaconURLs []string `env:"BEACON_URLS, default=https://api.drand.sh,https://drand.cloudflare.com"`
 	// DrawAfter is the time from a lottery's cutoff to its draw. Less than 10s is for development
 	// only: a request that was accepted in time must have its receipt, and be in the table, by then.

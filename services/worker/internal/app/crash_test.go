@@ -36,7 +36,7 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// clockFile is the variable with the path of a file that has the time of the test, in ms.
+// clockFile is the environment variable with the path of a file that has the test's time, in ms.
 const clockFile = "URR_TEST_CLOCK_FILE"
 
 func TestMain(m *testing.M) {
@@ -62,20 +62,20 @@ func fileClock(path string) func() time.Time {
 	}
 }
 
-// crash is a service that is killed and restarted, by the test's clock.
-type crash struct {
+// crashTest is a service that is killed and restarted, and runs by the test's clock.
+type crashTest struct {
 	t      *testing.T
 	env    map[string]string
 	clock  string
 	db     *awsdynamo.Client
 	store  *dynamo.Store
 	cutoff time.Time
-	since  time.Duration // the time now, after the cutoff
+	since  time.Duration // the present time, as time since the cutoff
 }
 
-func newCrash(t *testing.T) *crash {
+func newCrash(t *testing.T) *crashTest {
 	t.Helper()
-	c := &crash{t: t, clock: filepath.Join(t.TempDir(), "clock"), cutoff: time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)}
+	c := &crashTest{t: t, clock: filepath.Join(t.TempDir(), "clock"), cutoff: time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)}
 	c.at(-time.Minute)
 	var tables pkgdynamo.Config
 	tables, c.db = dynamotest.Tables(t)
@@ -103,7 +103,7 @@ func newCrash(t *testing.T) *crash {
 }
 
 // at sets the clock, in one step, to a time after the cutoff.
-func (c *crash) at(sinceCutoff time.Duration) {
+func (c *crashTest) at(sinceCutoff time.Duration) {
 	c.t.Helper()
 	c.since = sinceCutoff
 	next := c.clock + ".next"
@@ -111,7 +111,7 @@ func (c *crash) at(sinceCutoff time.Duration) {
 	require.NoError(c.t, os.Rename(next, c.clock))
 }
 
-func (c *crash) start(failpoints string) *processtest.Process {
+func (c *crashTest) start(failpoints string) *processtest.Process {
 	c.t.Helper()
 	env := maps.Clone(c.env)
 	env[failpoint.Variable] = failpoints
@@ -121,14 +121,14 @@ func (c *crash) start(failpoints string) *processtest.Process {
 }
 
 // kill runs the service until it kills itself at a point.
-func (c *crash) kill(point string) {
+func (c *crashTest) kill(point string) {
 	c.t.Helper()
 	require.ErrorContains(c.t, c.start("worker.draw."+point+"=exit").Wait(), "killed", point)
-	c.at(c.since + 16*time.Second) // its leases have ended
+	c.at(c.since + 16*time.Second) // the service's leases have ended
 }
 
 // finish runs the service until the draw is off the list and everything is announced.
-func (c *crash) finish(entries int) map[string]string {
+func (c *crashTest) finish(entries int) map[string]string {
 	c.t.Helper()
 	p := c.start("")
 	testkit.Until(c.t, func() bool {
@@ -154,8 +154,8 @@ func (c *crash) finish(entries int) map[string]string {
 	return announced
 }
 
-// The service is killed at every point of a draw, each time a new process goes on: it is drawn once,
-// the signed statement stays, and everybody gets the result that can be verified.
+// The service is killed at every point of a draw, and each time a new process goes on. The draw has
+// one result, the signed statement stays, and all users get the result that anybody can verify.
 func TestDrawSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
@@ -214,7 +214,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	}
 }
 
-// A cancelled lottery is settled by whichever process comes.
+// A cancelled lottery is settled although the service is killed several times.
 func TestVoidSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)

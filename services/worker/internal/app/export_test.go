@@ -1,4 +1,4 @@
 package app
 
-// RunBy is Run by another clock.
+// RunBy runs the service as Run does, by another clock.
 var RunBy = run

@@ -29,7 +29,7 @@ func newStore(t *testing.T) *dynamo.Store {
 	return dynamo.New(db, tables, time.Now, func(int) {})
 }
 
-// admissions is a queue of admissions with what takes them.
+// admissions is a queue of admissions with its handler.
 type admissions struct {
 	*deadletter.Admissions
 
@@ -42,8 +42,8 @@ type admissions struct {
 func newAdmissions(t *testing.T, store deadletter.Store) *admissions {
 	t.Helper()
 	cfg, client := sqstest.Queue(t)
-	named := queue.Config{Name: sqstest.Name(cfg)}
-	a := &admissions{live: queue.New(client, named), dead: queue.NewDeadLetters(client, named), counted: map[string]int{}}
+	queueConfig := queue.Config{Name: sqstest.Name(cfg)}
+	a := &admissions{live: queue.New(client, queueConfig), dead: queue.NewDeadLetters(client, queueConfig), counted: map[string]int{}}
 	a.send = func(body, id string) {
 		_, err := client.SendMessage(t.Context(), &awssqs.SendMessageInput{
 			QueueUrl: &cfg.QueueURL, MessageBody: &body, MessageGroupId: aws.String("ev"), MessageDeduplicationId: &id,
@@ -54,7 +54,7 @@ func newAdmissions(t *testing.T, store deadletter.Store) *admissions {
 	return a
 }
 
-// take handles everything that is in a queue.
+// take handles messages until a queue is empty.
 func take(t *testing.T, from *queue.Queue, handle func(context.Context, []promotion.Delivery) error) {
 	t.Helper()
 	for {
@@ -69,7 +69,7 @@ func take(t *testing.T, from *queue.Queue, handle func(context.Context, []promot
 	}
 }
 
-// Admissions are logged and counted; what cannot be read is kept. The token appears nowhere.
+// Admissions are logged and counted; unreadable messages are kept. The token appears nowhere.
 func TestAdmissions(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

@@ -11,17 +11,17 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-func (w *world) status(t *testing.T) promotion.PromotionStatus {
+func (w *environment) status(t *testing.T) promotion.PromotionStatus {
 	t.Helper()
 	l := w.lottery(t)
 	return l.Promotion.Status(w.store.Millis())
 }
 
-// A process whose clock is wrong takes no step, for an operator neither: it could close a lottery early,
-// or cancel it late.
+// A process whose clock is wrong takes no step, not even for an operator: it could close a lottery
+// too early, or cancel it too late.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 3)
 	for _, w.skew = range []time.Duration{3 * time.Second, -3 * time.Second} {
 		require.Equal(t, promotion.DrawOpen, w.pass(t, after))
@@ -37,15 +37,15 @@ func TestWrongClock(t *testing.T) {
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 }
 
-// A draw whose beacon has ended is cancelled a week after its announcement, and never before; one whose
-// beacon answers then is drawn.
+// A draw whose beacon has ended is cancelled a week after its announcement, and never before. If
+// the beacon answers at that time, the draw gets a result.
 func TestBeaconThatHasEnded(t *testing.T) {
 	t.Parallel()
 	lost := announced + fairdraw.BeaconDeadline
 	for name, ended := range map[string]bool{"ended": true, "back at last": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newEnvironment(t, nil)
 			w.enter(t, 3)
 			w.pass(t, after)
 			w.source.silent = true

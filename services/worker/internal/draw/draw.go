@@ -38,14 +38,14 @@ var ErrUnreadable = errors.New("items of the draw cannot be read")
 type Lottery struct {
 	Promotion promotion.Promotion
 	Draw      promotion.Draw
-	// Unreadable is why one of the two items cannot be read; only the event's id is known then.
+	// Unreadable is why the promotion or the draw cannot be read; then only the event's id is set.
 	Unreadable error
 	// ListedAt is when the next step is due according to the list of open draws. Only OpenDraws sets
 	// it.
 	ListedAt int64
 }
 
-// Stores are what a Drawer reads and writes.
+// Stores combines the stores that a Drawer uses.
 type Stores struct {
 	Draws
 	Lotteries
@@ -117,7 +117,7 @@ const MaxSettled = 40
 
 // Beacons are the sources of randomness.
 type Beacons interface {
-	// Get fetches a verified round. It fails with beacon.ErrNotPublished for one that is not published.
+	// Get fetches and verifies a round. It fails with beacon.ErrNotPublished before its publication.
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
 	// Check makes sure that a source publishes the chain at a time. It fails with beacon.ErrChain or
 	// beacon.ErrUnchecked.
@@ -150,9 +150,9 @@ type Options struct {
 }
 
 const (
-	passEvery  = time.Second      // between two passes over the open draws whose next step is due
-	listEvery  = 10 * time.Minute // between two reads of all open draws, for the figures about them
-	renewEvery = 5 * time.Second  // between two renewals of a draw's lease
+	passEvery  = time.Second      // the time between two passes over the due open draws
+	listEvery  = 10 * time.Minute // the time between two reads of all open draws, for the metrics
+	renewEvery = 5 * time.Second  // the time between two renewals of a draw's lease
 	// maxDraws bounds the draws before their announcement that are worked on at a time, and those
 	// whose results are written at a time: large draws need memory.
 	maxDraws = 4
@@ -261,8 +261,8 @@ func (d *Drawer) tryStart(event string) (free bool) {
 	return true
 }
 
-// finishDraw records the end of the work on a draw. If something of the draw cannot be read, the
-// next work begins after a pause; the pause grows if the work reads all entries again.
+// finishDraw records the end of the work on a draw. If an item of the draw cannot be read, the next
+// work begins after a pause. The pause grows if that work will read all entries again.
 func (d *Drawer) finishDraw(l *Lottery, failed, unreadable bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -296,8 +296,8 @@ func (d *Drawer) processDraw(ctx context.Context, l *Lottery) error {
 	}
 	s := drawRun{Drawer: d, Lottery: *l, terms: terms}
 	defer func() { *l = s.Lottery }()
-	for moved := true; moved && !s.mustWait() && d.opts.Skew() == 0; {
-		if moved, err = d.takeSteps(ctx, &s); err != nil {
+	for advanced := true; advanced && !s.mustWait() && d.opts.Skew() == 0; {
+		if advanced, err = d.takeSteps(ctx, &s); err != nil {
 			return err
 		}
 	}
@@ -305,9 +305,9 @@ func (d *Drawer) processDraw(ctx context.Context, l *Lottery) error {
 }
 
 // takeSteps takes the steps before the announcement, or those after it, with a permit and the
-// draw's lease. The lease only avoids double work; writes are safe without it. moved is false when
-// the draw has to wait.
-func (d *Drawer) takeSteps(ctx context.Context, s *drawRun) (moved bool, err error) {
+// draw's lease. The lease only avoids double work; writes are safe without it. advanced is false
+// when the draw has to wait.
+func (d *Drawer) takeSteps(ctx context.Context, s *drawRun) (advanced bool, err error) {
 	permits, settling := d.drawPermits, s.writesResults()
 	if settling {
 		permits = d.settlePermits
@@ -322,38 +322,38 @@ func (d *Drawer) takeSteps(ctx context.Context, s *drawRun) (moved bool, err err
 	if err != nil || !ok {
 		return false, err
 	}
-	held, stop := d.keepLease(ctx, leaseName(s.Promotion.EventID))
+	leaseCtx, stop := d.keepLease(ctx, leaseName(s.Promotion.EventID))
 	defer stop()
-	for moved = true; moved && s.writesResults() == settling; {
-		if moved, err = s.takeStep(held); err != nil {
-			if held.Err() != nil && ctx.Err() == nil { // another process has the lease
+	for advanced = true; advanced && s.writesResults() == settling; {
+		if advanced, err = s.takeStep(leaseCtx); err != nil {
+			if leaseCtx.Err() != nil && ctx.Err() == nil { // another process has the lease
 				return false, ErrChanged
 			}
 			return false, err
 		}
 	}
-	return moved, nil
+	return advanced, nil
 }
 
 func leaseName(event string) string { return "draw-" + event }
 
 // keepLease renews a lease until stop is called; the returned context ends when the lease is lost.
-func (d *Drawer) keepLease(ctx context.Context, name string) (held context.Context, stop func()) {
-	held, cancel := context.WithCancel(ctx)
+func (d *Drawer) keepLease(ctx context.Context, name string) (leaseCtx context.Context, stop func()) {
+	leaseCtx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for loop.Sleep(held, renewEvery) {
-			if ok, err := d.store.AcquireLease(held, name); err == nil && !ok {
+		for loop.Sleep(leaseCtx, renewEvery) {
+			if ok, err := d.store.AcquireLease(leaseCtx, name); err == nil && !ok {
 				cancel()
 			}
 		}
 	}()
-	return held, func() { cancel(); <-done }
+	return leaseCtx, func() { cancel(); <-done }
 }
 
-// retry repeats a call of the store while the store does not answer, so that a phase need not begin
-// anew because of one call.
+// retry repeats a call of the store while the store does not answer, so that one failed call does
+// not make a phase start over.
 func retry(ctx context.Context, call func() error) error {
 	_, err := retryRead(ctx, func() (struct{}, error) { return struct{}{}, call() })
 	return err

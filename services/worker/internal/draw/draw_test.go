@@ -27,10 +27,10 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// A draw from its cutoff to its end, with what is public at each phase.
+// A draw runs from its cutoff to its end. Each phase publishes what it should.
 func TestDraw(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 20)
 	require.Equal(t, promotion.DrawOpen, w.pass(t, after-time.Millisecond))
 	require.Empty(t, w.ofType(t, "DRAW"))
@@ -74,7 +74,7 @@ func TestDraw(t *testing.T) {
 // where it may still enter, and again after the groups have closed, where it is rejected.
 func TestDrawWaitsForEachRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 5)
 	missing := w.received(t)
 	require.Equal(t, promotion.DrawOpen, w.pass(t, after+90*time.Second))
@@ -104,7 +104,7 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	require.Zero(t, w.figures.last.Waiting)
 }
 
-// slowSettler keeps the results of draws waiting.
+// slowSettler blocks the writing of results until release is closed.
 type slowSettler struct {
 	leaseless
 
@@ -118,10 +118,10 @@ func (s *slowSettler) SettleEntries(ctx context.Context, entries []uuid.UUID, de
 	return s.leaseless.SettleEntries(ctx, entries, decide)
 }
 
-// Draws whose results are written delay no root, however many they are.
+// Draws whose results are being written delay the root of no other draw, however many they are.
 func TestResultsDelayNoRoot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	const earlier = 4
 	for range earlier {
 		event := drawtest.OpenLottery(t, w.store, cutoff.Add(-settles), nil)
@@ -155,10 +155,10 @@ func closesGroup(in any) bool {
 	return false
 }
 
-// What ends while the draw is on changes neither list.
+// Requests that end during the draw change neither the entries nor the exclusions.
 func TestListsStayAsSigned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 4)
 	failed := w.received(t)
 	end := failed.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"})
@@ -176,11 +176,11 @@ func TestListsStayAsSigned(t *testing.T) {
 	require.True(t, w.verify(t).Complete)
 }
 
-// Entries that are being written prevent the transaction that closes all groups: they are closed one
-// by one. Closed groups are not written again.
+// If writes of entries conflict with the transaction that closes all groups, the groups are closed
+// one by one. Closed groups are not written again.
 func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	var closing, conflicts int
 	store := w.open(dynamotest.Hook{Before: func(in any) error {
@@ -206,7 +206,7 @@ func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 // closed does not keep the others open.
 func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	groups := promotion.LotteryGroups()
 	tries := make(map[string]int)
 	store := w.open(dynamotest.Hook{Before: func(in any) error {
@@ -240,7 +240,7 @@ func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 // A redrive while the groups close keeps the exclusion: the request can only be late.
 func TestRedriveWhileTheGroupsClose(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	failed := w.received(t)
 	w.change(t, failed.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"}))
@@ -253,7 +253,7 @@ func TestRedriveWhileTheGroupsClose(t *testing.T) {
 	require.Equal(t, promotion.DrawOpen, w.pass(t, after), "it is unsettled")
 }
 
-func (w *world) keysAre(t *testing.T, c fairdraw.KeyConfig) {
+func (w *environment) keysAre(t *testing.T, c fairdraw.KeyConfig) {
 	t.Helper()
 	require.NoError(t, w.keys.Rekey(c))
 }
@@ -265,7 +265,7 @@ func TestSeedThatIsNotRevealed(t *testing.T) {
 	for name, lostAt := range map[string]time.Duration{"before the draw": after, "before the announcement": ranked} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newEnvironment(t, nil)
 			w.enter(t, 8)
 			w.pass(t, after)
 			w.pass(t, lostAt)
@@ -289,7 +289,7 @@ func TestSeedThatIsNotRevealed(t *testing.T) {
 // Without a beacon the root decides alone.
 func TestDrawWithoutABeacon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
+	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 	w.enter(t, 2)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
@@ -301,7 +301,7 @@ func TestDrawWithoutABeacon(t *testing.T) {
 
 func TestDrawWithoutEntries(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	for _, at := range []time.Duration{after, round, settles} {
 		w.pass(t, at)
 	}
@@ -310,12 +310,12 @@ func TestDrawWithoutEntries(t *testing.T) {
 	require.Empty(t, w.ofType(t, "OPEN_DRAW"))
 }
 
-// Four processes work on a draw at once, with lost calls, lost answers and conflicts: it is drawn
-// once.
+// Four processes work on a draw at once, with lost calls, lost answers and conflicts. The draw has
+// one result.
 func TestDisturbedDraw(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 24)
 	var faults atomic.Int64
 	disturb := func(any) error {
@@ -353,7 +353,7 @@ func TestDisturbedDraw(t *testing.T) {
 	require.NotZero(t, faults.Load())
 	require.True(t, w.verify(t).Complete)
 	w.settled(t)
-	kept := 0
-	statements.Range(func(_, _ any) bool { kept++; return true })
-	require.Equal(t, 1, kept)
+	statementCount := 0
+	statements.Range(func(_, _ any) bool { statementCount++; return true })
+	require.Equal(t, 1, statementCount)
 }

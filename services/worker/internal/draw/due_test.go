@@ -17,11 +17,11 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// reads counts what a Drawer reads, also concurrently.
+// reads counts a Drawer's queries and read items; it is safe for concurrent use.
 type reads struct{ queries, items atomic.Int64 }
 
-// counting returns a drawer of w, and what it reads.
-func (w *world) counting() (*draw.Drawer, *reads) {
+// counting returns a drawer of w, and the counts of its reads.
+func (w *environment) counting() (*draw.Drawer, *reads) {
 	n := new(reads)
 	return w.drawer(w.open(dynamotest.Hook{Before: func(in any) error {
 		switch in := in.(type) {
@@ -37,7 +37,7 @@ func (w *world) counting() (*draw.Drawer, *reads) {
 }
 
 // openMany stores lotteries whose cutoff is a year away.
-func (w *world) openMany(t *testing.T, n int) {
+func (w *environment) openMany(t *testing.T, n int) {
 	t.Helper()
 	p := drawtest.Promotion(t, "far", cutoff.AddDate(1, 0, 0), nil)
 	for i := range n {
@@ -53,7 +53,7 @@ func (w *world) openMany(t *testing.T, n int) {
 // no other.
 func TestDrawsThatAreFarAwayCostNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 4)
 	const far = 1000
 	w.openMany(t, far)
@@ -75,11 +75,11 @@ func TestDrawsThatAreFarAwayCostNothing(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.lottery(t).Draw.Phase)
 }
 
-// Each step is taken by the first pass after its time, whichever process has taken the one before:
-// two that run all the time, and one that has just started.
+// Each step is taken by the first pass after its time, whichever process has taken the step before.
+// Two processes run all the time, and one has just started.
 func TestStepsAreTakenInTimeByAnyProcess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 4)
 	drawers := []*draw.Drawer{w.drawer(w.store), w.drawer(w.store)}
 	for _, d := range drawers {
@@ -110,11 +110,11 @@ func TestStepsAreTakenInTimeByAnyProcess(t *testing.T) {
 	}
 }
 
-// What an operator changes through one process another one carries out at once, long before the
-// draw was due.
+// An operator's change through one process is carried out by another at once, long before the draw
+// was due.
 func TestOperatorsChangeIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 3)
 	drawer := w.drawer(w.store)
 	require.NoError(t, drawer.Pass(t.Context()))
@@ -125,10 +125,10 @@ func TestOperatorsChangeIsSeenAtOnce(t *testing.T) {
 	w.voided(t, "")
 }
 
-// The value of a beacon that an operator submits through one process counts in another one.
+// A beacon value that an operator submits through one process is used by another one.
 func TestSubmittedValueIsSeenInTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 3)
 	w.source.silent = true
 	drawer := w.drawer(w.store)
@@ -151,10 +151,10 @@ func TestSubmittedValueIsSeenInTime(t *testing.T) {
 	require.Equal(t, promotion.DrawDrawn, w.lottery(t).Draw.Phase)
 }
 
-// A draw that is listed twice, or after its time, is found all the same, and leaves nothing behind.
+// A draw that is listed twice, or too late, is found all the same. No list item is left at the end.
 func TestListOfOpenDrawsHealsItself(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	tx := w.store.Begin()
 	tx.Put(0, table.OpenDrawItem(w.event, cutoff.Add(-time.Hour).UnixMilli()), table.Absent())

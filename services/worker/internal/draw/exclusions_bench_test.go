@@ -16,8 +16,8 @@ import (
 	"urr.guru/services/worker/internal/dynamo"
 )
 
-// BenchmarkExclusions100k reads 100,000 exclusions from a table, and makes the root of their list.
-// heap_MB is what the list takes.
+// BenchmarkExclusions100k reads 100,000 exclusions from a table, and computes the root of the list.
+// heap_MB is the memory of the list.
 func BenchmarkExclusions100k(b *testing.B) {
 	const n = 100_000
 	cfg, db := dynamotest.Tables(b)
@@ -62,7 +62,7 @@ func excludeMany(b *testing.B, s *dynamo.Store, n int) {
 	work.Wait()
 }
 
-// heapMB is what is in use after a collection.
+// heapMB returns the heap memory in use after a garbage collection.
 func heapMB() float64 {
 	runtime.GC()
 	var m runtime.MemStats

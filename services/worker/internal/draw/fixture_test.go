@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// cutoff is after the real time, so that DynamoDB does not delete anything.
+// cutoff is in the future, so that DynamoDB expires no item.
 var cutoff = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -68,7 +68,7 @@ func (s *source) Check(_ context.Context, chain beacon.Chain, _ time.Time) error
 	return nil
 }
 
-// figures keeps those of the last pass.
+// figures is a Meter that keeps the figures of the last pass.
 type figures struct {
 	mu   sync.Mutex
 	last draw.Figures
@@ -89,8 +89,8 @@ func otherSigningKey() fairdraw.KeyConfig {
 	return c
 }
 
-// world is a table with a lottery.
-type world struct {
+// environment is a table with a lottery.
+type environment struct {
 	tables  pkgdynamo.Config
 	db      *awsdynamo.Client
 	clock   *testkit.Clock
@@ -100,13 +100,13 @@ type world struct {
 	figures *figures
 	event   string
 	entries []promotion.Request
-	skew    time.Duration // of the clock, as it is known
+	skew    time.Duration // the known error of the clock
 }
 
-// newWorld opens a lottery; change may alter its terms.
-func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
+// newEnvironment opens a lottery; change may alter its terms.
+func newEnvironment(t *testing.T, change func(*fairdraw.Commitment)) *environment {
 	t.Helper()
-	w := &world{clock: testkit.NewClock(cutoff.Add(-time.Minute)), figures: &figures{}}
+	w := &environment{clock: testkit.NewClock(cutoff.Add(-time.Minute)), figures: &figures{}}
 	b, err := drawtest.Beacon()
 	require.NoError(t, err)
 	w.source = &source{Beacon: b, clock: w.clock}
@@ -120,11 +120,11 @@ func newWorld(t *testing.T, change func(*fairdraw.Commitment)) *world {
 	return w
 }
 
-func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
+func (w *environment) open(hook dynamotest.Hook) *dynamo.Store {
 	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
 }
 
-// store is what a table is to a Drawer.
+// store combines the interfaces that a Drawer needs.
 type store interface {
 	draw.Draws
 	draw.Lotteries
@@ -132,34 +132,34 @@ type store interface {
 	draw.Results
 }
 
-func (w *world) drawer(s store) *draw.Drawer {
+func (w *environment) drawer(s store) *draw.Drawer {
 	stores := draw.Stores{Draws: s, Lotteries: s, Requests: s, Results: s}
 	return draw.New(stores, w.source, w.keys, w.figures, draw.Options{After: after, Now: w.clock.Now, Skew: func() time.Duration { return w.skew }}, slog.New(slog.DiscardHandler))
 }
 
-func (w *world) lottery(t *testing.T) draw.Lottery {
+func (w *environment) lottery(t *testing.T) draw.Lottery {
 	t.Helper()
 	return drawtest.Read(t, w.store, w.event)
 }
 
-func (w *world) received(t *testing.T) promotion.Request {
+func (w *environment) received(t *testing.T) promotion.Request {
 	t.Helper()
 	return drawtest.AddUnsettled(t, w.store, w.event)
 }
 
-func (w *world) change(t *testing.T, c promotion.Change) {
+func (w *environment) change(t *testing.T, c promotion.Change) {
 	t.Helper()
 	require.NoError(t, w.store.Change(t.Context(), c))
 }
 
 // enter stores entries.
-func (w *world) enter(t *testing.T, n int) {
+func (w *environment) enter(t *testing.T, n int) {
 	t.Helper()
 	w.entries = append(w.entries, drawtest.AddEntries(t, w.store, w.event, n)...)
 }
 
-// pass moves the clock to a time after the cutoff and brings the draw forward; it returns its phase.
-func (w *world) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhase {
+// pass moves the clock to a time after the cutoff, and runs a pass. It returns the draw's phase.
+func (w *environment) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhase {
 	t.Helper()
 	w.clock.Set(cutoff.Add(sinceCutoff))
 	require.NoError(t, w.drawer(w.store).Pass(t.Context()))
@@ -167,12 +167,12 @@ func (w *world) pass(t *testing.T, sinceCutoff time.Duration) promotion.DrawPhas
 	return w.lottery(t).Draw.Phase
 }
 
-func (w *world) verify(t *testing.T) *fairdraw.VerificationReport {
+func (w *environment) verify(t *testing.T) *fairdraw.VerificationReport {
 	t.Helper()
 	return drawtest.Verify(t, w.store, w.event)
 }
 
-func (w *world) winners(t *testing.T) []uuid.UUID {
+func (w *environment) winners(t *testing.T) []uuid.UUID {
 	t.Helper()
 	ids, err := w.store.Winners(t.Context(), new(w.lottery(t).Draw))
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func (w *world) winners(t *testing.T) []uuid.UUID {
 }
 
 // ofType reads the whole table, which only tests do, and returns the items of a type.
-func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+func (w *environment) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	t.Helper()
 	var out []pkgdynamo.Item
 	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: &w.store.Table, ConsistentRead: aws.Bool(true)})
@@ -198,7 +198,7 @@ func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 }
 
 // hidden checks that nothing outside the draw's own items tells a result.
-func (w *world) hidden(t *testing.T) {
+func (w *environment) hidden(t *testing.T) {
 	t.Helper()
 	require.Empty(t, w.ofType(t, "OUTBOX"), "nothing is on its way to the topic")
 	for _, it := range w.ofType(t, "REQUEST") {
@@ -219,7 +219,7 @@ func (w *world) hidden(t *testing.T) {
 
 // settled checks that each entry has the result of the draw, once, and that each end was announced,
 // those of the winners before the others.
-func (w *world) settled(t *testing.T) {
+func (w *environment) settled(t *testing.T) {
 	t.Helper()
 	won := map[string]bool{}
 	for _, id := range w.winners(t) {

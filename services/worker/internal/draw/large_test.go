@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// memory is a store of one large lottery; entries are computed, not kept.
+// memory is an in-memory store of one large lottery. Entries are computed, not stored.
 type memory struct {
 	mu      sync.Mutex
 	lottery draw.Lottery
@@ -35,7 +35,7 @@ type memory struct {
 	largest      int
 }
 
-// entryID is the i-th of the sorted entries of all groups; groups take turns.
+// entryID returns the i-th of the sorted entries of all groups. Entry i is in group i modulo 64.
 func entryID(i int) (id uuid.UUID) {
 	id[6], id[8] = 0x70, 0x80
 	for b := range 4 {
@@ -144,7 +144,7 @@ func (m *memory) SettleEntries(_ context.Context, entries []uuid.UUID, decide dr
 	return nil
 }
 
-// large draws a lottery of n entries for a tenth as many places, which are read in pages.
+// large draws a lottery of n entries, which are read in pages, for n/10 places.
 func large(tb testing.TB, n, page int) *memory {
 	tb.Helper()
 	b, err := drawtest.Beacon()
@@ -167,7 +167,7 @@ func large(tb testing.TB, n, page int) *memory {
 	return m
 }
 
-// A lottery of many pages is drawn as one of few entries: what is published verifies.
+// The published data of a lottery with many pages of entries can be verified.
 func TestLargeDraw(t *testing.T) {
 	t.Parallel()
 	const page = 400
@@ -203,7 +203,7 @@ func TestLargeDraw(t *testing.T) {
 	require.True(t, seen[1] && seen[n])
 }
 
-// BenchmarkDraw1M is a whole draw of 1,000,000 entries for 100,000 places without its store.
+// BenchmarkDraw1M measures a draw of 1,000,000 entries for 100,000 places, without a database.
 func BenchmarkDraw1M(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

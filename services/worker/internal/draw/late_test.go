@@ -12,10 +12,10 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// A root that comes too late for its round is decided by a later one; the statement says so.
+// If the root comes too late for its beacon round, a later round decides. The statement says so.
 func TestMissedRounds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, 2*round-59*time.Second))
 	require.Equal(t, int64(2), w.verify(t).Statement.MissedRounds)
@@ -30,7 +30,7 @@ func TestMissedRounds(t *testing.T) {
 // A statement that was stored in time, but not signed in time, is never signed.
 func TestStatementThatWasNotSignedInTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
 	w.keysAre(t, otherSigningKey())
 	w.clock.Set(cutoff.Add(after))
@@ -48,10 +48,10 @@ func TestStatementThatWasNotSignedInTime(t *testing.T) {
 	require.NotEqual(t, l.Draw.Statement, w.lottery(t).Draw.Statement)
 }
 
-// A root that cannot be sure to be public a minute before its round waits until that round is missed.
+// A root that may be public less than a minute before its round waits until that round is missed.
 func TestRootShortlyBeforeItsLatestTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
 	latest := round - fairdraw.RootLead
 	require.Equal(t, promotion.DrawClosed, w.pass(t, latest-5*time.Second))
@@ -60,11 +60,11 @@ func TestRootShortlyBeforeItsLatestTime(t *testing.T) {
 	require.Equal(t, int64(1), w.verify(t).Statement.MissedRounds)
 }
 
-// lateSigner loses the write of the signature, which takes until the root is too late.
+// lateSigner loses the write of the signature, and moves the clock until the root is too late.
 type lateSigner struct {
 	leaseless
 
-	w     *world
+	w     *environment
 	tries int
 	until time.Time // the deadline of the write
 }
@@ -79,11 +79,11 @@ func (s *lateSigner) Advance(ctx context.Context, before, after promotion.Draw) 
 	return s.leaseless.Advance(ctx, before, after)
 }
 
-// The write of the signature is tried once under a deadline, whatever fails. A root that is late then
-// never becomes public with its statement.
+// The signature is written once under a deadline, and never retried. A root that is late then never
+// becomes public with its statement.
 func TestSignatureIsWrittenInTimeOrNever(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
+	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })
 	w.enter(t, 5)
 	w.clock.Set(cutoff.Add(round - fairdraw.RootLead - 11*time.Second))
 	store := &lateSigner{leaseless: leaseless{w.store}, w: w}

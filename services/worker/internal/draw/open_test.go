@@ -11,10 +11,10 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// A draw is opened only by a beacon that is alive, whose chain is what its hash says.
+// A draw opens only with a beacon that publishes rounds, and whose chain has the configured hash.
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	terms := func(change func(*fairdraw.Commitment)) fairdraw.Commitment {
 		p := drawtest.Promotion(t, "promo", cutoff, nil)
 		c, _, err := fairdraw.ParseCommitment([]byte(p.Commitment))

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// voidLead is the time before the deciding round in which a draw cannot be cancelled any more: a
-	// clock may be slow by some seconds, and the write takes up to voidTimeout.
+	// voidLead is how long before the deciding round a draw can no longer be cancelled, since a clock
+	// may be slow by some seconds, and the write takes up to voidTimeout.
 	voidLead = 10 * time.Second
 	// voidTimeout bounds the write that cancels a draw, so that it cannot arrive after the round.
 	voidTimeout = 2 * time.Second
@@ -86,9 +86,9 @@ func (l *Lottery) markVoid(now time.Time) {
 	l.Promotion.Version++
 }
 
-// voidForLostBeacon cancels a draw whose beacon, asked just now, has not published the deciding
-// round in time: nothing else can end such a draw.
-func (s *drawRun) voidForLostBeacon(ctx context.Context) (moved bool, err error) {
+// voidForLostBeacon cancels a draw whose beacon has not published the deciding round in time, as a
+// call has just shown. Nothing else can end such a draw.
+func (s *drawRun) voidForLostBeacon(ctx context.Context) (advanced bool, err error) {
 	after := s.Lottery
 	after.markVoid(s.now())
 	after.Draw.VoidReason = promotion.BeaconLost
@@ -100,9 +100,9 @@ func (s *drawRun) voidForLostBeacon(ctx context.Context) (moved bool, err error)
 	return true, nil
 }
 
-// lostKey names the missing key without which the draw cannot end; empty: none is missing. Without
-// the signing key no root becomes public. Without the seed's key there is no result, except in a
-// lottery with a beacon: zeros and a later round then decide it.
+// lostKey returns which missing key keeps the draw from ending; empty: none. Without the signing
+// key no root becomes public. Without the seed's key there is no result, except in a lottery with a
+// beacon, which zeros and a later round decide.
 func (s *drawRun) lostKey() promotion.VoidReason {
 	if !canSign(s.keys.Keys(), &s.Lottery, &s.terms) {
 		return promotion.SigningKeyLost

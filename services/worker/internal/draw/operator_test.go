@@ -14,15 +14,15 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// leaseless lets all work at once, as when clocks differ.
+// leaseless is a store that gives every process the lease, so that all work at once.
 type leaseless struct{ store }
 
 func (leaseless) AcquireLease(context.Context, string) (bool, error) { return true, nil }
 
-// An operator gives the value where the beacon cannot be reached; a false one is refused.
+// An operator can submit the value if the beacon cannot be reached. A false value is refused.
 func TestSubmit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.source.silent = true
 	w.enter(t, 5)
 	drawer := w.drawer(w.store)
@@ -54,7 +54,7 @@ func TestVoid(t *testing.T) {
 	for name, at := range map[string]time.Duration{"open": -time.Second, "after the root": round - 11*time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil)
+			w := newEnvironment(t, nil)
 			w.enter(t, 5)
 			w.pass(t, at)
 			for range 2 {
@@ -86,7 +86,7 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 	for name, lost := range map[string]promotion.DrawPhase{"before the draw": promotion.DrawRoot, "before the announcement": promotion.DrawDrawn} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
+			w := newEnvironment(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 			w.enter(t, 5)
 			if lost == promotion.DrawRoot {
 				w.keysAre(t, keyConfig(2))
@@ -109,7 +109,7 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 }
 
 // voided checks that all requests to a cancelled lottery have ended, and why it was cancelled.
-func (w *world) voided(t *testing.T, why promotion.VoidReason) {
+func (w *environment) voided(t *testing.T, why promotion.VoidReason) {
 	t.Helper()
 	require.Equal(t, why, w.lottery(t).Draw.VoidReason)
 	for _, e := range w.entries {
@@ -127,7 +127,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at     time.Duration
 		change func(*fairdraw.Commitment)
-		fault  fairdraw.FaultCode // that verifiers find
+		fault  fairdraw.FaultCode // the fault that verifiers find
 	}{
 		"at the round":             {round, nil, fairdraw.VoidLate},
 		"after a day":              {announced + fairdraw.SeedDeadline, nil, fairdraw.VoidLate},
@@ -136,7 +136,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tc.change)
+			w := newEnvironment(t, tc.change)
 			w.enter(t, 5)
 			w.keysAre(t, otherSigningKey())
 			for _, at := range []time.Duration{after, tc.at} {
@@ -172,10 +172,10 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 	}
 }
 
-// A signing key that is lost after the root was signed is needed no more.
+// A signing key is not needed any more after the root was signed.
 func TestSigningKeyLostAfterTheRoot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 5)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	w.keysAre(t, otherSigningKey())
@@ -202,7 +202,7 @@ func TestVoidIsTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tc.change)
+			w := newEnvironment(t, tc.change)
 			w.enter(t, 2)
 			w.pass(t, min(tc.pass, after))
 			w.pass(t, tc.pass)

@@ -17,7 +17,7 @@ import (
 
 // announceResult stores the seed, which makes the result public. If the seed is overdue, the draw
 // is decided again with zeros in its place.
-func (s *drawRun) announceResult(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) announceResult(ctx context.Context) (advanced bool, err error) {
 	overdue, err := s.seedOverdue()
 	if err != nil {
 		return false, err
@@ -55,7 +55,7 @@ func (s *drawRun) settleDelay() time.Duration {
 
 // writeResults writes the results, those of the winners first. It may be repeated: entries that
 // have a result are left out.
-func (s *drawRun) writeResults(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) writeResults(ctx context.Context) (advanced bool, err error) {
 	winners, err := retryRead(ctx, func() ([]uuid.UUID, error) { return s.store.Winners(ctx, &s.Draw) })
 	if err != nil {
 		return false, err

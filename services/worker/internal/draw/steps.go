@@ -80,8 +80,8 @@ func (s *drawRun) writesResults() bool {
 	return s.Draw.Announced() || s.Draw.Phase == promotion.DrawSettled || s.Draw.Phase == promotion.DrawVoid
 }
 
-// takeStep takes the draw's next step; moved is false when the draw has to wait, or is over.
-func (s *drawRun) takeStep(ctx context.Context) (moved bool, err error) {
+// takeStep takes the draw's next step; advanced is false when the draw has to wait, or is over.
+func (s *drawRun) takeStep(ctx context.Context) (advanced bool, err error) {
 	if s.mustWait() {
 		return false, nil
 	}
@@ -109,7 +109,7 @@ func (s *drawRun) takeStep(ctx context.Context) (moved bool, err error) {
 }
 
 // advance writes a change of the draw, then hits the failpoint worker.draw.<point>.
-func (s *drawRun) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (moved bool, err error) {
+func (s *drawRun) advance(ctx context.Context, point string, change func(d *promotion.Draw)) (advanced bool, err error) {
 	after := s.Draw
 	change(&after)
 	after = s.withDueAt(after)
@@ -125,7 +125,7 @@ func (s *drawRun) advance(ctx context.Context, point string, change func(d *prom
 // closeWhenSettled closes the groups once every request from before the cutoff is settled. A
 // request that is settled meanwhile becomes an entry of a group that is still open, or is rejected
 // by a closed one. So the entries are final when nothing is unsettled after the groups are closed.
-func (s *drawRun) closeWhenSettled(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) closeWhenSettled(ctx context.Context) (advanced bool, err error) {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return false, err
 	}
@@ -151,7 +151,7 @@ func (s *drawRun) closeGroups(ctx context.Context) error {
 
 // storeStatement lists the entries and the exclusions, and stores the statement about them, dated
 // now.
-func (s *drawRun) storeStatement(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) storeStatement(ctx context.Context) (advanced bool, err error) {
 	entries, err := s.listEntries(ctx)
 	if err != nil {
 		return false, err
@@ -179,8 +179,8 @@ func (s *drawRun) storeStatement(ctx context.Context) (moved bool, err error) {
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
 }
 
-// signMargin is the time from the latest begin of the signing write to the latest time at which the
-// root may become public. The write may take half of it; the other half is for clocks that differ.
+// signMargin is the time from the latest start of the signing write to the latest time at which the
+// root may become public. The write may take half of it; the other half is for differing clocks.
 const signMargin = 10 * time.Second
 
 // publicationMargin is signMargin, or less for delays below fairdraw.MinDelay (development only):
@@ -205,7 +205,7 @@ func (s *drawRun) nextRound() (round uint64, timely bool) {
 
 // signStatement publishes the stored statement. A statement that would be public too late for its
 // round is not signed but dropped, and another is made for a later round.
-func (s *drawRun) signStatement(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) signStatement(ctx context.Context) (advanced bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err
@@ -240,7 +240,7 @@ func (s *drawRun) signStatement(ctx context.Context) (moved bool, err error) {
 
 // storeDecision stores the beacon's value when it is published and, shortly before the
 // announcement, the winners.
-func (s *drawRun) storeDecision(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) storeDecision(ctx context.Context) (advanced bool, err error) {
 	if overdue, err := s.seedOverdue(); err != nil || overdue {
 		if err != nil {
 			return false, err
@@ -252,13 +252,13 @@ func (s *drawRun) storeDecision(ctx context.Context) (moved bool, err error) {
 	}
 	seed, ok := s.seed()
 	if !ok {
-		return false, nil // the metric of missing keys says so
+		return false, nil // the metric of missing keys shows it
 	}
 	return s.storeWinners(ctx, seed)
 }
 
 // seedOverdue reports whether the seed was not revealed in time, so that zeros in its place and a
-// later round decide.
+// later beacon round decide.
 func (s *drawRun) seedOverdue() (bool, error) {
 	if s.terms.Beacon == nil || s.Draw.ZeroSeed {
 		return false, nil
@@ -270,7 +270,7 @@ func (s *drawRun) seedOverdue() (bool, error) {
 	return !s.now().Before(s.terms.Beacon.TimeOf(s.terms.ZeroSeedRound(statement.Round))), nil
 }
 
-func (s *drawRun) decideByZeros(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) decideByZeros(ctx context.Context) (advanced bool, err error) {
 	s.log.ErrorContext(ctx, "the seed of a draw was not revealed in time, zeros decide", "event_id", s.Promotion.EventID)
 	return s.advance(ctx, "overdue", func(d *promotion.Draw) {
 		d.Phase, d.ZeroSeed, d.Beacon, d.WinnersCount, d.DrawnAt = promotion.DrawRoot, true, nil, 0, 0
@@ -285,7 +285,7 @@ func (s *drawRun) seed() (seed fairdraw.Hash, ok bool) {
 	return s.keys.Keys().Seed(&s.terms.Commitment, s.terms.nonce)
 }
 
-func (s *drawRun) fetchRound(ctx context.Context) (moved bool, err error) {
+func (s *drawRun) fetchRound(ctx context.Context) (advanced bool, err error) {
 	number, err := s.Draw.DecidingRound(&s.terms.Commitment)
 	if err != nil {
 		return false, err
@@ -315,7 +315,7 @@ func (s *drawRun) beaconLost() (bool, error) {
 }
 
 // storeWinners ranks the entries and stores the winners. Every process computes the same result.
-func (s *drawRun) storeWinners(ctx context.Context, seed fairdraw.Hash) (moved bool, err error) {
+func (s *drawRun) storeWinners(ctx context.Context, seed fairdraw.Hash) (advanced bool, err error) {
 	statement, err := fairdraw.ParseStatement([]byte(s.Draw.Statement))
 	if err != nil {
 		return false, err

@@ -22,7 +22,7 @@ type terms struct {
 
 const maxTerms = 1000 // lotteries in a termsCache
 
-// termsCache keeps parsed terms: they never change, and checking a beacon's key takes a
+// termsCache keeps parsed terms, since they never change, and checking a beacon's key takes a
 // millisecond.
 type termsCache struct{ *otter.Cache[string, terms] }
 

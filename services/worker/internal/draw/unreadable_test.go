@@ -19,10 +19,10 @@ import (
 	"urr.guru/services/worker/internal/dynamo/drawtest"
 )
 
-// A marker that cannot be read delays the draw of its own request alone.
+// An unreadable marker delays only the draw of its own request.
 func TestUnreadableMarker(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	w.spoilMarker(t, drawtest.AddUnsettled(t, w.store, drawtest.OpenLottery(t, w.store, cutoff.Add(time.Hour), nil)))
 	own := w.received(t)
@@ -32,7 +32,7 @@ func TestUnreadableMarker(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 }
 
-func (w *world) spoilMarker(t *testing.T, r promotion.Request) {
+func (w *environment) spoilMarker(t *testing.T, r promotion.Request) {
 	t.Helper()
 	m := promotion.MarkerOf(&r, 0)
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
@@ -43,7 +43,7 @@ func (w *world) spoilMarker(t *testing.T, r promotion.Request) {
 }
 
 // spoil makes the item of a request unreadable.
-func (w *world) spoil(t *testing.T, id string) {
+func (w *environment) spoil(t *testing.T, id string) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 		TableName: &w.store.Table, Key: table.RequestKey(id), UpdateExpression: aws.String("SET attempts = :text"),
@@ -52,11 +52,11 @@ func (w *world) spoil(t *testing.T, id string) {
 	require.NoError(t, err)
 }
 
-// A winner that cannot be read keeps no other from its result; the entries are not read again at
-// once.
+// An unreadable winner does not keep others from their results, and the entries are not read again
+// at once.
 func TestUnreadableWinner(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 8)
 	w.pass(t, after)
 	w.pass(t, ranked)
@@ -97,10 +97,10 @@ func TestUnreadableWinner(t *testing.T) {
 	}
 }
 
-// A promotion or draw that cannot be read stops no other, and is reported until it is repaired.
+// An unreadable promotion or draw stops no other, and is reported until it is repaired.
 func TestUnreadableDraw(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	others := []string{drawtest.OpenLottery(t, w.store, cutoff, nil), drawtest.OpenLottery(t, w.store, cutoff, nil)}
 	w.set(t, table.PromotionKey(others[0]), "opensAt", &types.AttributeValueMemberS{Value: "then"})
@@ -125,7 +125,7 @@ func TestUnreadableDraw(t *testing.T) {
 }
 
 // exclude ends n requests without an entry and returns the keys of their exclusions.
-func (w *world) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Item) {
+func (w *environment) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Item) {
 	t.Helper()
 	for range n {
 		r := w.received(t)
@@ -137,7 +137,7 @@ func (w *world) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Ite
 }
 
 // set replaces an attribute, and removes it if v is nil.
-func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
+func (w *environment) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
 	t.Helper()
 	in := &awsdynamo.UpdateItemInput{
 		TableName: &w.store.Table, Key: key, UpdateExpression: aws.String("REMOVE #name"), ExpressionAttributeNames: map[string]string{"#name": name},
@@ -149,11 +149,11 @@ func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.Attri
 	require.NoError(t, err)
 }
 
-// An exclusion that cannot be read gets its reason from its request, and does not keep the draw
-// from its root; without a readable request the reason says that.
+// An unreadable exclusion gets its reason from its request, and does not stop the draw. If the
+// request is unreadable too, the reason says that.
 func TestUnreadableExclusions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	ids, keys := w.exclude(t, 4)
 	w.set(t, keys[0], "reason", &types.AttributeValueMemberN{Value: "7"})
@@ -174,10 +174,10 @@ func TestUnreadableExclusions(t *testing.T) {
 	require.True(t, w.verify(t).Complete)
 }
 
-// What was signed is never written anew.
+// Exclusions that were signed are never written again.
 func TestExclusionsAreNotMendedAfterTheStatement(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	_, keys := w.exclude(t, 1)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
@@ -186,10 +186,10 @@ func TestExclusionsAreNotMendedAfterTheStatement(t *testing.T) {
 	require.ErrorIs(t, err, draw.ErrChanged)
 }
 
-// A request that is both excluded and an entry makes no statement; the error names it.
+// If a request is both excluded and an entry, no statement is made, and the error has its id.
 func TestExcludedEntry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.enter(t, 2)
 	e := promotion.Exclusion{EventID: w.event, RequestID: w.entries[0].RequestID}
 	tx := w.store.Begin()

@@ -39,14 +39,14 @@ func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, err
 			return nil, err
 		}
 		event, at := table.DecodeOpenDraw(it)
-		if _, twice := listed[event]; !twice { // a change of it moves it while the list is read
+		if _, twice := listed[event]; !twice { // a change may move a draw while the list is read
 			events = append(events, event)
 		}
 		listed[event] = at
 	}
 	var out []draw.Lottery
-	for part := range slices.Chunk(events, drawsPerRead) {
-		page, err := s.readLotteries(ctx, part)
+	for chunk := range slices.Chunk(events, drawsPerRead) {
+		page, err := s.readLotteries(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -163,8 +163,8 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 }
 
 // isMarkerOf reports whether the item `it` is the marker of a request to an event. If the marker
-// cannot be decoded, its request tells the event. If that cannot be decoded either, the marker
-// counts for every event, until ingest has ended the request.
+// cannot be decoded, it reads the event from the request. If the request cannot be decoded either,
+// the marker counts for every event, until ingest has ended the request.
 func (s *Store) isMarkerOf(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// Exclusions reads all exclusions of a draw. It repairs any that cannot be decoded, so that ingest,
-// which publishes the list, reads what was signed.
+// Exclusions reads all exclusions of a draw. It repairs exclusions that cannot be decoded, so that
+// ingest, which publishes the list, reads the same list as was signed.
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
 	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason

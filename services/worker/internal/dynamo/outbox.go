@@ -37,7 +37,7 @@ func (s *Store) Announcements(ctx context.Context, partition int) (page []promot
 	return page, more, nil
 }
 
-// buryAnnouncement moves an item of the outbox to the dead letters, unless another process has.
+// buryAnnouncement moves an item of the outbox to the dead letters, unless that was done already.
 func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause error) error {
 	s.ReportSkipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}

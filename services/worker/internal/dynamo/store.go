@@ -37,16 +37,16 @@ type Store struct {
 }
 
 const (
-	// finishedAtOnce is how many settled requests are finished together, collected for finishDelay;
-	// finishesInflight is how many times that at a time, each within finishTimeout.
+	// Settled requests are finished in batches of up to finishedAtOnce, collected for finishDelay. At
+	// most finishesInflight batches run at a time, each for at most finishTimeout.
 	finishedAtOnce   = 100
 	finishDelay      = 10 * time.Millisecond
 	finishesInflight = 8
 	finishTimeout    = 30 * time.Second
 )
 
-// New returns a store over the table that cfg names. written is called after each transaction with
-// announcements, with their partition.
+// New returns a store over the table with the prefix of cfg. written is called after each
+// transaction with announcements, with their partition.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written func(partition int)) *Store {
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
@@ -64,12 +64,12 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 // Close waits until the requests that were settled last are finished.
 func (s *Store) Close(ctx context.Context) error { return s.finishes.Close(ctx) }
 
-// Finish has a request finished together with others. If too many wait, the sweeper of ingest
-// finishes it.
+// Finish has the log of a settled request written, and its marker deleted, in a batch. If too many
+// requests wait, the sweeper of ingest does it.
 func (s *Store) Finish(r promotion.Request) { _ = s.finishes.Put(r) }
 
-// finishSettled finishes requests behind their settlement. What it cannot finish, or what a process
-// leaves that dies, the sweeper of ingest finds by the markers.
+// finishSettled finishes requests after their settlement. If it fails, or the process dies, the
+// sweeper of ingest finds the requests by their markers.
 func (s *Store) finishSettled(ctx context.Context, settled []promotion.Request) ([]batch.Result[struct{}], error) {
 	err := s.FinishSettled(ctx, settled)
 	if err != nil && s.Log != nil {
@@ -78,7 +78,7 @@ func (s *Store) finishSettled(ctx context.Context, settled []promotion.Request) 
 	return make([]batch.Result[struct{}], len(settled)), nil
 }
 
-// toSettleError converts an error of DynamoDB to one of those that package settle distinguishes.
+// toSettleError converts an error of DynamoDB to an error of package settle.
 func toSettleError(err error) error {
 	switch {
 	case err == nil:
@@ -138,7 +138,7 @@ func (s *Store) Snapshot(ctx context.Context, messages []promotion.Message) (set
 		out.Requests[m.RequestID] = r
 		if it := items.Get(table.LockKey(m.EventID, m.UserID)); it != nil {
 			l, err := table.DecodeLock(it)
-			if err != nil { // nobody knows whether the request counts
+			if err != nil { // it is not known whether the request counts
 				out.Unreadable[m.RequestID] = err
 			}
 			out.Locks[m.RequestID] = l.RequestID
@@ -151,7 +151,7 @@ func entryCounterKey(m promotion.Message) dynamo.Item {
 	return table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID))
 }
 
-// readPromotion sets what the messages of a group have in common: capacity, or draw and group.
+// readPromotion sets the state that the messages of a group share: capacity, or draw and counter.
 func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message) error {
 	if m.EventType == promotion.Lottery {
 		draw, err := table.DecodeDraw(m.EventID, items.Get(table.DrawKey(m.EventID)))

@@ -24,7 +24,7 @@ const (
 	maxBody      = 4096 // bytes of a message that operators see
 )
 
-// Store reads dead letters and begins failed requests anew.
+// Store reads dead letters, and redrives failed requests.
 type Store interface {
 	// DeadLetters reads a page behind a sort key, the latest first; OldestDeadLetters the oldest first.
 	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
@@ -118,7 +118,7 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 }
 
 // redriveOldest redrives the requests of dead letters behind a sort key that were not redriven yet,
-// the oldest first. It returns the sort key of the last one that it has looked at, empty at the end.
+// the oldest first. It returns the sort key of the last dead letter that it has read, else "".
 func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.RedriveRequestsResponse) (next string, err error) {
 	tried := map[string]bool{}
 	for range maxPages {
@@ -147,7 +147,7 @@ func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.R
 
 // redriveIDs redrives requests in the order of their ids, which is that of their acceptance.
 func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.RedriveRequestsResponse) error {
-	letters := map[string]*promotion.DeadLetter{} // the latest of each request, if it has one
+	letters := map[string]*promotion.DeadLetter{} // the latest dead letter of each request, or nil
 	for _, id := range ids {
 		letters[id] = nil
 	}
@@ -175,8 +175,8 @@ func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.Redr
 	return nil
 }
 
-// redrive begins a failed request anew, sends it to the queue, and marks its dead letter l (nil: it
-// has none). If sending fails, ingest finds the request's marker and sends it.
+// redrive restarts a failed request, sends it to the queue, and marks its dead letter l (nil: none)
+// as redriven. If sending fails, ingest finds the request's marker and sends it.
 func (s *Admin) redrive(ctx context.Context, id string, l *promotion.DeadLetter, out *workerv1.RedriveRequestsResponse) error {
 	r, err := s.store.Redrive(ctx, id)
 	if errors.Is(err, promotion.ErrNotRedrivable) {

@@ -36,7 +36,7 @@ func (s *sender) Send(_ context.Context, r promotion.Request) error {
 	return errors.New("the sweeper of ingest sends it")
 }
 
-// drawer answers as a draw in phase ROOT, whose result cannot be known yet, would.
+// drawer is a fake Drawer, with a draw in phase ROOT whose result is not known yet.
 type drawer struct{}
 
 func (*drawer) SubmitBeacon(_ context.Context, event, value, signature string) (promotion.Draw, error) {
@@ -129,8 +129,8 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	require.ErrorIs(t, errs.From(err), errs.ErrRoleRequired)
 }
 
-// All dead letters are reached, the oldest first, however many there are before them that were
-// redriven or refused.
+// All dead letters are redriven, the oldest first, however many before them were redriven or
+// refused already.
 func TestRedriveReachesAll(t *testing.T) {
 	t.Parallel()
 	store := newLetters(2_500)
@@ -165,7 +165,7 @@ func TestRedriveReachesAll(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrInvalidCursor)
 }
 
-// Requests that are named are redriven in the order in which they were accepted.
+// Requests given by their ids are redriven in the order of their acceptance.
 func TestRedriveByIDKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	store := newLetters(300)
@@ -217,9 +217,9 @@ func pageOf(all iter.Seq2[int, *promotion.DeadLetter], after string, limit int) 
 }
 
 func (s *letters) MarkRedriven(_ context.Context, l promotion.DeadLetter) error {
-	for _, of := range s.letters {
-		if of.ID == l.ID {
-			of.RedrivenAt = 5
+	for _, letter := range s.letters {
+		if letter.ID == l.ID {
+			letter.RedrivenAt = 5
 		}
 	}
 	return nil

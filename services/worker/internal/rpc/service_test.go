@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/worker/internal/rpc"
 )
 
-// opener answers with the event of the terms.
+// opener is a fake DrawOpener that returns the event of the terms.
 type opener struct{}
 
 func (opener) Open(_ context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error) {

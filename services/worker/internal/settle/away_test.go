@@ -18,8 +18,8 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// A store that refuses for a reason that lies in no request counts no attempt. Its messages stay
-// hidden, so that no dead letter and no other message passes them.
+// If the store refuses for a reason that no request has caused, no attempt is counted. The messages
+// stay hidden, so that they keep their order and do not become dead letters.
 func TestRefusalIsNoRequestsFault(t *testing.T) {
 	t.Parallel()
 	refusal := func(code string) error {
@@ -42,7 +42,7 @@ func TestRefusalIsNoRequestsFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 2)
+			w := newEnvironment(t, 2)
 			batch := w.deliveries(w.accept(t, 3))
 			var broken atomic.Bool
 			broken.Store(true)
@@ -67,10 +67,10 @@ func TestRefusalIsNoRequestsFault(t *testing.T) {
 	}
 }
 
-// A lock that cannot be read stops its own request only.
+// An unreadable lock stops only its own request.
 func TestUnreadableLock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1)
+	w := newEnvironment(t, 1)
 	batch := w.deliveries(w.accept(t, 3))
 	w.set(t, table.LockKey(event, "u0"), "withdrawals", pkgdynamo.String("many"))
 	worker := w.worker(dynamotest.Hook{})
@@ -81,10 +81,10 @@ func TestUnreadableLock(t *testing.T) {
 	require.Equal(t, promotion.FailedSerde, w.request(t, w.sent[0]).ResultCode)
 }
 
-// The requests to a promotion whose capacity cannot be read wait, and keep their order.
+// The requests to a promotion with an unreadable capacity wait, and keep their order.
 func TestUnreadablePromotion(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1)
+	w := newEnvironment(t, 1)
 	batch := w.deliveries(w.accept(t, 3))
 	w.set(t, table.CapacityKey(event), "capacityRemaining", pkgdynamo.String("one"))
 	worker := w.worker(dynamotest.Hook{})
@@ -98,7 +98,7 @@ func TestUnreadablePromotion(t *testing.T) {
 	require.Equal(t, []promotion.Status{s, r, r}, w.statuses(t))
 }
 
-// A throttled partition costs its promotion some milliseconds, not a second.
+// A throttled partition delays its promotion by some milliseconds, not by a second.
 func TestThrottlingIsShort(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]error{
@@ -109,7 +109,7 @@ func TestThrottlingIsShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 2)
+			w := newEnvironment(t, 2)
 			batch := w.deliveries(w.accept(t, 3))
 			var left atomic.Int64
 			left.Store(12)

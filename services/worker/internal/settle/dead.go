@@ -7,10 +7,10 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// HandleDead handles the requests of the dead-letter queue one by one. A request that has attempts
+// HandleDead handles the requests of the dead-letter queue one by one. A request with attempts
 // left, whose message SQS moved because it was received too often, goes back to the queue as the
-// next generation of its message. A request without attempts fails. What cannot be read is kept for
-// operators.
+// next generation of its message. A request without attempts left fails. Unreadable messages are
+// kept for operators.
 func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) error {
 	var all []error
 	for _, m := range batch {
@@ -22,7 +22,7 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 		if errors.Is(err, ErrPromotionUnreadable) {
 			err, after = nil, unreadableDelay
 		}
-		if err != nil || after == unreadableDelay { // SQS delivers it again
+		if err != nil || after == unreadableDelay { // SQS delivers the message again
 			all = append(all, err, s.dead.Release(ctx, []promotion.Delivery{m}, after))
 		}
 	}
@@ -85,8 +85,8 @@ func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	return s.Send(ctx, c.After)
 }
 
-// Send sends a request to the queue under its present generation, which grows each time it is
-// queued again, and then marks it as queued in the store.
+// Send sends a request to the queue under its current generation, and then marks it as queued in
+// the store. The generation grows each time the request goes back to the queue.
 func (s *Settler) Send(ctx context.Context, r promotion.Request) error {
 	if err := s.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&r)}})[0]; err != nil {
 		return err

@@ -26,13 +26,13 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 		switch {
 		case snapshot.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
-			if found && request.QueueSeq == d.turn().QueueSeq() { // whoever has settled it may have died then
+			if found && request.QueueSeq == d.turn().QueueSeq() { // its settler may have died right after
 				s.store.Finish(request)
 			}
 			continue
 		}
 		d.request = request
-		t.rest = append(t.rest, d)
+		t.unsettled = append(t.unsettled, d)
 		if !included[d.message.RequestID] { // a second message of a request is deleted once it is settled
 			included[d.message.RequestID] = true
 			t.live = append(t.live, d)
@@ -45,11 +45,11 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 // canSettle reports whether this replica can settle requests of a type.
 func canSettle(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
-// A transaction has 100 writes. Those that its requests share are 4, or 6 in a lottery.
+// A transaction has at most 100 writes. Its requests share 4 of them, or 6 in a lottery.
 const (
 	maxWrites = 94
-	// manyWrites is how many a request needs at most that is not settled by Tx.Settle alone: its change,
-	// three entries of its log, its marker, and an entry or exclusion.
+	// manyWrites is the most writes of a request that Tx.Settle cannot settle with one write: its
+	// change, three entries of its log, its marker, and an entry or exclusion.
 	manyWrites = 6
 )
 
@@ -78,7 +78,7 @@ func (s *Settler) batchSize(t *sortedMessages, limit int) int {
 	return limit
 }
 
-// trySettle settles requests in one transaction. A panic becomes an error that names no request.
+// trySettle settles requests in one transaction. A panic becomes an error of no certain request.
 func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -92,7 +92,7 @@ func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []deliv
 }
 
 // decideFirstCome gives the places that are left to the first requests and rejects the others. The
-// Settlement names the number of places that was read. That number never rises, so of concurrent
+// Settlement has the number of places that was read. The number never rises, so of concurrent
 // decisions based on the same number only one is written.
 func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement

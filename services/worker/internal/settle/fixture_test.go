@@ -25,25 +25,25 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// start is when tests begin. It is after the real time, so that DynamoDB does not delete anything.
+// start is the time at which tests begin. It is in the future, so that DynamoDB expires no item.
 var start = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
 
 const event = "demo"
 
-// world is a table with a promotion, and the requests to it in the order of the queue.
-type world struct {
+// environment is a table with a promotion, and the requests to it in the order of the queue.
+type environment struct {
 	tables pkgdynamo.Config
 	db     *awsdynamo.Client
 	store  table.Store
 	clock  *testkit.Clock
 	sent   []string // ids, in the order of the queue
 	kind   promotion.Type
-	group  string // of all requests of a lottery; empty: any
+	group  string // the group of all requests to a lottery; empty: any
 }
 
-func newWorld(t *testing.T, places int64) *world {
+func newEnvironment(t *testing.T, places int64) *environment {
 	t.Helper()
-	w := &world{clock: testkit.NewClock(start), kind: promotion.FirstCome}
+	w := &environment{clock: testkit.NewClock(start), kind: promotion.FirstCome}
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
 	w.store = table.Store{Client: w.db, Table: w.tables.Table(table.TableName), Now: w.clock.Now}
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, places int64) *world {
 	return w
 }
 
-func (w *world) promotion() *promotion.Promotion {
+func (w *environment) promotion() *promotion.Promotion {
 	p := &promotion.Promotion{
 		EventID: event, EventType: w.kind, OpensAt: start.Add(-time.Hour).UnixMilli(), ClosesAt: start.Add(time.Hour).UnixMilli(), Shards: 1,
 	}
@@ -66,10 +66,10 @@ func (w *world) promotion() *promotion.Promotion {
 	return p
 }
 
-// newLottery is a world whose requests are to a lottery.
-func newLottery(t *testing.T) *world {
+// newLottery returns an environment whose requests are to a lottery.
+func newLottery(t *testing.T) *environment {
 	t.Helper()
-	w := newWorld(t, 1)
+	w := newEnvironment(t, 1)
 	w.kind = promotion.Lottery
 	tx := w.store.Begin()
 	tx.Put(0, table.PromotionItem(w.promotion()), table.Condition{})
@@ -78,7 +78,7 @@ func newLottery(t *testing.T) *world {
 }
 
 // accept stores requests as ingest does, each with its lock, and returns their messages.
-func (w *world) accept(t *testing.T, n int) []promotion.Outgoing {
+func (w *environment) accept(t *testing.T, n int) []promotion.Outgoing {
 	t.Helper()
 	var out []promotion.Outgoing
 	for range n {
@@ -98,8 +98,8 @@ func (w *world) accept(t *testing.T, n int) []promotion.Outgoing {
 	return out
 }
 
-// again are the messages of requests, as they are sent once more.
-func (w *world) again(t *testing.T, ids []string) (out []promotion.Outgoing) {
+// again returns the messages of requests that are sent once more.
+func (w *environment) again(t *testing.T, ids []string) (out []promotion.Outgoing) {
 	t.Helper()
 	for _, id := range ids {
 		r := w.request(t, id)
@@ -108,8 +108,8 @@ func (w *world) again(t *testing.T, ids []string) (out []promotion.Outgoing) {
 	return out
 }
 
-// packed are messages of n requests each as the queue would give them.
-func (w *world) packed(out []promotion.Outgoing, n int) (got []promotion.Delivery) {
+// packed returns messages with n requests each, as the queue would deliver them.
+func (w *environment) packed(out []promotion.Outgoing, n int) (got []promotion.Delivery) {
 	for i, d := range w.deliveries(out) {
 		if i%n == 0 {
 			got = append(got, d)
@@ -123,8 +123,8 @@ func (w *world) packed(out []promotion.Outgoing, n int) (got []promotion.Deliver
 	return got
 }
 
-// deliveries are messages as the queue would give them; their SequenceNumbers continue.
-func (w *world) deliveries(out []promotion.Outgoing) []promotion.Delivery {
+// deliveries returns messages as the queue would deliver them, with ascending SequenceNumbers.
+func (w *environment) deliveries(out []promotion.Outgoing) []promotion.Delivery {
 	got := make([]promotion.Delivery, len(out))
 	for i, m := range out {
 		got[i] = promotion.Delivery{
@@ -135,19 +135,19 @@ func (w *world) deliveries(out []promotion.Outgoing) []promotion.Delivery {
 	return got
 }
 
-// desk is a queue that the test looks at. The zero value takes everything.
-type desk struct {
+// fakeQueue is a queue that records its calls. The zero value takes all messages.
+type fakeQueue struct {
 	mu        sync.Mutex
 	deleted   []string
 	released  []string
-	after     time.Duration // of the latest release
+	after     time.Duration // the delay of the latest release
 	forwarded []promotion.Delivery
 	sent      []promotion.Outgoing
 }
 
-func (*desk) Receive(context.Context) ([]promotion.Delivery, error) { return nil, nil }
+func (*fakeQueue) Receive(context.Context) ([]promotion.Delivery, error) { return nil, nil }
 
-func (d *desk) Delete(_ context.Context, messages []promotion.Delivery) error {
+func (d *fakeQueue) Delete(_ context.Context, messages []promotion.Delivery) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range messages {
@@ -156,7 +156,7 @@ func (d *desk) Delete(_ context.Context, messages []promotion.Delivery) error {
 	return nil
 }
 
-func (d *desk) Release(_ context.Context, messages []promotion.Delivery, after time.Duration) error {
+func (d *fakeQueue) Release(_ context.Context, messages []promotion.Delivery, after time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.after = after
@@ -166,14 +166,14 @@ func (d *desk) Release(_ context.Context, messages []promotion.Delivery, after t
 	return nil
 }
 
-func (d *desk) Send(_ context.Context, out []promotion.Outgoing) []error {
+func (d *fakeQueue) Send(_ context.Context, out []promotion.Outgoing) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sent = append(d.sent, out...)
 	return make([]error, len(out))
 }
 
-func (d *desk) Forward(_ context.Context, m promotion.Delivery, _ string) error {
+func (d *fakeQueue) Forward(_ context.Context, m promotion.Delivery, _ string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forwarded = append(d.forwarded, m)
@@ -184,27 +184,27 @@ func (d *desk) Forward(_ context.Context, m promotion.Delivery, _ string) error 
 type worker struct {
 	*settle.Settler
 
-	queue, dead *desk
+	queue, dead *fakeQueue
 	store       *dynamo.Store
 }
 
 // worker makes a process whose calls of the store go through a hook.
-func (w *world) worker(hook dynamotest.Hook) worker {
-	out := worker{queue: &desk{}, dead: &desk{}}
+func (w *environment) worker(hook dynamotest.Hook) worker {
+	out := worker{queue: &fakeQueue{}, dead: &fakeQueue{}}
 	out.store = w.open(hook)
 	out.Settler = settle.New(out.store, out.queue, out.dead, settleOptions(w), slog.New(slog.DiscardHandler))
 	return out
 }
 
-func (w *world) open(hook dynamotest.Hook) *dynamo.Store {
+func (w *environment) open(hook dynamotest.Hook) *dynamo.Store {
 	return dynamo.New(awsdynamo.New(w.db.Options(), hook.Options), w.tables, w.clock.Now, func(int) {})
 }
 
-func settleOptions(w *world) settle.Options {
+func settleOptions(w *environment) settle.Options {
 	return settle.Options{MaxAttempts: 5, Now: w.clock.Now}
 }
 
-// queues are real ones, of SQS.
+// queues returns real queues of SQS.
 func queues(t *testing.T) (live, dead *queue.Queue) {
 	t.Helper()
 	cfg, client := sqstest.Queue(t)
@@ -212,7 +212,7 @@ func queues(t *testing.T) (live, dead *queue.Queue) {
 	return queue.New(client, name), queue.NewDeadLetters(client, name)
 }
 
-func (w *world) request(t *testing.T, id string) promotion.Request {
+func (w *environment) request(t *testing.T, id string) promotion.Request {
 	t.Helper()
 	r, found, err := w.store.Request(t.Context(), id)
 	require.NoError(t, err)
@@ -220,7 +220,7 @@ func (w *world) request(t *testing.T, id string) promotion.Request {
 	return r
 }
 
-func (w *world) statuses(t *testing.T) []promotion.Status {
+func (w *environment) statuses(t *testing.T) []promotion.Status {
 	t.Helper()
 	var out []promotion.Status
 	for _, id := range w.sent {
@@ -230,13 +230,13 @@ func (w *world) statuses(t *testing.T) []promotion.Status {
 }
 
 // spoil makes the item of a request unreadable.
-func (w *world) spoil(t *testing.T, id string) {
+func (w *environment) spoil(t *testing.T, id string) {
 	t.Helper()
 	w.set(t, table.RequestKey(id), "attempts", pkgdynamo.String("many"))
 }
 
-// set writes an attribute of an item, past all rules.
-func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
+// set writes an attribute of an item without any condition.
+func (w *environment) set(t *testing.T, key pkgdynamo.Item, name string, v types.AttributeValue) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 		TableName: &w.store.Table, Key: key, UpdateExpression: aws.String("SET #name = :v"),
@@ -246,7 +246,7 @@ func (w *world) set(t *testing.T, key pkgdynamo.Item, name string, v types.Attri
 	require.NoError(t, err)
 }
 
-func (w *world) remaining(t *testing.T) int64 {
+func (w *environment) remaining(t *testing.T) int64 {
 	t.Helper()
 	items, err := w.store.Read(t.Context(), table.CapacityKey(event))
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func (w *world) remaining(t *testing.T) int64 {
 }
 
 // ofType reads the whole table, which only tests do, and returns the items of a type.
-func (w *world) ofType(t *testing.T, entity string) []pkgdynamo.Item {
+func (w *environment) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	t.Helper()
 	var out []pkgdynamo.Item
 	pages := awsdynamo.NewScanPaginator(w.db, &awsdynamo.ScanInput{TableName: &w.store.Table, ConsistentRead: aws.Bool(true)})
@@ -284,7 +284,7 @@ var nextStatus = map[promotion.Status][]promotion.Status{
 // audit checks by the items what must hold when everything is settled: as many successes as there
 // were places, the first ones by the order of the queue; complete logs in order; each end announced;
 // the figures; and nothing left to do.
-func (w *world) audit(t *testing.T, places int) {
+func (w *environment) audit(t *testing.T, places int) {
 	t.Helper()
 	w.awaitFinished(t)
 	logs := map[string][]promotion.LogEntry{}
@@ -328,8 +328,8 @@ func (w *world) audit(t *testing.T, places int) {
 	require.Equal(t, int64(succeeded), counts.Results[promotion.Success])
 }
 
-// awaitFinished waits for what is written behind the settlement.
-func (w *world) awaitFinished(t *testing.T) {
+// awaitFinished waits for the writes that follow the settlement.
+func (w *environment) awaitFinished(t *testing.T) {
 	t.Helper()
 	testkit.Until(t, func() bool { return len(w.ofType(t, "MARKER")) == 0 }, "nothing is left to do")
 }

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// entered are the ids of the entries, which the counters must agree with, in any order.
-func (w *world) entered(t *testing.T) []string {
+// entered returns the ids of the entries, in any order. The counters must agree with them.
+func (w *environment) entered(t *testing.T) []string {
 	t.Helper()
 	ids := []string{}
 	for _, it := range w.ofType(t, "ENTRY") {
@@ -38,8 +38,8 @@ func (w *world) entered(t *testing.T) []string {
 	return ids
 }
 
-// excluded are the reasons of the exclusions by request.
-func (w *world) excluded(t *testing.T) map[string]promotion.ResultCode {
+// excluded returns the reasons of the exclusions, by request.
+func (w *environment) excluded(t *testing.T) map[string]promotion.ResultCode {
 	t.Helper()
 	reasons := map[string]promotion.ResultCode{}
 	for _, it := range w.ofType(t, "EXCLUDED") {
@@ -50,7 +50,7 @@ func (w *world) excluded(t *testing.T) map[string]promotion.ResultCode {
 	return reasons
 }
 
-func (w *world) close(t *testing.T) {
+func (w *environment) close(t *testing.T) {
 	t.Helper()
 	for _, g := range promotion.LotteryGroups() {
 		tx := w.store.Begin()
@@ -59,7 +59,7 @@ func (w *world) close(t *testing.T) {
 	}
 }
 
-func (w *world) draw(t *testing.T, phase promotion.DrawPhase) {
+func (w *environment) draw(t *testing.T, phase promotion.DrawPhase) {
 	t.Helper()
 	tx := w.store.Begin()
 	tx.Put(0, table.DrawItem(&promotion.Draw{EventID: event, Phase: phase}), table.Absent())
@@ -67,7 +67,7 @@ func (w *world) draw(t *testing.T, phase promotion.DrawPhase) {
 }
 
 // fails lets a request fail all its attempts, so that it becomes a dead letter.
-func (w *world) fails(t *testing.T, worker worker, message promotion.Delivery) {
+func (w *environment) fails(t *testing.T, worker worker, message promotion.Delivery) {
 	t.Helper()
 	for range 6 {
 		require.NoError(t, worker.Handle(t.Context(), []promotion.Delivery{message}))
@@ -76,7 +76,7 @@ func (w *world) fails(t *testing.T, worker worker, message promotion.Delivery) {
 	worker.dead.forwarded = nil
 }
 
-// Every message is delivered three times, to three workers at once: an entry of each request.
+// Every message is delivered three times, to three workers at once. Each request gives one entry.
 func TestLotteryEntries(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -88,8 +88,8 @@ func TestLotteryEntries(t *testing.T) {
 	for range 3 {
 		worker := w.worker(dynamotest.Hook{})
 		work.Go(func() {
-			for part := range slices.Chunk(batch, 10) {
-				if err := worker.Handle(t.Context(), part); err != nil {
+			for chunk := range slices.Chunk(batch, 10) {
+				if err := worker.Handle(t.Context(), chunk); err != nil {
 					t.Error(err)
 				}
 			}
@@ -179,7 +179,7 @@ func TestLotteryExclusions(t *testing.T) {
 	require.Zero(t, counts.Entered)
 }
 
-// A request whose item cannot be read is excluded, so that its draw does not wait for it.
+// A request with an unreadable item is excluded, so that its draw does not wait for it.
 func TestLotteryUnreadable(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -230,8 +230,8 @@ func TestLotteryRedrive(t *testing.T) {
 	require.Equal(t, w.sent, w.entered(t))
 }
 
-// After the lists are final they stay as they are: a redriven request is late, and keeps the
-// exclusion that was listed; one that was accepted too late gets none.
+// The lists of entries and exclusions do not change once they are final. A redriven request is
+// late, and keeps its listed exclusion. A request that was accepted too late gets none.
 func TestLotteryAfterTheLists(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)

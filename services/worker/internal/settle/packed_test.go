@@ -18,11 +18,11 @@ import (
 
 func isTransaction(in any) bool { _, ok := in.(*awsdynamo.TransactWriteItemsInput); return ok }
 
-// A receipt of ten messages of nine requests each is one transaction, with one write of the places;
-// the places are given in the order of the messages and of their members.
+// A receive of ten messages of nine requests each costs one transaction, with one write of the
+// number of places. Places are given in the order of the messages and of their members.
 func TestReceiptIsOneTransaction(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 47)
+	w := newEnvironment(t, 47)
 	var transactions, writes atomic.Int64
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
 		if isTransaction(in) {
@@ -51,11 +51,11 @@ func TestReceiptIsOneTransaction(t *testing.T) {
 	}
 }
 
-// Every message is delivered three times, to three workers at once, and some of its requests stand
-// in a second message: the result of once.
+// Every message is delivered three times, to three workers at once, and some requests are in a
+// second message too. The result is that of one delivery.
 func TestPackedMessagesDeliveredOften(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 11)
+	w := newEnvironment(t, 11)
 	out := w.accept(t, 25)
 	batch := append(w.packed(out, 9), w.deliveries(out[4:8])...)
 	var work sync.WaitGroup
@@ -77,7 +77,7 @@ func TestPackedMessagesDeliveredOften(t *testing.T) {
 // A request that was changed between the reading and the writing is read again, with all others.
 func TestMemberChangesMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.packed(w.accept(t, 9), 9)
 	var once atomic.Bool
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
@@ -95,11 +95,11 @@ func TestMemberChangesMeanwhile(t *testing.T) {
 	require.Equal(t, int64(1), w.request(t, w.sent[3]).Attempts)
 }
 
-// One request of a message cannot be settled: it becomes a dead letter of its own, with a body of
-// one member, and the message goes on with the others.
+// A request of a message that cannot be settled becomes a dead letter of its own, with a body of
+// one member. The other requests of the message are settled.
 func TestPoisonedMember(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.packed(w.accept(t, 12), 9)
 	poison := w.sent[3]
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
@@ -134,10 +134,10 @@ func TestPoisonedMember(t *testing.T) {
 	w.awaitFinished(t)
 }
 
-// The requests of a message that may be what ends the process are counted and settled one by one.
+// If a message may be what kills the process, its requests are counted and settled one by one.
 func TestPackedMessageThatMayKill(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 2)
+	w := newEnvironment(t, 2)
 	batch := w.packed(w.accept(t, 3), 3)
 	batch[0].Receives = 10
 	var together atomic.Bool
@@ -155,10 +155,10 @@ func TestPackedMessageThatMayKill(t *testing.T) {
 	}
 }
 
-// A message that SQS moved by itself goes back request by request; those that have ended do not.
+// The requests of a message that SQS moved by itself go back one by one, except ended ones.
 func TestPackedMovedBySQS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
+	w := newEnvironment(t, 3)
 	out := w.accept(t, 3)
 	worker := w.worker(dynamotest.Hook{})
 	require.NoError(t, worker.Handle(t.Context(), w.deliveries(out)[:1]))
@@ -173,11 +173,11 @@ func TestPackedMovedBySQS(t *testing.T) {
 	w.audit(t, 3)
 }
 
-// A process that ends between the settlement and the writes behind it, or cannot make them, leaves
-// the markers. Whoever receives the message again, or finds the markers, writes the rest.
+// If a process dies between the settlement and the writes that follow it, or these fail, the
+// markers stay. Whoever receives the message again, or finds the markers, makes the other writes.
 func TestWritesBehindTheSettlementAreLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
+	w := newEnvironment(t, 4)
 	batch := w.packed(w.accept(t, 9), 9)
 	var lost atomic.Int64
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
@@ -240,10 +240,10 @@ func TestPackedLottery(t *testing.T) {
 	require.Empty(t, w.ofType(t, "MARKER"))
 }
 
-// A third of the transactions conflict with others: all is settled at once all the same.
+// Although a third of the transactions conflict with others, one call settles all requests.
 func TestPackedConflicts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 20)
+	w := newEnvironment(t, 20)
 	batch := w.packed(w.accept(t, 36), 9)
 	var n atomic.Int64
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
@@ -263,7 +263,7 @@ func TestPackedConflicts(t *testing.T) {
 // A store that does not answer counts no attempt of any member.
 func TestPackedStoreAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
+	w := newEnvironment(t, 4)
 	batch := w.packed(w.accept(t, 9), 9)
 	var away atomic.Bool
 	away.Store(true)

@@ -26,21 +26,21 @@ const (
 type remote struct {
 	settle.Store
 
-	desk
+	fakeQueue
 
 	mu       sync.Mutex
 	waiting  []promotion.Delivery
 	inFlight int
 	capacity promotion.Capacity
 	requests map[string]promotion.Request
-	settled  chan struct{} // closed when all are
+	settled  chan struct{} // closed when all requests are settled
 }
 
 func (a *remote) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	for ctx.Err() == nil {
 		time.Sleep(queueLatency)
 		a.mu.Lock()
-		if a.inFlight == 0 && len(a.waiting) > 0 { // a group gives nothing while it is being received
+		if a.inFlight == 0 && len(a.waiting) > 0 { // no message of a group while others are in flight
 			got := a.waiting[:min(10, len(a.waiting))]
 			a.waiting, a.inFlight = a.waiting[len(got):], len(got)
 			a.mu.Unlock()
@@ -88,11 +88,11 @@ func (a *remote) Settle(_ context.Context, s settle.Settlement) error {
 	return nil
 }
 
-// settlesPerSecond is how many requests of one promotion are settled per second of a fake clock.
+// settlesPerSecond returns how many requests of one promotion are settled per (fake) second.
 func settlesPerSecond(t *testing.T, requests, members int) (rate float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{kind: promotion.FirstCome}
+		w := &environment{kind: promotion.FirstCome}
 		a := &remote{capacity: promotion.Capacity{Total: 1e6, Remaining: 1e6}, requests: map[string]promotion.Request{}, settled: make(chan struct{})}
 		for n := 0; n < requests; n += members {
 			var all []promotion.Message
@@ -117,8 +117,8 @@ func settlesPerSecond(t *testing.T, requests, members int) (rate float64) {
 	return rate
 }
 
-// With the latencies of AWS the group of a promotion lets a receipt through per four calls. Messages
-// of nine requests settle nine times as many as messages of one.
+// With the latencies of AWS, a promotion's group handles one receive per four calls. With nine
+// requests in a message, nine times as many are settled as with one.
 func TestRateOfOnePromotion(t *testing.T) {
 	t.Parallel()
 	alone, packed := settlesPerSecond(t, 200, 1), settlesPerSecond(t, 1800, 9)

@@ -30,7 +30,7 @@ var (
 	ErrPromotionUnreadable = errors.New("an item of the promotion cannot be read")
 )
 
-// ItemError names the request on which a transaction failed, by its index.
+// ItemError is the failure of a transaction because of one request, which Index identifies.
 type ItemError struct {
 	Index int
 	Err   error
@@ -51,12 +51,12 @@ type Snapshot struct {
 	Requests map[string]promotion.Request // by id
 	// Unreadable has the reason why the item of a request cannot be read, by the request's id.
 	Unreadable map[string]error
-	// Locks has the id of the request that the user's lock names, by the id of the message's request.
-	// The two differ for a duplicate.
+	// Locks has the request id in the user's lock, by the id of the message's request. The two differ
+	// for a duplicate.
 	Locks map[string]string
 }
 
-// Settlement is what one transaction writes: the changes of requests, and of the places left.
+// Settlement is the content of one transaction: the changes of requests, and of the places left.
 type Settlement struct {
 	Changes []promotion.Change
 	// Capacity is written if RemainingBefore, the number of places that was read, is still stored;
@@ -68,14 +68,14 @@ type Settlement struct {
 }
 
 // Store reads and writes requests. It fails with ErrChanged, ErrStoreUnavailable, an ItemError, or
-// others that name no request; Snapshot also with ErrPromotionUnreadable. Reading and writing are
-// two calls, not one with a decision in between, since the Snapshot also shows which messages need
-// no settling, and which must be settled alone.
+// an error of no particular request; Snapshot also with ErrPromotionUnreadable. Reading and writing
+// are two calls, not one with a decision in between, since the Snapshot also shows which messages
+// need no settling, and which must be settled alone.
 type Store interface {
-	// Snapshot reads the state of the requests that messages of one event name.
+	// Snapshot reads the state of the requests in messages, all of one event.
 	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
-	// Finish writes, some time later, what Settle has left of a request that it has settled.
+	// Finish writes, some time later, the log of a request that Settle has settled without it.
 	Finish(r promotion.Request)
 	// Change writes the change of one request.
 	Change(ctx context.Context, c promotion.Change) error
@@ -190,10 +190,10 @@ func (s *Settler) moveToDeadLetters(ctx context.Context, m promotion.Delivery, i
 
 // sortedMessages are the members of a group's messages, sorted by what is stored of their requests.
 type sortedMessages struct {
-	live        []delivery // to be settled, in the order of the queue, one of each request
-	rest        []delivery // all whose requests are not settled yet
+	live        []delivery // the members to settle, in the order of the queue, one of each request
+	unsettled   []delivery // all members whose requests are not settled yet
 	snapshot    Snapshot
-	unsupported bool // the first one is of a type that this replica cannot settle
+	unsupported bool // the first member in live is of a type that this replica cannot settle
 }
 
 // messageGroup has the members of the messages of one message group of the queue that are not
@@ -231,7 +231,7 @@ func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool,
 	if err != nil {
 		return false, 0, err
 	}
-	if s.keep(ctx, g, t.rest); len(t.live) == 0 {
+	if s.keep(ctx, g, t.unsettled); len(t.live) == 0 {
 		return false, 0, nil
 	}
 	first := t.live[0]
@@ -333,7 +333,7 @@ func messagesOf(all []delivery) (messages []promotion.Delivery) {
 	return messages
 }
 
-// drop removes all members with the requests of these from the group.
+// drop removes from the group all members whose requests were settled.
 func (s *Settler) drop(ctx context.Context, g *messageGroup, settled []delivery) {
 	done := make(map[string]bool, len(settled))
 	for _, d := range settled {
@@ -342,15 +342,15 @@ func (s *Settler) drop(ctx context.Context, g *messageGroup, settled []delivery)
 	s.keep(ctx, g, slices.DeleteFunc(slices.Clone(g.all), func(d delivery) bool { return done[d.message.RequestID] }))
 }
 
-// keep leaves these members in the group, and deletes the messages of which it leaves none.
-func (s *Settler) keep(ctx context.Context, g *messageGroup, rest []delivery) {
-	left := make(map[*promotion.Delivery]bool, len(rest))
-	for _, d := range rest {
-		left[d.Delivery] = true
+// keep leaves only the unsettled members in the group, and deletes the messages without any.
+func (s *Settler) keep(ctx context.Context, g *messageGroup, unsettled []delivery) {
+	remaining := make(map[*promotion.Delivery]bool, len(unsettled))
+	for _, d := range unsettled {
+		remaining[d.Delivery] = true
 	}
-	gone := slices.DeleteFunc(g.all, func(d delivery) bool { return left[d.Delivery] })
-	g.all = rest
-	if err := s.queue.Delete(ctx, messagesOf(gone)); err != nil {
+	removed := slices.DeleteFunc(g.all, func(d delivery) bool { return remaining[d.Delivery] })
+	g.all = unsettled
+	if err := s.queue.Delete(ctx, messagesOf(removed)); err != nil {
 		s.log.WarnContext(ctx, "settled messages not deleted: they come again", "error", err)
 	}
 }

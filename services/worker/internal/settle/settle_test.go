@@ -26,20 +26,20 @@ const (
 	s, r, q = promotion.Succeeded, promotion.Rejected, promotion.Queued
 )
 
-// invalid is an error of the store that names no request.
+// invalid is an error of the store that does not say which request has caused it.
 var invalid error = &smithy.GenericAPIError{Code: "ValidationException", Message: "refused", Fault: smithy.FaultClient}
 
 func conflict() error {
 	return &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
 }
 
-// The first ones get the places, in one transaction per batch.
+// The first requests get the places, in one transaction per batch.
 func TestFirstCome(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 12)
+	w := newEnvironment(t, 12)
 	var transactions, calls atomic.Int64
 	worker := w.worker(dynamotest.Hook{Before: func(in any) error {
-		if _, behind := in.(*awsdynamo.BatchWriteItemInput); !behind {
+		if _, afterSettlement := in.(*awsdynamo.BatchWriteItemInput); !afterSettlement {
 			calls.Add(1)
 		}
 		if _, ok := in.(*awsdynamo.TransactWriteItemsInput); ok {
@@ -58,10 +58,10 @@ func TestFirstCome(t *testing.T) {
 	require.Empty(t, worker.queue.released)
 }
 
-// Every message is delivered three times, to three workers at once: the result of once.
+// Every message is delivered three times, to three workers at once, with the result of once.
 func TestMessagesDeliveredThreeTimes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 7)
+	w := newEnvironment(t, 7)
 	var work sync.WaitGroup
 	for range 2 {
 		batch := w.deliveries(w.accept(t, 10))
@@ -83,7 +83,7 @@ func TestMessagesDeliveredThreeTimes(t *testing.T) {
 func TestDisturbedRun(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	w := newWorld(t, 30)
+	w := newEnvironment(t, 30)
 	live, dead := queues(t)
 	out := w.accept(t, 60)
 	var writes atomic.Int64
@@ -137,7 +137,7 @@ func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 2)
+			w := newEnvironment(t, 2)
 			var broken atomic.Bool
 			broken.Store(true)
 			worker := w.worker(dynamotest.Hook{Before: func(in any) error {
@@ -163,8 +163,8 @@ func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	}
 }
 
-// A request that cannot be settled is tried five times, then it is a dead letter. Those before and
-// behind it are settled in their order.
+// A request that cannot be settled is tried five times, and then becomes a dead letter. The
+// requests before and after it are settled in their order.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
@@ -174,7 +174,7 @@ func TestPoison(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 5)
+			w := newEnvironment(t, 5)
 			batch := w.deliveries(w.accept(t, 10))
 			poison := w.sent[3]
 			var cured atomic.Bool
@@ -223,7 +223,7 @@ func invalidItems(in *awsdynamo.TransactWriteItemsInput, id string) error {
 }
 
 // redriveTwice redrives the request of a message that has failed; the second time the cause is gone.
-func (w *world) redriveTwice(t *testing.T, by worker, old promotion.Delivery, cured *atomic.Bool) {
+func (w *environment) redriveTwice(t *testing.T, by worker, old promotion.Delivery, cured *atomic.Bool) {
 	t.Helper()
 	poison := old.ID
 	for gen := range int64(2) {
@@ -250,11 +250,11 @@ func (w *world) redriveTwice(t *testing.T, by worker, old promotion.Delivery, cu
 	require.Zero(t, w.remaining(t))
 }
 
-// A message that was received ten times may be what ends the process: its attempt is counted first,
-// and it is handled alone.
+// A message that was received ten times may be what kills the process. So its attempt is counted
+// first, and it is handled alone.
 func TestMessageThatMayKill(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 3))
 	batch[0].Receives = 10
 	killer := w.sent[0]
@@ -275,10 +275,10 @@ func TestMessageThatMayKill(t *testing.T) {
 	require.Equal(t, int64(1), w.request(t, killer).Attempts)
 }
 
-// A message whose lock names another request does not count.
+// A request is a duplicate, and rejected, if the user's lock has the id of another request.
 func TestDuplicateOfAnotherRequest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 2))
 	tx := w.store.Begin()
 	tx.Put(0, table.LockItem(&promotion.Lock{EventID: event, UserID: "u0", RequestID: w.sent[1], EndsAt: start.UnixMilli()}), table.Condition{})
@@ -289,10 +289,10 @@ func TestDuplicateOfAnotherRequest(t *testing.T) {
 	require.Equal(t, int64(4), w.remaining(t))
 }
 
-// Without a capacity nobody can get a place: that never changes by itself.
+// Requests to a promotion without a capacity fail at once, since that never changes by itself.
 func TestPromotionWithoutCapacity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 1))
 	tx := w.store.Begin()
 	tx.Delete(0, table.CapacityKey(event), table.Condition{})
@@ -303,10 +303,10 @@ func TestPromotionWithoutCapacity(t *testing.T) {
 	require.Equal(t, promotion.NonRetryable, failed.FailureClass)
 }
 
-// Messages that nobody can read are kept for operators, and delay nobody.
+// Unreadable messages are kept for operators, and delay no other message.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 2))
 	broken := promotion.Delivery{Body: "{", Group: event, ID: "broken", SentAt: start.UnixMilli()}
 	w.spoil(t, w.sent[0])
@@ -330,7 +330,7 @@ func TestUnreadable(t *testing.T) {
 // A message that SQS moved by itself, with attempts left, goes back under a new generation.
 func TestMovedBySQS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 1))
 	worker := w.worker(dynamotest.Hook{})
 	require.NoError(t, worker.HandleDead(t.Context(), batch))
@@ -345,7 +345,7 @@ func TestMovedBySQS(t *testing.T) {
 	w.audit(t, 1+4)
 }
 
-// receipts notes how often messages were received.
+// receipts is a queue that records how often its messages were received.
 type receipts struct {
 	*queue.Queue
 
@@ -360,11 +360,11 @@ func (r *receipts) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	return got, err
 }
 
-// Whoever has messages keeps them while the store does not answer: none is received twice.
+// A receiver keeps its messages while the store does not answer, so none is received twice.
 func TestMessagesAreKeptWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	real, dead := queues(t)
 	live := &receipts{Queue: real}
 	for _, err := range live.Send(t.Context(), w.accept(t, 3)) {

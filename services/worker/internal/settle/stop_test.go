@@ -12,9 +12,9 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// lastPoll is a queue that brings messages after its receiver was stopped.
+// lastPoll is a queue whose poll returns messages after the receiver was stopped.
 type lastPoll struct {
-	*desk
+	*fakeQueue
 
 	stop  func()
 	batch []promotion.Delivery
@@ -25,15 +25,15 @@ func (q *lastPoll) Receive(context.Context) ([]promotion.Delivery, error) {
 	return q.batch, nil
 }
 
-// A worker that stops releases what its last poll brings: hidden messages stop their group for
-// everybody.
+// A worker that stops releases the messages of its last poll, since hidden messages would block
+// their group for all workers.
 func TestStopReleasesWhatThePollBrings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 5)
+	w := newEnvironment(t, 5)
 	batch := w.deliveries(w.accept(t, 3))
 	ctx, stop := context.WithCancel(t.Context())
-	live := &lastPoll{desk: &desk{}, stop: stop, batch: batch}
-	settler := settle.New(w.open(dynamotest.Hook{}), live, &desk{}, settleOptions(w), slog.New(slog.DiscardHandler))
+	live := &lastPoll{fakeQueue: &fakeQueue{}, stop: stop, batch: batch}
+	settler := settle.New(w.open(dynamotest.Hook{}), live, &fakeQueue{}, settleOptions(w), slog.New(slog.DiscardHandler))
 	require.NoError(t, settler.Run(1)(ctx))
 	require.Equal(t, w.sent, live.released)
 	require.Empty(t, live.deleted)

@@ -34,7 +34,7 @@ func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) r
 	return StartShardedRound(t, s, eventID, 1, settings)
 }
 
-// StartShardedRound is StartRound for a round whose positions are divided into shards.
+// StartShardedRound starts the first round of an event whose positions are divided into shards.
 func StartShardedRound(t *testing.T, s Store, eventID string, shards int, settings room.Settings) room.Counters {
 	t.Helper()
 	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings, Shards: shards}
@@ -107,8 +107,7 @@ func readActive(t *testing.T, s Store, eventID string, also ...string) (c room.C
 	return cs[i], true
 }
 
-// requireListed requires that the registry of active events has an event, or if want is false that
-// it has not.
+// requireListed checks whether the registry of active events has an event, as want says.
 func requireListed(t *testing.T, want bool, s Store, eventID, message string) {
 	t.Helper()
 	_, ok := readActive(t, s, eventID)
