@@ -14,10 +14,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// SaleNumbers has the sizes of one event's line and the numbers of its held and sold seats.
+// SaleNumbers has the sizes of one event's waiting line and the numbers of its held and sold seats.
 type SaleNumbers struct {
-	// Waiting, Parked and Active are the numbers of users in the event's line (tier 2): waiting, put
-	// aside, and with a slot. Active counts unexpired slots, including those of an ended epoch.
+	// Waiting, Parked and Active count users in the event's line (tier 2): users who wait, users whose
+	// place is put aside, and users with an unexpired slot, including slots of an ended epoch.
 	Waiting, Parked, Active int64
 	// Held and Sold are numbers of seats.
 	Held, Sold int64
@@ -66,8 +66,8 @@ func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, e
 // queue keeps in Redis. The stream has the last 100,000 admissions or more.
 func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
-	for from := "-"; ; {
-		page, err := client.XRangeN(ctx, lineKey(eventID, "admitted"), from, "+", streamPage).Result()
+	for start := "-"; ; {
+		page, err := client.XRangeN(ctx, lineKey(eventID, "admitted"), start, "+", streamPage).Result()
 		if err != nil {
 			return nil, fmt.Errorf("admissions of %s: %w", eventID, unavailable(redisStore, err))
 		}
@@ -81,14 +81,14 @@ func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) (
 		if len(page) < streamPage {
 			return out, nil
 		}
-		from = "(" + page[len(page)-1].ID
+		start = "(" + page[len(page)-1].ID
 	}
 }
 
 // decodeAdmissions decodes one record of the stream {eventId}:admitted. Its field `slots` has two
 // lines per admission: the user and the slot. Its field `since` has two lines per user whose score
-// is not the time of joining: the user and that time.
-func decodeAdmissions(values map[string]any) (all []Admission, err error) {
+// is not the time of joining: the user and the time of joining.
+func decodeAdmissions(values map[string]any) (admissions []Admission, err error) {
 	text := func(name string) string {
 		v, _ := values[name].(string)
 		return v
@@ -98,25 +98,25 @@ func decodeAdmissions(values map[string]any) (all []Admission, err error) {
 		err = errors.Join(err, failed)
 		return n
 	}
-	tick, at := number(text("tick")), number(text("at"))
+	tick, issuedAt := number(text("tick")), number(text("at"))
 	since := map[string]int64{}
 	for user, ms := range linePairs(text("since")) {
 		since[user] = number(ms)
 	}
 	for user, slot := range linePairs(text("slots")) {
-		id, rest, _ := strings.Cut(slot, " ")
-		score, _, _ := strings.Cut(rest, " ")
-		a := Admission{Slot: id, User: user, Score: number(score), Tick: tick, At: at}
-		var known bool
-		if a.PresentSince, known = since[user]; !known {
+		id, afterID, _ := strings.Cut(slot, " ")
+		score, _, _ := strings.Cut(afterID, " ")
+		a := Admission{Slot: id, User: user, Score: number(score), Tick: tick, At: issuedAt}
+		var ok bool
+		if a.PresentSince, ok = since[user]; !ok {
 			a.PresentSince = a.Score / 1000
 		}
-		all = append(all, a)
+		admissions = append(admissions, a)
 	}
-	if len(all) == 0 && err == nil {
+	if len(admissions) == 0 && err == nil {
 		err = errors.New("no slots")
 	}
-	return all, err
+	return admissions, err
 }
 
 // linePairs iterates over the lines of a text, two at a time.
@@ -133,12 +133,12 @@ func linePairs(text string) iter.Seq2[string, string] {
 // Admission is one admitted user in the stream {eventId}:admitted, with the issued slot.
 type Admission struct {
 	Slot, User string
-	// Score is the place in the line (lower is earlier), µs.
+	// Score is the user's sort key in the line, in µs; a lower score is served earlier.
 	Score int64
 	// Tick is the second of Redis's clock in which the slot was issued.
 	Tick int64
-	// PresentSince is when the user last joined or rejoined the line, and At when the slot was
-	// issued; epoch milliseconds.
+	// PresentSince is when the user last joined or rejoined the line, and At when the slot was issued.
+	// Both are in Unix milliseconds.
 	PresentSince, At int64
 }
 
@@ -151,15 +151,15 @@ type Inversion struct {
 // Inversions finds every user who was overtaken in the line, each with one user who overtook. The
 // admissions must be in the stream's order.
 //
-// A is overtaken when some B with a higher score was admitted at a tick before A's, at which A was
-// already present. The order within a tick does not matter: its users are admitted together.
+// User A is overtaken if a user B with a higher score was admitted at an earlier tick, at which A
+// was already present. The order within a tick does not matter: its users are admitted together.
 func Inversions(admissions []Admission) []Inversion {
 	var out []Inversion
 	for i, a := range admissions {
 		for j := i - 1; j >= 0; j-- {
 			b := admissions[j]
 			if b.At < a.PresentSince {
-				break // the stream is ordered by time: A joined after this entry
+				break // A joined after b and all earlier users were admitted
 			}
 			if b.Tick < a.Tick && b.Score > a.Score {
 				out = append(out, Inversion{Overtaken: a, Overtaker: b})
@@ -170,12 +170,12 @@ func Inversions(admissions []Admission) []Inversion {
 	return out
 }
 
-// roundSpan is the number of scores that a round of tier 1 can give: the round's start plus each
-// position. No position up to a million reaches the scores of users who queue by arrival time.
+// roundSpan is the number of scores that one round of tier 1 can give. Such a score is the round's
+// start plus a position. No position up to a million reaches the scores by arrival time.
 const roundSpan = 1_000_000
 
 // LatestRound reads the latest round of the waiting room (tier 1) from which visitors came into an
-// event's line (tier 2); 0: there is none.
+// event's line (tier 2). It returns 0 if there is none.
 func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error) {
 	round, err := s.redis.HGet(ctx, lineKey(eventID, "line"), "round").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -188,13 +188,13 @@ func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error)
 // has one score per round: a visitor who did not use a slot must come back with the same score.
 func ExtraTurns(admissions []Admission, round int64) []Admission {
 	var extra []Admission
-	early := map[string]int64{}
+	firstScores := map[string]int64{}
 	for _, a := range admissions {
 		if a.Score <= round || a.Score > round+roundSpan {
 			continue
 		}
-		if first, again := early[a.User]; !again {
-			early[a.User] = a.Score
+		if first, seen := firstScores[a.User]; !seen {
+			firstScores[a.User] = a.Score
 		} else if first != a.Score {
 			extra = append(extra, a)
 		}

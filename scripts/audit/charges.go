@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// Charges reads what providers have taken and given back, by order: the ledger of the sandbox, and
-// the accounts of the fakes of others.
+// Charges reads the charges and refunds of all payment providers, by order id: from the sandbox's
+// ledger, and from the fakes of Stripe and Toss Payments.
 func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`
@@ -30,15 +30,15 @@ func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	}
 	out := make(map[string]sandbox.Charge, len(ledger.Charges))
 	for _, c := range ledger.Charges {
-		if same, ok := out[c.OrderID]; ok { // an order can be captured twice at Toss
-			c.Amount, c.RefundedAmount = c.Amount+same.Amount, c.RefundedAmount+same.RefundedAmount
+		if earlier, ok := out[c.OrderID]; ok { // an order can be captured twice at Toss
+			c.Amount, c.RefundedAmount = c.Amount+earlier.Amount, c.RefundedAmount+earlier.RefundedAmount
 		}
 		out[c.OrderID] = c
 	}
 	return out, nil
 }
 
-// readFake reads what a fake has captured, in the form of the sandbox.
+// readFake reads the captured payments of a fake provider and converts them to sandbox charges.
 func (s *Stores) readFake(ctx context.Context, name, url string) (list []sandbox.Charge, err error) {
 	if name == platform.Stripe {
 		var orders []stripe.Order

@@ -8,10 +8,10 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// Each damage of the demo is detected, in the figure of its name.
+// The verdict counts each injected damage in the figure of the same name.
 func TestDamagesOfRefunds(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := newStores(t)
 	for damage, want := range map[string]string{
 		"": " unbalanced=0 presale_in=unknown opened_after_refund=0", breakUnbalanced: " unbalanced=1 presale_in=unknown opened_after_refund=0",
 		breakOpened: " unbalanced=0 presale_in=unknown opened_after_refund=1",

@@ -57,7 +57,7 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.minutesBesideTotals(ctx, eventID)
+	out, err := s.compareMinutesWithTotals(ctx, eventID)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// minutesBesideTotals compares an event's figures by minute with its totals.
-func (s *Stores) minutesBesideTotals(ctx context.Context, eventID string) (out []string, err error) {
+// compareMinutesWithTotals compares an event's figures by minute with its totals.
+func (s *Stores) compareMinutesWithTotals(ctx context.Context, eventID string) (out []string, err error) {
 	rows, _ := s.stats.Query(ctx, `
 		SELECT format('the minutes of %s add up to %s, the total is %s', figure, m.amount, t.amount)
 		FROM (SELECT figure, currency, sum(amount) AS amount, sum(times) AS times FROM figures.minutes WHERE event_id = $1 GROUP BY 1, 2) AS m
@@ -132,7 +132,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// kafkaEvent has the members of a Kafka event that the audit compares or counts.
+// kafkaEvent has the JSON fields of a Kafka event that the audit compares or counts.
 type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -160,7 +160,7 @@ func (s *Stores) readTopicFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// readKafkaEvents reads the Kafka events of a sale or campaign from a topic; repeated ones once.
+// readKafkaEvents reads the Kafka events of a sale or campaign from a topic, without repetitions.
 func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]kafkaEvent, error) {
 	records, err := s.read(ctx, s.brokers, s.topicPrefix+topic)
 	if err != nil {
@@ -212,7 +212,7 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	}
 	transfer := f.PaymentType == "transfer"
 	if f.Cause == "TRANSFER" || transfer && (f.Type == events.PaymentConfirmed || f.Cause == "COMPENSATION") {
-		return // what passes from visitor to visitor is no revenue
+		return // money that passes from visitor to visitor is no revenue
 	}
 	switch f.Type {
 	case events.PaymentConfirmed:
@@ -235,7 +235,7 @@ type countedFigures struct {
 	add func(published map[string]int64, f kafkaEvent)
 }
 
-// allCountedFigures describes the kinds: rewards, requests to promotions, and memberships.
+// allCountedFigures lists the kinds: figures of rewards, requests to promotions, and memberships.
 func allCountedFigures() []countedFigures {
 	return []countedFigures{
 		{

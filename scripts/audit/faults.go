@@ -8,11 +8,10 @@ import (
 // Faults lists inconsistencies of a sale, a sentence each. It must be empty when nothing of the
 // sale is in progress; before that, a Kafka event that is still on its way can look like a fault.
 type Faults struct {
-	// PaidWithoutTicket are charged payments with neither ticket nor refund; StrayCharges are
-	// charges unknown to payment.
+	// PaidWithoutTicket are charged payments with neither ticket nor refund. StrayCharges are charges
+	// that the payment service does not know.
 	PaidWithoutTicket, StrayCharges []string
-	// TicketWithoutPayment are sold reservations and valid tickets without a payment, for example
-	// after a refund.
+	// TicketWithoutPayment are sold reservations and valid tickets without a confirmed payment.
 	TicketWithoutPayment []string
 	// Open are payments that the buyer may still pay on a page, or whose outcome is unknown.
 	Open []string
@@ -63,7 +62,8 @@ func prefixEach(prefix string, sentences []string) []string {
 	return out
 }
 
-// Faults compares what the stores have of a sale, or of memberships (NoEvent), with each other and with the payment provider's ledger.
+// Faults compares the records of a sale, or of memberships (NoEvent), in the stores with each other
+// and with the payment provider's ledger.
 func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err error) {
 	b, err := s.readSaleRecords(ctx, eventID)
 	if err != nil {

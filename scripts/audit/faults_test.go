@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// One reservation that was paid and has its ticket, and one that was paid too late and refunded.
+// A consistent sale: one reservation is paid and has a ticket, one was paid late and refunded.
 const (
 	honestTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
@@ -53,8 +53,8 @@ const (
 		SELECT event_id, first_at, figure, currency, amount, times FROM figures.totals ON CONFLICT DO NOTHING;`
 )
 
-// counted is the statement by which stats counts a figure n times too often, or if n is negative too seldom.
-func counted(figure string, amount, n int) (statements string) {
+// miscount returns SQL that adds amount and n, which may be negative, to a figure of stats.
+func miscount(figure string, amount, n int) (statements string) {
 	for _, table := range []string{"totals", "minutes"} {
 		statements += fmt.Sprintf(`UPDATE figures.%s SET amount = amount + %d, times = times + %d WHERE figure = '%s';`, table, amount, n, figure)
 	}
@@ -69,8 +69,8 @@ func honestLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// honestEvents are the published events of the sale. One was published twice, as after a crash of
-// the relay.
+// honestEvents publishes the Kafka events of the sale to new topics with the returned prefix. It
+// publishes some twice, as after a crash of the relay.
 func honestEvents(t *testing.T) (prefix string) {
 	t.Helper()
 	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
@@ -79,8 +79,8 @@ func honestEvents(t *testing.T) (prefix string) {
 	reservations, payments, rewards := prefix+"reservation-events", prefix+"payment-events", prefix+"reward-events"
 	requests := prefix + "request-events"
 	names := []string{reservations, payments, rewards, requests, reservations + ".dlq", payments + ".dlq"}
-	made, err := admin.CreateTopics(t.Context(), 3, 1, nil, names...)
-	require.NoError(t, errors.Join(err, made.Error()))
+	created, err := admin.CreateTopics(t.Context(), 3, 1, nil, names...)
+	require.NoError(t, errors.Join(err, created.Error()))
 	t.Cleanup(func() {
 		_, err := admin.DeleteTopics(context.Background(), names...)
 		require.NoError(t, err)
@@ -114,8 +114,8 @@ func honestEvents(t *testing.T) (prefix string) {
 
 func kafkaClient(t *testing.T) *kgo.Client {
 	t.Helper()
-	forever := kgo.UnknownTopicRetries(-1) // a broker may not know a new topic yet
-	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...), forever)
+	retryForever := kgo.UnknownTopicRetries(-1) // a broker may not know a new topic yet
+	client, err := kgo.NewClient(kgo.SeedBrokers(backendtest.Kafka(t)...), retryForever)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client
@@ -131,41 +131,41 @@ func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: raw, Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(rand.Text())}}}
 }
 
-// stores are the empty stores of the sale. Constraints that would prevent the test's damage are
-// dropped: the audit must not rely on them.
-func stores(t *testing.T) *Stores {
+// newStores creates empty stores. It drops the constraints that would prevent the tests' damage,
+// because the audit must not rely on them.
+func newStores(t *testing.T) *Stores {
 	t.Helper()
 	s := &Stores{
 		ticket: newDatabase(t, "ticket"), payment: newDatabase(t, "payment"), stats: newDatabase(t, "stats"),
-		brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t), read: once(topics.Read),
+		brokers: backendtest.Kafka(t), topicPrefix: honestEvents(t), read: cached(topics.Read),
 	}
 	_, err := s.ticket.Exec(t.Context(), "ALTER TABLE tickets DROP CONSTRAINT tickets_reservation_id_n_fkey; DROP INDEX tickets_one_live, tickets_one_per_seat")
 	require.NoError(t, err)
 	return s
 }
 
-// once caches each topic after its first read: no case changes its content.
-func once(read func(context.Context, []string, string) ([]*kgo.Record, error)) func(context.Context, []string, string) ([]*kgo.Record, error) {
-	have := map[string][]*kgo.Record{}
+// cached makes read keep each topic after its first read: no test case changes a topic.
+func cached(read func(context.Context, []string, string) ([]*kgo.Record, error)) func(context.Context, []string, string) ([]*kgo.Record, error) {
+	cache := map[string][]*kgo.Record{}
 	return func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
-		if records, ok := have[topic]; ok {
+		if records, ok := cache[topic]; ok {
 			return records, nil
 		}
 		records, err := read(ctx, brokers, topic)
 		if err == nil {
-			have[topic] = records
+			cache[topic] = records
 		}
 		return records, err
 	}
 }
 
-// fill empties the stores and inserts the consistent sales.
+// fill replaces the content of the stores by the consistent sales, and serves the ledger.
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
-		s.ticket:  empty("scans", "refund_claims", "transfers", "memberships", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
-		s.payment: empty("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
-		s.stats: empty("figures.totals", "figures.minutes") +
+		s.ticket:  deleteFrom("scans", "refund_claims", "transfers", "memberships", "tickets", "places", "reservations", "events", "outbox") + honestTicket + partlyRefundedTicket,
+		s.payment: deleteFrom("refund_items", "refunds", "payment_timeline", "payments", "outbox") + honestPayment + partlyRefundedPayment,
+		s.stats: deleteFrom("figures.totals", "figures.minutes") +
 			honestStats + partlyRefundedStats,
 	} {
 		_, err := db.Exec(t.Context(), sql)
@@ -179,8 +179,8 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	s.ledgerURL = provider.URL
 }
 
-// empty uses DELETE: for a few rows it is faster than TRUNCATE, which creates new files.
-func empty(tables ...string) string {
+// deleteFrom uses DELETE: for a few rows it is faster than TRUNCATE, which creates new files.
+func deleteFrom(tables ...string) string {
 	return "DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + ";"
 }
 
@@ -196,10 +196,10 @@ func newDatabase(t *testing.T, service string) *pgxpool.Pool {
 	return postgrestest.New(t, sets...)
 }
 
-const waitingEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
+const unpublishedEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 	VALUES (gen_random_uuid(), 'x', 'k', 0, 'X', 1, '{}', '{}')`
 
-// The kinds of faults, as their sentences begin.
+// The texts with which the sentences about each kind of fault begin.
 const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
 	unbalanced, opened        = "unbalanced", "opened after its refund"
@@ -207,14 +207,14 @@ const (
 	leftOpen                  = "left open"
 )
 
-// inconsistency is a change to consistent stores, with the kinds of faults that it must show.
+// inconsistency damages databases (by SQL) and the ledger. want has the kinds of faults to find.
 type inconsistency struct {
 	ticket, payment, stats string
 	ledger                 func(map[string]*sandbox.Charge)
 	want                   []string
 }
 
-// inconsistencies are those of the consistent sale.
+// inconsistencies are damages to the consistent sale "e", by description.
 var inconsistencies = map[string]inconsistency{
 	"nothing":     {},
 	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed, unbalanced}},
@@ -282,26 +282,26 @@ var inconsistencies = map[string]inconsistency{
 			l["x"] = &sandbox.Charge{OrderID: "x", Amount: 1, Status: sandbox.Captured}
 		}, want: []string{stray},
 	},
-	"event of ticket left behind":  {ticket: waitingEvent, want: []string{unpublished}},
-	"event of payment left behind": {payment: waitingEvent, want: []string{unpublished}},
+	"event of ticket left behind":  {ticket: unpublishedEvent, want: []string{unpublished}},
+	"event of payment left behind": {payment: unpublishedEvent, want: []string{unpublished}},
 	"confirmed twice in the figures": {
-		stats: counted("confirmed", 1, 1) + counted("seats_sold", 1, 1), want: []string{wrongFigures, wrongFigures},
+		stats: miscount("confirmed", 1, 1) + miscount("seats_sold", 1, 1), want: []string{wrongFigures, wrongFigures},
 	},
-	"expired twice in the figures":  {stats: counted("expired", 1, 1), want: []string{wrongFigures}},
-	"refunded twice in the figures": {stats: counted("sale_refund", 70, 1), want: []string{wrongFigures, wrongFigures}},
-	"rewarded twice in the figures": {stats: counted("rewards_paid", 1, 1) + counted("points_paid", 500, 1), want: []string{wrongFigures}},
-	"no rewards in the figures":     {stats: empty("figures.totals WHERE figure LIKE 'reward%'", "figures.minutes WHERE figure LIKE 'reward%'"), want: []string{wrongFigures}},
-	"won twice in the figures":      {stats: counted("requests_succeeded", 1, 1), want: []string{wrongFigures}},
-	"rejected as failed":            {stats: counted("requests_rejected", -1, -1) + counted("requests_failed", 1, 1), want: []string{wrongFigures}},
-	"no requests in the figures":    {stats: empty("figures.totals WHERE figure LIKE 'request%'", "figures.minutes WHERE figure LIKE 'request%'"), want: []string{wrongFigures}},
+	"expired twice in the figures":  {stats: miscount("expired", 1, 1), want: []string{wrongFigures}},
+	"refunded twice in the figures": {stats: miscount("sale_refund", 70, 1), want: []string{wrongFigures, wrongFigures}},
+	"rewarded twice in the figures": {stats: miscount("rewards_paid", 1, 1) + miscount("points_paid", 500, 1), want: []string{wrongFigures}},
+	"no rewards in the figures":     {stats: deleteFrom("figures.totals WHERE figure LIKE 'reward%'", "figures.minutes WHERE figure LIKE 'reward%'"), want: []string{wrongFigures}},
+	"won twice in the figures":      {stats: miscount("requests_succeeded", 1, 1), want: []string{wrongFigures}},
+	"rejected as failed":            {stats: miscount("requests_rejected", -1, -1) + miscount("requests_failed", 1, 1), want: []string{wrongFigures}},
+	"no requests in the figures":    {stats: deleteFrom("figures.totals WHERE figure LIKE 'request%'", "figures.minutes WHERE figure LIKE 'request%'"), want: []string{wrongFigures}},
 	"a minute lost":                 {stats: `DELETE FROM figures.minutes WHERE figure = 'expired'`, want: []string{wrongFigures}},
-	"nothing in the figures":        {stats: empty("figures.totals WHERE figure ~ '^(created|confirmed)'", "figures.minutes WHERE figure ~ '^(created|confirmed)'"), want: []string{wrongFigures, wrongFigures}},
+	"nothing in the figures":        {stats: deleteFrom("figures.totals WHERE figure ~ '^(created|confirmed)'", "figures.minutes WHERE figure ~ '^(created|confirmed)'"), want: []string{wrongFigures, wrongFigures}},
 	"sale of which no event tells":  {ticket: strings.ReplaceAll(honestTicket, "lpad(", "lpad('f' || "), want: []string{unpaid, wrongFigures}},
 }
 
 func TestFaultsDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := newStores(t)
 	for name, c := range inconsistencies {
 		t.Run(name, func(t *testing.T) { requireKinds(t, c.want, s.faultsOf(t, "e", honestLedger(), c)) })
 	}
@@ -323,7 +323,7 @@ func (s *Stores) faultsOf(t *testing.T, eventID string, ledger map[string]*sandb
 	return faults.All()
 }
 
-// requireKinds requires faults of these kinds, one each.
+// requireKinds requires exactly one fault of each of these kinds, in this order.
 func requireKinds(t *testing.T, kinds, found []string) {
 	t.Helper()
 	require.Len(t, found, len(kinds), "%v", found)
@@ -346,7 +346,7 @@ func TestDeadLettersAreCountedByTopic(t *testing.T) {
 	require.Equal(t, map[string]int64{topic: 1}, letters)
 }
 
-// A platform without reward and worker has no topics of theirs.
+// The audit accepts missing topics: a platform without reward and worker does not have theirs.
 func TestWithoutTopics(t *testing.T) {
 	t.Parallel()
 	s := &Stores{stats: newDatabase(t, "stats"), brokers: backendtest.Kafka(t), topicPrefix: "test-audit-none.", read: topics.Read}

@@ -11,50 +11,50 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// payment is a row of payment's table.
+// payment is a row of the payment service's table of payments.
 type payment struct {
 	ID, OrderID, PaymentType, ReferenceID, Status string
-	// Open is the amount of the refunds that the provider has not made: refunds to come, and those
+	// Open is the amount of refunds that the provider has not made: future ones, and those that were
 	// paid back in another way. ByHand is the amount that a person refunded at the provider and that
 	// matches no ticket yet.
 	Open, ByHand int64
 }
 
-// reservation is a row of ticket's table. Places is the number of its places that were not given
-// back, and Tickets the number of its tickets that admit somebody.
+// reservation is a row of the ticket service. Places is the number of its places that were not
+// given back, and Tickets the number of its tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
 	Places, Tickets       int
 }
 
-// transfer is a row of ticket's table: a ticket that passes from one user to another.
+// transfer is a row of the ticket service: a ticket that passes from one user to another.
 type transfer struct{ ID, PaymentID, Status string }
 
-// membership is a row of ticket's table.
+// membership is a row of the ticket service.
 type membership struct {
 	ID, PaymentID, Status string
 	Price                 int64
 }
 
-// NoEvent stands for the event of what belongs to none: memberships.
+// NoEvent is the event id of records that belong to no event: memberships.
 const NoEvent = ""
 
-// ticketMoney is what was paid for a payment's tickets, or its membership, except those that are or will be
-// refunded.
+// ticketMoney is the amount that one payment paid for tickets or a membership, less the amounts
+// that are or will be refunded.
 type ticketMoney struct {
 	PaymentID string
 	Amount    int64
 }
 
-// saleRecords are the records of one sale at the provider, payment and ticket.
+// saleRecords are the records of one sale at the provider and in the services payment and ticket.
 type saleRecords struct {
-	charges      map[string]sandbox.Charge // by order; of all sales
+	charges      map[string]sandbox.Charge // by order id; of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 	transfers    map[string]transfer       // by id
 	memberships  map[string]membership     // by id; of NoEvent only
-	money        map[string]ticketMoney    // by payment
+	money        map[string]ticketMoney    // by payment id
 }
 
 // readSaleRecords reads the records of a sale. It reads the provider's charges first: payment
@@ -132,9 +132,9 @@ func (b saleRecords) chargedNet(orderID string) int64 {
 	return c.Amount - c.RefundedAmount
 }
 
-// paidWithoutTicket lists the payments that were charged, according to payment or the provider, and
-// that have neither a refund nor what they are for: all tickets of their reservation, a ticket that was
-// passed on, or a membership.
+// paidWithoutTicket lists charged payments that were neither refunded nor fulfilled by all tickets
+// of the reservation, a transferred ticket, or a membership. A payment counts as charged if payment
+// or the provider says so.
 func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -176,8 +176,8 @@ func (b saleRecords) openPayments() []string {
 	return out
 }
 
-// ticketWithoutPayment lists the reservations that are sold, or have valid tickets, and the memberships that
-// are paid, whose payment does not exist or was not charged. Amounts are compared by unbalanced.
+// ticketWithoutPayment lists sold reservations, reservations with valid tickets, and active
+// memberships without a confirmed payment. describeUnbalancedPayments compares the amounts.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {

@@ -9,18 +9,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// presale is what ticket's tables say of the time before the general sale of an event.
+// presale has figures from ticket's tables about the presale, the time before the general sale.
 type presale struct {
-	// GeneralAt is when everybody may buy.
+	// GeneralAt is when the general sale begins, in which everybody may buy.
 	GeneralAt time.Time
-	// Without counts the reservations made before then by users without an entitlement, and Bought
-	// those by users with one that were paid.
+	// Without counts the reservations made before GeneralAt by users without an entitlement. Bought
+	// counts the paid ones made before GeneralAt by users with an entitlement.
 	Without, Bought int
 }
 
-// entitledSQL says whether the user of reservation r had an entitlement for the presale of event e
-// when it was made: by a list or a membership. It knows neither codes nor claims, which the crowd
-// does not have.
+// entitledSQL is the SQL condition that the user of reservation r was entitled to the presale of
+// event e by a list or a membership when the reservation was made. It ignores codes and claims,
+// which the simulated crowd does not have.
 const entitledSQL = `
 	(EXISTS (SELECT 1 FROM jsonb_array_elements(e.presale_ways) w
 	         JOIN entitlement_lists l ON l.event_id = e.event_id AND l.status = 'CURRENT' AND l.list = w ->> 'list'
@@ -42,9 +42,9 @@ func (s *Stores) presaleOf(ctx context.Context, eventID string) (p presale, err 
 	return p, nil
 }
 
-// waitingFrom returns admissions in which whoever came in after the presale waits only from its end
-// on: those who may buy in it pass the others.
-func (p presale) waitingFrom(admissions []Admission) []Admission {
+// presentFromGeneralSale returns a copy for the check of the order. Entitled users may overtake in
+// the presale, so users who are admitted later count as present only from its end on.
+func (p presale) presentFromGeneralSale(admissions []Admission) []Admission {
 	out, general := slices.Clone(admissions), p.GeneralAt.UnixMilli()
 	for i := range out {
 		if a := &out[i]; a.At >= general {
@@ -54,8 +54,8 @@ func (p presale) waitingFrom(admissions []Admission) []Admission {
 	return out
 }
 
-// judgePresale counts who bought before the general sale without an entitlement. Somebody with one
-// must have bought, or else the presale showed nothing.
+// judgePresale counts the reservations that users without an entitlement made before the general
+// sale. An entitled user must have bought, or else the run did not test the presale.
 func (i *SaleInStores) judgePresale(ctx context.Context, v *saleFindings) error {
 	p, err := i.Stores.presaleOf(ctx, i.EventID)
 	if err != nil {
@@ -73,7 +73,7 @@ func (i *SaleInStores) judgePresale(ctx context.Context, v *saleFindings) error 
 }
 
 // LetInEarly moves a reservation of a user without an entitlement into the presale, to show that
-// PresaleIn detects it.
+// the judge counts it in PresaleIn.
 func (s *Stores) LetInEarly(ctx context.Context, eventID string) error {
 	return s.injectBySQL(ctx, `
 		UPDATE reservations SET created_at = presale_opens_at + interval '1 second'

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// presaleSale is a sale whose presale began an hour ago and ended a minute ago. A member and a user on
-// the list bought in it; somebody else held seats later.
+// presaleSale is a sale whose presale began an hour ago and ended a minute ago. A member and a user
+// on the list bought in it; another user bought later.
 const presaleSale = `
 	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, time_zone,
 	                    presale_opens_at, presale_ways)
@@ -28,43 +28,43 @@ const presaleSale = `
 	FROM (VALUES ('member', 'CONFIRMED', interval '30 min'), ('listed', 'REFUNDED', interval '20 min'), ('listed', 'EXPIRED', interval '10 min'),
 	             ('stranger', 'CONFIRMED', interval '30 s')) AS v (u, status, made);`
 
-// Whoever was in the presale without an entitlement is counted, and so is nobody at all having bought.
+// The judge counts reservations without an entitlement, and reports a presale without buyers.
 func TestPresaleDetectsStrangers(t *testing.T) {
 	t.Parallel()
 	s := &Stores{ticket: newDatabase(t, "ticket")}
 	for name, c := range map[string]struct {
-		damage      string
-		in, nothing int
+		damage          string
+		early, noBuyers int
 	}{
 		"nothing":                     {},
-		"a stranger was in":           {damage: `UPDATE reservations SET created_at = now() - interval '2 min' WHERE user_id = 'stranger'`, in: 1},
-		"a hold of a stranger":        {damage: `UPDATE reservations SET created_at = now() - interval '2 min', status = 'EXPIRED' WHERE user_id = 'stranger'`, in: 1},
-		"another list":                {damage: `UPDATE entitlement_lists SET list = 'other'`, in: 2},
-		"a list that was replaced":    {damage: `UPDATE entitlement_lists SET status = 'OLD'`, in: 2},
-		"an address, not a user":      {damage: `UPDATE entitlement_entries SET is_email = true`, in: 2},
-		"another plan":                {damage: `UPDATE memberships SET plan_id = 'q'`, in: 1},
-		"a member only later":         {damage: `UPDATE memberships SET activated_at = now() - interval '25 min'`, in: 1},
-		"a member before":             {damage: `UPDATE memberships SET ends_at = now() - interval '31 min'`, in: 1},
-		"nobody bought":               {damage: `UPDATE reservations SET status = 'EXPIRED'`, nothing: 1},
-		"bought in the general sale":  {damage: `UPDATE reservations SET created_at = now() WHERE user_id <> 'stranger'`, nothing: 1},
+		"a stranger was in":           {damage: `UPDATE reservations SET created_at = now() - interval '2 min' WHERE user_id = 'stranger'`, early: 1},
+		"a hold of a stranger":        {damage: `UPDATE reservations SET created_at = now() - interval '2 min', status = 'EXPIRED' WHERE user_id = 'stranger'`, early: 1},
+		"another list":                {damage: `UPDATE entitlement_lists SET list = 'other'`, early: 2},
+		"a list that was replaced":    {damage: `UPDATE entitlement_lists SET status = 'OLD'`, early: 2},
+		"an address, not a user":      {damage: `UPDATE entitlement_entries SET is_email = true`, early: 2},
+		"another plan":                {damage: `UPDATE memberships SET plan_id = 'q'`, early: 1},
+		"a member only later":         {damage: `UPDATE memberships SET activated_at = now() - interval '25 min'`, early: 1},
+		"a member before":             {damage: `UPDATE memberships SET ends_at = now() - interval '31 min'`, early: 1},
+		"nobody bought":               {damage: `UPDATE reservations SET status = 'EXPIRED'`, noBuyers: 1},
+		"bought in the general sale":  {damage: `UPDATE reservations SET created_at = now() WHERE user_id <> 'stranger'`, noBuyers: 1},
 		"given away by the organiser": {damage: `UPDATE reservations SET created_at = now() - interval '2 min', origin = 'COMP' WHERE user_id = 'stranger'`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.planPresale(t, c.damage)
+			s.fillPresale(t, c.damage)
 			v := judgedPresale(t.Context(), t, s)
-			require.Equal(t, c.in, *v.PresaleIn)
-			require.Equal(t, c.nothing, v.Other)
-			require.Len(t, v.Findings, min(c.in, 1)+c.nothing)
+			require.Equal(t, c.early, *v.PresaleIn)
+			require.Equal(t, c.noBuyers, v.Other)
+			require.Len(t, v.Findings, min(c.early, 1)+c.noBuyers)
 		})
 	}
-	s.planPresale(t, "")
+	s.fillPresale(t, "")
 	require.NoError(t, (&SaleInStores{Stores: s, EventID: "e"}).InjectFault(t.Context(), breakPresale))
 	require.Equal(t, 1, *judgedPresale(t.Context(), t, s).PresaleIn)
 }
 
-func (s *Stores) planPresale(t *testing.T, damage string) {
+func (s *Stores) fillPresale(t *testing.T, damage string) {
 	t.Helper()
-	_, err := s.ticket.Exec(t.Context(), empty("entitlement_entries", "entitlement_lists", "memberships", "membership_plans", "reservations", "events")+presaleSale+damage)
+	_, err := s.ticket.Exec(t.Context(), deleteFrom("entitlement_entries", "entitlement_lists", "memberships", "membership_plans", "reservations", "events")+presaleSale+damage)
 	require.NoError(t, err)
 }
 
@@ -74,17 +74,17 @@ func judgedPresale(ctx context.Context, t *testing.T, s *Stores) (v saleFindings
 	return v
 }
 
-// Those who may buy in the presale pass those who may not, but not each other; after it nobody passes.
+// In a presale, entitled users may overtake others, but not each other. Later nobody may overtake.
 func TestOrderInThePresale(t *testing.T) {
 	t.Parallel()
 	p := presale{GeneralAt: time.UnixMilli(5000)}
 	member := Admission{User: "member", Score: 2000, PresentSince: 2, At: 3000, Tick: 3}
-	waits := Admission{User: "waits", Score: 1000, PresentSince: 1, At: 5000, Tick: 5}
-	require.Empty(t, Inversions(p.waitingFrom([]Admission{member, waits})))
-	require.Equal(t, int64(1), waits.PresentSince)
-	early := waits
+	nonMember := Admission{User: "waits", Score: 1000, PresentSince: 1, At: 5000, Tick: 5}
+	require.Empty(t, Inversions(p.presentFromGeneralSale([]Admission{member, nonMember})))
+	require.Equal(t, int64(1), nonMember.PresentSince)
+	early := nonMember
 	early.At, early.Tick = 4000, 4
-	require.Len(t, Inversions(p.waitingFrom([]Admission{member, early})), 1, "both were in the presale")
-	member.At, member.Tick, waits.At, waits.Tick = 5000, 5, 6000, 6
-	require.Len(t, Inversions(p.waitingFrom([]Admission{member, waits})), 1, "both were in the general sale")
+	require.Len(t, Inversions(p.presentFromGeneralSale([]Admission{member, early})), 1, "both were in the presale")
+	member.At, member.Tick, nonMember.At, nonMember.Tick = 5000, 5, 6000, 6
+	require.Len(t, Inversions(p.presentFromGeneralSale([]Admission{member, nonMember})), 1, "both were in the general sale")
 }

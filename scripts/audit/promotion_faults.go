@@ -21,7 +21,7 @@ type PromotionFaults struct {
 	Unsettled []string
 	// Logs are requests whose log of statuses has gaps or ends in another status than the request.
 	Logs []string
-	// Announcements are wrong Kafka events about results: missing, with two ids, or not as stored.
+	// Announcements are wrong Kafka events of results: missing, with two ids, or unlike the request.
 	Announcements []string
 	// Miscounted are the promotion's stored counters that differ from the numbers of its requests.
 	Miscounted []string
@@ -107,11 +107,11 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	if p.EventType != "FIRST_COME" {
 		return nil
 	}
-	type placed struct {
+	type queued struct {
 		seq string
 		r   *EventRequest
 	}
-	var order []placed
+	var order []queued
 	used := map[string]string{}
 	for i := range p.Requests {
 		r := &p.Requests[i]
@@ -132,23 +132,23 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 		if r.Gen > 0 || r.Status == failedFinal || r.ResultCode == rejectedDuplicate || slices.Contains(p.DeadLetters, r.ID) {
 			continue
 		}
-		at := r.QueueSeq
+		turn := r.QueueSeq
 		if len(seqs) > 0 {
-			at = slices.Min(seqs)
+			turn = slices.Min(seqs)
 		}
-		if at == "" {
-			at = "~" // was never in the queue: sorts behind all others
+		if turn == "" {
+			turn = "~" // was never in the queue: sorts behind all others
 		}
-		order = append(order, placed{at, r})
+		order = append(order, queued{turn, r})
 	}
-	slices.SortFunc(order, func(a, b placed) int { return strings.Compare(a.seq, b.seq) })
-	var first *placed // the earliest rejected request
+	slices.SortFunc(order, func(a, b queued) int { return strings.Compare(a.seq, b.seq) })
+	var firstRejected *queued
 	for i, x := range order {
 		switch {
-		case x.r.ResultCode == rejectedCapacity && first == nil:
-			first = &order[i]
-		case x.r.Status == succeeded && first != nil:
-			out = append(out, fmt.Sprintf("%s (%s) succeeded, %s (%s) did not", x.r.ID, x.seq, first.r.ID, first.seq))
+		case x.r.ResultCode == rejectedCapacity && firstRejected == nil:
+			firstRejected = &order[i]
+		case x.r.Status == succeeded && firstRejected != nil:
+			out = append(out, fmt.Sprintf("%s (%s) succeeded, %s (%s) did not", x.r.ID, x.seq, firstRejected.r.ID, firstRejected.seq))
 		}
 	}
 	return out
@@ -162,16 +162,16 @@ func padSequence(seq string) string {
 
 // duplicates compares the requests with their locks, the items that allow one request per user.
 func (p *Promotion) duplicates() (out []string) {
-	byID, counts := map[string]bool{}, map[string]string{}
+	byID, requestOf := map[string]bool{}, map[string]string{}
 	for _, r := range p.Requests {
 		byID[r.ID] = true
 		if r.Status == failedFinal || r.ResultCode == rejectedDuplicate || r.ResultCode == rejectedWithdrawn {
 			continue
 		}
-		if other := counts[r.User]; other != "" {
+		if other := requestOf[r.User]; other != "" {
 			out = append(out, fmt.Sprintf("%s and %s are both of %s", other, r.ID, r.User))
 		}
-		counts[r.User] = r.ID
+		requestOf[r.User] = r.ID
 		if p.Locks[r.User] != r.ID {
 			out = append(out, fmt.Sprintf("the lock of %s names %q, not %s", r.User, p.Locks[r.User], r.ID))
 		}
@@ -194,18 +194,18 @@ var nextStatus = map[string][]string{
 }
 
 func (r *EventRequest) wrongLogs() (out []string) {
-	status, at := "", int64(0)
+	status, lastAt := "", int64(0)
 	for _, l := range r.Logs {
 		if l.From != status || !slices.Contains(nextStatus[status], l.To) {
 			out = append(out, fmt.Sprintf("%s goes from %q to %q after %q", r.ID, l.From, l.To, status))
 		}
-		if l.SK != fmt.Sprintf("LOG#%013d", l.At) || l.At <= at {
-			out = append(out, fmt.Sprintf("%s has %s at %d, after %d", r.ID, l.SK, l.At, at))
+		if l.SK != fmt.Sprintf("LOG#%013d", l.At) || l.At <= lastAt {
+			out = append(out, fmt.Sprintf("%s has %s at %d, after %d", r.ID, l.SK, l.At, lastAt))
 		}
-		status, at = l.To, l.At
+		status, lastAt = l.To, l.At
 	}
-	if status != r.Status || at != r.StatusAt {
-		out = append(out, fmt.Sprintf("%s ends as %q at %d, the request is %s since %d", r.ID, status, at, r.Status, r.StatusAt))
+	if status != r.Status || lastAt != r.StatusAt {
+		out = append(out, fmt.Sprintf("%s ends as %q at %d, the request is %s since %d", r.ID, status, lastAt, r.Status, r.StatusAt))
 	}
 	return out
 }

@@ -200,7 +200,7 @@ func (s *Promotions) InjectFault(ctx context.Context, fault string, run Promotio
 		return err
 	}
 	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.QueueSeq, b.QueueSeq) })
-	won, lost := -1, -1 // indices: the last winner, the first loser
+	won, lost := -1, -1 // indices of the last winner and the first loser
 	for i, r := range p.Requests {
 		switch {
 		case r.Status == succeeded:
@@ -258,7 +258,7 @@ func (s *Promotions) copyRequest(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	other := uuid.Must(uuid.NewV7()).String()
-	item["PK"], item["requestId"] = dynamo.String("REQ#"+other), dynamo.String(other)
+	newID := uuid.Must(uuid.NewV7()).String()
+	item["PK"], item["requestId"] = dynamo.String("REQ#"+newID), dynamo.String(newID)
 	return s.putItem(ctx, item)
 }

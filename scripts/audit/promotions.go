@@ -40,7 +40,7 @@ func OpenPromotions(w platform.Wiring) *Promotions {
 // Promotion has everything that the table and the topic contain about one promotion.
 type Promotion struct {
 	EventID, EventType string
-	// Total is the number of places. Limited is true if places are limited; Remaining are those left.
+	// Total is the number of places. If Limited is true, Remaining is the number of places left.
 	Total, Remaining int64
 	Limited          bool
 	// Requests are in the order of acceptance.
@@ -62,8 +62,8 @@ type Promotion struct {
 type EventRequest struct {
 	ID, User, Status, ResultCode, ErrorCode string
 	StatusAt, RequestedAt, Gen, Attempts    int64
-	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros, and
-	// behind a point the request's index in the message.
+	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros,
+	// followed by a point and the request's index in the message.
 	QueueSeq string
 	Logs     []StatusLog
 }
@@ -86,7 +86,7 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get collects everything about a promotion from the table, which it scans whole, and the topic.
+// Get scans the whole table and reads the topic for everything about a promotion.
 func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
 	items, err := s.scanTable(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// countSlots is the number of items, each in a partition of its own, with the figures of a promotion.
+// countSlots is the number of items with a promotion's counters, each in a partition of its own.
 const countSlots = 64
 
 // Unsettled returns the number of requests without a final status. It reads only the COUNTS items.
@@ -127,16 +127,16 @@ func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, erro
 		return 0, fmt.Errorf("figures of %s: %w", eventID, unavailable(dynamoStore, err))
 	}
 	p := Promotion{Counts: map[string]int64{}}
-	for _, it := range items {
-		p.addCounts(&dynamo.Reader{Item: it})
+	for _, item := range items {
+		p.addCounts(&dynamo.Reader{Item: item})
 	}
-	open := p.Counts["accepted"]
+	unsettled := p.Counts["accepted"]
 	for name, n := range p.Counts {
 		if strings.HasPrefix(name, resultPrefix) {
-			open -= n
+			unsettled -= n
 		}
 	}
-	return open, nil
+	return unsettled, nil
 }
 
 func (s *Promotions) scanTable(ctx context.Context) (items []dynamo.Item, err error) {
@@ -154,8 +154,8 @@ func (s *Promotions) scanTable(ctx context.Context) (items []dynamo.Item, err er
 func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error) {
 	p := &Promotion{EventID: eventID, Counts: map[string]int64{}, Locks: map[string]string{}}
 	logs := map[string][]StatusLog{}
-	for _, it := range items {
-		d := &dynamo.Reader{Item: it}
+	for _, item := range items {
+		d := &dynamo.Reader{Item: item}
 		pk, sk := d.String("PK"), d.String("SK")
 		id, isRequest := strings.CutPrefix(pk, "REQ#")
 		switch {
@@ -172,7 +172,7 @@ func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error)
 		default:
 			p.addItem(pk, sk, d)
 		}
-		if !(isRequest && sk == "META") && (it["GSI1PK"] != nil || it["GSI2PK"] != nil) {
+		if !(isRequest && sk == "META") && (item["GSI1PK"] != nil || item["GSI2PK"] != nil) {
 			p.Indexed = append(p.Indexed, pk+" "+sk)
 		}
 		if d.Err() != nil {
@@ -188,7 +188,7 @@ func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error)
 	return p, nil
 }
 
-// addItem adds an item of the table, neither a request nor a log, to p if it belongs to p.
+// addItem adds an item that is neither a request nor a log to p, if it belongs to the promotion.
 func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 	switch {
 	case pk == "EVENT#"+p.EventID && sk == "CONFIG":
@@ -208,7 +208,7 @@ func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 	}
 }
 
-// resultPrefix begins the names of the attributes that count the requests with a certain result.
+// resultPrefix is the prefix of the attributes that count the requests with a certain result.
 const resultPrefix = "result_"
 
 func (p *Promotion) addCounts(d *dynamo.Reader) {

@@ -16,23 +16,23 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// written is a promotion of two places that the services' own code has written: three requests, of
-// which the first two succeed, by the messages 1, 2, 3.
-func written(t *testing.T) (p *Promotion, sent map[string][]string) {
+// writtenPromotion stores a promotion with two places by the services' own code. Of its three
+// requests, which are in one message, the first two succeed.
+func writtenPromotion(t *testing.T) (p *Promotion, sent map[string][]string) {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
-	end := store.Millis() + time.Hour.Milliseconds()
-	offered := promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, CapacityTotal: 2, ClosesAt: end, Shards: 1}
+	endsAt := store.Millis() + time.Hour.Milliseconds()
+	promo := promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, CapacityTotal: 2, ClosesAt: endsAt, Shards: 1}
 	tx := store.Begin()
-	tx.Put(0, table.PromotionItem(&offered), table.Absent())
+	tx.Put(0, table.PromotionItem(&promo), table.Absent())
 	tx.Put(0, table.CapacityItem(&promotion.Capacity{EventID: "e", Total: 2}), table.Absent())
 	sent = map[string][]string{}
 	var settled []promotion.Change
 	for i := range 3 {
-		r := promotion.NewRequest(&offered, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
-		tx.Put(i, table.LockItem(&promotion.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: end}), table.Absent())
+		r := promotion.NewRequest(&promo, ids.NewV7().String(), fmt.Sprint("u", i), store.Millis())
+		tx.Put(i, table.LockItem(&promotion.Lock{EventID: "e", UserID: r.UserID, RequestID: r.RequestID, EndsAt: endsAt}), table.Absent())
 		tx.Create(i, r.Created())
 		sent[r.RequestID] = []string{fmt.Sprintf("7.%02d", i)}
 		status, code := promotion.Succeeded, promotion.Success
@@ -54,11 +54,11 @@ func written(t *testing.T) (p *Promotion, sent map[string][]string) {
 		records = append(records, record, record) // published twice, as after a crash of the relay
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	all := Promotions{db: db, table: store.Table, read: func(context.Context, []string, string) ([]*kgo.Record, error) { return records, nil }}
-	open, err := all.Unsettled(t.Context(), "e")
+	promotions := Promotions{db: db, table: store.Table, read: func(context.Context, []string, string) ([]*kgo.Record, error) { return records, nil }}
+	unsettled, err := promotions.Unsettled(t.Context(), "e")
 	require.NoError(t, err)
-	require.Zero(t, open)
-	p, err = all.Get(t.Context(), "e")
+	require.Zero(t, unsettled)
+	p, err = promotions.Get(t.Context(), "e")
 	require.NoError(t, err)
 	require.Len(t, p.Outbox, 1, "nobody has published yet")
 	p.Outbox = nil
@@ -67,13 +67,13 @@ func written(t *testing.T) (p *Promotion, sent map[string][]string) {
 
 func TestPromotionWithoutFaults(t *testing.T) {
 	t.Parallel()
-	p, sent := written(t)
+	p, sent := writtenPromotion(t)
 	require.Empty(t, p.Faults(sent).All())
 	require.Empty(t, p.Faults(nil).All())
 	require.Equal(t, 2, p.Succeeded())
 }
 
-// promotionDamage changes what was read of a promotion, and names the findings that it must cause.
+// promotionDamage changes a promotion. It must cause findings in the list that found returns.
 type promotionDamage struct {
 	damage func(*Promotion)
 	found  func(PromotionFaults) []string
@@ -133,9 +133,9 @@ var promotionDamages = map[string]promotionDamage{
 	},
 	"announced otherwise": {
 		func(p *Promotion) {
-			one := p.Announced[p.Requests[0].ID][:1]
-			one[0].Status = rejected
-			p.Announced[p.Requests[0].ID] = one
+			changed := p.Announced[p.Requests[0].ID][:1]
+			changed[0].Status = rejected
+			p.Announced[p.Requests[0].ID] = changed
 		},
 		func(f PromotionFaults) []string { return f.Announcements },
 	},
@@ -145,10 +145,10 @@ var promotionDamages = map[string]promotionDamage{
 	},
 }
 
-// Each damage is found, and nothing else.
+// Each damage causes findings of its kind and no others.
 func TestPromotionFaults(t *testing.T) {
 	t.Parallel()
-	honest, sent := written(t)
+	honest, sent := writtenPromotion(t)
 	for name, tc := range promotionDamages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestPromotionFaults(t *testing.T) {
 	require.NotEmpty(t, sent)
 }
 
-// settledBy replaces the turn of a request everywhere.
+// settledBy changes the queue position by which request i was settled, also in its Kafka events.
 func (p *Promotion) settledBy(i int, seq string) {
 	r := &p.Requests[i]
 	r.QueueSeq = padSequence(seq)
@@ -176,7 +176,7 @@ func (p *Promotion) settledBy(i int, seq string) {
 	}
 }
 
-// clone copies what the tests change.
+// clone copies p with the slices and maps that the tests change.
 func (p *Promotion) clone() *Promotion {
 	c := *p
 	c.Requests = append([]EventRequest(nil), p.Requests...)

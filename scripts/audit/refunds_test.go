@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// The sale "part" sold two tickets to one user, who gave one back. A charge of a wrong amount was
-// given back before: nobody was told, since it was never a sale.
+// The sale "part" sold two tickets to one user, who returned one. Before that, a charge of a wrong
+// amount was refunded, without a Kafka event because it was never a sale.
 const (
 	partlyRefundedTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, released, amount, currency, status, payment_id,
@@ -65,38 +65,37 @@ func partlyRefundedLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// refundFaults are changes to the partly refunded sale, with the kinds of faults that each must
-// show.
+// refundFaults are damages to the partly refunded sale, by description.
 var refundFaults = map[string]inconsistency{
 	"nothing": {},
 	"given back twice": {
 		ledger: func(l map[string]*sandbox.Charge) { l["o3"].RefundedAmount = 140 }, want: []string{unbalanced},
 	},
 	"given back, and not accounted for":   {ticket: `UPDATE tickets SET given = 0`, want: []string{unbalanced}},
-	"let in after the refund":             {ticket: scanned("c2", "ADMITTED", "1 s"), want: []string{opened}},
-	"let in after the refund, and undone": {ticket: scanned("c2", "UNDONE", "1 s"), want: []string{opened}},
+	"let in after the refund":             {ticket: insertScan("c2", "ADMITTED", "1 s"), want: []string{opened}},
+	"let in after the refund, and undone": {ticket: insertScan("c2", "UNDONE", "1 s"), want: []string{opened}},
 	"let in while the refund is under way": {
-		ticket: `UPDATE refund_claims SET status = 'BEGUN'; ` + scanned("c2", "ADMITTED", "1 s"), want: []string{opened},
+		ticket: `UPDATE refund_claims SET status = 'BEGUN'; ` + insertScan("c2", "ADMITTED", "1 s"), want: []string{opened},
 	},
-	"let in before the refund":     {ticket: scanned("c2", "ADMITTED", "-1 s")},
-	"let in with the other ticket": {ticket: scanned("c1", "ADMITTED", "1 s")},
+	"let in before the refund":     {ticket: insertScan("c2", "ADMITTED", "-1 s")},
+	"let in with the other ticket": {ticket: insertScan("c1", "ADMITTED", "1 s")},
 	"let in after a refund that was given up": {
-		ticket: `UPDATE refund_claims SET status = 'ABORTED'; ` + scanned("c2", "ADMITTED", "1 s"),
+		ticket: `UPDATE refund_claims SET status = 'ABORTED'; ` + insertScan("c2", "ADMITTED", "1 s"),
 	},
-	"not let in by a door without a network": {ticket: scanned("c2", "REFUNDED", "1 s")},
+	"not let in by a door without a network": {ticket: insertScan("c2", "REFUNDED", "1 s")},
 	"one place in the figures too many": {
-		stats: counted("seats_sold", 1, 0), want: []string{wrongFigures, wrongFigures},
+		stats: miscount("seats_sold", 1, 0), want: []string{wrongFigures, wrongFigures},
 	},
 	"cancelled in the figures, though one place is left": {
 		stats: `INSERT INTO figures.totals (event_id, figure, currency, amount, times, first_at, last_at) VALUES ('part', 'cancelled', '', 1, 1, now(), now());` + minutesFromTotals, want: []string{wrongFigures},
 	},
 	"refund missing in the figures": {
-		stats: counted("sale_refund", -70, -1), want: []string{wrongFigures, wrongFigures},
+		stats: miscount("sale_refund", -70, -1), want: []string{wrongFigures, wrongFigures},
 	},
 }
 
-// scanned is a scan of a ticket, some time after its refund was decided.
-func scanned(ticketID, result, after string) string {
+// insertScan returns SQL for a scan of a ticket. after is the time since its refund was decided.
+func insertScan(ticketID, result, after string) string {
 	return fmt.Sprintf(`INSERT INTO scans (event_id, scan_id, ticket_id, epoch, device, user_id, result, scanned_at, recorded_at)
 		SELECT 'part', gen_random_uuid(), lpad('%s', 32, '0')::uuid, 1, '', '', '%s', now(), begun_at + interval '%s' FROM refund_claims`,
 		ticketID, result, after)
@@ -104,7 +103,7 @@ func scanned(ticketID, result, after string) string {
 
 func TestFaultsOfRefunds(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := newStores(t)
 	for name, c := range refundFaults {
 		t.Run(name, func(t *testing.T) {
 			found := s.faultsOf(t, "part", partlyRefundedLedger(), c)
@@ -114,7 +113,7 @@ func TestFaultsOfRefunds(t *testing.T) {
 	require.NotEmpty(t, refundFaults)
 }
 
-// What was cancelled has given everything back.
+// A cancelled event must have refunded all tickets and released all holds.
 func TestFaultsOfACancelledEvent(t *testing.T) {
 	t.Parallel()
 	const (
@@ -125,7 +124,7 @@ func TestFaultsOfACancelledEvent(t *testing.T) {
 			UPDATE reservations SET status = 'REFUNDED', released = quantity WHERE event_id = 'part';`
 		refunded = `UPDATE payments SET status = 'REFUNDED', refunded = captured WHERE order_id = 'o3'`
 	)
-	s := stores(t)
+	s := newStores(t)
 	for name, c := range map[string]struct {
 		ticket string
 		given  int64

@@ -14,8 +14,7 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// RewardsVerdict is the result of a run of the rewards demo. The JSON names are those in the last
-// line that the demo prints.
+// RewardsVerdict is the result of a rewards demo. Its JSON names are those of the demo's last line.
 type RewardsVerdict struct {
 	// Expected is the number of members who visited, and Participants the number of those who recorded
 	// an attendance and took part in the prize draw.
@@ -64,15 +63,15 @@ type RewardsRun struct {
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is the number of members per prize from which on an undrawn prize counts as a fault:
-// the chance that so many members leave a prize is negligible.
+// allDrawnFrom is a number of members per prize. If so many drew, a prize that nobody drew is a
+// fault: the chance that this happens is negligible.
 const allDrawnFrom = 20
 
 // Judge computes the verdict on a run from the provider's ledger and reward's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
 	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Expected: r.Members}}
-	for _, part := range []func(context.Context) error{j.judgeEntries, j.judgePrizeStock, j.judgeRewards, j.judgeReconciliation} {
-		if err := part(ctx); err != nil {
+	for _, judgePart := range []func(context.Context) error{j.judgeEntries, j.judgePrizeStock, j.judgeRewards, j.judgeReconciliation} {
+		if err := judgePart(ctx); err != nil {
 			return j.RewardsVerdict, j.Findings, err
 		}
 	}
@@ -112,17 +111,17 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 			return err
 		}
 		j.Other += len(twice)
-		for _, who := range twice {
-			j.Add("%s", who)
+		for _, text := range twice {
+			j.Add("%s", text)
 		}
 	}
 	return nil
 }
 
 // daysInKorea counts the calendar days in Korea that a period touches.
-func daysInKorea(from, to time.Time) int {
+func daysInKorea(start, end time.Time) int {
 	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
-	return int(day(to)-day(from)) + 1
+	return int(day(end)-day(start)) + 1
 }
 
 func (j *rewardsJudge) judgePrizeStock(ctx context.Context) error {
@@ -136,8 +135,8 @@ func (j *rewardsJudge) judgePrizeStock(ctx context.Context) error {
 	var initial, stock, drawn, total int
 	_, err = pgx.ForEachRow(rows, []any{&name, &initial, &stock, &drawn}, func() error {
 		total += drawn
-		if over := max(drawn-initial, drawn+stock-initial, initial-stock-drawn); over > 0 {
-			j.Overdrawn += over
+		if excess := max(drawn-initial, drawn+stock-initial, initial-stock-drawn); excess > 0 {
+			j.Overdrawn += excess
 			j.Add("of %d prizes %s, %d were drawn and %d are left", initial, name, drawn, stock)
 		}
 		return nil
@@ -191,7 +190,8 @@ func (j *rewardsJudge) judgeReconciliation(ctx context.Context) error {
 		return err
 	}
 	for _, f := range found {
-		if !j.owns(f.key) || f.kind == "undecided" { // undecided: judgeRewards counts the reward, unless the ledger was read too early
+		// judgeRewards counts undecided rewards, unless the ledger was read too early.
+		if !j.owns(f.key) || f.kind == "undecided" {
 			continue
 		}
 		j.Differences++

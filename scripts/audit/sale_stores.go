@@ -35,11 +35,11 @@ func (i *SaleInStores) ReadNumbers(ctx context.Context) (SaleNumbers, error) {
 }
 
 func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
-	for _, part := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgePresale, i.judgeForgedPasses} {
+	for _, judgePart := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgePresale, i.judgeForgedPasses} {
 		_, err := i.Patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
 			attempt.Findings = slices.Clone(v.Findings)
-			err := part(ctx, &attempt)
+			err := judgePart(ctx, &attempt)
 			if err == nil {
 				*v = attempt
 			}
@@ -49,10 +49,10 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 			return err
 		}
 	}
-	over := run.samplesOverThreshold()
-	v.OverThreshold = &over
-	if over > 0 {
-		v.Add("%d samples have more than %d active", over, run.Threshold)
+	overThreshold := run.samplesOverThreshold()
+	v.OverThreshold = &overThreshold
+	if overThreshold > 0 {
+		v.Add("%d samples have more than %d active", overThreshold, run.Threshold)
 	}
 	return nil
 }
@@ -86,7 +86,8 @@ func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
 		return all, err
 	}
 	members, err := i.Stores.Faults(ctx, NoEvent)
-	members.Open = nil // somebody else may be about to pay for a membership; those of the crowd are active
+	// Another user may be paying for a membership. The crowd's memberships are already active.
+	members.Open = nil
 	all.addSale(members)
 	if err != nil || i.CancelledID == "" {
 		return all, err
@@ -155,7 +156,7 @@ func (i *SaleInStores) judgeAdmissionOrder(ctx context.Context, v *saleFindings)
 	if err != nil {
 		return err
 	}
-	inversions := Inversions(sale.waitingFrom(admissions))
+	inversions := Inversions(sale.presentFromGeneralSale(admissions))
 	n := len(inversions)
 	v.OutOfOrder = &n
 	for _, pair := range inversions {
@@ -237,8 +238,7 @@ func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)
 }
 
-// ForgetRefund sets the refunded amount of a refunded ticket to 0, to show that Unbalanced detects
-// it.
+// ForgetRefund zeroes the refunded amount of a ticket, to show that Unbalanced detects it.
 func (s *Stores) ForgetRefund(ctx context.Context, eventID string) error {
 	return s.injectBySQL(ctx, `
 		UPDATE tickets SET given = 0 WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND given > 0 LIMIT 1)`, eventID)

@@ -33,10 +33,10 @@ type SaleVerdict struct {
 	// PresaleIn counts the reservations that users without an entitlement made before the general
 	// sale; nil: unknown.
 	PresaleIn *int `json:"presale_in"`
-	// PresaleBought counts those that users with an entitlement made then, and paid.
+	// PresaleBought counts the paid reservations that entitled users made before the general sale.
 	PresaleBought int `json:"presale_bought"`
-	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided:
-	// those found in the stores and those that visitors noticed, each once.
+	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided. A
+	// ticket counts once, whether the stores show it, visitors noticed it, or both.
 	AdmittedAfterRefund int `json:"opened_after_refund"`
 	// Other counts all other inconsistencies. The last line contains it if it is not 0.
 	Other int `json:"other"`
@@ -51,15 +51,15 @@ func (v SaleVerdict) OK() bool {
 }
 
 func (v SaleVerdict) Line() string {
-	known := func(n *int) string {
+	numberText := func(n *int) string {
 		if n == nil {
 			return "unknown"
 		}
 		return strconv.Itoa(*n)
 	}
 	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
-		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, known(v.OverThreshold), known(v.OutOfOrder), known(v.ExtraTurns), v.ForgedIn)
-	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d", known(v.Unbalanced), known(v.PresaleIn), v.AdmittedAfterRefund)
+		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, numberText(v.OverThreshold), numberText(v.OutOfOrder), numberText(v.ExtraTurns), v.ForgedIn)
+	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d", numberText(v.Unbalanced), numberText(v.PresaleIn), v.AdmittedAfterRefund)
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
@@ -86,7 +86,7 @@ var (
 // SaleRun is what the sale demo has observed, without reading a store.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	// Tally has what the visitors of the sale saw, Cancelled what those of the cancelled event saw.
+	// Tally and Cancelled have what the visitors of the sale and of the cancelled event saw.
 	Tally, Cancelled *crowd.Tally
 	Samples          []SaleNumbers
 	// Faults are other contradictions that the demo observed, a sentence each.
@@ -191,12 +191,12 @@ func (*PublicSale) InjectFault(context.Context, string) error {
 func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
 	for deadline := time.Now().Add(settleWithin); ; {
 		sold, err := o.readSold(ctx)
-		over := time.Now().After(deadline)
-		if err != nil && over {
+		expired := time.Now().After(deadline)
+		if err != nil && expired {
 			return err // before the deadline, a store may be unavailable
 		}
 		v.Sold = int(sold)
-		if v.Sold == v.Seats || over {
+		if v.Sold == v.Seats || expired {
 			break
 		}
 		if !loop.Sleep(ctx, time.Second) {

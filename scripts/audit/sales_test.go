@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sale has one sold, one held and one free seat, and a general admission section.
+// sale inserts one sold, one held and one free seat, and a general admission section.
 const sale = `
 	INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user, time_zone)
 	VALUES ('e', '', '', '', now(), now(), now() + interval '1 h', 'ASSIGNED', 'KRW', 4, 'Asia/Seoul');
@@ -27,18 +27,17 @@ const sale = `
 	SELECT gen_random_uuid(), reservation_id, n, 'e', 'u', places.section, seat_id, 70, 0, 0, 'KRW', 'VALID'
 	FROM places JOIN reservations USING (reservation_id) WHERE status = 'CONFIRMED';`
 
-// copies issues tickets a second time.
+// copies issues tickets a second time. A WHERE clause that selects the tickets may follow.
 const copies = `
 	INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
 	SELECT gen_random_uuid(), reservation_id, n, event_id, 'x', section, seat_id, price, 0, 0, currency, 'VALID' FROM tickets `
 
-// secondHold gives a held seat to another reservation too.
+// secondHold gives a held seat to a second reservation.
 const secondHold = `
 	INSERT INTO places (reservation_id, n, event_id, section, seat_id, price)
 	VALUES (lpad('3', 32, '0')::uuid, 1, 'e', 'A', 'A-1-2', 70)`
 
-// Damage that ticket's constraints would prevent is done without them: the audit must not rely on
-// them.
+// The test drops the constraints that would prevent the damage: the audit must not rely on them.
 func TestSalesDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

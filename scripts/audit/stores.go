@@ -25,7 +25,7 @@ type Stores struct {
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
-	providers              map[string]string // the addresses of the fakes of other providers, by their names
+	providers              map[string]string // addresses of the fakes of other providers, by name
 	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
@@ -98,9 +98,9 @@ type Sales struct {
 	// Oversold counts seats with more than one valid ticket or active reservation, plus the tickets
 	// beyond the capacity.
 	Oversold int
-	// Unbalanced counts seats whose state differs from that of their reservation, seats of active
-	// reservations that another reservation has, paid reservations with more or fewer tickets than
-	// places that were not given back, and sections whose counters are wrong.
+	// Unbalanced counts seats whose state differs from their reservation's, seats of an active
+	// reservation that name another one, paid reservations with a wrong number of live places, and
+	// sections with wrong counters.
 	Unbalanced int
 }
 

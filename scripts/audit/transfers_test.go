@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// In addition to the consistent sale, its ticket was sold on for 50, and somebody has a membership.
+// Additions to the consistent sale: its ticket was resold for 50, and a user has a membership.
 const (
 	passedOnTicket = `
 		UPDATE tickets SET status = 'TRANSFERRED', given = 50 WHERE event_id = 'e';
@@ -36,11 +36,11 @@ func passedOnLedger() map[string]*sandbox.Charge {
 	return ledger
 }
 
-// What the demo's judge sees of money for tickets that were passed on, and of memberships. Figures are
-// left out: they are those of the sale without either.
+// The judge detects wrong payments for resold tickets and for memberships. The test ignores the
+// figures of stats, which are those of the sale without resale and membership.
 func TestFaultsOfTransfersAndMemberships(t *testing.T) {
 	t.Parallel()
-	s := stores(t)
+	s := newStores(t)
 	for name, c := range map[string]inconsistency{
 		"nothing": {},
 		"the seller is not paid": {

@@ -83,8 +83,8 @@ type OutageDetector struct {
 // Record takes the result of a read that began at the time began. It returns which store is
 // unavailable, if any, and how long it has been so.
 func (a *OutageDetector) Record(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
-	missing, isUnavailable := errors.AsType[*UnavailableError](err)
-	if a.store != "" && (!isUnavailable || missing.Store != a.store) {
+	outage, isUnavailable := errors.AsType[*UnavailableError](err)
+	if a.store != "" && (!isUnavailable || outage.Store != a.store) {
 		a.Say("%s is back after %.1f s", a.store, time.Since(a.since).Seconds())
 		a.store = ""
 	}
@@ -92,8 +92,8 @@ func (a *OutageDetector) Record(began time.Time, err error) (store string, laste
 		return "", 0, false
 	}
 	if a.store == "" {
-		a.store, a.since = missing.Store, began
-		a.Say("%v; waiting for it", missing)
+		a.store, a.since = outage.Store, began
+		a.Say("%v; waiting for it", outage)
 	}
 	return a.store, time.Since(a.since), true
 }
@@ -111,7 +111,7 @@ const retryPause = 500 * time.Millisecond
 // Read calls read, and repeats it while a store is unavailable, until ctx ends or the limit is
 // reached. waited is true if a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
-	absence := OutageDetector{Say: p.Say}
+	detector := OutageDetector{Say: p.Say}
 	for {
 		began := time.Now()
 		attempt, cancel := context.WithTimeout(ctx, p.Limit) // a client may retry indefinitely
@@ -120,7 +120,7 @@ func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) 
 		if ctx.Err() != nil {
 			return waited, ctx.Err()
 		}
-		store, lasted, isUnavailable := absence.Record(began, err)
+		store, lasted, isUnavailable := detector.Record(began, err)
 		if !isUnavailable {
 			return waited, err
 		}

@@ -50,7 +50,7 @@ func TestUnavailableErrors(t *testing.T) {
 	}
 }
 
-// The clients' own errors for a refused connection are recognized.
+// The audit recognizes the errors that each client returns for a refused connection.
 func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
 	const closedAddr = "127.0.0.1:1"
@@ -81,15 +81,15 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	})
 }
 
-// said records the messages of a reader.
-type said []string
+// outageLog has the messages about outages that Read reports.
+type outageLog []string
 
-func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
+func (l *outageLog) say(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
 func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var messages said
+		var messages outageLog
 		start := time.Now()
 		waited, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(t.Context(), func(context.Context) error {
 			switch lasted := time.Since(start); {
@@ -102,7 +102,7 @@ func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.True(t, waited)
-		require.Empty(t, cmp.Diff(said{
+		require.Empty(t, cmp.Diff(outageLog{
 			"Redis is away: connection refused; waiting for it", "Redis is back after 10.0 s",
 			"Kafka is away: EOF; waiting for it", "Kafka is back after 55.0 s",
 		}, messages))
@@ -127,7 +127,7 @@ func TestReadFailsAtTheLimitAndNamesTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var messages said
+				var messages outageLog
 				start := time.Now()
 				_, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(t.Context(), read)
 				require.ErrorContains(t, err, "Redis did not come back within 1m0s")
@@ -143,7 +143,7 @@ func TestReadStopsWhenInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		var messages said
+		var messages outageLog
 		_, err := OutageWait{Limit: time.Minute, Say: messages.say}.Read(ctx, func(context.Context) error {
 			return &UnavailableError{"Redis", syscall.ECONNREFUSED}
 		})

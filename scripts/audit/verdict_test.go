@@ -11,15 +11,15 @@ func number(n int) *int { return &n }
 
 func TestSaleVerdict(t *testing.T) {
 	t.Parallel()
-	whole := SaleVerdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0), ExtraTurns: number(0)}
-	whole.Unbalanced, whole.PresaleIn = number(0), number(0)
+	perfect := SaleVerdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0), ExtraTurns: number(0)}
+	perfect.Unbalanced, perfect.PresaleIn = number(0), number(0)
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=0 out_of_order=0 extra_turns=0 "+
-		"forged_in=0 unbalanced=0 presale_in=0 opened_after_refund=0", whole.Line())
+		"forged_in=0 unbalanced=0 presale_in=0 opened_after_refund=0", perfect.Line())
 
-	seen := whole
-	seen.OverThreshold, seen.OutOfOrder, seen.ExtraTurns, seen.Unbalanced, seen.PresaleIn = nil, nil, nil, nil, nil
+	public := perfect
+	public.OverThreshold, public.OutOfOrder, public.ExtraTurns, public.Unbalanced, public.PresaleIn = nil, nil, nil, nil, nil
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=unknown out_of_order=unknown "+
-		"extra_turns=unknown forged_in=0 unbalanced=unknown presale_in=unknown opened_after_refund=0", seen.Line())
+		"extra_turns=unknown forged_in=0 unbalanced=unknown presale_in=unknown opened_after_refund=0", public.Line())
 
 	for name, breakIt := range map[string]func(*SaleVerdict){
 		"unsold":              func(v *SaleVerdict) { v.Sold = 599 },
@@ -34,13 +34,13 @@ func TestSaleVerdict(t *testing.T) {
 		"opened_after_refund": func(v *SaleVerdict) { v.AdmittedAfterRefund = 1 },
 		"other":               func(v *SaleVerdict) { v.Other = 1 },
 	} {
-		v := whole
+		v := perfect
 		breakIt(&v)
 		require.False(t, v.OK(), name)
 		require.Contains(t, v.Line(), "demo FAILED: ", name)
 	}
-	whole.Other = 2
-	require.Contains(t, whole.Line(), " other=2")
+	perfect.Other = 2
+	require.Contains(t, perfect.Line(), " other=2")
 }
 
 func TestSamplesOverTheThreshold(t *testing.T) {
@@ -50,9 +50,9 @@ func TestSamplesOverTheThreshold(t *testing.T) {
 
 func TestPromotionVerdict(t *testing.T) {
 	t.Parallel()
-	whole := PromotionVerdict{Expected: 10_000, Applicants: 10_000, FirstCome: 500, Places: 500, Lottery: 100, Winners: 100}
-	require.True(t, whole.OK())
-	require.Equal(t, "demo-promo ok: applicants=10000 first_come=500 lottery=100 duplicates_in=0 out_of_order=0 unsettled=0 unverified=0", whole.Line())
+	perfect := PromotionVerdict{Expected: 10_000, Applicants: 10_000, FirstCome: 500, Places: 500, Lottery: 100, Winners: 100}
+	require.True(t, perfect.OK())
+	require.Equal(t, "demo-promo ok: applicants=10000 first_come=500 lottery=100 duplicates_in=0 out_of_order=0 unsettled=0 unverified=0", perfect.Line())
 	for name, spoil := range map[string]func(*PromotionVerdict){
 		"an application is missing": func(v *PromotionVerdict) { v.Applicants-- },
 		"a place was not given":     func(v *PromotionVerdict) { v.FirstCome-- },
@@ -63,20 +63,20 @@ func TestPromotionVerdict(t *testing.T) {
 		"unsettled":                 func(v *PromotionVerdict) { v.Unsettled++ },
 		"unverified":                func(v *PromotionVerdict) { v.Unverified++ },
 	} {
-		v := whole
+		v := perfect
 		spoil(&v)
 		require.False(t, v.OK(), name)
 		require.Contains(t, v.Line(), "demo-promo FAILED: ", name)
 	}
-	whole.Other = 2
-	require.Contains(t, whole.Line(), " unverified=0 other=2")
-	require.False(t, whole.OK())
+	perfect.Other = 2
+	require.Contains(t, perfect.Line(), " unverified=0 other=2")
+	require.False(t, perfect.OK())
 }
 
 func TestRewardsVerdict(t *testing.T) {
 	t.Parallel()
-	whole := RewardsVerdict{Expected: 2000, Participants: 2000}
-	require.Equal(t, "demo-rewards ok: members=2000 paid_twice=0 unpaid=0 overdrawn=0 differences=0", whole.Line())
+	perfect := RewardsVerdict{Expected: 2000, Participants: 2000}
+	require.Equal(t, "demo-rewards ok: members=2000 paid_twice=0 unpaid=0 overdrawn=0 differences=0", perfect.Line())
 	for name, breakIt := range map[string]func(*RewardsVerdict){
 		"members=1999":  func(v *RewardsVerdict) { v.Participants = 1999 },
 		"paid_twice=1":  func(v *RewardsVerdict) { v.PaidTwice = 1 },
@@ -85,7 +85,7 @@ func TestRewardsVerdict(t *testing.T) {
 		"differences=1": func(v *RewardsVerdict) { v.Differences = 1 },
 		"other=1":       func(v *RewardsVerdict) { v.Other = 1 },
 	} {
-		v := whole
+		v := perfect
 		breakIt(&v)
 		require.False(t, v.OK(), name)
 		require.Contains(t, v.Line(), "demo-rewards FAILED: ")

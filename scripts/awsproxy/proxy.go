@@ -43,7 +43,7 @@ type Fault struct {
 	Swallow bool
 	// Refuse rejects every second message of a batch, beginning with the first.
 	Refuse bool
-	// Statements are the errors of statements of a batch, by their index.
+	// Statements are the errors of single statements of a BatchExecuteStatement, by their index.
 	Statements map[int]StatementFault
 	// Repeat is the number of times that received messages are delivered again, to other receivers.
 	Repeat int
@@ -54,11 +54,11 @@ type Rule func(Call) Fault
 
 // Proxy is an HTTP proxy in front of one development server: DynamoDB Local or ElasticMQ.
 type Proxy struct {
-	upstream string
-	listener net.Listener
-	server   *http.Server
-	client   *http.Client
-	counts   bool // passes batches of messages on unchanged, and records nothing of them
+	upstream   string
+	listener   net.Listener
+	server     *http.Server
+	client     *http.Client
+	countsOnly bool // forwards batches of messages unchanged, and records nothing of them
 
 	mu     sync.Mutex
 	rule   Rule
@@ -80,7 +80,7 @@ func startProxy(upstream string, countsOnly bool) (*Proxy, error) {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
 	}
 	p := &Proxy{
-		upstream: upstream, listener: l, counts: countsOnly, calls: map[string]int{}, queue: newQueueState(),
+		upstream: upstream, listener: l, countsOnly: countsOnly, calls: map[string]int{}, queue: newQueueState(),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
@@ -161,7 +161,7 @@ func (p *Proxy) chooseFault(c Call) (f Fault) {
 
 func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
 	switch {
-	case strings.HasPrefix(c.Name, "SendMessage") && !p.counts:
+	case strings.HasPrefix(c.Name, "SendMessage") && !p.countsOnly:
 		return p.sendBatch(r, c, f)
 	case c.Name == "ReceiveMessage":
 		return p.receive(r, c, f)
@@ -256,8 +256,8 @@ func (c Call) Items() []Item {
 		return nil
 	}
 	out := make([]Item, len(in.TransactItems))
-	for i, it := range in.TransactItems {
-		for _, whole := range it { // one member: Put, Update, Delete or ConditionCheck
+	for i, item := range in.TransactItems {
+		for _, whole := range item { // it has one member: Put, Update, Delete or ConditionCheck
 			var write struct {
 				Item, Key *key
 			}

@@ -23,28 +23,28 @@ import (
 	"urr.guru/scripts/awsproxy"
 )
 
-// world is a queue behind a proxy, called as `me`.
-type world struct {
+// proxiedQueue is a queue behind a proxy, and a client with the caller name "me".
+type proxiedQueue struct {
 	*awsproxy.Proxy
 
 	client *sqs.Client
 	url    string
 }
 
-func setup(t *testing.T, start func(string) (*awsproxy.Proxy, error)) *world {
+func setup(t *testing.T, start func(string) (*awsproxy.Proxy, error)) *proxiedQueue {
 	t.Helper()
 	cfg, _ := sqstest.Queue(t)
 	p, err := start(cfg.Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	return &world{Proxy: p, url: cfg.QueueURL, client: sqs.New(sqs.Options{
+	return &proxiedQueue{Proxy: p, url: cfg.QueueURL, client: sqs.New(sqs.Options{
 		Region: "local", BaseEndpoint: aws.String(p.URL("me")), Retryer: aws.NopRetryer{},
 		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})}
 }
 
-// send sends messages of two requests each in one batch and returns the ids that were taken.
-func (w *world) send(t *testing.T, ids ...string) (taken []string, err error) {
+// send sends messages of two requests each in one batch, and returns the ids of accepted messages.
+func (w *proxiedQueue) send(t *testing.T, ids ...string) (accepted []string, err error) {
 	t.Helper()
 	var entries []types.SendMessageBatchRequestEntry
 	for _, id := range ids {
@@ -59,21 +59,21 @@ func (w *world) send(t *testing.T, ids ...string) (taken []string, err error) {
 	}
 	require.Len(t, ids, len(got.Successful)+len(got.Failed))
 	for _, ok := range got.Successful {
-		taken = append(taken, *ok.Id)
+		accepted = append(accepted, *ok.Id)
 	}
-	return taken, nil
+	return accepted, nil
 }
 
-func (w *world) receive(t *testing.T) []string {
+func (w *proxiedQueue) receive(t *testing.T) []string {
 	t.Helper()
 	seqs, err := w.await(t.Context(), 0)
 	require.NoError(t, err)
 	return seqs
 }
 
-// await receives messages, and waits at most so many seconds for the first. It returns the turns of
-// their first members.
-func (w *world) await(ctx context.Context, seconds int32) (seqs []string, err error) {
+// await receives messages, and waits at most so many seconds for the first. It returns the position
+// in the queue of each message's first request.
+func (w *proxiedQueue) await(ctx context.Context, seconds int32) (seqs []string, err error) {
 	got, err := w.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &w.url, MaxNumberOfMessages: 10, WaitTimeSeconds: seconds,
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -90,9 +90,9 @@ func (w *world) await(ctx context.Context, seconds int32) (seqs []string, err er
 func TestRecordsSequenceNumbers(t *testing.T) {
 	t.Parallel()
 	w := setup(t, awsproxy.New)
-	taken, err := w.send(t, "a", "b")
+	accepted, err := w.send(t, "a", "b")
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, taken)
+	require.Equal(t, []string{"a", "b"}, accepted)
 	_, err = w.send(t, "b", "c")
 	require.NoError(t, err)
 	sent := w.Sent()
@@ -122,13 +122,13 @@ func TestFaultsOfTheQueue(t *testing.T) {
 	_, err = w.send(t, "unavailable")
 	require.ErrorContains(t, err, "injected")
 	fault = awsproxy.Fault{Refuse: true}
-	taken, err := w.send(t, "refused", "taken")
+	accepted, err := w.send(t, "refused", "taken")
 	require.NoError(t, err)
-	require.Equal(t, []string{"taken"}, taken)
+	require.Equal(t, []string{"taken"}, accepted)
 	fault = awsproxy.Fault{Swallow: true}
-	taken, err = w.send(t, "swallowed")
+	accepted, err = w.send(t, "swallowed")
 	require.NoError(t, err)
-	require.Equal(t, []string{"swallowed"}, taken)
+	require.Equal(t, []string{"swallowed"}, accepted)
 	require.True(t, w.Swallowed("swallowed"))
 	require.False(t, w.Swallowed("taken"))
 	sent := w.Sent()
@@ -144,7 +144,7 @@ func TestFaultsOfTheQueue(t *testing.T) {
 	require.Equal(t, 6, faults)
 }
 
-// A caller who waits gets what is sent meanwhile, and is counted once.
+// A waiting receiver gets messages that are sent meanwhile, and counts as one call.
 func TestCallersWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t, awsproxy.NewCounter)
@@ -155,9 +155,9 @@ func TestCallersWait(t *testing.T) {
 		return err
 	})
 	testkit.Until(t, func() bool { return w.CallsSince(nil, "ReceiveMessage") == 1 })
-	taken, err := w.send(t, "a", "b")
+	accepted, err := w.send(t, "a", "b")
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, taken)
+	require.Equal(t, []string{"a", "b"}, accepted)
 	require.NoError(t, waiting.Wait())
 	require.Len(t, append(received, w.receive(t)...), 2, "a batch may arrive in two")
 	received, err = w.await(t.Context(), 1)
@@ -167,7 +167,7 @@ func TestCallersWait(t *testing.T) {
 	require.Equal(t, 1, w.CallsSince(nil, "SendMessageBatch"))
 }
 
-// The services distinguish the answers as those of DynamoDB.
+// The services' client recognizes the injected errors, as it does DynamoDB's own.
 func TestFaultsOfTheStore(t *testing.T) {
 	t.Parallel()
 	cfg, _ := dynamotest.Tables(t)
@@ -192,13 +192,13 @@ func TestFaultsOfTheStore(t *testing.T) {
 		return err
 	}
 	require.NoError(t, write(nil))
-	at := func(reason string) func(awsproxy.Call) awsproxy.Fault {
+	cancelSecond := func(reason string) func(awsproxy.Call) awsproxy.Fault {
 		return func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Canceled(c, c.FindItem("b", "s"), reason) }
 	}
-	canceled, ok := dynamo.Canceled(write(at(awsproxy.Conflict)))
+	canceled, ok := dynamo.Canceled(write(cancelSecond(awsproxy.Conflict)))
 	require.True(t, ok)
 	require.True(t, canceled.ConflictsOnly())
-	canceled, ok = dynamo.Canceled(write(at(awsproxy.Validation)))
+	canceled, ok = dynamo.Canceled(write(cancelSecond(awsproxy.Validation)))
 	require.True(t, ok)
 	i, invalid := canceled.FirstInvalid()
 	require.True(t, invalid)
@@ -210,7 +210,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, awsproxy.Unavailable().Status)
 }
 
-// Each statement of a batch fails by itself, executed or not.
+// Single statements of a batch can fail, whether they were executed or not.
 func TestFaultsOfStatements(t *testing.T) {
 	t.Parallel()
 	cfg, direct := dynamotest.Tables(t)

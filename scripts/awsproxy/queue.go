@@ -19,19 +19,19 @@ import (
 
 // queueState is what a proxy in front of SQS remembers about the messages.
 type queueState struct {
-	sent map[string][]string // turns by request id, in the order of the queue's answers
+	sent map[string][]string // positions in the queue by request id, in the order of its answers
 	lost map[string]bool     // request ids of swallowed messages
-	// again has, by queue, the responses with received messages that will be delivered once more.
-	again map[string][]answer
+	// repeats has, by queue URL, the responses with messages that will be delivered once more.
+	repeats map[string][]answer
 }
 
 func newQueueState() queueState {
-	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, again: map[string][]answer{}}
+	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, repeats: map[string][]answer{}}
 }
 
-// Sent returns the turns of requests in the queue, by request id: the SequenceNumber that the queue
-// gave to a message, and behind a point the request's index in the message, of two digits. A message
-// that is sent again with the same deduplication id keeps its number.
+// Sent returns the positions of requests in the queue, by request id. A position is the message's
+// SequenceNumber, a point, and the request's index in the message, in two digits. A message that is
+// sent again with the same deduplication id keeps its number.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// batchEntry has all members of one message in a SendMessageBatch, which are forwarded as they are.
+// batchEntry has all JSON fields of one message in a SendMessageBatch, to be forwarded as they are.
 type batchEntry map[string]json.RawMessage
 
 func (e batchEntry) textMember(name string) (s string) {
@@ -64,8 +64,8 @@ func (e batchEntry) requestIDs() (ids []string) {
 		} `json:"members"`
 	}
 	_ = json.Unmarshal([]byte(e.textMember("MessageBody")), &m) // some messages are unreadable on purpose
-	for _, one := range m.Members {
-		ids = append(ids, one.RequestID)
+	for _, member := range m.Members {
+		ids = append(ids, member.RequestID)
 	}
 	return ids
 }
@@ -93,11 +93,11 @@ func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 		return answer{}, fmt.Errorf("send: %w", err)
 	}
 	if c.Name == "SendMessage" {
-		var one batchEntry
-		if err := json.Unmarshal(c.Body, &one); err != nil {
+		var message batchEntry
+		if err := json.Unmarshal(c.Body, &message); err != nil {
 			return answer{}, fmt.Errorf("send: %w", err)
 		}
-		got, a, err := p.sendMessage(r, in.QueueURL, one, f.Swallow)
+		got, a, err := p.sendMessage(r, in.QueueURL, message, f.Swallow)
 		if err == nil && a.status == http.StatusOK {
 			a.body, err = json.Marshal(got)
 		}
@@ -138,13 +138,13 @@ func (p *Proxy) sendMessage(r *http.Request, url json.RawMessage, e batchEntry, 
 		a = answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
 		return sendResult{MessageID: uuid.NewString(), MD5OfMessageBody: hex.EncodeToString(sum[:])}, a, nil
 	}
-	one := batchEntry{"QueueUrl": url}
+	message := batchEntry{"QueueUrl": url}
 	for name, v := range e {
 		if name != "Id" {
-			one[name] = v
+			message[name] = v
 		}
 	}
-	body, err := json.Marshal(one)
+	body, err := json.Marshal(message)
 	if err != nil {
 		return got, a, fmt.Errorf("send: %w", err)
 	}
@@ -169,7 +169,7 @@ func (p *Proxy) sendMessage(r *http.Request, url json.RawMessage, e batchEntry, 
 	return got, a, nil
 }
 
-// isDeadLetterQueue reports whether a queue's URL ends as those of dead letter queues do.
+// isDeadLetterQueue reports whether a queue's URL is that of a dead letter queue.
 func isDeadLetterQueue(url json.RawMessage) bool { return strings.Contains(string(url), "-dlq.fifo") }
 
 // pollInterval is the time between two requests to the server while a caller waits for messages.
@@ -184,16 +184,16 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 		return answer{}, fmt.Errorf("receive: %w", err)
 	}
 	p.mu.Lock()
-	if again := p.queue.again[in.QueueURL]; len(again) > 0 {
-		p.queue.again[in.QueueURL] = again[1:]
+	if repeats := p.queue.repeats[in.QueueURL]; len(repeats) > 0 {
+		p.queue.repeats[in.QueueURL] = repeats[1:]
 		p.mu.Unlock()
-		return again[0], nil
+		return repeats[0], nil
 	}
 	p.mu.Unlock()
 	a, err := p.pollMessages(r, c.Body)
 	if err == nil && f.Repeat > 0 && hasMessages(a) {
 		p.mu.Lock()
-		p.queue.again[in.QueueURL] = append(p.queue.again[in.QueueURL], slices.Repeat([]answer{a}, f.Repeat)...)
+		p.queue.repeats[in.QueueURL] = append(p.queue.repeats[in.QueueURL], slices.Repeat([]answer{a}, f.Repeat)...)
 		p.mu.Unlock()
 	}
 	return a, err

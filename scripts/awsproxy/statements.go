@@ -6,16 +6,16 @@ import (
 	"net/http"
 )
 
-// executeBatch is the operation whose statements fail one by one.
+// executeBatch is the operation of which single statements can fail.
 const executeBatch = "BatchExecuteStatement"
 
-// Internal is the code of a statement that failed for no reason of its own; Capacity is another.
+// Internal is the error code of a statement that failed in the server. Another code is Capacity.
 const Internal = "InternalServerError"
 
 // StatementFault is the error that the proxy reports for one statement of a BatchExecuteStatement.
 type StatementFault struct {
 	Code string
-	// Executed passes the statement on all the same.
+	// Executed passes the statement on to the server, although the caller gets the error.
 	Executed bool
 }
 
@@ -33,23 +33,23 @@ func (c Call) Statements() int {
 	return len(in.Statements)
 }
 
-// executeStatements passes on the statements of a batch that shall be executed. It answers with their
-// responses, and the errors of those that fail.
+// executeStatements passes on the statements that are to be executed. Its answer has their
+// responses, and the injected errors of the statements that are to fail.
 func (p *Proxy) executeStatements(r *http.Request, c Call, faults map[int]StatementFault) (answer, error) {
 	var in batchOfStatements
 	if err := json.Unmarshal(c.Body, &in); err != nil {
 		return answer{}, fmt.Errorf("statements: %w", err)
 	}
-	var rest batchOfStatements
+	var passedOn batchOfStatements
 	for i, statement := range in.Statements {
 		if f, failed := faults[i]; !failed || f.Executed {
-			rest.Statements = append(rest.Statements, statement)
+			passedOn.Statements = append(passedOn.Statements, statement)
 		}
 	}
 	var got struct{ Responses []json.RawMessage }
 	a := answer{status: http.StatusOK, header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}}
-	if len(rest.Statements) > 0 {
-		body, err := json.Marshal(rest)
+	if len(passedOn.Statements) > 0 {
+		body, err := json.Marshal(passedOn)
 		if err != nil {
 			return answer{}, fmt.Errorf("statements: %w", err)
 		}
@@ -59,8 +59,8 @@ func (p *Proxy) executeStatements(r *http.Request, c Call, faults map[int]Statem
 		if err := json.Unmarshal(a.body, &got); err != nil {
 			return answer{}, fmt.Errorf("statements: %w", err)
 		}
-		if len(got.Responses) != len(rest.Statements) {
-			return answer{}, fmt.Errorf("%d statements have %d responses", len(rest.Statements), len(got.Responses))
+		if len(got.Responses) != len(passedOn.Statements) {
+			return answer{}, fmt.Errorf("%d statements have %d responses", len(passedOn.Statements), len(got.Responses))
 		}
 	}
 	var out struct{ Responses []any }

@@ -14,7 +14,7 @@ import (
 // acquiredFile is the path of the list of running backends that were started only for test runs.
 func (s *Set) acquiredFile() string { return s.layout.State("run", "lent") }
 
-// StartAndKeep starts the backends, even those that a test run has started, to run until Stop.
+// StartAndKeep starts missing backends. All backends, even those of a test run, run until Stop.
 func (s *Set) StartAndKeep(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -33,14 +33,14 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 // Acquire starts the backends for a test run. When the last test run of the checkout has called
 // release, the backends started only for test runs stop, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
-	users := s.layout.State("run", "tests.lock")
-	mine, err := filelock.LockShared(ctx, users)
+	usersLock := s.layout.State("run", "tests.lock")
+	endUse, err := filelock.LockShared(ctx, usersLock)
 	if err != nil {
 		return nil, err
 	}
 	release = func(ctx context.Context) error {
-		mine()
-		return s.stopAcquired(context.WithoutCancel(ctx), users) // also after an interrupt
+		endUse()
+		return s.stopAcquired(context.WithoutCancel(ctx), usersLock) // also after an interrupt
 	}
 	unlock, err := s.lock(ctx)
 	if err != nil {

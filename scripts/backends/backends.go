@@ -30,15 +30,15 @@ const (
 
 // Set has the backends of one checkout.
 type Set struct {
-	layout   platform.Layout
-	say      func(format string, args ...any)
-	apt      apt.Installer
-	backends []backend
-	begin    func(process.Spec) (*process.Process, error)
+	layout       platform.Layout
+	say          func(format string, args ...any)
+	apt          apt.Installer
+	backends     []backend
+	startProcess func(process.Spec) (*process.Process, error)
 	// checkPort returns an error if a port is in use. If its owner is just terminating, it waits.
 	checkPort func(port int) error
 
-	kafkaOutside string
+	kafkaOutside string // the address that AddKafkaListener advertises
 
 	mu      sync.Mutex
 	started map[string]*process.Process // started by this set, by name
@@ -87,7 +87,7 @@ func (s *Set) loadRecord(name string) (r runRecord, found bool, err error) {
 // Redis Cluster and a second PostgreSQL. say prints progress and notices.
 func New(layout platform.Layout, forTests bool, say func(format string, args ...any)) *Set {
 	s := &Set{
-		layout: layout, say: say, begin: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
+		layout: layout, say: say, startProcess: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
 	}
 	s.apt = apt.Installer{Log: layout.LogFile("apt"), Say: say}
 	s.backends = []backend{s.redis(), s.postgres(), s.kafka(), s.dynamodb(), s.sqs()}
@@ -99,7 +99,7 @@ func New(layout platform.Layout, forTests bool, say func(format string, args ...
 
 // WithStarter replaces process.Start, for example by a function that ends processes with a test.
 func (s *Set) WithStarter(start func(process.Spec) (*process.Process, error)) *Set {
-	s.begin = start
+	s.startProcess = start
 	return s
 }
 
@@ -131,14 +131,14 @@ func (s *Set) startMissing(ctx context.Context) error {
 	if err := checkDisk(s.layout.State()); err != nil {
 		return err
 	}
-	var missing, standing []backend
+	var missing, alreadyRunning []backend
 	for _, b := range s.backends {
 		running, err := s.runsAsConfigured(b)
 		if err != nil {
 			return err
 		}
 		if running {
-			standing = append(standing, b)
+			alreadyRunning = append(alreadyRunning, b)
 		} else {
 			missing = append(missing, b)
 		}
@@ -148,7 +148,7 @@ func (s *Set) startMissing(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	for _, b := range standing {
+	for _, b := range alreadyRunning {
 		if err := s.awaitReady(ctx, b); err != nil {
 			return err
 		}
@@ -161,8 +161,8 @@ func (s *Set) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// runsAsConfigured reports whether a backend runs on the ports of this set. It first stops one
-// whose stop was interrupted, or that runs on other ports because URR_PORT_OFFSET was different.
+// runsAsConfigured reports whether a backend runs on this set's ports. It first stops a backend
+// that was being stopped, or that runs on other ports because of a different URR_PORT_OFFSET.
 func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || !r.Alive() {
@@ -230,7 +230,7 @@ func (s *Set) launch(b backend, r runRecord) (*process.Process, process.Spec, er
 		}
 	}
 	began := time.Now()
-	p, err := s.begin(spec)
+	p, err := s.startProcess(spec)
 	if err != nil {
 		return nil, spec, err
 	}
@@ -337,7 +337,7 @@ func (s *Set) makeDataFolder(name string) (string, error) {
 // checkDisk refuses to start servers when the disk is nearly full, since they would fail later with
 // unclear errors.
 func checkDisk(dir string) error {
-	const need = 1 << 30
+	const minFree = 1 << 30
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
@@ -345,8 +345,8 @@ func checkDisk(dir string) error {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("ask for free space: %w", err)
 	}
-	if left := freeBytes(fs); left < need {
-		return fmt.Errorf("only %d MiB are free below %s: the backends need 1 GiB", left>>20, filepath.Clean(dir))
+	if free := freeBytes(fs); free < minFree {
+		return fmt.Errorf("only %d MiB are free below %s: the backends need 1 GiB", free>>20, filepath.Clean(dir))
 	}
 	return nil
 }

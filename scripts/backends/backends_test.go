@@ -18,13 +18,13 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// set has one backend, a shell script, instead of the real ones. An empty script is ready
-// immediately and ends on request.
-func set(t *testing.T, port int, script string) *Set {
+// newTestSet returns a set with one backend, a shell script, instead of the real ones. An empty
+// script is ready immediately and ends on request.
+func newTestSet(t *testing.T, port int, script string) *Set {
 	t.Helper()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	if script == "" {
-		// One process: nothing that the shell started can outlive a stop and write into the folder.
+		// exec makes it one process: no child of the shell can outlive a stop and write into the folder.
 		script = ": > " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
@@ -41,14 +41,14 @@ func set(t *testing.T, port int, script string) *Set {
 	return s
 }
 
-// Not parallel with tests that start processes: a child inherits its parent's sockets until its
+// This test is not parallel: a process that another test starts would inherit the socket until its
 // exec.
 func TestStartErrorNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	port := l.Addr().(*net.TCPAddr).Port
-	s := set(t, port, "exit 0")
+	s := newTestSet(t, port, "exit 0")
 	s.checkPort = process.CheckPortOnce
 	err = s.Start(t.Context())
 	require.ErrorContains(t, err, "port "+strconv.Itoa(port)+" is taken by")
@@ -58,7 +58,7 @@ func TestStartErrorNamesThePortOwner(t *testing.T) {
 
 func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "echo no space left on device; exit 7")
+	s := newTestSet(t, backendtest.FreePort(t), "echo no space left on device; exit 7")
 	err := s.Start(t.Context())
 	require.ErrorContains(t, err, "exit status 7")
 	require.ErrorContains(t, err, "no space left on device")
@@ -67,7 +67,7 @@ func TestStartErrorShowsTheLogOfACrashedBackend(t *testing.T) {
 
 func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.Equal(t, []string{"redis"}, s.NotRunning())
 	require.NoError(t, s.Start(t.Context()))
 	first := s.Status(t.Context())[0]
@@ -86,13 +86,13 @@ func TestStartIsIdempotentAndStopIsComplete(t *testing.T) {
 
 func TestStopRemovesTemporaryData(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	dir := filepath.Join(t.TempDir(), "urr", "data")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	b := &s.backends[0]
-	described := b.spec
+	originalSpec := b.spec
 	b.spec = func() (process.Spec, error) {
-		spec, err := described()
+		spec, err := originalSpec()
 		spec.Dir = dir
 		return spec, err
 	}
@@ -113,7 +113,7 @@ func TestStopRemovesTemporaryData(t *testing.T) {
 // data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	before := s.Status(t.Context())[0].PID
 	s.backends[0].ports = []int{backendtest.FreePort(t)}
@@ -124,7 +124,7 @@ func TestStartMovesABackendToOtherPorts(t *testing.T) {
 
 func TestSignalReachesTheProcess(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.ErrorContains(t, s.Signal("redis", syscall.SIGKILL), "does not run")
 	require.NoError(t, s.Start(t.Context()))
 	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
@@ -144,26 +144,25 @@ func TestChangedPomGetsItsOwnJars(t *testing.T) {
 	require.NotEqual(t, first, second)
 }
 
-// Two concurrent starts start one server.
 func TestConcurrentStartsStartOneServer(t *testing.T) {
 	t.Parallel()
-	one := set(t, backendtest.FreePort(t), "")
-	other := New(one.layout, false, t.Logf)
-	other.backends = one.backends
+	first := newTestSet(t, backendtest.FreePort(t), "")
+	second := New(first.layout, false, t.Logf)
+	second.backends = first.backends
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
-	for i, s := range []*Set{one, other} {
+	for i, s := range []*Set{first, second} {
 		wg.Go(func() { errs[i] = s.Start(t.Context()) })
 	}
 	wg.Wait()
 	require.NoError(t, errs[0])
 	require.NoError(t, errs[1])
-	require.True(t, one.Running("redis"))
+	require.True(t, first.Running("redis"))
 }
 
 func TestLastReleaseStopsTheBackends(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	first, err := s.Acquire(t.Context())
 	require.NoError(t, err)
 	second, err := s.Acquire(t.Context())
@@ -176,7 +175,7 @@ func TestLastReleaseStopsTheBackends(t *testing.T) {
 
 func TestReleaseLeavesKeptBackendsRunning(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	release, err := s.Acquire(t.Context())
 	require.NoError(t, err)

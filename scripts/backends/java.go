@@ -185,8 +185,8 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	if err != nil {
 		return process.Spec{}, err
 	}
-	line := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, frugalJVM, options, []string{class}, args)
-	return process.Spec{Path: path, Args: line, Dir: s.layout.State("data", name)}, nil
+	arguments := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, frugalJVM, options, []string{class}, args)
+	return process.Spec{Path: path, Args: arguments, Dir: s.layout.State("data", name)}, nil
 }
 
 // checkResponds returns nil if the server at url sends any HTTP response. DynamoDB Local and

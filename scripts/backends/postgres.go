@@ -49,9 +49,9 @@ func (s *Set) outsideName() string {
 type postgresServer struct {
 	set      *Set
 	name     string
-	port     int      // before URR_PORT_OFFSET
-	folders  []string // that may have its data, the preferred one first
-	settings []string // in addition to the common ones
+	port     int      // without URR_PORT_OFFSET
+	folders  []string // candidates for its data, the preferred one first
+	settings []string // server settings in addition to the common ones
 }
 
 func (p postgresServer) backend() backend {
@@ -66,7 +66,7 @@ func (p postgresServer) backend() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			dir, who, err := p.chooseDataFolder()
+			dir, cred, err := p.chooseDataFolder()
 			if err != nil {
 				return process.Spec{}, err
 			}
@@ -79,7 +79,7 @@ func (p postgresServer) backend() backend {
 			}, p.settings...) {
 				args = append(args, "-c", setting)
 			}
-			return process.Spec{Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Credential: who}, nil
+			return process.Spec{Path: filepath.Join(bin, "postgres"), Args: args, Dir: dir, Credential: cred}, nil
 		},
 		ready: func(ctx context.Context) error {
 			conn, err := pgx.Connect(ctx, p.set.layout.ServerURL(p.port, "postgres"))
@@ -97,7 +97,7 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, who, err := p.chooseDataFolder()
+	dir, cred, err := p.chooseDataFolder()
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (p postgresServer) prepare(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", dir, "-U", platform.PostgresUser,
 		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums", "--no-sync")
 	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	if err := apt.RunLogged(cmd, s.layout.LogFile("initdb-"+p.name)); err != nil {
 		return fmt.Errorf("initdb failed: %w", err)
 	}
@@ -120,42 +120,42 @@ func (p postgresServer) prepare(ctx context.Context) error {
 // chooseDataFolder returns the first data folder that the server's user can enter. If this
 // process runs as root, it also returns the credential of the user that runs the server.
 func (p postgresServer) chooseDataFolder() (string, *syscall.Credential, error) {
-	var who *syscall.Credential
+	var cred *syscall.Credential
 	if os.Geteuid() == 0 {
 		var err error
-		if who, err = lookupCredential(postgresUser); err != nil {
+		if cred, err = lookupCredential(postgresUser); err != nil {
 			return "", nil, err
 		}
 	}
-	var tried error
+	var errs error
 	for _, dir := range p.folders {
-		if err := ownFolder(dir, who); err != nil {
-			tried = errors.Join(tried, err)
+		if err := ownFolder(dir, cred); err != nil {
+			errs = errors.Join(errs, err)
 			continue
 		}
-		return dir, who, nil
+		return dir, cred, nil
 	}
-	return "", nil, fmt.Errorf("no folder for the data of %s: %w", p.name, tried)
+	return "", nil, fmt.Errorf("no folder for the data of %s: %w", p.name, errs)
 }
 
 // ownFolder creates a folder for a user (nil: the current one). It returns an error if that user
 // cannot enter the folder.
-func ownFolder(dir string, who *syscall.Credential) error {
+func ownFolder(dir string, cred *syscall.Credential) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	if who == nil {
+	if cred == nil {
 		return nil
 	}
-	if err := os.Lchown(dir, int(who.Uid), int(who.Gid)); err != nil {
+	if err := os.Lchown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
 		return fmt.Errorf("give folder away: %w", err)
 	}
 	cmd := exec.Command("test", "-w", dir)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s cannot be entered: %w", dir, err)
 	}
@@ -208,9 +208,9 @@ func (s *Set) createDatabases(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	for _, name := range platform.Databases() {
-		var there bool
-		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
-		if err == nil && !there {
+		var exists bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		if err == nil && !exists {
 			_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
 		}
 		if err != nil {
@@ -250,7 +250,7 @@ func fitsInMemory(dir string) bool {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err == nil
 	}
-	const need, tmpfs = 1 << 30, 0x01021994
+	const minFree, tmpfs = 1 << 30, 0x01021994
 	var fs syscall.Statfs_t
-	return syscall.Statfs(memoryFolder, &fs) == nil && fs.Type == tmpfs && freeBytes(fs) >= need
+	return syscall.Statfs(memoryFolder, &fs) == nil && fs.Type == tmpfs && freeBytes(fs) >= minFree
 }

@@ -34,8 +34,8 @@ func (s *Set) redisCluster() []backend {
 	return nodes
 }
 
-// busPort returns the port of a node's cluster bus. The default, 10,000 higher, exceeds 65535 at
-// high offsets. With a multiple of 1,000 it would be the port of another checkout's Redis.
+// busPort returns the port of a node's cluster bus. The default, port + 10,000, exceeds 65535 at
+// high offsets. A distance of a multiple of 1,000 would give the port of another checkout's Redis.
 func busPort(port int) int { return port - 993 }
 
 func (s *Set) redisServer(name string, basePort int, options []string) backend {
@@ -83,15 +83,15 @@ func (s *Set) joinCluster(ctx context.Context) error {
 		return nil
 	}
 	const slots = 16384
-	first := s.layout.Port(platform.RedisClusterPort)
+	firstPort := s.layout.Port(platform.RedisClusterPort)
 	for i, addr := range s.layout.RedisClusterAddrs() {
 		node := redis.NewClient(&redis.Options{Addr: addr})
-		from, to := slots*i/platform.RedisClusterNodes, slots*(i+1)/platform.RedisClusterNodes-1
-		err := node.ClusterAddSlotsRange(ctx, from, to).Err()
+		firstSlot, lastSlot := slots*i/platform.RedisClusterNodes, slots*(i+1)/platform.RedisClusterNodes-1
+		err := node.ClusterAddSlotsRange(ctx, firstSlot, lastSlot).Err()
 		if err != nil && !strings.Contains(err.Error(), "already busy") {
 			return errors.Join(fmt.Errorf("give slots: %w", err), node.Close())
 		}
-		err = node.Do(ctx, "cluster", "meet", "127.0.0.1", first, busPort(first)).Err()
+		err = node.Do(ctx, "cluster", "meet", "127.0.0.1", firstPort, busPort(firstPort)).Err()
 		if err := errors.Join(err, node.Close()); err != nil {
 			return fmt.Errorf("meet: %w", err)
 		}
@@ -106,12 +106,12 @@ func (s *Set) joinCluster(ctx context.Context) error {
 
 // clusterAgrees reports whether every node knows all others and sees a node for every slot.
 func (s *Set) clusterAgrees(ctx context.Context) bool {
-	known := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
+	wantKnown := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
 	for _, addr := range s.layout.RedisClusterAddrs() {
 		node := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 		info, err := node.ClusterInfo(ctx).Result()
 		if errors.Join(err, node.Close()) != nil ||
-			!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, known) {
+			!strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, wantKnown) {
 			return false
 		}
 	}

@@ -15,10 +15,10 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// killed returns a set whose backend was started and killed.
-func killed(t *testing.T) *Set {
+// newKilledSet returns a set whose backend was started and killed.
+func newKilledSet(t *testing.T) *Set {
 	t.Helper()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	_, died := s.Died("redis")
 	require.False(t, died)
@@ -28,12 +28,12 @@ func killed(t *testing.T) *Set {
 	return s
 }
 
-// another returns the same backend as a second command of the checkout sees it.
-func another(t *testing.T, s *Set) *Set {
+// secondCommand returns a set with the same backend, as another command of the checkout has it.
+func secondCommand(t *testing.T, s *Set) *Set {
 	t.Helper()
-	other := New(s.layout, false, t.Logf)
-	other.backends = append([]backend(nil), s.backends...)
-	return other
+	second := New(s.layout, false, t.Logf)
+	second.backends = append([]backend(nil), s.backends...)
+	return second
 }
 
 func requireRevived(t *testing.T, s *Set, want bool) {
@@ -45,7 +45,7 @@ func requireRevived(t *testing.T, s *Set, want bool) {
 
 func TestReviveRestartsADeadBackendAndCountsIt(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
+	s := newKilledSet(t)
 	before := s.Status(t.Context())[0]
 	require.True(t, before.Died)
 	require.Zero(t, before.PID)
@@ -58,23 +58,23 @@ func TestReviveRestartsADeadBackendAndCountsIt(t *testing.T) {
 	require.Equal(t, "signal: killed", after.LastExit)
 	require.True(t, after.Started.After(before.Started))
 
-	requireRevived(t, another(t, s), false) // a second supervisor finds it running
+	requireRevived(t, secondCommand(t, s), false) // a second supervisor finds it running
 	require.Equal(t, after.PID, s.Status(t.Context())[0].PID)
 
 	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
-	requireRevived(t, another(t, s), true)
+	requireRevived(t, secondCommand(t, s), true)
 	require.Equal(t, 2, s.Status(t.Context())[0].Restarts)
 	require.Equal(t, "ended", s.Status(t.Context())[0].LastExit, "only its parent knows how")
 }
 
 func TestReviveIgnoresStoppedBackends(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
+	s := newKilledSet(t)
 	require.NoError(t, s.Stop(t.Context()), "a stop of what has died already")
 	requireRevived(t, s, false)
 	require.False(t, s.Running("redis"))
 
-	s = killed(t)
+	s = newKilledSet(t)
 	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
 	r.Stopping = true
@@ -90,7 +90,7 @@ func TestReviveIgnoresStoppedBackends(t *testing.T) {
 
 func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
+	s := newKilledSet(t)
 	s.backends[0].ports = []int{backendtest.FreePort(t)}
 	_, died := s.Died("redis")
 	require.False(t, died)
@@ -99,7 +99,7 @@ func TestReviveIgnoresBackendsOnAnotherPortOffset(t *testing.T) {
 
 func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 	t.Parallel()
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	require.NoError(t, s.Start(t.Context()))
 	r, _, err := s.loadRecord("redis")
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func TestInterruptedStopIsFinishedByTheNextStart(t *testing.T) {
 
 func TestFailedReviveIsRetried(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
-	failing := another(t, s)
+	s := newKilledSet(t)
+	failing := secondCommand(t, s)
 	failing.backends[0].spec = func() (process.Spec, error) {
 		return process.Spec{Path: "/bin/sh", Args: []string{"-c", "echo no space left on device; exit 7"}}, nil
 	}
@@ -133,7 +133,7 @@ func TestFailedReviveIsRetried(t *testing.T) {
 
 func TestStopDuringReviveIsKept(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
+	s := newKilledSet(t)
 	require.NoError(t, os.Remove(s.layout.State("ready")))
 	s.backends[0].spec = func() (process.Spec, error) { // never ready
 		return process.Spec{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}, nil
@@ -148,18 +148,18 @@ func TestStopDuringReviveIsKept(t *testing.T) {
 		got <- outcome{revived, err}
 	}()
 	testkit.Until(t, func() bool { return s.Running("redis") }, "the revival is under way")
-	require.NoError(t, another(t, s).Stop(t.Context()))
+	require.NoError(t, secondCommand(t, s).Stop(t.Context()))
 	require.Equal(t, outcome{}, testkit.Receive(t, got))
 	require.False(t, s.Running("redis"))
 }
 
-// A killed server leaves children that hold its memory, and a pid file whose id another process may
-// have by now.
+// A killed server leaves child processes that hold its memory, and a pid file with a process id
+// that another process may have got.
 func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
-	s := set(t, backendtest.FreePort(t), "")
+	s := newTestSet(t, backendtest.FreePort(t), "")
 	dir := t.TempDir()
 	s.backends[0].pidFile = "server.pid"
 	s.backends[0].spec = func() (process.Spec, error) {
@@ -185,7 +185,7 @@ func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 
 func TestReleaseLeavesKeptBackendsThatDied(t *testing.T) {
 	t.Parallel()
-	s := killed(t)
+	s := newKilledSet(t)
 	release, err := s.Acquire(t.Context())
 	require.NoError(t, err)
 	require.True(t, s.Running("redis"))

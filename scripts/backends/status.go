@@ -25,7 +25,7 @@ type BackendState struct {
 	Started time.Time // for a stopped backend: its last start
 	// Died is true when the process ended without a stop and has not been restarted.
 	Died bool
-	// Restarts counts the restarts by Revive. LastExit says how the process ended before the last.
+	// Restarts counts restarts by Revive. LastExit says how the process ended before the last restart.
 	Restarts int
 	LastExit string
 	// ForTests is true when only tests use the backend.
@@ -195,22 +195,22 @@ func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, ca
 
 // killLeftovers kills the processes that a killed server left in its data folder: PostgreSQL's
 // children, which hold its shared memory, or a server whose starter died before it wrote the run
-// file. It then removes the pid file, since another process may have got that id.
+// file. It then removes the pid file, since another process may have got the id in it.
 func (s *Set) killLeftovers(b backend, spec process.Spec) error {
 	if spec.Dir == "" {
 		return nil
 	}
 	const rounds = 5 // a terminating process may have started another
 	for range rounds {
-		left, err := process.RunningIn(spec.Dir, spec.Path)
+		leftovers, err := process.RunningIn(spec.Dir, spec.Path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
-		if len(left) == 0 {
+		if len(leftovers) == 0 {
 			return b.removePIDFile(spec.Dir)
 		}
-		s.say("%-16s ending %d processes that an earlier one left", b.name, len(left))
-		err = forEach(left, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
+		s.say("%-16s ending %d processes that an earlier one left", b.name, len(leftovers))
+		err = forEach(leftovers, func(id process.Identity) error { return id.Stop(b.stop, orphanGrace) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}

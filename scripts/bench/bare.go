@@ -51,11 +51,11 @@ func sendOnce(ctx context.Context, addr string, request []byte) (r recordedRespo
 // bareArgument is the command-line argument that makes cmd/bench run as the bare server.
 const bareArgument = "bare"
 
-// RunBareServer runs the bare server if the argument is bareArgument; otherwise known is false. The
-// bare server, with which the gateway is compared, is a net/http server with the gateway's
+// RunBareServer runs the bare server if the argument is bareArgument; otherwise isBare is false.
+// The bare server, with which the gateway is compared, is a net/http server with the gateway's
 // time-outs. It answers every request with the response that it reads as JSON from in, prints its
 // address to out, and serves until in ends.
-func RunBareServer(ctx context.Context, argument string, in io.Reader, out io.Writer) (known bool, err error) {
+func RunBareServer(ctx context.Context, argument string, in io.Reader, out io.Writer) (isBare bool, err error) {
 	if argument != bareArgument {
 		return false, nil
 	}

@@ -60,12 +60,12 @@ func TestMissingResponseAndMissingServerAreErrors(t *testing.T) {
 	t.Parallel()
 	in, control := io.Pipe()
 	require.NoError(t, control.Close())
-	known, err := RunBareServer(t.Context(), bareArgument, in, io.Discard)
-	require.True(t, known)
+	isBare, err := RunBareServer(t.Context(), bareArgument, in, io.Discard)
+	require.True(t, isBare)
 	require.ErrorContains(t, err, "read the configuration")
-	known, err = RunBareServer(t.Context(), "nothing", in, io.Discard)
+	isBare, err = RunBareServer(t.Context(), "nothing", in, io.Discard)
 	require.NoError(t, err)
-	require.False(t, known)
+	require.False(t, isBare)
 	g := generator{addr: "127.0.0.1:1"}
 	require.ErrorContains(t, g.open(t.Context(), 1), "connect")
 }

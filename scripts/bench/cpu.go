@@ -60,7 +60,7 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// processes maps a name, such as a service's, to the processes (ids) that are measured under it.
+// processes maps a name, such as a service's, to the ids of the processes measured under this name.
 type processes map[string][]int
 
 // processesOf returns the process ids of all replicas of the services, by the service's name.

@@ -102,7 +102,7 @@ func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
 
-// runConcurrently calls do once for each number from 0 to n-1, in as many goroutines as `clients`.
+// runConcurrently calls do once for each number from 0 to n-1, in at most `clients` goroutines.
 func runConcurrently(ctx context.Context, clients, n int, do func(ctx context.Context, i int) error) error {
 	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)

@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// limitGateways is the number of replicas of the gateway, and limitConns that of connections to each.
+	// limitGateways is the number of gateways, and limitConns the number of connections to each.
 	limitGateways, limitConns = 3, 16
 	// limitVisitors is the number of visitors in a round, each with an address of its own, who send
 	// limitMutations requests each, the first without an id.
 	limitVisitors, limitMutations = 2000, 6
-	// flooders is the number of visitors who send floodRequests in all once they are refused.
+	// flooders is the number of visitors who send floodRequests in all after using up their
+	// allowances.
 	flooders, floodRequests = 20, 6000
-	// exhausting is the number of requests of a flooder that come before, again until all are refused.
+	// exhausting is the number of requests by which a flooder uses up the allowance before the flood.
 	exhausting = 120
-	// floodTries is how often a flood is sent of which not all was refused.
+	// floodTries limits the attempts to send a flood of which every request is refused.
 	floodTries = 5
 )
 
@@ -39,7 +40,7 @@ const (
 func runLimits(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	o := saleServices
 	o.Replicas = map[string]int{platform.Gateway: limitGateways}
-	// Nobody's allowance is refilled during the flood.
+	// No allowance is refilled during the flood.
 	o.Env = map[string][]string{platform.Gateway: {"LIMIT_VISITOR_RATE=0.0001"}}
 	return harness.Run(ctx, o, func(ctx context.Context, p *harness.Platform) error {
 		keys, err := token.ParseKeySet(config.Secret(p.Secrets().Session))
@@ -56,14 +57,14 @@ func runLimits(ctx context.Context, opts Options, wanted []string, addResult fun
 	})
 }
 
-// limitRow sends mutations of visitors whom nobody has seen before.
+// limitRow sends mutations of visitors that the gateways have not seen before.
 type limitRow struct {
 	platform *harness.Platform
 	ids      token.MACSet
 	visitors atomic.Int64 // so far
 }
 
-// limitedVisitor sends mutations from an address of its own. The id is unknown to the first one.
+// limitedVisitor has two requests from an address of its own: assign comes first and has no id.
 type limitedVisitor struct{ assign, reserve []byte }
 
 func (r *limitRow) newVisitor() limitedVisitor {
@@ -82,9 +83,8 @@ func (r *limitRow) newVisitor() limitedVisitor {
 	}
 }
 
-// measure returns the Redis commands per mutation that is allowed, and the part per_refused: those per
-// mutation that is refused. A mutation that is allowed may fail for another reason, here since
-// the visitor waits.
+// measure returns the Redis commands per allowed mutation; the part per_refused has those per
+// refused mutation. An allowed mutation may fail for another reason: here the visitor still waits.
 func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, error) {
 	var requests, exhaust, flood [][]byte
 	visitors := make([]limitedVisitor, limitVisitors)
@@ -113,7 +113,7 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 	case refused > 0:
 		return 0, nil, fmt.Errorf("%d of %d requests were refused", refused, len(requests))
 	}
-	// Queue's own scripts are not those of the flood, none of which reaches queue.
+	// The pause keeps queue's own scripts out of the counts. No request of the flood reaches queue.
 	queue := r.platform.Service(platform.Queue)
 	queue.Pause(0)
 	defer queue.Resume(0)
@@ -148,7 +148,7 @@ func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte,
 	if refused, err = r.send(ctx, requests); err != nil {
 		return 0, err
 	}
-	if !loop.Sleep(ctx, 300*time.Millisecond) { // what is counted late
+	if !loop.Sleep(ctx, 300*time.Millisecond) { // for what the gateways count late
 		return 0, ctx.Err()
 	}
 	after, err := r.redis(ctx)

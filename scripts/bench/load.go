@@ -22,7 +22,7 @@ import (
 
 const (
 	paceEvery = 2 * time.Millisecond // between two checks whether requests are due
-	drainFor  = 30 * time.Second
+	drainFor  = 30 * time.Second     // limit of the wait for the last responses
 )
 
 // generator sends prepared HTTP requests over keep-alive connections: a given number, or each one

@@ -51,12 +51,12 @@ func TestGeneratorSendsAtARateAndWhenAnswered(t *testing.T) {
 	} {
 		require.NoError(t, g.open(t.Context(), 5), name)
 		before := requests.Load()
-		from := time.Now()
-		samples, err := load(from.Add(200 * time.Millisecond))
+		began := time.Now()
+		samples, err := load(began.Add(200 * time.Millisecond))
 		require.NoError(t, err, name)
 		require.NoError(t, g.close(), name)
 		require.Len(t, samples, int(requests.Load()-before), name)
-		f := summarizeLoad(samples, from, time.Now())
+		f := summarizeLoad(samples, began, time.Now())
 		require.Zero(t, f.other, name)
 		if len(samples) > 0 { // it may have had no time
 			require.InDelta(t, f.offered/2, f.granted, f.offered/float64(len(samples)), name)

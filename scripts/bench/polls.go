@@ -86,7 +86,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, addResult func
 	})
 }
 
-// measure measures a row: polls of the gateway, beside the same polls of the bare server.
+// measure measures a row: polls of the gateway, compared with the same polls of the bare server.
 func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
@@ -112,7 +112,7 @@ func (w *pollPlatform) sendToGateway(ctx context.Context, request []byte) (answe
 // pollRound describes one round of polls, and the services whose CPU time is measured.
 type pollRound struct {
 	connections int
-	services    []string // on the path
+	services    []string // whose CPU time is measured
 	requests    func() [][]byte
 	parts       map[string]float64 // further parts of the row, by name
 }
@@ -259,7 +259,7 @@ type hallVisitors struct {
 
 	inside []admittedUser
 	tokens []string
-	signed time.Time
+	signed time.Time // when the tokens were signed
 	etag   string
 }
 

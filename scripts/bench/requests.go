@@ -29,7 +29,7 @@ const (
 	// applicants is the number of users in a round of the row "accept", and clients the number of them
 	// who apply at the same time.
 	applicants, clients = 512, 64
-	// settled is the number of requests in a round of the row "settle", over all its promotions.
+	// settled is the number of requests in a round of "first_come_settle", over all its promotions.
 	settled, promotions = 640, 8
 )
 
@@ -72,12 +72,12 @@ type countingProxies struct {
 }
 
 func startCountingProxies(layout platform.Layout) (countingProxies, error) {
-	var all [4]*awsproxy.Proxy
+	var proxies [4]*awsproxy.Proxy
 	var errs [4]error
-	for i := range all {
-		all[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
+	for i := range proxies {
+		proxies[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
 	}
-	return countingProxies{all[0], all[1], all[2], all[3]}, errors.Join(errs[:]...)
+	return countingProxies{proxies[0], proxies[1], proxies[2], proxies[3]}, errors.Join(errs[:]...)
 }
 
 func (c countingProxies) close() {
@@ -89,7 +89,7 @@ func (c countingProxies) close() {
 }
 
 // requestRows measures two rows of the report: "accept", how ingest takes applications, and
-// "settle", how worker decides about them.
+// "first_come_settle", how worker decides about them.
 type requestRows struct {
 	calls  countingProxies
 	store  table.Store
@@ -185,8 +185,8 @@ func (r *requestRows) measureAcceptBaseline(ctx context.Context) (float64, map[s
 }
 
 // measureApplications calls apply for each applicant, and returns µs per application. When all have
-// returned, it calls applied, and then waits until the workers have settled the requests.
-func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, applied func()) (float64, error) {
+// returned, it calls onApplied, and then waits until the workers have settled the requests.
+func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, onApplied func()) (float64, error) {
 	p, err := r.newPromotion(ctx)
 	if err != nil {
 		return 0, err
@@ -197,7 +197,7 @@ func (r *requestRows) measureApplications(ctx context.Context, apply func(contex
 		return 0, err
 	}
 	took := time.Since(began)
-	applied()
+	onApplied()
 	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
@@ -220,8 +220,8 @@ func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]fl
 	return µs, parts, r.addOnePromotion(ctx, parts)
 }
 
-// settleAll has the workers settle requests that are sent in messages of up to so many members, and
-// returns µs per request. From the beginning on, rule decides about their calls of SQS.
+// settleAll sends requests in messages of up to `members` requests, has the workers settle them,
+// and returns µs per request. Meanwhile, rule chooses the faults of the workers' SQS calls.
 func (r *requestRows) settleAll(ctx context.Context, all unsentRequests, members int, rule awsproxy.Rule) (float64, error) {
 	start, err := r.holdWorkers(ctx, rule)
 	if err == nil {
@@ -237,7 +237,7 @@ func (r *requestRows) settleAll(ctx context.Context, all unsentRequests, members
 }
 
 // holdWorkers makes the workers' calls that receive messages wait until start is called. It returns
-// when all of the workers' receivers are waiting. After the start, rule decides about their calls.
+// when all of the workers' receivers are waiting. After the start, rule chooses the calls' faults.
 func (r *requestRows) holdWorkers(ctx context.Context, rule awsproxy.Rule) (start func(), err error) {
 	var held atomic.Int32
 	begin := make(chan struct{})

@@ -11,16 +11,16 @@ import (
 
 const (
 	// onePacked and oneAlone are the numbers of requests of a single promotion that are settled in
-	// messages of several requests, and in messages of one: five receipts, and ten.
+	// messages of several requests, and in messages of one. Workers receive five batches, and ten.
 	onePacked, oneAlone = 450, 100
 	// The latencies of calls of AWS, which the local servers do not have.
 	queueLatency, storeLatency = 10 * time.Millisecond, 15 * time.Millisecond
 )
 
-// addOnePromotion measures how fast the requests of a single promotion are settled, which all are in
-// one group of the queue, with the latencies of AWS: "one" is µs per request, "one_alone" the same in
-// messages of one request, and "conflicts" how many times as long it takes when 30 % of the
-// transactions are cancelled because of conflicts, which DynamoDB Local never does.
+// addOnePromotion measures how fast the requests of a single promotion, which share one message
+// group, are settled with the latencies of AWS. It sets the parts "one", the µs per request,
+// "one_alone", the same with one request per message, and "conflicts", the factor for the time if
+// 30 % of the transactions are cancelled because of conflicts, which DynamoDB Local never does.
 func (r *requestRows) addOnePromotion(ctx context.Context, parts map[string]float64) (err error) {
 	var n atomic.Int64
 	conflicting := func(c awsproxy.Call) (f awsproxy.Fault) {
@@ -41,7 +41,7 @@ func (r *requestRows) addOnePromotion(ctx context.Context, parts map[string]floa
 }
 
 // settleOnePromotion has the workers settle n requests of one promotion with the latencies of AWS.
-// rule decides about their calls of DynamoDB; nil: no faults.
+// rule chooses the faults of their DynamoDB calls; nil: no faults.
 func (r *requestRows) settleOnePromotion(ctx context.Context, n, members int, rule awsproxy.Rule) (float64, error) {
 	all, err := r.storeRequests(ctx, 1, n)
 	if err != nil {

@@ -100,20 +100,20 @@ func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n
 	return all, tx.Commit(ctx)
 }
 
-// sendMessages puts all requests in the queue: as many of each promotion in turn as one receipt has,
-// in messages of up to `members` requests.
-func sendMessages(ctx context.Context, to *queue.Queue, f unsentRequests, members int) error {
-	for at := 0; at < len(f.messages[0]); at += queue.MaxBatch * members {
+// sendMessages puts all requests in the queue, in messages of up to `members` requests. It takes
+// the promotions in turn, and of each as many requests as a worker can receive at once.
+func sendMessages(ctx context.Context, target *queue.Queue, f unsentRequests, members int) error {
+	for start := 0; start < len(f.messages[0]); start += queue.MaxBatch * members {
 		for _, messages := range f.messages {
-			receipt := messages[at:min(at+queue.MaxBatch*members, len(messages))]
+			batch := messages[start:min(start+queue.MaxBatch*members, len(messages))]
 			if members == promotion.MaxMembers {
-				if err := errors.Join(to.Send(ctx, receipt)...); err != nil {
+				if err := errors.Join(target.Send(ctx, batch)...); err != nil {
 					return err
 				}
 				continue
 			}
-			for one := range slices.Chunk(receipt, members) { // a call sends what it gets together
-				if err := errors.Join(to.Send(ctx, one)...); err != nil {
+			for message := range slices.Chunk(batch, members) { // Send packs the requests of one call
+				if err := errors.Join(target.Send(ctx, message)...); err != nil {
 					return err
 				}
 			}
@@ -128,7 +128,7 @@ func (r *requestRows) settleUnbatched(ctx context.Context) error {
 		messages, err := r.plain.Receive(ctx)
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
-			return nil // the caller ends it when everything is settled
+			return nil // the caller cancels ctx when everything is settled
 		case err != nil:
 			return err
 		}
@@ -152,7 +152,7 @@ func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error
 	if err != nil {
 		return err
 	}
-	message := members[0] // of one: sent alone
+	message := members[0] // the only one: the baseline sends requests singly
 	capacityKey, requestKey := table.CapacityKey(message.EventID), table.RequestKey(message.RequestID)
 	items, err := r.store.Read(ctx, capacityKey, requestKey, table.LockKey(message.EventID, message.UserID))
 	if err != nil {

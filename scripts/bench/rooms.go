@@ -33,8 +33,8 @@ const (
 	// assigned is the number of visitors in a round, and assigning the number of them who wait for a
 	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
-	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients that of
-	// those who wait at the same time.
+	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients the number
+	// of them who wait at the same time.
 	crowdVisitors, crowdClients = 4000, 1000
 	// idleTime is how long the CPU time of replicas without visitors is measured.
 	idleTime = 3 * time.Second
@@ -42,7 +42,7 @@ const (
 	refusedPause = 100 * time.Millisecond
 )
 
-// runRooms measures the rows of assigns: two replicas of vwr give positions, with make up's settings.
+// runRooms measures the rows of assigns, with the settings of make up and two replicas of vwr.
 func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -115,8 +115,8 @@ func (r *positionBenchmark) takeInNewRoom(ctx context.Context, visitors, clients
 	if err == nil {
 		err = given.requireExact()
 	}
-	_, ended := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operatorCaller(), EventId: eventID})
-	return took, errors.Join(err, ended)
+	_, endErr := r.admin.Deactivate(ctx, &vwrv1.DeactivateRequest{Caller: operatorCaller(), EventId: eventID})
+	return took, errors.Join(err, endErr)
 }
 
 func newEventID() string { return "bench-" + ids.NewV7().String() }
@@ -149,8 +149,8 @@ func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[str
 	return microsPerItem(took, assigned), used, err
 }
 
-// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a position,
-// without what it would use in that time for nobody ("idle").
+// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a
+// position, less the CPU time that it uses in the same time without visitors ("idle").
 func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[string]float64, error) {
 	idle, err := r.vwrCPU.perRequest(ctx, 1, func() error {
 		loop.Sleep(ctx, idleTime)
@@ -222,12 +222,12 @@ func (g givenPositions) requireExact() error {
 // takePositions calls take once for each visitor, for at most `clients` of them at once. It returns
 // the positions and the elapsed time.
 func takePositions(ctx context.Context, visitors, clients int, take func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
-	all, began := make(givenPositions, visitors), time.Now()
+	positions, began := make(givenPositions, visitors), time.Now()
 	err := runConcurrently(ctx, clients, visitors, func(ctx context.Context, i int) (err error) {
-		all[i], err = take(ctx, i)
+		positions[i], err = take(ctx, i)
 		return err
 	})
-	return all, time.Since(began), err
+	return positions, time.Since(began), err
 }
 
 // unbatchedRoom is the baseline: it gives one position per call, in tables like those of vwr.

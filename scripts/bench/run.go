@@ -109,8 +109,8 @@ func measure(ctx context.Context, opts Options, groups []rowGroup) (Report, erro
 			break
 		}
 	}
-	if rest := m.unreported(rowNames(groups)); interrupted != nil && len(rest) > 0 {
-		m.addFailure(rest, interrupted)
+	if unmeasured := m.unreported(rowNames(groups)); interrupted != nil && len(unmeasured) > 0 {
+		m.addFailure(unmeasured, interrupted)
 	}
 	m.report.TookSeconds = time.Since(began).Seconds()
 	return m.report, interrupted
@@ -126,36 +126,36 @@ type measurement struct {
 // measureGroup measures the wanted rows of a group. If a row fails, it starts the group's processes
 // again for the remaining rows. It stops when two consecutive starts have measured nothing.
 func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
-	left := m.wantedRows(g.rows)
-	for fruitless, before := 0, len(left); before > 0; before = len(left) {
-		err := m.measureRowsOf(ctx, g, &left)
+	remaining := m.wantedRows(g.rows)
+	for fruitless, before := 0, len(remaining); before > 0; before = len(remaining) {
+		err := m.measureRowsOf(ctx, g, &remaining)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil && len(left) > 0 {
+		if err == nil && len(remaining) > 0 {
 			err = errors.New("its group ended without measuring it")
 		}
 		if err == nil {
 			return nil
 		}
-		if fruitless++; len(left) < before {
+		if fruitless++; len(remaining) < before {
 			fruitless = 0
 		}
-		failed := left
+		failed := remaining
 		switch {
-		case len(left) == 0:
+		case len(remaining) == 0:
 			failed = g.rows // all are measured, but a process failed at the end
 		case fruitless < 2:
-			failed, left = left[:1], left[1:]
+			failed, remaining = remaining[:1], remaining[1:]
 		default:
-			left = nil
+			remaining = nil
 		}
 		m.addFailure(failed, err)
 	}
 	return nil
 }
 
-// wantedRows returns those of the rows that the options select.
+// wantedRows returns the rows that the options select.
 func (m *measurement) wantedRows(rows []string) []string {
 	return slices.DeleteFunc(slices.Clone(rows), func(name string) bool {
 		return len(m.opts.Rows) > 0 && !slices.Contains(m.opts.Rows, name)
@@ -184,16 +184,16 @@ func (m *measurement) keepReport() {
 	}
 }
 
-// measureRowsOf measures those rows of a group that are in left, and removes them from left.
-func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, left *[]string) error {
+// measureRowsOf measures the rows of a group that are in remaining, and removes the measured ones.
+func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, remaining *[]string) error {
 	began := time.Now()
-	return g.run(ctx, m.opts, slices.Clone(*left), func(r rounds.Result) {
+	return g.run(ctx, m.opts, slices.Clone(*remaining), func(r rounds.Result) {
 		took := time.Since(began)
 		m.opts.Say("%s, %.0f s", progressLine(r), took.Seconds())
 		m.report.Rows = append(m.report.Rows, r)
 		m.report.RowSeconds[r.Name] = took.Seconds()
 		m.keepReport()
-		*left = slices.DeleteFunc(*left, func(name string) bool { return name == r.Name })
+		*remaining = slices.DeleteFunc(*remaining, func(name string) bool { return name == r.Name })
 		began = time.Now()
 	})
 }

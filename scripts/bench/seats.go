@@ -71,8 +71,8 @@ func runSeats(ctx context.Context, opts Options, wanted []string, addResult func
 
 // holdRows measures the rows of holds. It opens a new event when too few places are left.
 type holdRows struct {
-	pid   int    // of ticket
-	url   string // of ticket's database
+	pid   int    // process id of ticket
+	url   string // URL of ticket's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
 	// seats and best are clients of ticket that send calls in batches, as the gateway does.
@@ -185,9 +185,9 @@ func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int)
 		return 0, nil, err
 	}
 	return s.measureHolds(ctx, buyers, n, func(ctx context.Context, i int64) error {
-		from := first + i*int64(seats)
-		item := &ticketv1.HoldSeatsItem{Caller: s.buyerCaller(section, from), EventId: s.event}
-		for seat := from; seat < from+int64(seats); seat++ {
+		firstSeat := first + i*int64(seats)
+		item := &ticketv1.HoldSeatsItem{Caller: s.buyerCaller(section, firstSeat), EventId: s.event}
+		for seat := firstSeat; seat < firstSeat+int64(seats); seat++ {
 			item.SeatIds = append(item.SeatIds, fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1))
 		}
 		_, err := s.seats.Do(ctx, item)

@@ -23,7 +23,7 @@ import (
 
 const soldOutRow = "promotion_sold_out"
 
-// runSoldOut measures the row of applications to promotions without places, which are not recorded.
+// runSoldOut measures the row of applications to sold-out promotions, which are not recorded.
 func runSoldOut(ctx context.Context, opts Options, _ []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *soldOutUsers) signIn(ctx context.Context) error {
 	})
 }
 
-// createPromotions stores promotions without places: one for the first response and one per round,
-// of which compareSides may add some.
+// createPromotions stores promotions without places: one for the first response and one per round.
+// There are more than needed, since compareSides may add rounds.
 func (s *soldOutUsers) createPromotions(ctx context.Context, rounds int) error {
 	w := s.platform.Wiring()
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: s.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}

@@ -17,9 +17,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// cancelledSize is the size of a sale that is cancelled: orders of two tickets that are sold,
-// orders at checkout, others that are being charged, and refunds by users and by hand. undoAfter is
-// how long after the first cancellation it is undone.
+// cancelledSize is the size of a cancelled sale, in orders of two tickets: sold, held at checkout,
+// being charged at a cancellation, and refunded by users or by hand. waiting visitors are in the
+// line. undoAfter is the time from the first cancellation to its undo.
 type cancelledSize struct {
 	sold, held, charged, refunding, waiting int
 	undoAfter                               time.Duration
@@ -37,40 +37,40 @@ type cancelled struct {
 	cancelledSize
 }
 
-// TestCancelledSale cancels a sale while many are at checkout and being charged. After an undo,
-// shortly before the refunds would have begun, every ticket and every waiting place is there, and
-// what was being charged has become tickets. It is cancelled again while buyers pay, give tickets
-// back and are refunded by hand: everything that was paid goes back once, whatever dies meanwhile.
+// TestCancelledSale cancels a sale while buyers are at checkout and being charged, and undoes that
+// shortly before the refunds would begin. Every ticket and waiting place is still there, and the
+// open charges have become tickets. It is cancelled again while buyers pay, request refunds and are
+// refunded by hand. Every payment is refunded once, whatever is killed meanwhile.
 func TestCancelledSale(t *testing.T) {
-	sideBySide(t)
-	seed, _ := order(t)
-	of := shortCancellation
+	parallelIfShort(t)
+	seed, _ := seededRandom(t)
+	size := shortCancellation
 	if *full {
-		of = longCancellation
+		size = longCancellation
 	}
-	c := &cancelled{cancelledSize: of, hall: openHall(setup(t, shortSale, seed, func(o *harness.Options) {
+	c := &cancelled{cancelledSize: size, hall: openHall(setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
 	}), 2, 100_000, 3600)}
 	sold := c.each(c.sold, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "ok-") })
 	c.requireStatus(sold, "CONFIRMED")
 	held := c.each(c.held, c.hold)
 
-	charged := c.charge()
+	awaitCharged := c.charge()
 	c.act("pause", map[string]any{})
 	places := c.join()
 	c.act("cancel", map[string]any{}) // the grace is five minutes
-	paid := append(sold, charged()...)
+	paid := append(sold, awaitCharged()...)
 	c.stayInLine(places)
 	c.act("cancel/undo", map[string]any{})
 	c.requireTickets()
 	c.requirePlaces(places)
 	c.act("resume", map[string]any{})
 
-	late := c.charge()
+	awaitLate := c.charge()
 	var others sync.WaitGroup
 	others.Go(func() { c.tryToPay(held[:c.held/2]) })
-	others.Go(func() { c.giveByHand(sold[:c.refunding/2]) })
-	others.Go(func() { c.giveBack(sold[c.refunding/2 : c.refunding]) })
+	others.Go(func() { c.refundByHand(sold[:c.refunding/2]) })
+	others.Go(func() { c.requestRefunds(sold[c.refunding/2 : c.refunding]) })
 	c.act("cancel", map[string]any{})
 	require.Zero(t, c.tryToPay(held[c.held/2:]), "paid for a cancelled event")
 	c.act("cancel/refund", map[string]any{})
@@ -83,11 +83,11 @@ func TestCancelledSale(t *testing.T) {
 		}
 	}
 	others.Wait()
-	c.requireRefunded(append(paid, late()...))
+	c.requireRefunded(append(paid, awaitLate()...))
 }
 
-// charge lets other buyers pay, whose charges the provider makes some seconds later, and returns when all
-// have begun. The result waits until they have an answer.
+// charge lets new buyers pay by charges that the provider makes some seconds later, and returns
+// when all payments have begun. wait returns the buyers once all are answered.
 func (c *cancelled) charge() (wait func() []*buyer) {
 	ticket := c.DB(platform.Ticket)
 	begun := func(ctx context.Context) (n int, err error) {
@@ -120,8 +120,8 @@ func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
 		map[string]any{"orderId": b.OrderID, "paymentKey": key + uuid.NewString(), "amount": b.Amount}, nil)
 }
 
-// join puts visitors into the line of the paused sale, one after the other. Those who are let in,
-// since queue has not heard of the pause yet, do not count.
+// join puts visitors into the line of the paused sale, one after the other. It replaces a visitor
+// who is admitted because queue does not know of the pause yet.
 func (c *cancelled) join() []*harness.Client {
 	visitors := make([]*harness.Client, c.waiting)
 	for i := range visitors {
@@ -138,14 +138,14 @@ func (c *cancelled) join() []*harness.Client {
 	return visitors
 }
 
-// stayInLine lets the visitors wait until the cancellation is undone.
+// stayInLine requires that visitors keep their places until the time to undo the cancellation.
 func (c *cancelled) stayInLine(places []*harness.Client) {
 	for undo := time.Now().Add(c.undoAfter); time.Now().Before(undo); time.Sleep(time.Second) {
 		c.requirePlaces(places)
 	}
 }
 
-// requirePlaces requires that the visitors are in the line as they came.
+// requirePlaces requires that the visitors are in the line in the order in which they came.
 func (c *cancelled) requirePlaces(places []*harness.Client) {
 	for i, v := range places {
 		require.Equal(c.t, i+1, c.position(v), "a waiting place")
@@ -158,7 +158,7 @@ func (c *cancelled) position(v *harness.Client) int {
 	return place.Position
 }
 
-// requireTickets waits until all that is paid has its tickets, and nothing else has.
+// requireTickets waits until the paid orders have their tickets, and there are no others.
 func (c *cancelled) requireTickets() {
 	c.Eventually(func(ctx context.Context) error {
 		sales, err := c.stores.Sales(ctx, c.event)
@@ -183,13 +183,13 @@ func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
 				continue
 			}
 		}
-		c.expectRefusal(a, err, "EVENT_CANCELLED", "NOT_PAYABLE") // the latter once the walk has ended the hold
+		c.expectRefusal(a, err, "EVENT_CANCELLED", "NOT_PAYABLE") // NOT_PAYABLE once the hold has ended
 	}
 	return paid
 }
 
-// giveBack lets buyers ask for refunds. Those that come too late get them anyway.
-func (c *cancelled) giveBack(buyers []*buyer) {
+// requestRefunds lets buyers request refunds. Late requests are refused, as refunds are under way.
+func (c *cancelled) requestRefunds(buyers []*buyer) {
 	for _, b := range buyers {
 		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
 			map[string]any{"reason": "cannot come"})
@@ -199,16 +199,16 @@ func (c *cancelled) giveBack(buyers []*buyer) {
 	}
 }
 
-// expectRefusal reports an answer that is no refusal with one of the codes, unless the platform was
-// overloaded.
+// expectRefusal fails the test unless a request was refused with one of the codes, or the platform
+// was overloaded.
 func (c *cancelled) expectRefusal(a harness.Answer, err error, codes ...string) {
 	if err != nil || !harness.Overloaded(a.Status) && !slices.Contains(codes, a.Code()) {
 		c.t.Errorf("answered %d %s: %v", a.Status, a.Body, err)
 	}
 }
 
-// giveByHand refunds orders at the provider, behind payment's back.
-func (c *cancelled) giveByHand(buyers []*buyer) {
+// refundByHand refunds orders at the provider, without payment's knowledge.
+func (c *cancelled) refundByHand(buyers []*buyer) {
 	for _, b := range buyers {
 		url := c.Wiring().SandboxURL + "/v1/charges/" + b.OrderID + "/refunds/by-hand"
 		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, url, strings.NewReader("{}"))
@@ -216,7 +216,7 @@ func (c *cancelled) giveByHand(buyers []*buyer) {
 			req.Header.Set("Content-Type", "application/json")
 			var res *http.Response
 			if res, err = http.DefaultClient.Do(req); err == nil {
-				_ = res.Body.Close() // a refusal: it is refunded already
+				_ = res.Body.Close() // a refusal means that it is refunded already
 			}
 		}
 		if err != nil {
@@ -225,8 +225,8 @@ func (c *cancelled) giveByHand(buyers []*buyer) {
 	}
 }
 
-// requireRefunded waits until nobody has a ticket, the reservations are at their ends, the ledger and
-// the tables agree, and payments have given back what they took.
+// requireRefunded waits until nobody has a ticket, the audit finds no fault, and each of these
+// payments is refunded.
 func (c *cancelled) requireRefunded(paid []*buyer) {
 	c.Eventually(func(ctx context.Context) error {
 		sales, err := c.stores.Sales(ctx, c.event)

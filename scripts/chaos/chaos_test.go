@@ -50,7 +50,7 @@ type size struct {
 	hold, slot int               // seconds
 	behaviours []crowd.Behaviour // nil: the crowd's default shares
 	voidAfter  time.Duration     // when payment voids a charge that the provider does not know
-	hang, cut  time.Duration     // of a process or a slow link; of a link
+	hang, cut  time.Duration     // hang: of a process, or a slow link; cut: of a link
 }
 
 var (
@@ -58,7 +58,7 @@ var (
 		visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second,
 		hang: 3 * time.Second, cut: 2 * time.Second,
 	}
-	// In the short form no visitor is away for long or abandons seats that others then wait for.
+	// shortSale has no visitor who stays away for long, or abandons seats for which others then wait.
 	shortSale = size{
 		visitors: 20, threshold: 10, rate: 20, arrive: time.Second, hold: 5, slot: 20, voidAfter: time.Second,
 		hang: 1500 * time.Millisecond, cut: time.Second, behaviours: shortBehaviours(),
@@ -69,7 +69,7 @@ func shortBehaviours() []crowd.Behaviour {
 	return append(slices.Repeat([]crowd.Behaviour{crowd.Buys}, 16), crowd.ClicksTwice, crowd.ClicksTwice, crowd.ClicksTwice, crowd.IsDeclined)
 }
 
-// sale is a sale and its crowd.
+// sale is one sale with its crowd of visitors.
 type sale struct {
 	crowd.Sale
 	crowd *crowd.Crowd
@@ -102,12 +102,12 @@ func setup(t *testing.T, size size, seed uint64, changes ...func(*harness.Option
 	return &run{Platform: p, t: t, stores: stores, api: api, seed: seed, size: size}
 }
 
-// TestInvariantsUnderFaults injects every fault, three times, each time in another order that the
-// seed decides, while crowds come and go. The short form is one small sale with two faults that do
-// not touch the checkout's backends.
+// TestInvariantsUnderFaults injects every fault three times while crowds come and go, each time in
+// a different random order. The short form is one small sale with two faults that do not touch the
+// checkout's backends.
 func TestInvariantsUnderFaults(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	if !*full {
 		r := setup(t, shortSale, seed)
 		r.runShort(rng)
@@ -116,17 +116,17 @@ func TestInvariantsUnderFaults(t *testing.T) {
 	setup(t, longSale, seed).runFull(rng, 3)
 }
 
-// sideBySide lets a test run beside others in its short form, which mostly waits. A full form has the
-// machine for itself.
-func sideBySide(t *testing.T) {
+// parallelIfShort lets a test run in parallel with others in its short form, which mostly waits. A
+// full form has the machine for itself.
+func parallelIfShort(t *testing.T) {
 	t.Helper()
 	if !*full {
 		t.Parallel()
 	}
 }
 
-// order returns the seed of a run and the random numbers that follow from it.
-func order(t *testing.T) (uint64, *rand.Rand) {
+// seededRandom returns the seed of a run, and random numbers that follow from it.
+func seededRandom(t *testing.T) (uint64, *rand.Rand) {
 	t.Helper()
 	seed := *seedFlag
 	if seed == 0 {
@@ -149,7 +149,7 @@ func (r *run) runShort(rng *rand.Rand) {
 	r.requireInvariants()
 }
 
-// runFull runs sales one after another until every fault was injected, in each round.
+// runFull runs sales one after another until every fault was injected once per round.
 func (r *run) runFull(rng *rand.Rand, rounds int) {
 	var over atomic.Bool
 	done := r.begin(over.Load)
@@ -166,8 +166,8 @@ func (r *run) runFull(rng *rand.Rand, rounds int) {
 	r.requireInvariants()
 }
 
-// begin checks the invariants from now on and runs sales. After the sale for which over returns
-// true it closes the channel.
+// begin starts the periodic checks and runs sales in the background. After a sale at whose end over
+// returns true, it closes the channel.
 func (r *run) begin(over func() bool) (finished <-chan struct{}) {
 	r.watchInvariants()
 	done := make(chan struct{})
@@ -188,12 +188,12 @@ func (r *run) begin(over func() bool) (finished <-chan struct{}) {
 
 func (r *run) inject(d fault) {
 	r.t.Logf("%s: %s", r.state(), d.name)
-	d.do()
+	d.inject()
 }
 
-// requireSold returns an error until so many tickets are sold or all visitors have left.
+// requireSold returns an error until the last sale has sold this many tickets or has no visitors.
 func (r *run) requireSold(sold int) error {
-	all := r.all()
+	all := r.allSales()
 	if len(all) == 0 {
 		return errors.New("no sale is open yet")
 	}
@@ -229,7 +229,7 @@ func (r *run) play(i int) error {
 	return nil
 }
 
-// open retries until the sale is open: the operators' API is also subject to the faults.
+// open retries until the sale is open, since the faults affect the operators' API too.
 func (r *run) open(s *sale) error {
 	for {
 		err := s.Open(r.t.Context(), r.api, "operator")
@@ -244,7 +244,7 @@ func (r *run) open(s *sale) error {
 	}
 }
 
-func (r *run) all() []*sale {
+func (r *run) allSales() []*sale {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*sale(nil), r.sales...)
@@ -252,7 +252,7 @@ func (r *run) all() []*sale {
 
 // state describes the progress of the last sale.
 func (r *run) state() string {
-	all := r.all()
+	all := r.allSales()
 	if len(all) == 0 {
 		return "no sale yet"
 	}

@@ -24,14 +24,14 @@ var (
 	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
 )
 
-// deaths lists a death, at least, at each failpoint of the services of a sale and their relays, and
-// for each provider at those between two writes of a payment.
+// deaths lists at least one death at each failpoint of a sale's services and of their relays, and
+// for each provider those between two writes of a payment.
 func deaths() []death {
-	return slices.Concat(deathsInSale(), deathsInPayment(), deathsAt(platform.Sandbox), deathsAt(platform.Stripe), deathsAt(platform.Toss))
+	return slices.Concat(deathsInSale(), deathsInPayment(), deathsAtProvider(platform.Sandbox), deathsAtProvider(platform.Stripe), deathsAtProvider(platform.Toss))
 }
 
-// at is the death of a service at a failpoint.
-func at(service, point, journey string, before, act, after step, want outcome) death {
+// deathAt returns a death of a service at a failpoint.
+func deathAt(service, point, journey string, before, act, after step, want outcome) death {
 	return death{place: place{service, point}, journey: journey, before: before, act: act, after: after, want: want}
 }
 
@@ -42,100 +42,100 @@ func slow(d death) death {
 
 // What buyers do before and after a death.
 var (
-	checkout  = steps(enter, hold, prepare)
-	buy       = steps(checkout, pay("ok-"), haveTickets)
-	buyInLine = steps(hold, prepare, pay("ok-"), leaveLine)
-	disputed  = steps(buy, dispute)
-	late      = steps(checkout, payTooLate)
+	checkout   = sequence(enter, hold, prepare)
+	buy        = sequence(checkout, pay("ok-"), awaitTickets)
+	buyInLine  = sequence(hold, prepare, pay("ok-"), awaitSlotEnd)
+	disputed   = sequence(buy, dispute)
+	lateCharge = sequence(checkout, payTooLate)
 )
 
-// deathsInSale are those of queue, stats and ticket.
+// deathsInSale are the deaths of queue, stats and ticket.
 func deathsInSale() []death {
 	const queue, stats, ticket = platform.Queue, platform.Stats, platform.Ticket
 	return []death{
-		at(queue, "queue.open.after_ticket", "the first visitor comes", nil, enter, buyInLine, both),
-		at(queue, "queue.open.after_line", "the first visitor comes", nil, enter, buyInLine, both),
-		at(queue, "queue.act.in_force", "an operator sets the line", enter, setThreshold, steps(haveThreshold, buyInLine), both),
-		at(queue, "queue.settings.after_ticket", "an operator sets the line", enter, setThreshold, steps(haveThreshold, buyInLine), both),
-		at(queue, "queue.settings.after_ticket", "before anybody came", nil, setThreshold, steps(enter, haveThreshold, buyInLine), both),
-		at(queue, "queue.reservation.after_effect", "hold", enter, hold, steps(prepare, pay("ok-"), leaveLine), both),
-		at(queue, "queue.reservation.after_effect", "purchase", checkout, pay("ok-"), leaveLine, both),
-		at(stats, "stats.count.before_commit", "purchase", checkout, pay("ok-"), nil, both),
-		at(stats, "stats.count.after_commit", "refund by user", buy, refund(1), nil, one),
-		at(ticket, "ticket.hold.after_commit", "hold", enter, hold, steps(prepare, pay("ok-")), both),
-		at(ticket, "ticket.confirm.before_commit", "purchase", checkout, pay("ok-"), nil, both),
-		at(ticket, "ticket.confirm.before_commit", "refund by user", buy, refund(1), nil, one),
-		at(ticket, "ticket.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
-		at(ticket, "ticket.confirm.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
-		at(ticket, "ticket.claim.before_commit", "refund by user", buy, refund(1), nil, one),
-		at(ticket, "ticket.claim.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
-		at(ticket, "ticket.claim.after_commit", "refund by hand", buy, refundByHand, nil, refunded),
-		slow(at(ticket, "ticket.abort.before_commit", "refused refund", disputed, refund(1), settleDispute, both)),
-		slow(at(ticket, "ticket.abort.after_commit", "refused refund", disputed, refund(2), settleDispute, both)),
-		slow(at(ticket, "ticket.walk.before_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
-		slow(at(ticket, "ticket.walk.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
-		at(ticket, "ticket.transfer.before_commit", "ticket sold", buy, sell, nil, sold),
-		at(ticket, "ticket.transfer.after_commit", "ticket sold", buy, sell, nil, sold),
-		at(ticket, "ticket.confirm.before_commit", "ticket sold", buy, sell, nil, sold),
-		at(ticket, "ticket.confirm.after_commit", "ticket sold", buy, sell, nil, sold),
-		at(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
-		at(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
+		deathAt(queue, "queue.open.after_ticket", "the first visitor comes", nil, enter, buyInLine, both),
+		deathAt(queue, "queue.open.after_line", "the first visitor comes", nil, enter, buyInLine, both),
+		deathAt(queue, "queue.act.in_force", "an operator sets the line", enter, setThreshold, sequence(awaitThreshold, buyInLine), both),
+		deathAt(queue, "queue.settings.after_ticket", "an operator sets the line", enter, setThreshold, sequence(awaitThreshold, buyInLine), both),
+		deathAt(queue, "queue.settings.after_ticket", "before anybody came", nil, setThreshold, sequence(enter, awaitThreshold, buyInLine), both),
+		deathAt(queue, "queue.reservation.after_effect", "hold", enter, hold, sequence(prepare, pay("ok-"), awaitSlotEnd), both),
+		deathAt(queue, "queue.reservation.after_effect", "purchase", checkout, pay("ok-"), awaitSlotEnd, both),
+		deathAt(stats, "stats.count.before_commit", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(stats, "stats.count.after_commit", "refund by user", buy, refund(1), nil, one),
+		deathAt(ticket, "ticket.hold.after_commit", "hold", enter, hold, sequence(prepare, pay("ok-")), both),
+		deathAt(ticket, "ticket.confirm.before_commit", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(ticket, "ticket.confirm.before_commit", "refund by user", buy, refund(1), nil, one),
+		deathAt(ticket, "ticket.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(ticket, "ticket.confirm.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
+		deathAt(ticket, "ticket.claim.before_commit", "refund by user", buy, refund(1), nil, one),
+		deathAt(ticket, "ticket.claim.after_commit", "refund by operator", buy, refundByOperator, nil, refunded),
+		deathAt(ticket, "ticket.claim.after_commit", "refund by hand", buy, refundByHand, nil, refunded),
+		slow(deathAt(ticket, "ticket.abort.before_commit", "refused refund", disputed, refund(1), settleDispute, both)),
+		slow(deathAt(ticket, "ticket.abort.after_commit", "refused refund", disputed, refund(2), settleDispute, both)),
+		slow(deathAt(ticket, "ticket.walk.before_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		slow(deathAt(ticket, "ticket.walk.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		deathAt(ticket, "ticket.transfer.before_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(ticket, "ticket.transfer.after_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(ticket, "ticket.confirm.before_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(ticket, "ticket.confirm.after_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
 	}
 }
 
-// deathsInPayment are those of payment, of payments that are charged with a key.
+// deathsInPayment are the deaths of payment in charges by a payment key. The first charges again.
 func deathsInPayment() []death {
 	const payment = platform.Payment
 	return []death{
-		slow(at(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)), // charged again
-		slow(at(payment, "payment.confirm.after_begin", "purchase", checkout, pay("ok-"), nil, both)),
-		at(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
-		at(payment, "payment.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
-		at(payment, "payment.confirm.after_commit", "decline, paid again", checkout, pay("decline-"), payAgain, both),
-		slow(at(payment, "payment.confirm.after_release", "ticket hangs", checkout, payWhileTicketHangs, nil, both)),
-		slow(at(payment, "payment.settle.after_captured", "refund by hand before the answer", checkout, payAndRefundByHand, nil, refunded)),
-		at(payment, "payment.refund.adopted", "refund by hand", buy, refundByHand, nil, refunded),
-		at(payment, "payment.refund.requested", "refund by user", buy, refund(1), nil, one),
-		at(payment, "payment.refund.after_begin", "refund by operator", buy, refundByOperator, nil, refunded),
-		at(payment, "payment.refund.before_send", "refund by user", buy, refund(1), nil, one),
-		at(payment, "payment.refund.after_provider", "refund by user", buy, refund(1), nil, one),
-		slow(at(payment, "payment.refund.after_provider", "charge after the hold's end", late, resumeSandbox, nil, refunded)),
-		slow(at(payment, "payment.refund.before_publish", "cancelled sale", buy, cancelSale, nil, refunded)),
-		at(payment, "payment.refund.after_publish", "refund by user", buy, refund(2), nil, refunded),
-		slow(at(payment, "payment.refund.after_abort", "refused refund", disputed, refund(1), settleDispute, both)),
-		slow(at(payment, "payment.event.before_commit", "charge after the hold's end", late, resumeSandbox, nil, refunded)),
-		slow(at(payment, "payment.event.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
-		at(payment, "payment.event.before_commit", "ticket sold", buy, sell, nil, sold),
-		at(payment, "payment.event.after_commit", "ticket sold", buy, sell, nil, sold),
-		at(payment, "payment.refund.after_provider", "ticket sold", buy, sell, nil, sold),
-		at(payment, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
-		at(payment, "outbox.after_publish", "refund by operator", buy, refundByOperator, nil, refunded),
+		slow(deathAt(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)),
+		slow(deathAt(payment, "payment.confirm.after_begin", "purchase", checkout, pay("ok-"), nil, both)),
+		deathAt(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(payment, "payment.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(payment, "payment.confirm.after_commit", "decline, paid again", checkout, pay("decline-"), payAgain, both),
+		slow(deathAt(payment, "payment.confirm.after_release", "ticket hangs", checkout, payWhileTicketHangs, nil, both)),
+		slow(deathAt(payment, "payment.settle.after_captured", "refund by hand before the answer", checkout, payAndRefundByHand, nil, refunded)),
+		deathAt(payment, "payment.refund.adopted", "refund by hand", buy, refundByHand, nil, refunded),
+		deathAt(payment, "payment.refund.requested", "refund by user", buy, refund(1), nil, one),
+		deathAt(payment, "payment.refund.after_begin", "refund by operator", buy, refundByOperator, nil, refunded),
+		deathAt(payment, "payment.refund.before_send", "refund by user", buy, refund(1), nil, one),
+		deathAt(payment, "payment.refund.after_provider", "refund by user", buy, refund(1), nil, one),
+		slow(deathAt(payment, "payment.refund.after_provider", "charge after the hold's end", lateCharge, resumeSandbox, nil, refunded)),
+		slow(deathAt(payment, "payment.refund.before_publish", "cancelled sale", buy, cancelSale, nil, refunded)),
+		deathAt(payment, "payment.refund.after_publish", "refund by user", buy, refund(2), nil, refunded),
+		slow(deathAt(payment, "payment.refund.after_abort", "refused refund", disputed, refund(1), settleDispute, both)),
+		slow(deathAt(payment, "payment.event.before_commit", "charge after the hold's end", lateCharge, resumeSandbox, nil, refunded)),
+		slow(deathAt(payment, "payment.event.after_commit", "cancelled sale", buy, cancelSale, nil, refunded)),
+		deathAt(payment, "payment.event.before_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(payment, "payment.event.after_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(payment, "payment.refund.after_provider", "ticket sold", buy, sell, nil, sold),
+		deathAt(payment, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
+		deathAt(payment, "outbox.after_publish", "refund by operator", buy, refundByOperator, nil, refunded),
 	}
 }
 
-// deathsAt are those of payment between two writes of a payment on a provider's page: from the
-// claim of the places to the charge, while it is ended, and while it is refunded.
-func deathsAt(provider string) []death {
+// deathsAtProvider are the deaths of payment between two writes of a payment on a provider's page:
+// from the claim on the places to the charge, while the payment is ended, and while it is refunded.
+func deathsAtProvider(provider string) []death {
 	const payment = platform.Payment
-	held := steps(enter, hold, chooseProvider(provider))
-	onPage := steps(held, preparePage)
-	bought := steps(onPage, payOnPage, haveTickets)
+	held := sequence(enter, hold, chooseProvider(provider))
+	onPage := sequence(held, preparePage)
+	bought := sequence(onPage, payOnPage, awaitTickets)
 	list := []death{
-		at(payment, "payment.prepare.after_claim", "purchase", held, steps(preparePage, payOnPage), nil, both),
-		at(payment, "payment.prepare.after_page", "purchase", held, steps(preparePage, payOnPage), nil, both),
-		at(payment, "payment.prepare.after_open", "purchase", held, steps(preparePage, payOnPage), nil, both),
-		at(payment, "payment.confirm.after_confirming", "purchase", onPage, payOnPage, nil, both),
-		at(payment, "payment.confirm.after_begin", "purchase", onPage, payOnPage, nil, both),
-		at(payment, "payment.confirm.after_provider", "purchase", onPage, payOnPage, nil, both),
-		at(payment, "payment.confirm.after_commit", "purchase", onPage, payOnPage, nil, both),
-		at(payment, "payment.end.after_abort", "change of mind", onPage, giveUp, payOnOtherPage, both),
-		at(payment, "payment.refund.requested", "refund by user", bought, refund(1), nil, one),
-		at(payment, "payment.refund.after_begin", "refund by operator", bought, refundByOperator, nil, refunded),
-		at(payment, "payment.refund.before_send", "refund by user", bought, refund(1), nil, one),
-		at(payment, "payment.refund.after_provider", "refund by user", bought, refund(1), nil, one),
+		deathAt(payment, "payment.prepare.after_claim", "purchase", held, sequence(preparePage, payOnPage), nil, both),
+		deathAt(payment, "payment.prepare.after_page", "purchase", held, sequence(preparePage, payOnPage), nil, both),
+		deathAt(payment, "payment.prepare.after_open", "purchase", held, sequence(preparePage, payOnPage), nil, both),
+		deathAt(payment, "payment.confirm.after_confirming", "purchase", onPage, payOnPage, nil, both),
+		deathAt(payment, "payment.confirm.after_begin", "purchase", onPage, payOnPage, nil, both),
+		deathAt(payment, "payment.confirm.after_provider", "purchase", onPage, payOnPage, nil, both),
+		deathAt(payment, "payment.confirm.after_commit", "purchase", onPage, payOnPage, nil, both),
+		deathAt(payment, "payment.end.after_abort", "change of mind", onPage, giveUp, payOnOtherPage, both),
+		deathAt(payment, "payment.refund.requested", "refund by user", bought, refund(1), nil, one),
+		deathAt(payment, "payment.refund.after_begin", "refund by operator", bought, refundByOperator, nil, refunded),
+		deathAt(payment, "payment.refund.before_send", "refund by user", bought, refund(1), nil, one),
+		deathAt(payment, "payment.refund.after_provider", "refund by user", bought, refund(1), nil, one),
 	}
-	if provider != platform.Toss { // where nothing can be closed: a cancellation is a refund
-		list = append(list, at(payment, "payment.end.after_cancel", "change of mind", onPage, giveUp, payOnOtherPage, both))
+	if provider != platform.Toss { // Toss closes no page: a cancellation is a refund
+		list = append(list, deathAt(payment, "payment.end.after_cancel", "change of mind", onPage, giveUp, payOnOtherPage, both))
 	}
 	for i := range list {
 		list[i].journey += " at " + provider
@@ -144,8 +144,8 @@ func deathsAt(provider string) []death {
 	return list
 }
 
-// TestFailpointsAreListed compares the list of deaths with the failpoints that the code names: none is
-// missing, and each that is listed exists.
+// TestFailpointsAreListed compares the list of deaths with the failpoints in the code: none is
+// missing, and each listed one exists.
 func TestFailpointsAreListed(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

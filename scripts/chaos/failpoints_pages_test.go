@@ -11,7 +11,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// chooseProvider makes the buyer pay at a provider.
+// chooseProvider returns a step after which the buyer pays at this provider.
 func chooseProvider(name string) step {
 	return func(_ context.Context, v *victim) error {
 		v.provider = name
@@ -19,7 +19,7 @@ func chooseProvider(name string) step {
 	}
 }
 
-// preparePage opens the provider's page. While it is not open, prepare is repeated.
+// preparePage opens the provider's page. It repeats prepare until there is a page.
 func preparePage(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		err := prepare(ctx, v)
@@ -30,8 +30,8 @@ func preparePage(ctx context.Context, v *victim) error {
 	})
 }
 
-// payOnPage pays on the provider's page. From that of the sandbox nobody comes back: its webhook
-// does.
+// payOnPage pays on the provider's page. At the sandbox the buyer does not come back to the shop,
+// which learns of the payment by a webhook.
 func payOnPage(ctx context.Context, v *victim) error {
 	if v.provider != platform.Sandbox {
 		return v.OnPage(ctx, v.Page.URL, payer.Pay)
@@ -52,7 +52,7 @@ func payOnPage(ctx context.Context, v *victim) error {
 	return errors.Join(err, res.Body.Close())
 }
 
-// giveUp ends the payment while its page is open.
+// giveUp cancels the payment while its page is open.
 func giveUp(ctx context.Context, v *victim) error {
 	return v.post(ctx, v.Client, "/api/v1/payments/"+v.PaymentID+"/cancel", map[string]any{}, nil)
 }

@@ -22,40 +22,40 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// deathLimit bounds a death with all that follows it; some 4 s are usual.
+// deathLimit is the time limit for one death and what follows. Usually this takes 4 s.
 const deathLimit = 3 * time.Minute
 
-// place is a failpoint of a service. Several services have those of the relay.
+// place is a failpoint of one service. Several services have the relay's failpoints.
 type place struct{ service, point string }
 
-// death is a process that is killed at a failpoint, which a buyer's journey passes.
+// death is the kill of a process at a failpoint that a buyer's journey passes.
 type death struct {
 	place
 
 	journey string
-	before  step // the process is not armed yet
+	before  step // runs before the failpoint is armed
 	act     step // passes the failpoint
-	after   step // once nothing is in progress any more
+	after   step // runs once nothing is in progress
 	want    outcome
 	slow    bool // too slow for the short form
 }
 
-// deathRun is a platform with one replica of each service, so that the armed process has to pass.
+// deathRun is a platform with one replica of each service, so that calls pass the armed process.
 type deathRun struct {
 	*run
 
 	kafka           *kgo.Client
 	ticket, payment *pgxpool.Pool
-	outcomes        map[place][]string // of each death
+	outcomes        map[place][]string // outcomes of the deaths at each place
 }
 
 // TestFailpoints kills payment, ticket, queue and stats at each of their failpoints, one after the
-// other, while a buyer passes it. Once the process is back, the buyer has the tickets or the money,
-// and the stores and the provider's ledger agree. The short form kills one process of ticket and one
-// of payment.
+// other, while a buyer's journey passes it. After the restart, the buyer has the tickets or the
+// money, and the stores and the provider's ledger agree. The short form kills one process of ticket
+// and one of payment.
 func TestFailpoints(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	r := &deathRun{outcomes: map[place][]string{}, run: setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Links, o.OwnBackends, o.Replicas, o.ProviderPage = false, false, nil, true
 		o.Providers = []string{platform.Sandbox, platform.Stripe, platform.Toss}
@@ -81,14 +81,14 @@ func TestFailpoints(t *testing.T) {
 	r.logDeaths(all)
 }
 
-// anyQuick chooses a death of a service for the short form.
+// anyQuick chooses a random death of a service that is not slow.
 func anyQuick(rng *rand.Rand, all []death, service string) death {
 	all = slices.DeleteFunc(slices.Clone(all), func(d death) bool { return d.service != service || d.slow })
 	return all[rng.IntN(len(all))]
 }
 
-// die kills one process at its failpoint, starts it again, and judges what has become of the buyer. An
-// act that the death leaves without an answer is repeated with the same key, as a page does.
+// die kills one process at its failpoint, starts it again, and judges the buyer's outcome. A call
+// that the death leaves unanswered is repeated with the same key, as a page does.
 func (r *deathRun) die(d death) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), deathLimit)
 	defer cancel()
@@ -97,8 +97,8 @@ func (r *deathRun) die(d death) {
 	require.NoError(r.t, retry(ctx, func() error { return r.published(ctx) }), d.point)
 	s := r.Service(d.service)
 	s.RestartWithFailpoints(0, d.point+"=exit")
-	acted := make(chan error, 1)
-	go func() { acted <- d.act.run(ctx, v) }()
+	done := make(chan error, 1)
+	go func() { done <- d.act.run(ctx, v) }()
 	require.Equal(r.t, "signal: killed", s.AwaitEnd(0), d.point)
 	close(v.died)
 	r.leaveGroup(ctx, d.service)
@@ -106,7 +106,7 @@ func (r *deathRun) die(d death) {
 		r.endLeases(ctx)
 	}
 	s.Start(0)
-	require.NoError(r.t, <-acted, d.point)
+	require.NoError(r.t, <-done, d.point)
 	require.NoError(r.t, retry(ctx, func() error { return r.settled(ctx) }), d.point)
 	require.NoError(r.t, d.after.run(ctx, v), d.point)
 	require.NoError(r.t, retry(ctx, func() error { return r.judge(ctx, v, d) }), d.point)
@@ -114,8 +114,8 @@ func (r *deathRun) die(d death) {
 	r.t.Logf("%s died at %s: %s: %s", d.service, d.point, d.journey, d.want)
 }
 
-// judge returns an error while something is in progress, the buyer has not what is wanted, or the
-// stores do not agree.
+// judge returns an error while something is in progress, the buyer does not have the wanted
+// outcome, or the stores do not agree.
 func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
 	err := r.settled(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
 	}
 	sales, err := r.stores.Sales(ctx, v.event)
 	if want := (audit.Sales{Capacity: 10, Sold: d.want.tickets + d.want.passedOn}); err == nil && sales != want {
-		err = fmt.Errorf("%s: %+v, not %+v", d.point, sales, want) // a ticket in a refund counts
+		err = fmt.Errorf("%s: %+v, not %+v", d.point, sales, want) // counts tickets in a refund
 	}
 	return err
 }
@@ -149,8 +149,8 @@ func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
 // settled returns an error while something is in progress.
 func (r *deathRun) settled(ctx context.Context) error { return settled(ctx, r.ticket, r.payment) }
 
-// published returns an error while an event waits for its relay: it would reach the failpoint too
-// early.
+// published returns an error while an event waits for its relay, since it would pass the failpoint
+// before the buyer's.
 func (r *deathRun) published(ctx context.Context) error {
 	for _, db := range []*pgxpool.Pool{r.ticket, r.payment} {
 		var rows int
@@ -164,8 +164,8 @@ func (r *deathRun) published(ctx context.Context) error {
 	return nil
 }
 
-// leaveGroup takes the consumer of a killed process out of its group. The broker would do so too, but
-// only after the 10 seconds of its session.
+// leaveGroup removes the consumer of a killed process from its group. The broker would do this only
+// after the session of 10 s.
 func (r *deathRun) leaveGroup(ctx context.Context, service string) {
 	r.t.Helper()
 	name := r.Wiring().KafkaPrefix + service + "-service-group"
@@ -182,7 +182,7 @@ func (r *deathRun) leaveGroup(ctx context.Context, service string) {
 	require.NoError(r.t, err)
 }
 
-// endLeases makes due at once what a dead process of payment had leased for a minute.
+// endLeases ends the leases of a dead process of payment, which last for a minute.
 func (r *deathRun) endLeases(ctx context.Context) {
 	r.t.Helper()
 	for _, sql := range []string{
@@ -194,7 +194,7 @@ func (r *deathRun) endLeases(ctx context.Context) {
 	}
 }
 
-// logDeaths lists the failpoints in the order of the deaths.
+// logDeaths logs the failpoints with their outcomes, in the order of the deaths.
 func (r *deathRun) logDeaths(all []death) {
 	var list strings.Builder
 	for _, d := range all {
@@ -206,7 +206,7 @@ func (r *deathRun) logDeaths(all []death) {
 	r.t.Logf("failpoint | killed | outcomes%s", list.String())
 }
 
-// newVictim makes a sale of ten seats, and somebody who has not entered it yet.
+// newVictim creates a sale of ten seats, and a buyer who has not entered it yet.
 func (r *deathRun) newVictim() *victim {
 	v := &victim{run: r, event: "death-" + uuid.NewString()[:8], died: make(chan struct{})}
 	v.Client = r.Client("u-" + v.event)

@@ -24,7 +24,7 @@ const (
 	retryWait = 50 * time.Millisecond
 )
 
-// victim is a buyer, of two seats of a sale of their own, whose purchase a death interrupts.
+// victim is a buyer of two seats, in a separate sale, whose purchase a death interrupts.
 type victim struct {
 	*harness.Client
 
@@ -32,14 +32,14 @@ type victim struct {
 	event                             string
 	ReservationID, PaymentID, OrderID string
 	Page                              *struct{ URL string }
-	provider                          string        // empty: the default one
-	orders                            []string      // of all payments
+	provider                          string        // payment provider; empty: the default one
+	orders                            []string      // order ids of all payments
 	cancelled                         bool          // the sale was cancelled
-	died                              chan struct{} // closed when the process has died
+	died                              chan struct{} // closed when the killed process has died
 }
 
-// outcome is what a buyer has in the end: tickets that admit, those that others have now, and the
-// provider's ledger.
+// outcome is what a buyer has in the end: valid tickets, tickets passed on to others, and the
+// amounts in the provider's ledger.
 type outcome struct {
 	tickets, passedOn int
 	paid, givenBack   int64
@@ -59,8 +59,8 @@ func (s step) run(ctx context.Context, v *victim) error {
 	return s(ctx, v)
 }
 
-// steps are several, one after the other.
-func steps(all ...step) step {
+// sequence returns a step that runs several steps one after the other.
+func sequence(all ...step) step {
 	return func(ctx context.Context, v *victim) error {
 		for _, s := range all {
 			if err := s(ctx, v); err != nil {
@@ -71,7 +71,7 @@ func steps(all ...step) step {
 	}
 }
 
-// retry repeats until there is no error. It gives up with ctx.
+// retry repeats try until it returns no error, or ctx ends.
 func retry(ctx context.Context, try func() error) error {
 	for {
 		if err := try(); err == nil || !loop.Sleep(ctx, retryWait) {
@@ -89,8 +89,8 @@ func (v *victim) putSale() {
 	}, nil)
 }
 
-// post sends a request with one Idempotency-Key, again while the platform is overloaded or still works on
-// the first one.
+// post sends a request with one Idempotency-Key. It repeats the request while the platform is
+// overloaded, or still works on the first one.
 func (v *victim) post(ctx context.Context, c *harness.Client, path string, body, into any) error {
 	c = c.With("Idempotency-Key", uuid.NewString())
 	for {
@@ -119,7 +119,7 @@ func decodeAnswer(a harness.Answer, err error, path string, into any) error {
 	}
 }
 
-// atSandbox calls the provider itself.
+// atSandbox calls the sandbox provider directly.
 func (v *victim) atSandbox(ctx context.Context, method, path string, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -140,7 +140,7 @@ func (v *victim) atSandbox(ctx context.Context, method, path string, body any) e
 	return errors.Join(err, res.Body.Close())
 }
 
-// outcome reads what the buyer has.
+// outcome reads the buyer's outcome.
 func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
 	tickets, err := v.tickets(ctx)
 	if err != nil {
@@ -161,10 +161,10 @@ func (v *victim) outcome(ctx context.Context) (o outcome, err error) {
 	return o, err
 }
 
-// tickets returns those that admit.
+// tickets returns the ids of the buyer's valid tickets.
 func (v *victim) tickets(ctx context.Context) ([]string, error) { return v.ticketsIn(ctx, "VALID") }
 
-// ticketsIn returns those with a status.
+// ticketsIn returns the ids of the buyer's tickets with a status.
 func (v *victim) ticketsIn(ctx context.Context, status string) (ids []string, err error) {
 	var list struct {
 		Items []struct{ TicketID, Status string }
@@ -178,7 +178,7 @@ func (v *victim) ticketsIn(ctx context.Context, status string) (ids []string, er
 	return ids, err
 }
 
-// enter waits until the line lets the buyer in.
+// enter waits until the line admits the buyer.
 func enter(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		var place struct{ Status string }
@@ -205,7 +205,7 @@ func prepare(ctx context.Context, v *victim) error {
 	return err
 }
 
-// pay pays by a card as the prefix says.
+// pay returns a step that pays by card. The prefix selects what the provider does.
 func pay(prefix string) step {
 	return func(ctx context.Context, v *victim) error {
 		return v.post(ctx, v.Client, "/api/v1/payments/confirm",
@@ -213,7 +213,7 @@ func pay(prefix string) step {
 	}
 }
 
-// payAgain pays the same reservation by another payment, once the first one has ended.
+// payAgain pays for the same reservation by another payment, once the first one has ended.
 func payAgain(ctx context.Context, v *victim) error {
 	first := v.OrderID
 	err := retry(ctx, func() error {
@@ -226,8 +226,8 @@ func payAgain(ctx context.Context, v *victim) error {
 	return errors.Join(err, pay("ok-")(ctx, v))
 }
 
-// haveTickets waits for the tickets.
-func haveTickets(ctx context.Context, v *victim) error {
+// awaitTickets waits for the tickets.
+func awaitTickets(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		ids, err := v.tickets(ctx)
 		if err == nil && len(ids) < 2 {
@@ -237,8 +237,8 @@ func haveTickets(ctx context.Context, v *victim) error {
 	})
 }
 
-// leaveLine waits until the purchase has ended the buyer's slot.
-func leaveLine(ctx context.Context, v *victim) error {
+// awaitSlotEnd waits until the purchase has ended the buyer's slot.
+func awaitSlotEnd(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		sample, err := v.run.stores.ReadNumbers(ctx, v.event)
 		if err == nil && sample.Active > 0 {
@@ -248,7 +248,7 @@ func leaveLine(ctx context.Context, v *victim) error {
 	})
 }
 
-// refund asks for the refund of so many tickets.
+// refund returns a step that requests the refund of n tickets.
 func refund(n int) step {
 	return func(ctx context.Context, v *victim) error {
 		ids, err := v.tickets(ctx)
@@ -259,23 +259,23 @@ func refund(n int) step {
 	}
 }
 
-// refundByOperator refunds the whole payment.
+// refundByOperator refunds the whole payment as an operator.
 func refundByOperator(ctx context.Context, v *victim) error {
 	return v.post(ctx, v.run.Operator(), "/api/v1/admin/payments/"+v.PaymentID+"/refund", map[string]any{"reason": "asked by phone"}, nil)
 }
 
-// refundByHand refunds all at the provider, behind payment's back.
+// refundByHand refunds the charge at the provider, without payment's knowledge.
 func refundByHand(ctx context.Context, v *victim) error {
 	return v.atSandbox(ctx, http.MethodPost, "/v1/charges/"+v.OrderID+"/refunds/by-hand", map[string]any{})
 }
 
-// cancelSale cancels the sale without a grace.
+// cancelSale cancels the sale without a period of grace.
 func cancelSale(ctx context.Context, v *victim) error {
 	v.cancelled = true
 	return v.post(ctx, v.run.Operator(), "/api/v1/admin/events/"+v.event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
 }
 
-// sell passes a ticket on to a friend, at its price.
+// sell passes a ticket on to a friend, who pays its price.
 func sell(ctx context.Context, v *victim) error {
 	ids, err := v.tickets(ctx)
 	if err != nil || len(ids) == 0 {
@@ -289,15 +289,15 @@ func sell(ctx context.Context, v *victim) error {
 	if err := v.post(ctx, friend, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, nil); err != nil {
 		return err
 	}
-	var paying struct{ OrderID string }
-	if err := v.post(ctx, friend, "/api/v1/payments/prepare", map[string]any{"paymentType": "transfer", "referenceId": offer.TransferID}, &paying); err != nil {
+	var payment struct{ OrderID string }
+	if err := v.post(ctx, friend, "/api/v1/payments/prepare", map[string]any{"paymentType": "transfer", "referenceId": offer.TransferID}, &payment); err != nil {
 		return err
 	}
 	return v.post(ctx, friend, "/api/v1/payments/confirm",
-		map[string]any{"orderId": paying.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": seatPrice}, nil)
+		map[string]any{"orderId": payment.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": seatPrice}, nil)
 }
 
-// dispute makes the provider refuse all refunds; settleDispute ends that.
+// dispute makes the provider refuse all refunds, until settleDispute.
 func dispute(ctx context.Context, v *victim) error {
 	return v.atSandbox(ctx, http.MethodPut, "/v1/faults", sandbox.Faults{Refused: 1})
 }
@@ -306,8 +306,8 @@ func settleDispute(ctx context.Context, v *victim) error {
 	return v.atSandbox(ctx, http.MethodPut, "/v1/faults", sandbox.Faults{})
 }
 
-// payAndRefundByHand pays without an answer of the provider, and gives the charge back there before
-// payment knows of it.
+// payAndRefundByHand pays without getting the provider's answer, and refunds the charge there
+// before payment knows of it.
 func payAndRefundByHand(ctx context.Context, v *victim) error {
 	paid := make(chan error, 1)
 	go func() { paid <- pay("timeout-")(ctx, v) }()
@@ -328,8 +328,8 @@ func payWhileTicketHangs(ctx context.Context, v *victim) error {
 	return <-paid
 }
 
-// payTooLate pays by a charge whose success comes after the hold's end: the provider is suspended, and
-// resumeSandbox lets it go on.
+// payTooLate pays by a charge that succeeds after the hold's end. It suspends the provider, until
+// resumeSandbox.
 func payTooLate(ctx context.Context, v *victim) error {
 	if err := pay("late-")(ctx, v); err != nil {
 		return err
@@ -357,10 +357,10 @@ func resumeSandbox(_ context.Context, v *victim) error {
 	return nil
 }
 
-// newThreshold is what an operator sets.
+// newThreshold is the threshold that an operator sets.
 const newThreshold = 77
 
-// setThreshold lets an operator change the line until queue has died. What it answers does not matter.
+// setThreshold changes the line's threshold until queue has died. The answers do not matter.
 func setThreshold(ctx context.Context, v *victim) error {
 	operator := v.run.Operator()
 	for {
@@ -375,8 +375,8 @@ func setThreshold(ctx context.Context, v *victim) error {
 	}
 }
 
-// haveThreshold waits until the line and ticket have the operator's setting.
-func haveThreshold(ctx context.Context, v *victim) error {
+// awaitThreshold waits until the line and ticket's database have the operator's threshold.
+func awaitThreshold(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		var line struct {
 			Threshold int

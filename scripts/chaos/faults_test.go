@@ -6,10 +6,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// fault injects a failure and ends it. The platform must repair its effects.
+// fault injects a failure and ends it. The platform must then repair the effects.
 type fault struct {
-	name string
-	do   func()
+	name   string
+	inject func()
 }
 
 // faults lists every fault, for every service and backend that a purchase uses.
@@ -29,9 +29,9 @@ func (r *run) serviceFaults() []fault {
 	)
 }
 
-// shortFaults are the service faults whose effects are repaired within some seconds. After a kill
-// of ticket or stats, their events wait for the end of the dead consumer's session (10 s), and
-// after a kill of payment, a charge that it began waits for the end of its lease.
+// shortFaults are the service faults whose effects are repaired within seconds. A kill of ticket or
+// stats is not: their Kafka events wait until the session of the dead consumer ends (10 s). After a
+// kill of payment, a charge that it began waits for the end of its lease.
 func (r *run) shortFaults() []fault {
 	var all []fault
 	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {
@@ -85,9 +85,9 @@ func (r *run) killAll(name string) {
 	}
 }
 
-func (r *run) hang(name string, i int, long time.Duration) {
+func (r *run) hang(name string, i int, duration time.Duration) {
 	r.Service(name).Pause(i)
-	time.Sleep(long)
+	time.Sleep(duration)
 	r.Service(name).Resume(i)
 }
 
@@ -107,9 +107,9 @@ func (r *run) cut(service, peer string) {
 	link.Heal()
 }
 
-func (r *run) slow(service, peer string, by time.Duration) {
+func (r *run) slow(service, peer string, delay time.Duration) {
 	link := r.Link(service, peer)
-	link.Delay(by)
+	link.Delay(delay)
 	time.Sleep(r.size.hang)
 	link.Heal()
 }

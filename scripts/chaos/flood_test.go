@@ -24,36 +24,36 @@ type floodSize struct {
 }
 
 var (
-	// A caller asks 10 times a second, as often as a visitor may.
+	// Each caller sends 10 requests per second, as many as a visitor may.
 	longFlood  = floodSize{sale: longSale, callers: 500, perSecond: 5000}
 	shortFlood = floodSize{sale: shortSale, callers: 20, perSecond: 200}
 )
 
 const floodRoom = "flooded"
 
-// TestFloodOfMadeUpIDs sells while visitors of another room ask for their places, and sells again
-// while they ask for places in rooms of events that do not exist. Made-up ids cost no call of
-// DynamoDB, and in the full form the sale lets in at least 0.9 times as many visitors a second.
+// TestFloodOfMadeUpIDs runs a sale while visitors of another room poll their places, and another
+// sale while they poll places in rooms of events that do not exist. Made-up ids cause no call of
+// DynamoDB. In the full form the second sale admits at least 0.9 times as many visitors per second.
 func TestFloodOfMadeUpIDs(t *testing.T) {
-	sideBySide(t)
-	seed, _ := order(t)
+	parallelIfShort(t)
+	seed, _ := seededRandom(t)
 	size := shortFlood
 	if *full {
 		size = longFlood
 	}
 	r := setup(t, size.sale, seed, func(o *harness.Options) { o.AWS = true })
 	callers := r.floodCallers(size.callers)
-	known, knownReads := r.sellBeside(0, callers, size.perSecond, func(c *floodCaller) string { return floodRoom + "/" + c.RequestID })
-	unknown, madeUpReads := r.sellBeside(1, callers, size.perSecond, func(*floodCaller) string { return "no-" + ids.NewV7().String() + "/" + ids.NewV7().String() })
+	knownRate, knownReads := r.sellBeside(0, callers, size.perSecond, func(c *floodCaller) string { return floodRoom + "/" + c.RequestID })
+	madeUpRate, madeUpReads := r.sellBeside(1, callers, size.perSecond, func(*floodCaller) string { return "no-" + ids.NewV7().String() + "/" + ids.NewV7().String() })
 	t.Logf("%d calls a second beside a sale: known ids: %.1f visitors/s, %.1f reads/s of DynamoDB; made-up ids: %.1f visitors/s, %.1f reads/s",
-		size.perSecond, known, knownReads, unknown, madeUpReads)
+		size.perSecond, knownRate, knownReads, madeUpRate, madeUpReads)
 	require.Less(t, madeUpReads, 1.5*knownReads+0.3*float64(size.perSecond), "reads a second: made-up ids must cost none")
 	if *full {
-		require.GreaterOrEqual(t, unknown, 0.9*known, "visitors who are let in a second")
+		require.GreaterOrEqual(t, madeUpRate, 0.9*knownRate, "visitors who are let in a second")
 	}
 }
 
-// floodCaller is a visitor who waits in floodRoom and asks for places.
+// floodCaller is a visitor who waits in floodRoom and polls places.
 type floodCaller struct {
 	*harness.Client
 
@@ -61,7 +61,7 @@ type floodCaller struct {
 	Ticket    string `json:"ticket"`
 }
 
-// floodCallers gives visitors a place in a room that nearly stands still.
+// floodCallers returns visitors with a place in floodRoom, which admits hardly anybody.
 func (r *run) floodCallers(n int) []*floodCaller {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -79,11 +79,11 @@ func (r *run) floodCallers(n int) []*floodCaller {
 	return all
 }
 
-// sellBeside plays a sale while the callers ask for the places that `place` names. It returns how
-// many visitors a second the sale let in, and how often positions were read from DynamoDB.
-func (r *run) sellBeside(sale int, callers []*floodCaller, perSecond int, place func(*floodCaller) string) (letIn, reads float64) {
+// sellBeside runs a sale while the callers poll the places that `place` returns. It returns the
+// visitors that the sale admitted per second, and the reads of DynamoDB per second.
+func (r *run) sellBeside(number int, callers []*floodCaller, perSecond int, place func(*floodCaller) string) (admitted, reads float64) {
 	r.t.Helper()
-	var read, asked, refused atomic.Int64
+	var read, calls, refused atomic.Int64
 	r.DynamoDB().Use(func(c awsproxy.Call) awsproxy.Fault {
 		if c.Name == "BatchGetItem" || c.Name == "GetItem" || c.Name == "Query" {
 			read.Add(1)
@@ -104,21 +104,21 @@ func (r *run) sellBeside(sale int, callers []*floodCaller, perSecond int, place 
 				case <-tick.C:
 				}
 				answer, err := c.With("X-Vwr-Ticket", c.Ticket).Call(ctx, http.MethodGet, "/vwr-api/vwr/check/"+place(c), nil)
-				if asked.Add(1); err != nil || answer.Status >= http.StatusInternalServerError || answer.Status == http.StatusTooManyRequests {
+				if calls.Add(1); err != nil || answer.Status >= http.StatusInternalServerError || answer.Status == http.StatusTooManyRequests {
 					refused.Add(1)
 				}
 			}
 		})
 	}
 	began := time.Now()
-	err := r.play(sale)
+	err := r.play(number)
 	took := time.Since(began)
 	stop()
 	flood.Wait()
 	r.DynamoDB().Use(nil)
 	require.NoError(r.t, err)
-	r.t.Logf("sale %d: %v, %.0f calls a second beside it, %d of %d refused", sale, took.Round(time.Millisecond), float64(asked.Load())/took.Seconds(),
-		refused.Load(), asked.Load())
-	require.Less(r.t, refused.Load(), asked.Load()/20+1, "the flood is refused: it would prove nothing")
+	r.t.Logf("sale %d: %v, %.0f calls a second beside it, %d of %d refused", number, took.Round(time.Millisecond), float64(calls.Load())/took.Seconds(),
+		refused.Load(), calls.Load())
+	require.Less(r.t, refused.Load(), calls.Load()/20+1, "the flood is refused: it would prove nothing")
 	return float64(r.size.visitors) / took.Seconds(), float64(read.Load()) / took.Seconds()
 }

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// hall is a sale of standing places, each order with the same number of them.
+// hall is a sale of standing places. Each order has the same quantity of places.
 type hall struct {
 	*run
 
@@ -27,7 +27,7 @@ type buyer struct {
 	Amount                            int64
 }
 
-// openHall opens a sale of so many places, which are held for so many seconds.
+// openHall opens a sale of capacity places. A hold lasts holdSeconds.
 func openHall(r *run, quantity, capacity, holdSeconds int) *hall {
 	r.t.Helper()
 	h := &hall{run: r, event: "hall-" + uuid.NewString()[:8], quantity: quantity}
@@ -40,7 +40,7 @@ func openHall(r *run, quantity, capacity, holdSeconds int) *hall {
 	return h
 }
 
-// each lets n new buyers in, and does something with each, some at a time.
+// each admits n new buyers and calls do for each of them, for several at a time.
 func (h *hall) each(n int, do func(context.Context, *buyer)) []*buyer {
 	buyers := make([]*buyer, n)
 	for i := range buyers {
@@ -53,21 +53,21 @@ func (h *hall) each(n int, do func(context.Context, *buyer)) []*buyer {
 	return buyers
 }
 
-// forEach does something with each of a list, 16 at a time.
+// forEach calls do for each element of a list, for 16 at a time.
 func forEach[T any](list []T, do func(T)) {
 	var all sync.WaitGroup
-	free := make(chan struct{}, 16)
-	for _, x := range list {
-		free <- struct{}{}
+	slots := make(chan struct{}, 16)
+	for _, element := range list {
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-free }()
-			do(x)
+			defer func() { <-slots }()
+			do(element)
 		})
 	}
 	all.Wait()
 }
 
-// enter waits until the line lets a buyer in.
+// enter waits until the line admits a buyer.
 func (h *hall) enter(b *buyer) {
 	h.Eventually(func(ctx context.Context) error {
 		var place struct{ Status string }
@@ -84,7 +84,7 @@ func (h *hall) hold(ctx context.Context, b *buyer) {
 		map[string]any{"eventId": h.event, "section": "A", "quantity": h.quantity}, b)
 }
 
-// requireStatus waits until the reservations of buyers have a status.
+// requireStatus waits until the buyers' reservations have a status.
 func (h *hall) requireStatus(buyers []*buyer, want string) {
 	for _, b := range buyers {
 		h.Eventually(func(ctx context.Context) error {

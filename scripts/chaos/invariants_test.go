@@ -16,7 +16,7 @@ import (
 // watchInvariants starts periodic checks of the invariants that must hold at every instant.
 func (r *run) watchInvariants() {
 	r.Always("no seat is sold twice", 500*time.Millisecond, func(ctx context.Context) (string, error) {
-		for _, s := range r.all() {
+		for _, s := range r.allSales() {
 			sales, err := r.stores.Sales(ctx, s.EventID)
 			if err != nil {
 				return "", err
@@ -28,7 +28,7 @@ func (r *run) watchInvariants() {
 		return "", nil
 	})
 	r.Always("no more inside than the threshold", 500*time.Millisecond, func(ctx context.Context) (string, error) {
-		for _, s := range r.all() {
+		for _, s := range r.allSales() {
 			sample, err := r.stores.ReadNumbers(ctx, s.EventID)
 			if err != nil {
 				return "", err
@@ -41,12 +41,12 @@ func (r *run) watchInvariants() {
 	})
 }
 
-// requireInvariants waits until nothing is in progress, and then checks the invariants of every
+// requireInvariants waits until nothing is in progress, and then checks the invariants of each
 // sale.
 func (r *run) requireInvariants() {
 	r.t.Helper()
 	r.requireSettled()
-	for _, s := range r.all() {
+	for _, s := range r.allSales() {
 		r.requireConsistent(s)
 	}
 	letters, err := r.stores.DeadLetters(r.t.Context())

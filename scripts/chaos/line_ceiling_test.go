@@ -14,12 +14,12 @@ import (
 // ceilingSize is the size of a line under faults.
 type ceilingSize struct {
 	visitors, threshold int
-	seen                int // slots that the prober must see at once
+	seen                int // slots that the prober must see active at once
 	arrive              time.Duration
-	leastStay, mostStay time.Duration // inside
+	leastStay, mostStay time.Duration // time inside
 	recovery            int           // seconds
-	reserves            int           // tokens tried by a reservation in each round of the prober
-	up, down            time.Duration // a replica before its kill, and after it
+	reserves            int           // tokens with which the prober tries to reserve in each round
+	up, down            time.Duration // how long a replica runs before its kill, and stays down
 }
 
 var (
@@ -33,12 +33,12 @@ var (
 	}
 )
 
-// TestLineKeepsItsCeiling sends visitors through a line whose replicas are killed one after another,
-// and whose Redis is killed once. There are never more slots than the threshold, by the store and by
-// trying every token that was ever issued, nobody is overtaken, and everybody gets in.
+// TestLineKeepsItsCeiling sends visitors through a line whose replicas are killed one after
+// another, and whose Redis is killed once. The slots never exceed the threshold, by the store and
+// by trying every token that was ever issued. Nobody is overtaken, and everybody gets in.
 func TestLineKeepsItsCeiling(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	size := shortCeiling
 	if *full {
 		size = longCeiling
@@ -61,8 +61,8 @@ func TestLineKeepsItsCeiling(t *testing.T) {
 	require.Len(t, turns, size.visitors)
 }
 
-// killInTurn kills a random replica again and again until everybody has left, and Redis once, when a
-// third has.
+// killInTurn kills a random replica again and again until all visitors have left. It kills Redis
+// once, when a third have left.
 func (l *lineRun) killInTurn(c *lineCrowd, size ceilingSize) (kills int) {
 	l.t.Helper()
 	redisKilled := false

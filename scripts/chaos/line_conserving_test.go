@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// conservingSize is the size of lines whose head leaves.
+// conservingSize is the size of lines whose first visitors (the head) leave.
 type conservingSize struct {
 	head, behind, threshold int
 	batch                   int // admissions a second
@@ -33,20 +33,20 @@ var (
 )
 
 const (
-	// admitLimit is how long after the head has left the next one present is admitted at the latest.
+	// admitLimit is the maximum time from when the head leaves until the next visitor is admitted.
 	admitLimit = time.Minute
-	// idleShare is the largest mean share of idle slots in the first minute after the head has left.
+	// idleShare is the maximum mean share of idle slots in the first minute after the head has left.
 	idleShare = 0.1
 	idleEvery = 250 * time.Millisecond
 )
 
-// TestLineServesWhoIsPresent lets the head of a full line leave without a word. Its slots go to those
-// behind, and who comes back has the old place. Three replicas admit no more in a second than one, and
-// gateways that are away for a while change no order. Absence takes 15 s at least: the short form has
-// only the batch and the gateways.
+// TestLineServesWhoIsPresent lets the head of a full line leave without notice. Its slots go to the
+// visitors behind, and returning visitors have their old places. Three replicas together admit no
+// more per second than one, and an outage of the gateways does not change the order. The short form
+// tests only the last two, since absence takes at least 15 s.
 func TestLineServesWhoIsPresent(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	size := shortConserving
 	if *full {
 		size = longConserving
@@ -56,7 +56,7 @@ func TestLineServesWhoIsPresent(t *testing.T) {
 		l.admitBehindAbsentHead(fmt.Sprintf("alone-%d", seed), size)
 	}
 	l.open(fmt.Sprintf("full-%d", seed), 0)
-	// A visit takes two minutes; the visits of the first ones end at any time.
+	// A visit takes two minutes. The first visits end at random times within that.
 	c := l.newCrowd(l.between(0, 2*time.Minute))
 	c.arrive(size.threshold+size.head+size.behind, size.arrive)
 	c.await(waits, size.threshold+size.head+size.behind)
@@ -72,8 +72,8 @@ func TestLineServesWhoIsPresent(t *testing.T) {
 	c.requireNoProblem()
 }
 
-// requireBatch requires that the line was filled by the batch of each second, no more, and that all of
-// it was used while slots were free.
+// requireBatch requires that each second admitted at most the batch size, and that this was reached
+// while slots were free.
 func (l *lineRun) requireBatch(size conservingSize) {
 	l.t.Helper()
 	ticks := map[int64]int{}
@@ -89,8 +89,8 @@ func (l *lineRun) requireBatch(size conservingSize) {
 	require.Equal(l.t, size.batch, slices.Max(counts), "the batch was never used")
 }
 
-// admitBehindAbsentHead has one slot. The only one present waits behind a head that has left, and is
-// admitted when its absence is certain.
+// admitBehindAbsentHead has a line with one slot. The only visitor present waits behind a head that
+// has left, and is admitted once the absence of the head is certain.
 func (l *lineRun) admitBehindAbsentHead(eventID string, size conservingSize) {
 	l.t.Helper()
 	l.open(eventID, 1)
@@ -99,20 +99,20 @@ func (l *lineRun) admitBehindAbsentHead(eventID string, size conservingSize) {
 	c.await(inside, 1)
 	head := c.arrive(size.head, size.arrive)
 	c.await(waits, size.head)
-	one := c.arrive(1, time.Millisecond)[0]
+	present := c.arrive(1, time.Millisecond)[0]
 	c.await(waits, size.head+1)
 	before, _ := l.places()
 	c.leave(head)
 	c.dismiss(1, time.Millisecond)
-	left := time.Now()
+	leftAt := time.Now()
 	l.Eventually(func(context.Context) error {
-		if c.phaseOf(one) != inside {
-			return errors.New(one.user + " is not inside")
+		if c.phaseOf(present) != inside {
+			return errors.New(present.user + " is not inside")
 		}
 		return nil
 	})
-	took := time.Since(left)
-	l.t.Logf("%s, present at %d, was admitted %v after those before had left", one.user, size.head+1, took.Round(100*time.Millisecond))
+	took := time.Since(leftAt)
+	l.t.Logf("%s, present at %d, was admitted %v after those before had left", present.user, size.head+1, took.Round(100*time.Millisecond))
 	require.Less(l.t, took, admitLimit)
 	l.requireOldPlaces(c, head, before)
 	l.requireOrder()
@@ -120,18 +120,18 @@ func (l *lineRun) admitBehindAbsentHead(eventID string, size conservingSize) {
 	c.leave(c.all)
 }
 
-// requireOldPlaces lets visitors come back whom the line has parked. Each gets the old place.
-func (l *lineRun) requireOldPlaces(c *lineCrowd, who []*visitor, before map[string]int64) {
+// requireOldPlaces lets parked visitors come back, and requires that each gets the old place.
+func (l *lineRun) requireOldPlaces(c *lineCrowd, visitors []*visitor, before map[string]int64) {
 	l.t.Helper()
 	_, parked := l.places()
 	found := 0
-	for _, v := range who {
+	for _, v := range visitors {
 		if parked[v.user] == before[v.user] {
 			found++
 		}
 	}
-	l.t.Logf("%d of %d are parked with their places", found, len(who))
-	c.comeBack(who, 20*time.Second)
+	l.t.Logf("%d of %d are parked with their places", found, len(visitors))
+	c.comeBack(visitors, 20*time.Second)
 	l.Eventually(func(context.Context) error {
 		if _, parked := l.places(); len(parked) > 0 {
 			return fmt.Errorf("%d are not back", len(parked))
@@ -139,14 +139,14 @@ func (l *lineRun) requireOldPlaces(c *lineCrowd, who []*visitor, before map[stri
 		return nil
 	})
 	after, _ := l.places()
-	for _, v := range who {
+	for _, v := range visitors {
 		require.Equal(l.t, before[v.user], after[v.user], "%s has another place than before", v.user)
 	}
-	l.t.Logf("%d have come back to their old places", len(who))
+	l.t.Logf("%d have come back to their old places", len(visitors))
 }
 
-// serveBehindAbsentHead lets the head of a full line leave. Idle is each slot without somebody present
-// in it: a free one, and one that was given to somebody who has left or has not noticed yet.
+// serveBehindAbsentHead lets the head of a full line leave. A slot is idle if nobody is present in
+// it: it is free, or its holder has left or not noticed yet.
 func (l *lineRun) serveBehindAbsentHead(c *lineCrowd, size conservingSize) {
 	l.t.Helper()
 	waiting, _ := l.places()
@@ -155,7 +155,7 @@ func (l *lineRun) serveBehindAbsentHead(c *lineCrowd, size conservingSize) {
 	for _, user := range users[:size.head] {
 		head[user] = true
 	}
-	c.leave(c.among(head))
+	c.leave(c.withIDs(head))
 	left, samples, idle, free := time.Now(), 0, int64(0), int64(0)
 	for time.Since(left) < time.Minute {
 		active, unclaimed, err := l.slots(l.t.Context(), l.event)
@@ -171,7 +171,7 @@ func (l *lineRun) serveBehindAbsentHead(c *lineCrowd, size conservingSize) {
 	require.LessOrEqual(l.t, mean, idleShare*float64(size.threshold))
 }
 
-// sendGatewaysAway ends all gateways for a while. Nobody is parked meanwhile, and the places stay.
+// sendGatewaysAway kills all gateways for a while. Nobody is parked meanwhile, and places stay.
 func (l *lineRun) sendGatewaysAway(c *lineCrowd, size conservingSize) {
 	l.t.Helper()
 	before, parkedBefore := l.places()
@@ -190,7 +190,7 @@ func (l *lineRun) sendGatewaysAway(c *lineCrowd, size conservingSize) {
 	l.t.Logf("%d waited before the gateways were away for %v, %d do after: %s", len(before), size.gatewaysAway, len(after), c.state())
 }
 
-// requireSamePlaces requires that who still waits has the same score, and that nobody was parked.
+// requireSamePlaces requires that all who still wait have the same scores, and nobody was parked.
 func (l *lineRun) requireSamePlaces(before, parkedBefore, after, parked map[string]int64) {
 	l.t.Helper()
 	require.NotEmpty(l.t, after)
@@ -202,7 +202,7 @@ func (l *lineRun) requireSamePlaces(before, parkedBefore, after, parked map[stri
 	}
 }
 
-// awaitContact waits until all who poll have been answered since now.
+// awaitContact waits until all polling visitors have had an answer since this call.
 func (l *lineRun) awaitContact(c *lineCrowd) {
 	l.t.Helper()
 	began := time.Now()

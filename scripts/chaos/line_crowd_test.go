@@ -17,35 +17,35 @@ import (
 
 const (
 	crowdWorkers = 48
-	// pageBeat is how often the pages inside send a heartbeat.
-	pageBeat = 10 * time.Second
+	// pageHeartbeat is the interval at which the pages of admitted visitors send heartbeats.
+	pageHeartbeat = 10 * time.Second
 	// crowdStep is the resolution of the crowd's schedule.
 	crowdStep = 2 * time.Millisecond
 )
 
-// lineCrowd polls for thousands of visitors over few connections: one schedule, from which a few
-// workers take who is due. Each call goes to a random gateway.
+// lineCrowd polls for thousands of visitors over few connections. A few workers take the visitors
+// who are due from one schedule. Each call goes to a random gateway.
 type lineCrowd struct {
-	l      *lineRun
-	event  string
-	http   *http.Client
-	bases  []string // of the gateways
-	beat   time.Duration
-	onPass func(v *visitor) // called with the lock held for each new entry token
+	l         *lineRun
+	event     string
+	http      *http.Client
+	bases     []string // URLs of the gateways
+	heartbeat time.Duration
+	onPass    func(v *visitor) // called with the lock held for each new entry token
 
 	mu       sync.Mutex
-	stay     func() time.Duration // inside
+	stay     func() time.Duration // time inside
 	schedule schedule
 	all      []*visitor
 	problems []string
 	calls    int
-	failed   int // calls that are repeated
+	failed   int // calls that had to be repeated
 }
 
 // newCrowd runs a crowd until the test ends.
 func (l *lineRun) newCrowd(stay func() time.Duration) *lineCrowd {
 	l.t.Helper()
-	c := &lineCrowd{l: l, event: l.event, beat: pageBeat, stay: stay, onPass: func(*visitor) {}, http: pollingClient(crowdWorkers)}
+	c := &lineCrowd{l: l, event: l.event, heartbeat: pageHeartbeat, stay: stay, onPass: func(*visitor) {}, http: pollingClient(crowdWorkers)}
 	for i := range lineGateways {
 		c.bases = append(c.bases, "http://"+l.Service(platform.Gateway).Addr(i))
 	}
@@ -75,7 +75,7 @@ func pollingClient(connections int) *http.Client {
 	}
 }
 
-// arrive adds visitors, who join one after another, evenly within a time.
+// arrive adds n visitors, who join one after another, evenly within a duration.
 func (c *lineCrowd) arrive(n int, within time.Duration) (arrived []*visitor) {
 	c.l.t.Helper()
 	now := time.Now()
@@ -92,27 +92,27 @@ func (c *lineCrowd) arrive(n int, within time.Duration) (arrived []*visitor) {
 	return arrived
 }
 
-// leave lets visitors go without a word.
-func (c *lineCrowd) leave(who []*visitor) {
+// leave lets visitors disappear without notice.
+func (c *lineCrowd) leave(visitors []*visitor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, v := range who {
+	for _, v := range visitors {
 		v.away = true
 	}
 }
 
-// comeBack lets visitors poll again, within a time, in random order.
-func (c *lineCrowd) comeBack(who []*visitor, within time.Duration) {
+// comeBack lets visitors poll again, beginning at random times within a duration.
+func (c *lineCrowd) comeBack(visitors []*visitor, within time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	for _, v := range who {
+	for _, v := range visitors {
 		v.away = false
 		c.plan(v, now.Add(time.Duration(c.l.below(int(within)))))
 	}
 }
 
-// dismiss lets up to n visitors inside leave within a time.
+// dismiss lets up to n admitted visitors leave within a duration.
 func (c *lineCrowd) dismiss(n int, within time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,15 +126,15 @@ func (c *lineCrowd) dismiss(n int, within time.Duration) {
 	}
 }
 
-// setStay changes how long visitors stay inside who are admitted from now on.
+// setStay changes how long visitors stay who are admitted from now on.
 func (c *lineCrowd) setStay(stay func() time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stay = stay
 }
 
-// among returns the visitors with these names.
-func (c *lineCrowd) among(users map[string]bool) (found []*visitor) {
+// withIDs returns the visitors with these user ids.
+func (c *lineCrowd) withIDs(users map[string]bool) (found []*visitor) {
 	for _, v := range c.all {
 		if users[v.user] {
 			found = append(found, v)
@@ -157,7 +157,7 @@ func (c *lineCrowd) pick(p phase, n int) (picked []*visitor) {
 	return picked
 }
 
-// count is how many visitors are in a phase.
+// count returns the number of visitors in a phase.
 func (c *lineCrowd) count(p phase) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *lineCrowd) phaseOf(v *visitor) phase {
 	return v.phase
 }
 
-// await waits until so many visitors are in a phase.
+// await waits until at least n visitors are in a phase.
 func (c *lineCrowd) await(p phase, n int) {
 	c.l.t.Helper()
 	testkit.UntilNoError(c.l.t, func() error {
@@ -221,21 +221,21 @@ func (c *lineCrowd) take(now time.Time) (due []*visitor) {
 	defer c.mu.Unlock()
 	for len(c.schedule) > 0 && !c.schedule[0].at.After(now) {
 		e, _ := heap.Pop(&c.schedule).(plannedCall)
-		if e.v.queued && e.at.Equal(e.v.due) { // else it was planned anew
-			e.v.queued, e.v.busy = false, true
+		if e.v.scheduled && e.at.Equal(e.v.due) { // otherwise the call was rescheduled
+			e.v.scheduled, e.v.busy = false, true
 			due = append(due, e.v)
 		}
 	}
 	return due
 }
 
-// plan schedules the next call of a visitor in place of any other; one with a call in flight is
-// planned when that ends.
+// plan schedules the next call of a visitor and replaces any other. If a call is in flight, its end
+// schedules the next one.
 func (c *lineCrowd) plan(v *visitor, at time.Time) {
 	if v.busy || v.away || v.phase == gone {
 		return
 	}
-	v.due, v.queued = at, true
+	v.due, v.scheduled = at, true
 	heap.Push(&c.schedule, plannedCall{at, v})
 }
 
@@ -275,14 +275,14 @@ func (c *lineCrowd) send(ctx context.Context, ask call) reply {
 	return reply{status: resp.StatusCode, retryAfter: seconds(resp.Header.Get("Retry-After")), body: text, err: err}
 }
 
-// receive is how a page reacts to an answer; it returns the pause until its next call.
+// receive handles an answer as a page does, and returns the pause until its next call.
 func (c *lineCrowd) receive(v *visitor, ask call, got reply) time.Duration {
 	if got.temporary() {
 		c.failed++
 		return c.spread(v.backoff(got.retryAfter))
 	}
 	v.failures, v.answered = 0, time.Now()
-	if got.status == http.StatusNoContent { // has left
+	if got.status == http.StatusNoContent { // the visitor has left
 		v.phase, v.slot = gone, nil
 		return 0
 	}
@@ -309,7 +309,7 @@ func (c *lineCrowd) receive(v *visitor, ask call, got reply) time.Duration {
 	return c.spread(time.Duration(min(60, max(1, p.NextPoll)) * float64(time.Second)))
 }
 
-// admit is the answer that a visitor is inside.
+// admit handles the answer that a visitor has a slot.
 func (c *lineCrowd) admit(v *visitor, p placeAnswer) time.Duration {
 	if p.EntryToken != "" && p.EntryToken != v.entry {
 		fresh, problem := v.enter(p.EntryToken)
@@ -320,7 +320,7 @@ func (c *lineCrowd) admit(v *visitor, p placeAnswer) time.Duration {
 		c.onPass(v)
 	}
 	v.phase = inside
-	return max(0, min(c.spread(c.beat), time.Until(v.leaveAt)))
+	return max(0, min(c.spread(c.heartbeat), time.Until(v.leaveAt)))
 }
 
 // spread varies a pause by 10 %, as pages do.
@@ -337,9 +337,9 @@ func (c *lineCrowd) problem(what string) {
 	}
 }
 
-// between returns a random duration within bounds.
-func (l *lineRun) between(least, most time.Duration) func() time.Duration {
-	return func() time.Duration { return least + time.Duration(l.below(int(most-least)+1)) }
+// between returns a function that returns random durations within bounds.
+func (l *lineRun) between(shortest, longest time.Duration) func() time.Duration {
+	return func() time.Duration { return shortest + time.Duration(l.below(int(longest-shortest)+1)) }
 }
 
 // plannedCall is a visitor's next call.

@@ -17,49 +17,49 @@ import (
 
 // lossSize is the size of lines whose Redis loses data.
 type lossSize struct {
-	waiting, threshold  int
-	late                int           // of the slots: assigned by a higher threshold within the data that is lost
-	away, afterwards    int           // waiters without contact at the loss, who come back during the recovery and after it
-	arrive, lost        time.Duration // lost: how much a restart and a failover lose
-	leastStay, mostStay time.Duration // inside, after the recovery
-	beat                time.Duration
-	recovery            time.Duration
-	reserves            int
-	// forgotten is the age of a used ticket after which a wipe cannot make it valid again; 0: used
-	// tickets are not tried after a wipe.
+	waiting, threshold    int
+	lateSlots             int           // slots that a raised threshold adds within the lost data
+	backDuring, backAfter int           // absent at the loss, back during and after the recovery
+	arrive, lostTime      time.Duration // lostTime: whose data a restart or failover loses
+	leastStay, mostStay   time.Duration // time inside, after the recovery
+	heartbeat             time.Duration
+	recovery              time.Duration
+	reserves              int
+	// forgotten is the age of a used queue ticket from which a wipe cannot make it valid again; 0:
+	// used tickets are not tried after a wipe.
 	forgotten time.Duration
-	// turnAge is the age of those turns at any other loss: for 5 s before the last surviving decision
-	// queue cannot tell a slot that has ended from one that was lost.
+	// turnAge is the age of ended slots at the loss: queue cannot distinguish slots that ended in the
+	// last 5 s before the last surviving decision from lost ones.
 	turnAge time.Duration
 	buys    bool
 }
 
 var (
 	longLoss = lossSize{
-		waiting: 2000, threshold: 200, late: 20, away: 300, afterwards: 50, arrive: 20 * time.Second, lost: 5 * time.Second,
-		leastStay: 3 * time.Second, mostStay: 7 * time.Second, beat: pageBeat, recovery: 30 * time.Second, reserves: 20,
+		waiting: 2000, threshold: 200, lateSlots: 20, backDuring: 300, backAfter: 50, arrive: 20 * time.Second, lostTime: 5 * time.Second,
+		leastStay: 3 * time.Second, mostStay: 7 * time.Second, heartbeat: pageHeartbeat, recovery: 30 * time.Second, reserves: 20,
 		forgotten: 155 * time.Second, turnAge: 6 * time.Second, buys: true,
 	}
 	shortLoss = lossSize{
-		waiting: 40, threshold: 12, late: 3, away: 5, afterwards: 2, arrive: 500 * time.Millisecond, lost: time.Second,
-		leastStay: 100 * time.Millisecond, mostStay: 300 * time.Millisecond, beat: 500 * time.Millisecond, recovery: 3 * time.Second, reserves: 5,
+		waiting: 40, threshold: 12, lateSlots: 3, backDuring: 5, backAfter: 2, arrive: 500 * time.Millisecond, lostTime: time.Second,
+		leastStay: 100 * time.Millisecond, mostStay: 300 * time.Millisecond, heartbeat: 500 * time.Millisecond, recovery: 3 * time.Second, reserves: 5,
 	}
 )
 
-// loss is one way of losing data.
+// loss is one way in which Redis loses data.
 type loss struct {
 	name string
-	// remember marks the data that is left; nil: none is.
+	// remember marks the state to which Redis will fall back; nil: all data is lost.
 	remember func()
-	do       func()
+	inject   func()
 }
 
-// TestLineSurvivesLossOfRedis loses data of a full line in three ways; the short form in one of them,
-// which the seed decides. Who comes back has the old place, slots keep their time, and old tickets gain
-// nothing.
+// TestLineSurvivesLossOfRedis loses data of a full line in three ways, or in its short form in one,
+// which the seed decides. Returning visitors have their old places, slots keep their time, and old
+// queue tickets gain nothing.
 func TestLineSurvivesLossOfRedis(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	size, services := shortLoss, []string(nil)
 	if *full {
 		size, services = longLoss, []string{platform.Payment, platform.Sandbox}
@@ -76,10 +76,10 @@ func TestLineSurvivesLossOfRedis(t *testing.T) {
 }
 
 func (l *lineRun) wipe() loss {
-	return loss{name: "FLUSHALL", do: func() { require.NoError(l.t, l.store.FlushAll(l.t.Context()).Err()) }}
+	return loss{name: "FLUSHALL", inject: func() { require.NoError(l.t, l.store.FlushAll(l.t.Context()).Err()) }}
 }
 
-// cutLog restarts Redis behind its append-only file.
+// cutLog restarts Redis with an append-only file that is truncated to its remembered size.
 func (l *lineRun) cutLog() loss {
 	var size int64
 	return loss{
@@ -89,7 +89,7 @@ func (l *lineRun) cutLog() loss {
 			require.NoError(l.t, err)
 			size = info.Size()
 		},
-		do: func() {
+		inject: func() {
 			l.server.Kill()
 			require.NoError(l.t, os.Truncate(l.server.AppendLog(), size))
 			l.server.Start()
@@ -97,7 +97,7 @@ func (l *lineRun) cutLog() loss {
 	}
 }
 
-// failover lets a replica take over whose replication has stopped.
+// failover lets a Redis replica take over whose replication was stopped.
 func (l *lineRun) failover() loss {
 	var replica *redistest.Server
 	return loss{
@@ -106,65 +106,65 @@ func (l *lineRun) failover() loss {
 			replica = l.server.StartReplica()
 			replica.Detach()
 		},
-		do: func() {
+		inject: func() {
 			l.server.Kill()
 			replica.TakeOver(l.server)
 		},
 	}
 }
 
-// survive loses data of a new line and requires that the line goes on as before.
+// survive loses data of a new line and requires that the line then continues as before.
 func (l *lineRun) survive(way loss, size lossSize) {
 	l.t.Helper()
 	began := time.Now()
 	l.open(l.event, 0)
 	c := l.newCrowd(func() time.Duration { return time.Hour })
-	c.beat = size.beat
+	c.heartbeat = size.heartbeat
 	p := l.probe(c, size.reserves)
-	cast := l.newTicketCast(size, way.remember == nil)
+	users := l.newTicketUsers(size, way.remember == nil)
 	all := size.threshold + size.waiting
 	c.arrive(all, size.arrive)
 	c.await(waits, all)
-	cast.waiter.check(l, "")
-	first := size.threshold - size.late
-	l.setThreshold(first)
-	cast.use(l)
-	c.await(inside, first)
+	users.waiter.check(l, "")
+	initialSlots := size.threshold - size.lateSlots
+	l.setThreshold(initialSlots)
+	users.useSlots(l)
+	c.await(inside, initialSlots)
 	if way.remember == nil {
-		loop.Sleep(l.t.Context(), size.forgotten-time.Since(cast.issued))
+		loop.Sleep(l.t.Context(), size.forgotten-time.Since(users.issued))
 	}
 	loop.Sleep(l.t.Context(), size.turnAge)
-	c.dismiss(1, time.Millisecond) // a decision
+	c.dismiss(1, time.Millisecond) // queue then decides about a slot
 	c.await(gone, 1)
-	c.await(inside, first)
+	c.await(inside, initialSlots)
 
-	missing := c.pick(waits, size.away+size.afterwards)
-	c.leave(missing)
-	cast.waiter.refresh(l)
+	absent := c.pick(waits, size.backDuring+size.backAfter)
+	c.leave(absent)
+	users.waiter.refresh(l)
 	if way.remember != nil {
 		way.remember()
 	}
 	l.setThreshold(size.threshold)
-	loop.Sleep(l.t.Context(), size.lost)
+	loop.Sleep(l.t.Context(), size.lostTime)
 	c.await(inside, size.threshold)
 	before, epoch, lostAt := l.lose(p, way)
 
-	c.comeBack(missing[:size.away], max(size.recovery/2, time.Second))
+	c.comeBack(absent[:size.backDuring], max(size.recovery/2, time.Second))
 	l.awaitRecovery(epoch)
-	cast.tryAll(l, before, lostAt)
+	users.tryAll(l, before, lostAt)
 	l.awaitEnd()
-	c.comeBack(missing[size.away:], time.Second)
+	c.comeBack(absent[size.backDuring:], time.Second)
 	c.setStay(l.between(size.leastStay, size.mostStay))
 	c.dismiss(all, size.mostStay)
 	c.await(gone, all)
-	l.t.Logf("%s: %d waited, %d came back during the recovery and %d after it: %v", way.name, len(before), size.away, size.afterwards,
+	l.t.Logf("%s: %d waited, %d came back during the recovery and %d after it: %v", way.name, len(before), size.backDuring, size.backAfter,
 		time.Since(began).Round(time.Second))
-	p.requireFound(size.threshold - size.late)
+	p.requireFound(size.threshold - size.lateSlots)
 	c.requireNoProblem()
 	l.requireOldOrder(c, before, lostAt)
 }
 
-// lose loses the data. It returns the places of all who waited, the ended epoch, and the time.
+// lose loses the data. It returns the scores of all who waited, the ended epoch, and the time.
 func (l *lineRun) lose(p *prober, way loss) (before map[string]int64, epoch int64, at time.Time) {
 	l.t.Helper()
 	before, parked := l.places()
@@ -173,7 +173,7 @@ func (l *lineRun) lose(p *prober, way loss) (before map[string]int64, epoch int6
 	}
 	epoch = l.epoch()
 	at = time.Now()
-	p.lose(way.do)
+	p.lose(way.inject)
 	return before, epoch, at
 }
 
@@ -184,7 +184,7 @@ func (l *lineRun) epoch() int64 {
 	return n
 }
 
-// awaitRecovery waits until the line has found out that data is lost.
+// awaitRecovery waits until queue has noticed the loss and begun a new epoch of the line.
 func (l *lineRun) awaitRecovery(ended int64) {
 	l.t.Helper()
 	l.Eventually(func(ctx context.Context) error {
@@ -196,7 +196,7 @@ func (l *lineRun) awaitRecovery(ended int64) {
 	})
 }
 
-// awaitEnd waits for the end of the recovery, by Redis's clock, which is this machine's.
+// awaitEnd waits for the end of the recovery, by Redis's clock, which is that of this machine.
 func (l *lineRun) awaitEnd() {
 	l.t.Helper()
 	until, err := l.store.HGet(l.t.Context(), l.key("line"), "until").Int64()
@@ -204,7 +204,7 @@ func (l *lineRun) awaitEnd() {
 	loop.Sleep(l.t.Context(), time.Until(time.UnixMilli(until)))
 }
 
-// requireOldOrder requires that everybody who waited was admitted with the old place, in the old order.
+// requireOldOrder requires that all waiting users were admitted with old scores in the old order.
 func (l *lineRun) requireOldOrder(c *lineCrowd, before map[string]int64, lostAt time.Time) {
 	l.t.Helper()
 	admitted := map[string]bool{}
@@ -222,7 +222,7 @@ func (l *lineRun) requireOldOrder(c *lineCrowd, before map[string]int64, lostAt 
 	l.t.Logf("%d who waited were admitted with their old places", len(admitted))
 }
 
-// place is a user's score in the line; 0 without one.
+// place returns a user's score in the line; 0: the user has no place.
 func (l *lineRun) place(user string) int64 {
 	l.t.Helper()
 	for _, set := range []string{"queue", "parked"} {

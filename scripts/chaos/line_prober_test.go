@@ -18,50 +18,49 @@ import (
 
 const (
 	probeEvery = 250 * time.Millisecond
-	// readRounds is the number of rounds for each time that all tokens are tried on a read.
+	// readRounds is the number of rounds after which all tokens are tried on a read.
 	readRounds = 20
-	// expiredReads is how many expired tokens are tried each time.
+	// expiredReads is the number of expired tokens that are then tried.
 	expiredReads = 50
 	probeTimeout = 2 * time.Second
-	maxSlotItems = 1000 // of one VerifySlots
+	maxSlotItems = 1000 // per call of VerifySlots
 )
 
-// prober keeps every entry token that the crowd ever got, and tries how many of them are good at the
-// same time: for calls that ask queue never more than the threshold, and for reads, which the
-// gateways judge alone, never more than that and the slots that ended within the life of a token.
+// prober keeps every entry token that the crowd ever received, and tries how many are valid at the
+// same time. Calls that ask queue must accept no more slots than the threshold. Reads, for which
+// the gateways judge a token alone, may also accept slots that ended within the life of a token.
 type prober struct {
-	l        *lineRun
-	event    string
-	limit    *atomic.Int64 // the threshold
-	http     *http.Client
-	queues   []queuev1.QueueServiceClient
-	reserves int // tokens tried by a reservation in each round
+	l         *lineRun
+	event     string
+	threshold *atomic.Int64
+	http      *http.Client
+	queues    []queuev1.QueueServiceClient
+	reserves  int // tokens with which it tries to reserve in each round
 
 	mu     sync.Mutex
 	passes map[passKey]*pass
 	losses atomic.Int64 // odd while Redis loses data
 
-	before  map[string]bool // the slots active in the round before; nil: it failed
-	figures probeFigures
-	stop    func()
+	lastActive map[string]bool // slots active in the last round; nil: it failed
+	figures    probeFigures
+	stop       func()
 }
 
-// probeFigures are what a prober has done.
+// probeFigures count what a prober has done and seen.
 type probeFigures struct {
 	tokens, rounds, failed   int
-	active, reading          int // at most
+	active, reading          int // maximum numbers of slots
 	reserved, refused        int
-	reads, expired, pastSlot int // pastSlot: good for reads, and the slot has ended
+	reads, expired, pastSlot int // pastSlot: valid for reads although the slot has ended
 }
 
-// passKey identifies what VerifySlots is asked about: a slot gets tokens of a new epoch after a loss
-// of data.
+// passKey identifies a slot in VerifySlots. After a loss of data a slot gets tokens of a new epoch.
 type passKey struct {
 	slot  string
 	epoch int64
 }
 
-// pass is the tokens of a passKey.
+// pass has the tokens of one user and passKey.
 type pass struct {
 	passKey
 
@@ -75,14 +74,14 @@ type token struct {
 	expires time.Time
 }
 
-// newest is the token that is good for the longest time.
+// newest returns the token that expires last.
 func (p pass) newest() token { return p.tokens[len(p.tokens)-1] }
 
-// verdict is what queue says about a pass.
+// verdict is queue's answer about a pass.
 type verdict int
 
 const (
-	unknown verdict = iota // it cannot tell now, as in a recovery
+	unknown verdict = iota // queue cannot tell now, as during a recovery
 	active
 	ended
 )
@@ -90,7 +89,7 @@ const (
 // probe starts a prober of the crowd's tokens, which runs until the test ends or stop is called.
 func (l *lineRun) probe(c *lineCrowd, reserves int) *prober {
 	l.t.Helper()
-	p := &prober{l: l, event: l.event, limit: l.limit, http: pollingClient(reserves), reserves: reserves, passes: map[passKey]*pass{}}
+	p := &prober{l: l, event: l.event, threshold: l.threshold, http: pollingClient(reserves), reserves: reserves, passes: map[passKey]*pass{}}
 	for i := range queueReplicas {
 		p.queues = append(p.queues, queuev1.NewQueueServiceClient(l.Dial(platform.Gateway, platform.Queue, i)))
 	}
@@ -118,7 +117,7 @@ func (l *lineRun) probe(c *lineCrowd, reserves int) *prober {
 	return p
 }
 
-// add keeps a token of the crowd's.
+// add keeps the present token of a visitor.
 func (p *prober) add(v *visitor) {
 	p.keep(v, v.slot, v.entry)
 }
@@ -136,8 +135,8 @@ func (p *prober) keep(v *visitor, e *claims.Entry, text string) {
 	p.figures.tokens++
 }
 
-// lose runs a loss of data, across which nothing is concluded about single tokens: a slot whose end
-// was lost is good again.
+// lose runs a loss of data, across which the prober judges no single token: a slot whose end was
+// lost is valid again.
 func (p *prober) lose(do func()) {
 	p.losses.Add(1)
 	do()
@@ -149,8 +148,8 @@ func (p *prober) violated(format string, args ...any) {
 	p.l.t.Errorf(p.event+": "+format, args...)
 }
 
-// sort divides copies of all passes by whether their newest token has expired.
-func (p *prober) sort(now time.Time) (good, expired []pass) {
+// split returns copies of all passes, divided by whether the newest token has expired.
+func (p *prober) split(now time.Time) (good, expired []pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range p.passes {
@@ -163,10 +162,10 @@ func (p *prober) sort(now time.Time) (good, expired []pass) {
 	return good, expired
 }
 
-// round verifies all good tokens at once and tries some of them.
+// round verifies all good passes at once and tries some of their tokens.
 func (p *prober) round(ctx context.Context) {
 	losses := p.losses.Load()
-	good, expired := p.sort(time.Now())
+	good, expired := p.split(time.Now())
 	verdicts, err := p.verify(ctx, good)
 	if ctx.Err() != nil {
 		return
@@ -174,7 +173,7 @@ func (p *prober) round(ctx context.Context) {
 	p.figures.rounds++
 	if err != nil {
 		p.figures.failed++
-		p.before, verdicts = nil, make([]verdict, len(good))
+		p.lastActive, verdicts = nil, make([]verdict, len(good))
 	} else {
 		p.countActive(good, verdicts)
 	}
@@ -201,9 +200,9 @@ func (p *prober) verify(ctx context.Context, all []pass) ([]verdict, error) {
 func (p *prober) verifyAt(ctx context.Context, queue queuev1.QueueServiceClient, all []pass) (out []verdict, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	for piece := range slices.Chunk(all, maxSlotItems) {
-		items := make([]*queuev1.SlotItem, len(piece))
-		for i, k := range piece {
+	for chunk := range slices.Chunk(all, maxSlotItems) {
+		items := make([]*queuev1.SlotItem, len(chunk))
+		for i, k := range chunk {
 			items[i] = &queuev1.SlotItem{EventId: p.event, UserId: k.user, SlotId: k.slot, Epoch: k.epoch}
 		}
 		got, err := queue.VerifySlots(ctx, &queuev1.VerifySlotsRequest{Items: items})
@@ -225,15 +224,15 @@ func (p *prober) verifyAt(ctx context.Context, queue queuev1.QueueServiceClient,
 }
 
 // countActive compares the active slots with the threshold. A batch is not read at one instant, so
-// that a slot and its successor may both seem active. A slot that is active in two rounds was so all
-// the time between.
+// that a slot and its successor may both seem active. A slot that is active in two successive
+// rounds was active in between.
 func (p *prober) countActive(good []pass, verdicts []verdict) {
-	now, slots, both := time.Now(), map[string]bool{}, 0
+	now, slots, twice := time.Now(), map[string]bool{}, 0
 	for i, k := range good {
 		if verdicts[i] == active && !slots[k.slot] {
 			slots[k.slot] = true
-			if p.before[k.slot] {
-				both++
+			if p.lastActive[k.slot] {
+				twice++
 			}
 		}
 	}
@@ -245,13 +244,13 @@ func (p *prober) countActive(good []pass, verdicts []verdict) {
 	}
 	p.mu.Unlock()
 	p.figures.active = max(p.figures.active, len(slots))
-	if limit := p.limit.Load(); int64(both) > limit {
-		p.violated("%d slots are active at once, the threshold is %d", both, limit)
+	if limit := p.threshold.Load(); int64(twice) > limit {
+		p.violated("%d slots are active at once, the threshold is %d", twice, limit)
 	}
-	p.before = slots
+	p.lastActive = slots
 }
 
-// reserve tries to reserve a seat with random tokens. None may pass whose slot has ended before.
+// reserve tries to reserve a seat with random tokens. It must fail if the slot had ended before.
 func (p *prober) reserve(ctx context.Context, good []pass, verdicts []verdict, losses int64) {
 	var work sync.WaitGroup
 	n := min(p.reserves, len(good))
@@ -288,25 +287,25 @@ func (p *prober) tryReserve(ctx context.Context, k pass) bool {
 	}
 }
 
-// read loads the seats with each good token. Each slot that it works for must be active or have ended
-// within the life of a token.
+// read loads the seats with each good token. Each slot for which this works must be active, or have
+// ended within the life of a token.
 func (p *prober) read(ctx context.Context, good []pass, verdicts []verdict, verified bool) {
 	began := time.Now()
 	reads := p.canRead(ctx, good)
-	slots, past := map[string]bool{}, map[string]bool{}
+	slots, recentlyEnded := map[string]bool{}, map[string]bool{}
 	for i, k := range good {
 		if reads[i] {
 			slots[k.slot] = true
 		}
 		if verdicts[i] != active && k.seen.After(began.Add(-claims.EntryLife)) {
-			past[k.slot] = true
+			recentlyEnded[k.slot] = true
 		}
 	}
 	p.figures.reads += len(good)
 	p.figures.reading = max(p.figures.reading, len(slots))
-	p.figures.pastSlot = max(p.figures.pastSlot, len(past))
-	if limit := int(p.limit.Load()) + len(past); verified && len(slots) > limit {
-		p.violated("%d slots can read, at most %d may: %d have ended within a minute", len(slots), limit, len(past))
+	p.figures.pastSlot = max(p.figures.pastSlot, len(recentlyEnded))
+	if limit := int(p.threshold.Load()) + len(recentlyEnded); verified && len(slots) > limit {
+		p.violated("%d slots can read, at most %d may: %d have ended within a minute", len(slots), limit, len(recentlyEnded))
 	}
 }
 
@@ -324,15 +323,15 @@ func (p *prober) readExpired(ctx context.Context, expired []pass) {
 	p.figures.expired += len(some)
 }
 
-// readers is how many reads are under way at a time.
+// readers is the number of concurrent reads.
 const readers = 8
 
 func (p *prober) canRead(ctx context.Context, all []pass) []bool {
 	can := make([]bool, len(all))
 	var work sync.WaitGroup
-	for part := range readers {
+	for worker := range readers {
 		work.Go(func() {
-			for i := part; i < len(all); i += readers {
+			for i := worker; i < len(all); i += readers {
 				status, _ := p.try(ctx, http.MethodGet, "/api/v1/seats/"+p.event, "", all[i], all[i].newest())
 				can[i] = status == http.StatusOK
 			}
@@ -342,7 +341,7 @@ func (p *prober) canRead(ctx context.Context, all []pass) []bool {
 	return can
 }
 
-// try makes a call with a token, at a random gateway; status 0 is no answer.
+// try makes a call with a token at a random gateway. status is 0 if there is no answer.
 func (p *prober) try(ctx context.Context, method, path, body string, k pass, with token) (status int, text string) {
 	base := "http://" + p.l.Service(platform.Gateway).Addr(p.l.below(lineGateways))
 	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
@@ -368,8 +367,8 @@ func (p *prober) try(ctx context.Context, method, path, body string, k pass, wit
 	return resp.StatusCode, string(answer)
 }
 
-// requireFound requires that the prober has seen the line full and refused tokens, or it shows
-// nothing.
+// requireFound requires that the prober has seen a full line and refused tokens, without which it
+// proves nothing.
 func (p *prober) requireFound(active int) {
 	p.l.t.Helper()
 	p.stop()

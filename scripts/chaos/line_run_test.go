@@ -24,19 +24,19 @@ const (
 	lineGateways  = 2
 )
 
-// lineRun is tier 2 with a Redis of its own, which the run may kill, and one line after another.
+// lineRun is tier 2 with a separate Redis, which the run may kill, and one line after another.
 type lineRun struct {
 	*harness.Platform
 	t *testing.T
 	chance
 
-	server *redistest.Server
-	store  *redis.Client // of the server
-	event  string
-	limit  *atomic.Int64 // the threshold
+	server    *redistest.Server
+	store     *redis.Client // of the server
+	event     string
+	threshold *atomic.Int64
 }
 
-// setupLine starts the replicas without tier 1. The settings are queue's.
+// setupLine starts the replicas without tier 1. The settings are for queue.
 func setupLine(t *testing.T, rng *rand.Rand, services []string, settings ...string) *lineRun {
 	t.Helper()
 	server := redistest.StartServer(t, "--appendonly", "yes")
@@ -52,13 +52,13 @@ func setupLine(t *testing.T, rng *rand.Rand, services []string, settings ...stri
 	return l
 }
 
-// open opens a sale with a line, which is checked from now on.
+// open opens a sale with a line, and checks from now on that its slots do not exceed the threshold.
 func (l *lineRun) open(eventID string, threshold int) {
 	l.t.Helper()
 	l.event = eventID
 	limit := new(atomic.Int64)
 	limit.Store(int64(threshold))
-	l.limit = limit
+	l.threshold = limit
 	now := time.Now().UTC().Truncate(time.Second)
 	l.Operator().Must(l.t.Context(), http.MethodPut, "/api/v1/admin/events/"+eventID, map[string]any{
 		"title": "Chaos", "artist": "The Crowd", "venue": "Hall 1",
@@ -75,17 +75,17 @@ func (l *lineRun) open(eventID string, threshold int) {
 	})
 }
 
-// setThreshold is an operator's act.
+// setThreshold sets the threshold of the line, as an operator.
 func (l *lineRun) setThreshold(n int) {
 	l.t.Helper()
-	l.limit.Store(max(l.limit.Load(), int64(n)))
+	l.threshold.Store(max(l.threshold.Load(), int64(n)))
 	l.Operator().Must(l.t.Context(), http.MethodPut, "/api/v1/queue/admin/threshold/"+l.event, map[string]any{"threshold": n}, nil)
-	l.limit.Store(int64(n))
+	l.threshold.Store(int64(n))
 }
 
 func (l *lineRun) key(name string) string { return "{" + l.event + "}:" + name }
 
-// slots counts the slots of a line, and those of them whose holder has not fetched the token.
+// slots counts the slots of a line, and the slots whose holders have not fetched their tokens.
 func (l *lineRun) slots(ctx context.Context, eventID string) (active, unclaimed int64, err error) {
 	var all, open *redis.IntCmd
 	_, err = l.store.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -96,7 +96,7 @@ func (l *lineRun) slots(ctx context.Context, eventID string) (active, unclaimed 
 	return all.Val(), open.Val(), err
 }
 
-// places are the scores of all who wait or are parked.
+// places returns the scores of all users who wait or are parked.
 func (l *lineRun) places() (waiting, parked map[string]int64) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -119,7 +119,7 @@ func scores(members []redis.Z) map[string]int64 {
 	return out
 }
 
-// admissions is the line's own record.
+// admissions returns the admissions that queue has recorded.
 func (l *lineRun) admissions() []audit.Admission {
 	l.t.Helper()
 	all, err := audit.ReadAdmissions(l.t.Context(), l.store, l.event)
@@ -127,17 +127,17 @@ func (l *lineRun) admissions() []audit.Admission {
 	return all
 }
 
-// requireOrder requires that nobody was overtaken, by the line's record since Redis last lost data.
+// requireOrder requires that nobody was overtaken, by queue's record since Redis last lost data.
 func (l *lineRun) requireOrder() []audit.Admission {
 	l.t.Helper()
 	all := l.admissions()
-	inversions, back := audit.Inversions(all), 0
+	inversions, afterAbsence := audit.Inversions(all), 0
 	for _, a := range all {
 		if a.PresentSince > a.Score/1000 {
-			back++
+			afterAbsence++
 		}
 	}
-	l.t.Logf("%s: %d inversions in %d admissions, %d of which after an absence", l.event, len(inversions), len(all), back)
+	l.t.Logf("%s: %d inversions in %d admissions, %d of which after an absence", l.event, len(inversions), len(all), afterAbsence)
 	require.Empty(l.t, inversions)
 	return all
 }

@@ -13,26 +13,26 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// ticketCast are users who show old tickets after a loss of data.
-type ticketCast struct {
-	waiter *actor   // waits until the loss
-	used   []*actor // had their turn: one left, and one bought
-	buys   bool
-	tried  bool // used tickets gain nothing after this loss
-	issued time.Time
+// ticketUsers are users who show old queue tickets after a loss of data.
+type ticketUsers struct {
+	waiter  *actor   // waits until the loss
+	used    []*actor // had slots: one left, and one bought
+	buys    bool
+	tryUsed bool // used tickets are tried after this loss
+	issued  time.Time
 }
 
-// actor is a user without a page.
+// actor is a user whose calls the test makes one by one.
 type actor struct {
 	user, ticket, entry string
 	client              *harness.Client
 }
 
-// newTicketCast lets those who will have had their turn join first. A wipe forgets turns of the last
-// minutes, so that their tickets must be older.
-func (l *lineRun) newTicketCast(size lossSize, wiped bool) *ticketCast {
+// newTicketUsers lets the users who will use slots join first. After a wipe, queue does not know
+// slots of the last minutes, so that tried tickets must be older.
+func (l *lineRun) newTicketUsers(size lossSize, wiped bool) *ticketUsers {
 	l.t.Helper()
-	t := &ticketCast{waiter: l.actor("waiter"), buys: size.buys, tried: !wiped || size.forgotten > 0}
+	t := &ticketUsers{waiter: l.actor("waiter"), buys: size.buys, tryUsed: !wiped || size.forgotten > 0}
 	t.used = append(t.used, l.actor("leaver"))
 	if t.buys {
 		t.used = append(t.used, l.actor("buyer"))
@@ -49,21 +49,21 @@ func (l *lineRun) actor(user string) *actor {
 	return &actor{user: user, client: l.Client(user)}
 }
 
-// check asks for the place with a ticket. The ticket of the answer is kept.
+// check joins the line with a ticket, or asks for the place. It keeps the ticket of the answer.
 func (a *actor) check(l *lineRun, ticket string) placeAnswer {
 	l.t.Helper()
 	return a.ask(l, http.MethodPost, "check", ticket)
 }
 
-// refresh gets the waiter a new ticket, as polls do.
+// refresh gets a waiting user a new ticket, as polls do.
 func (a *actor) refresh(l *lineRun) {
 	l.t.Helper()
 	require.Equal(l.t, "queued", a.ask(l, http.MethodGet, "status", a.ticket).Status)
 }
 
-func (a *actor) ask(l *lineRun, method, what, ticket string) (p placeAnswer) {
+func (a *actor) ask(l *lineRun, method, action, ticket string) (p placeAnswer) {
 	l.t.Helper()
-	a.client.With("X-Queue-Ticket", ticket).Must(l.t.Context(), method, "/api/v1/queue/"+what+"/"+l.event, nil, &p)
+	a.client.With("X-Queue-Ticket", ticket).Must(l.t.Context(), method, "/api/v1/queue/"+action+"/"+l.event, nil, &p)
 	if p.Ticket != "" {
 		a.ticket = p.Ticket
 	}
@@ -73,14 +73,14 @@ func (a *actor) ask(l *lineRun, method, what, ticket string) (p placeAnswer) {
 	return p
 }
 
-// leave ends the slot of the token, or the waiting place without one.
+// leave ends the slot of the entry token or, without a token, the waiting place.
 func (a *actor) leave(l *lineRun) {
 	l.t.Helper()
 	a.client.With("X-Queue-Entry-Token", a.entry).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/leave/"+l.event, nil, nil)
 }
 
-// use lets those at the front have their turn; their tickets are from before it.
-func (t *ticketCast) use(l *lineRun) {
+// useSlots waits until the users at the front have slots, and ends these. Their tickets are older.
+func (t *ticketUsers) useSlots(l *lineRun) {
 	l.t.Helper()
 	for _, a := range t.used {
 		l.Eventually(func(context.Context) error {
@@ -122,15 +122,15 @@ func (a *actor) buy(l *lineRun) {
 	})
 }
 
-// tryAll shows tickets after the loss. Only the waiter's gives a place back, once.
-func (t *ticketCast) tryAll(l *lineRun, before map[string]int64, lostAt time.Time) {
+// tryAll tries tickets after the loss. Only the waiter's ticket restores a place, and only once.
+func (t *ticketUsers) tryAll(l *lineRun, before map[string]int64, lostAt time.Time) {
 	l.t.Helper()
 	ticket := t.waiter.ticket
 	gainsNothing := func(how string, a *actor, ticket string) {
 		l.t.Helper()
 		require.Equal(l.t, "queued", a.check(l, ticket).Status, how)
 		require.Greater(l.t, l.place(a.user), lostAt.UnixMicro(), "%s: %s has a place from before", how, a.user)
-		a.leave(l) // nobody polls for them: they would keep slots idle
+		a.leave(l) // nobody polls for this user, whose slot would stay idle
 	}
 	gainsNothing("another user's ticket", l.actor("thief"), ticket)
 	for how, forged := range forgeries(l, ticket) {
@@ -144,7 +144,7 @@ func (t *ticketCast) tryAll(l *lineRun, before map[string]int64, lostAt time.Tim
 	t.waiter.leave(l)
 	require.Zero(l.t, l.place("waiter"))
 	gainsNothing("a ticket shown twice", t.waiter, ticket)
-	if !t.tried {
+	if !t.tryUsed {
 		return
 	}
 	for _, a := range t.used {
@@ -152,7 +152,7 @@ func (t *ticketCast) tryAll(l *lineRun, before map[string]int64, lostAt time.Tim
 	}
 }
 
-// forgeries change one bit of each field of a ticket: services/queue/internal/seal has its layout.
+// forgeries changes one bit in each field of a ticket. services/queue/internal/seal has the layout.
 func forgeries(l *lineRun, ticket string) map[string]string {
 	l.t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(ticket)
@@ -162,9 +162,9 @@ func forgeries(l *lineRun, ticket string) map[string]string {
 	for field, at := range map[string]int{
 		"version": 0, "key": 2, "user": body, "score": body + 16 + 5, "epoch": body + 24 + 5, "issued": body + 32 + 5, "mac": body + 40,
 	} {
-		bent := append([]byte(nil), raw...)
-		bent[at] ^= 1
-		out[field] = base64.RawURLEncoding.EncodeToString(bent)
+		forged := append([]byte(nil), raw...)
+		forged[at] ^= 1
+		out[field] = base64.RawURLEncoding.EncodeToString(forged)
 	}
 	return out
 }

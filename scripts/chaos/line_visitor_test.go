@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// phase is where a visitor is.
+// phase is a visitor's state.
 type phase int
 
 const (
@@ -22,26 +22,26 @@ const (
 	gone
 )
 
-// visitor is a browser in the line: it keeps what the pages keep and polls as they do. The lock of
-// its crowd guards it.
+// visitor is a browser in the line: it stores what the pages store, and polls as they do. Its
+// crowd's lock guards it.
 type visitor struct {
 	user, bearer, address string
 
 	phase    phase
-	ticket   string // of the waiting place
-	entry    string // token
+	ticket   string // queue ticket of the waiting place
+	entry    string // entry token
 	slot     *claims.Entry
-	leaveAt  time.Time // when inside
+	leaveAt  time.Time // only inside
 	failures int       // since the last answer
-	answered time.Time // the last time
+	answered time.Time // time of the last answer
 
-	due    time.Time
-	away   bool // makes no calls
-	queued bool // is in the crowd's schedule
-	busy   bool // has a call in flight
+	due       time.Time
+	away      bool // makes no calls
+	scheduled bool // is in the crowd's schedule
+	busy      bool // has a call in flight
 }
 
-// placeAnswer is an answer about the place; a heartbeat's has fewer members.
+// placeAnswer is queue's answer about a place. That to a heartbeat has fewer members.
 type placeAnswer struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -55,7 +55,7 @@ type call struct {
 	header       http.Header
 }
 
-// reply is its answer; an err is one of the transport.
+// reply is the response to a call, or the error of the transport.
 type reply struct {
 	status     int
 	retryAfter time.Duration
@@ -63,12 +63,12 @@ type reply struct {
 	err        error
 }
 
-// temporary reports whether pages repeat the call by themselves.
+// temporary reports whether the pages would repeat the call.
 func (r reply) temporary() bool {
 	return r.err != nil || r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests
 }
 
-// next is what the page calls now.
+// next returns the call that the page makes now.
 func (v *visitor) next(event string, now time.Time) call {
 	c := call{method: http.MethodPost, path: "/api/v1/queue/", header: http.Header{
 		"Authorization": {"Bearer " + v.bearer}, "X-Forwarded-For": {v.address}, "Accept": {"application/json"},
@@ -92,13 +92,13 @@ func (v *visitor) next(event string, now time.Time) call {
 	return c
 }
 
-// backoff is the pause of the pages after a temporary failure.
-func (v *visitor) backoff(asked time.Duration) time.Duration {
+// backoff returns the pause of the pages after a temporary failure, at least as long as asked.
+func (v *visitor) backoff(least time.Duration) time.Duration {
 	v.failures++
-	return max(asked, time.Duration(min(30, 1<<min(v.failures-1, 5)))*time.Second)
+	return max(least, time.Duration(min(30, 1<<min(v.failures-1, 5)))*time.Second)
 }
 
-// enter keeps a new entry token. A token of the same slot must name the same end.
+// enter keeps a new entry token. Tokens of the same slot must have the same end.
 func (v *visitor) enter(token string) (fresh bool, problem string) {
 	entry := new(claims.Entry)
 	if _, _, err := jwt.NewParser().ParseUnverified(token, entry); err != nil {
@@ -116,7 +116,7 @@ func (v *visitor) enter(token string) (fresh bool, problem string) {
 	return fresh, problem
 }
 
-// evict is the answer to a visitor inside that the slot has ended.
+// evict ends the slot of a visitor inside, as queue's answer says, which is a problem.
 func (v *visitor) evict() (problem string) {
 	problem = v.user + " lost the slot before its end"
 	v.entry, v.slot = "", nil

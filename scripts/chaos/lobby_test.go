@@ -19,11 +19,11 @@ import (
 
 const vwrReplicas = 2
 
-// joinPoint is the place between a stored entry and the answer to its user.
+// joinPoint is the failpoint between a stored entry and the answer to its user.
 const joinPoint = "vwr.lobby_joined"
 
-// Places of a lobby where a process may die: from the closing to the value of the beacon, and from
-// the start on. The short form has no beacon, whose round is a minute after the statement.
+// Failpoints of a lobby, from its closing to the value of the beacon, and from its start on. The
+// short form has no beacon, whose round is a minute after the statement.
 var (
 	rootPoints  = []string{"vwr.lobby_closed", "vwr.lobby_stated", "vwr.lobby_signed"}
 	valuePoints = []string{"vwr.lobby_valued"}
@@ -33,19 +33,19 @@ var (
 // lobbySize is the size of a lobby.
 type lobbySize struct {
 	visitors, late int
-	open           time.Duration // until it closes
-	lead           time.Duration // from the closing to the start
-	kills          int           // random ones while users join
+	open           time.Duration // time until it closes
+	lead           time.Duration // time from the closing to the start
+	kills          int           // random kills while users join
 }
 
 var (
-	// The lead leaves 16 s for the three deaths before the root has to be signed.
+	// The lead leaves 16 s for three deaths before the root has to be signed.
 	longLobby = lobbySize{visitors: 300, late: 40, open: 30 * time.Second, lead: 150 * time.Second, kills: 8}
-	// The clocks of the short form are moved past its closing and its start.
+	// In the short form the clocks are moved past the closing and the start.
 	shortLobby = lobbySize{visitors: 40, late: 6, open: 5 * time.Minute, lead: 80 * time.Second, kills: 1}
 )
 
-// lobbyRun is a platform of tier 1 whose replicas die, with one lobby.
+// lobbyRun is a platform of tier 1 with one lobby, whose replicas are killed.
 type lobbyRun struct {
 	*harness.Platform
 	t *testing.T
@@ -56,17 +56,17 @@ type lobbyRun struct {
 	beacon   string // hash of its chain; empty: none
 	closesAt time.Time
 	startsAt time.Time
-	skew     time.Duration  // of every clock
-	armed    map[int]string // the failpoints of replicas that have not died of them
+	skew     time.Duration  // error of every clock
+	armed    map[int]string // failpoints of replicas that have not died there
 	deaths   map[string]int
 }
 
-// TestLobbySurvivesDeaths lets users join a lobby, and kills replicas at random and at each place
-// where a process may die; each time another one goes on. Who has a receipt has one position, which
+// TestLobbySurvivesDeaths lets users join a lobby, and kills replicas at random and at each
+// failpoint. Each time another replica continues. Each user with a receipt gets one position, which
 // anyone can verify, and later arrivals are behind.
 func TestLobbySurvivesDeaths(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	l := setupLobby(t, rng, fmt.Sprintf("lobby-%d", seed))
 	l.open()
 	entrants := l.newEntrants()
@@ -100,7 +100,7 @@ func setupLobby(t *testing.T, rng *rand.Rand, eventID string) *lobbyRun {
 	return l
 }
 
-// open opens the lobby; in the full form a beacon decides.
+// open opens the lobby. In the full form a beacon decides the order.
 func (l *lobbyRun) open() {
 	l.t.Helper()
 	l.closesAt = time.Now().Add(l.size.open).Truncate(time.Second)
@@ -119,7 +119,7 @@ func (l *lobbyRun) open() {
 	l.Operator().Must(l.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+l.eventID, settings, nil)
 }
 
-// fill lets all users join, while replicas die between an entry and its answer, and at random.
+// fill lets all users join, while replicas die at joinPoint and at random times.
 func (l *lobbyRun) fill(entrants []*entrant) {
 	l.t.Helper()
 	for i := range vwrReplicas {
@@ -141,11 +141,11 @@ func (l *lobbyRun) fill(entrants []*entrant) {
 	}
 }
 
-// dieBeforeStart lets one replica after another lead the closed lobby until it dies.
+// dieBeforeStart kills one replica after another while it processes the closed lobby.
 func (l *lobbyRun) dieBeforeStart() {
 	l.t.Helper()
 	l.stopAll()
-	l.pass(l.closesAt.Add(15 * time.Second))
+	l.moveClocks(l.closesAt.Add(15 * time.Second))
 	points := rootPoints
 	if *full {
 		points = append(points, valuePoints...)
@@ -153,19 +153,19 @@ func (l *lobbyRun) dieBeforeStart() {
 	l.dieAtEach(points)
 }
 
-// dieAtStart is dieBeforeStart for what follows, after which all replicas run.
+// dieAtStart does the same for the start, and then starts all replicas.
 func (l *lobbyRun) dieAtStart() {
 	l.t.Helper()
-	l.pass(l.startsAt.Add(time.Second))
+	l.moveClocks(l.startsAt.Add(time.Second))
 	l.dieAtEach(startPoints)
 	l.reviveAll()
-	if !*full { // the gateway too judges who is late
+	if !*full { // the gateway also judges who is late
 		l.Service(platform.Gateway).RestartWithFailpoints(0, l.clock())
 	}
 }
 
-// pass moves the clocks of all later processes of the short form behind a time.
-func (l *lobbyRun) pass(at time.Time) {
+// moveClocks sets the clocks of all later processes to a time, in the short form.
+func (l *lobbyRun) moveClocks(at time.Time) {
 	if !*full {
 		l.skew = time.Until(at)
 	}
@@ -173,14 +173,14 @@ func (l *lobbyRun) pass(at time.Time) {
 
 func (l *lobbyRun) clock() string { return "clock=skew:" + l.skew.String() + ";" }
 
-// dieAtEach runs one replica until it dies at each of the places in turn.
+// dieAtEach starts a replica for each failpoint in turn, and waits until it has died there.
 func (l *lobbyRun) dieAtEach(points []string) {
 	l.t.Helper()
 	for n, point := range points {
 		i := n % vwrReplicas
 		l.begin(i, point+"@1=exit")
 		awaitDeath(l.Platform, platform.VWR, i, point)
-		l.died(i)
+		l.countDeath(i)
 		require.Equal(l.t, 1, l.deaths[point])
 	}
 }
@@ -194,7 +194,7 @@ func (l *lobbyRun) restart(i int, failpoint string) {
 
 func (l *lobbyRun) kill(i int) {
 	l.t.Helper()
-	l.died(i)
+	l.countDeath(i)
 	if s := l.Service(platform.VWR); s.Running(i) {
 		s.Kill(i)
 		l.deaths["kill -9"]++
@@ -204,13 +204,13 @@ func (l *lobbyRun) kill(i int) {
 // begin starts a replica that is down.
 func (l *lobbyRun) begin(i int, failpoint string) {
 	l.t.Helper()
-	l.died(i)
+	l.countDeath(i)
 	l.armed[i] = failpoint
 	l.Service(platform.VWR).RestartWithFailpoints(i, l.clock()+failpoint)
 }
 
-// died counts the death of a replica by its failpoint.
-func (l *lobbyRun) died(i int) {
+// countDeath counts the death of a replica if it died at its failpoint.
+func (l *lobbyRun) countDeath(i int) {
 	if name, _, _ := strings.Cut(l.armed[i], "@"); name != "" && !l.Service(platform.VWR).Running(i) {
 		l.deaths[name]++
 		l.armed[i] = ""
@@ -233,23 +233,23 @@ func (l *lobbyRun) stopAll() {
 	}
 }
 
-// killAll kills every replica and starts them again, with nothing in memory.
+// killAll kills and restarts every replica, so that none has anything in memory.
 func (l *lobbyRun) killAll() {
 	l.t.Helper()
 	l.stopAll()
 	l.reviveAll()
 }
 
-// requirePositions requires, with replicas that have read everything anew, that every entry has the
-// position it was told, which is the published one, and that the late arrivals are behind.
+// requirePositions requires of replicas without memory that every entry still has its position,
+// which is the published one, and that late arrivals have later positions.
 func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *fairdraw.VerificationReport) {
 	l.t.Helper()
-	told := told(entrants)
-	require.Greater(l.t, len(told), len(entrants)/2)
-	require.EqualValues(l.t, len(told), report.Statement.Count, "a stored entry was refused, or a told one is missing")
+	joined := entered(entrants)
+	require.Greater(l.t, len(joined), len(entrants)/2)
+	require.EqualValues(l.t, len(joined), report.Statement.Count, "a stored entry was refused, or a told one is missing")
 	require.Equal(l.t, *full, report.Commitment.Beacon != nil)
 	holders := map[int64]string{}
-	for i, e := range told {
+	for i, e := range joined {
 		before := e.position
 		l.awaitPosition(e)
 		require.Equal(l.t, before, e.position, "%s was told another position before", e.user)
@@ -258,7 +258,7 @@ func (l *lobbyRun) requirePositions(entrants []*entrant, late []int64, report *f
 		holders[e.position] = e.user
 	}
 	for _, position := range late {
-		require.Greater(l.t, position, int64(len(told)))
+		require.Greater(l.t, position, int64(len(joined)))
 		require.Empty(l.t, holders[position], "the position %d of a late arrival has another holder", position)
 		holders[position] = "late"
 	}

@@ -26,11 +26,11 @@ type entrant struct {
 	client *harness.Client
 
 	mu       sync.Mutex
-	entry    entryAnswer // empty: refused
+	entry    entryAnswer // empty: not joined
 	position int64
 }
 
-// entryAnswer is what a user is told about an entry.
+// entryAnswer is the answer to a user's entry.
 type entryAnswer struct {
 	RequestID string `json:"requestId"`
 	Ticket    string `json:"ticket"`
@@ -46,18 +46,18 @@ func (l *lobbyRun) newEntrants() []*entrant {
 	return all
 }
 
-// told are the users with an entry.
-func told(all []*entrant) (told []*entrant) {
+// entered returns the users who have an entry.
+func entered(all []*entrant) (joined []*entrant) {
 	for _, e := range all {
 		if e.entry.Receipt != "" {
-			told = append(told, e)
+			joined = append(joined, e)
 		}
 	}
-	return told
+	return joined
 }
 
-// join lets all users join at random within two seconds or so, one in five of them twice at once, until
-// each is answered.
+// join lets all users join at random times within at most two seconds, one in five of them by two
+// calls at once, until each is answered.
 func (l *lobbyRun) join(entrants []*entrant) (done <-chan struct{}) {
 	var work sync.WaitGroup
 	for i, e := range entrants {
@@ -77,7 +77,7 @@ func (l *lobbyRun) join(entrants []*entrant) (done <-chan struct{}) {
 	return finished
 }
 
-// joinOne repeats the call until it is answered. Every answer to a user has to be the same one.
+// joinOne repeats the call until it is answered. All answers to a user must be the same.
 func (l *lobbyRun) joinOne(e *entrant) {
 	for l.t.Context().Err() == nil {
 		a, err := e.client.Call(l.t.Context(), http.MethodPost, "/vwr-api/vwr/lobby/"+l.eventID, map[string]any{})
@@ -104,7 +104,7 @@ func (l *lobbyRun) joinOne(e *entrant) {
 // awaitPositions waits until all entries have their positions.
 func (l *lobbyRun) awaitPositions(entrants []*entrant) {
 	l.t.Helper()
-	for _, e := range told(entrants) {
+	for _, e := range entered(entrants) {
 		l.awaitPosition(e)
 	}
 }
@@ -131,7 +131,7 @@ func (l *lobbyRun) awaitPosition(e *entrant) {
 	})
 }
 
-// lateArrivals takes positions behind the entries while a replica is killed, each twice.
+// lateArrivals takes positions after the start while a replica is killed. Each visitor asks twice.
 func (l *lobbyRun) lateArrivals() []int64 {
 	l.t.Helper()
 	all := make([]int64, l.size.late)
@@ -165,10 +165,10 @@ func (l *lobbyRun) assign(client *harness.Client) (position int64) {
 	return 0
 }
 
-// shufflePath is where the shuffle is published.
+// shufflePath returns the path of the published shuffle.
 func (l *lobbyRun) shufflePath() string { return "/vwr-api/vwr/shuffle/" + l.eventID }
 
-// keepCopies keeps a copy of every version of the document from now on, until the result is called.
+// keepCopies saves every version of the published document from now on, until files is called.
 func (l *lobbyRun) keepCopies() (files func() []string) {
 	var kept []string
 	client, seen, folder := l.Visitor(), map[string]bool{}, l.t.TempDir()
@@ -214,8 +214,8 @@ func saveCopy(file string, body []byte, at time.Time) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// verify verifies the published shuffle with all receipts and the copies, by the program that anybody
-// can run, and returns the report of the same document.
+// verify verifies the published shuffle with all receipts and the copies, by the program that
+// anybody can run. It returns the report of package fairdraw about the same document.
 func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.VerificationReport {
 	l.t.Helper()
 	require.NotEmpty(l.t, copies)
@@ -226,7 +226,7 @@ func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.Verifi
 	}
 	options := fairdraw.Options{Algorithm: fairdraw.AlgorithmShuffle}
 	folder := l.t.TempDir()
-	for i, e := range told(entrants) {
+	for i, e := range entered(entrants) {
 		file := filepath.Join(folder, fmt.Sprintf("receipt-%d", i))
 		require.NoError(l.t, os.WriteFile(file, []byte(e.entry.Receipt), 0o600))
 		args = append(args, "--receipt", file)

@@ -14,7 +14,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// moneyActor is one of the people, whose acts the seed decides.
+// moneyActor is a person whose acts follow from the seed.
 type moneyActor struct {
 	*money
 
@@ -23,7 +23,7 @@ type moneyActor struct {
 	keys int
 }
 
-// moneyActs are what people do, with their weights.
+// moneyActs are the acts of people, with their weights.
 var moneyActs = []struct {
 	weight int
 	name   string
@@ -36,19 +36,19 @@ var moneyActs = []struct {
 	{8, "join", (*moneyActor).join},
 	{4, "end a membership", (*moneyActor).endMembership},
 	{4, "check in", (*moneyActor).checkIn},
-	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.byHand(a.rng.IntN(2) == 0) }},
+	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.refundByHand(a.rng.IntN(2) == 0) }},
 	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
 	{6, "settle a charge", func(a *moneyActor, _ context.Context) { a.provider.settleCharge() }},
-	{4, "person", (*moneyActor).person},
+	{4, "person", (*moneyActor).decideHeld},
 	{4, "house", (*moneyActor).keepPlaces},
 	{1, "cancel or undo", (*moneyActor).cancel},
 	{2, "forget", (*moneyActor).forget},
-	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.change(a.rng.IntN(4) == 0) }},
+	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.setFaults(a.rng.IntN(4) == 0) }},
 	{6, "late calls", func(a *moneyActor, _ context.Context) { a.arriveLate() }},
 	{3, "hours pass", func(a *moneyActor, _ context.Context) { a.advance(time.Duration(5+a.rng.IntN(15)) * time.Minute) }},
 }
 
-// act does one thing.
+// act lets a little time pass and does one random act.
 func (a *moneyActor) act(ctx context.Context) {
 	a.advance(time.Duration(a.rng.IntN(9)) * time.Second)
 	pause(ctx, time.Duration(a.rng.IntN(4000))*time.Microsecond)
@@ -71,7 +71,7 @@ func (a *moneyActor) replica() int  { return a.rng.IntN(moneyReplicas) }
 func (a *moneyActor) key() string   { a.keys++; return fmt.Sprint(a.name, "-", a.keys) }
 func (a *moneyActor) event() string { return []string{"seats", "floor"}[a.rng.IntN(2)] }
 
-// hold holds places, and gives a tenth of them up.
+// hold holds places, and cancels a tenth of these holds. Without a hold it returns "".
 func (a *moneyActor) hold(ctx context.Context, user string) (id string) {
 	event, n := a.event(), int32(1+a.rng.IntN(3)) //nolint:gosec // a small number
 	caller := &commonv1.Caller{UserId: user, EventId: event, SlotId: "slot-" + user, IdempotencyKey: a.key()}
@@ -101,8 +101,8 @@ func (a *moneyActor) hold(ctx context.Context, user string) (id string) {
 	return id
 }
 
-// keepPlaces keeps some places of an event for its organiser, and releases others. From closesAt on
-// nothing is released: doors may have the tickets that were given back.
+// keepPlaces keeps some places of an event for its organiser, or releases them. From an hour before
+// closesAt it does nothing, since doors may have refunded tickets on their lists.
 func (a *moneyActor) keepPlaces(ctx context.Context) {
 	event, caller := a.event(), &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
 	admin := ticketv1.NewEventAdminServiceClient(a.ticket(a.replica()).server)
@@ -140,7 +140,7 @@ var moneyKeys = []string{
 	"ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "ok-", "decline-", "timeout-", "lost-", "late-", "late-decline-",
 }
 
-// join buys a membership, which sometimes is paid twice, or too late.
+// join buys a membership. Sometimes it pays twice, or too late.
 func (a *moneyActor) join(ctx context.Context) {
 	user := a.user()
 	m, err := ticketv1.NewMembershipServiceClient(a.ticket(a.replica()).server).BuyMembership(ctx, &ticketv1.BuyMembershipRequest{
@@ -157,7 +157,7 @@ func (a *moneyActor) join(ctx context.Context) {
 	}
 }
 
-// endMembership asks to refund a membership, as an operator.
+// endMembership requests the refund of a membership, as an operator.
 func (a *moneyActor) endMembership(ctx context.Context) {
 	paid := texts(ctx, a.ticketDB, `SELECT payment_id::text FROM memberships WHERE status IN ('ACTIVE', 'REFUNDING') ORDER BY membership_id`)
 	if len(paid) == 0 {
@@ -182,7 +182,7 @@ func (a *moneyActor) pay(ctx context.Context, kind, id, user string) {
 		return
 	}
 	if a.rng.IntN(20) == 0 {
-		a.advance(time.Duration(a.rng.IntN(400)) * time.Second) // the hold may end
+		a.advance(time.Duration(a.rng.IntN(400)) * time.Second) // the hold may expire
 	}
 	_, _ = paymentv1.NewPaymentServiceClient(a.payment(a.replica()).server).Confirm(ctx, &paymentv1.ConfirmRequest{
 		Caller:  &commonv1.Caller{UserId: user, IdempotencyKey: a.key()},
@@ -190,13 +190,13 @@ func (a *moneyActor) pay(ctx context.Context, kind, id, user string) {
 	})
 }
 
-// ticketRow is a ticket.
+// ticketRow is a row of the tickets table.
 type ticketRow struct {
 	id, payment uuid.UUID
 	user        string
 }
 
-// someTicket returns one of the tickets with a status; empty: any.
+// someTicket returns a random ticket with a status; empty: any status.
 func (a *moneyActor) someTicket(ctx context.Context, status string) (t ticketRow, ok bool) {
 	var all []ticketRow
 	rows, err := a.ticketDB.Query(ctx, `SELECT ticket_id, payment_id, user_id FROM tickets WHERE $1 IN ('', status) ORDER BY ticket_id`, status)
@@ -215,26 +215,26 @@ func (a *moneyActor) someTicket(ctx context.Context, status string) (t ticketRow
 	return all[a.rng.IntN(len(all))], true
 }
 
-// refund asks to refund a ticket, or all of its payment.
+// refund requests the refund of a ticket, or of its whole payment.
 func (a *moneyActor) refund(ctx context.Context) {
 	t, ok := a.someTicket(ctx, []string{"", "VALID", "VALID"}[a.rng.IntN(3)])
 	if !ok {
 		return
 	}
-	var named []uuid.UUID
+	var ticketIDs []uuid.UUID
 	if a.rng.IntN(3) > 0 {
-		named = []uuid.UUID{t.id}
+		ticketIDs = []uuid.UUID{t.id}
 	}
 	cause, key := []string{"USER", "USER", "OPERATOR"}[a.rng.IntN(3)], a.key()
-	for range 1 + a.rng.IntN(4)/3 { // some ask twice
+	for range 1 + a.rng.IntN(4)/3 { // some send the request twice
 		p := a.payment(a.replica())
-		if err := p.code.RequestRefund(ctx, t.payment, cause, t.user, key, named); err != nil {
+		if err := p.code.RequestRefund(ctx, t.payment, cause, t.user, key, ticketIDs); err != nil {
 			a.expectAnswer(p.moneyProcess, "RequestRefund", err)
 		}
 	}
 }
 
-// checkIn uses a ticket at a door.
+// checkIn checks a ticket in at a door.
 func (a *moneyActor) checkIn(ctx context.Context) {
 	t, ok := a.someTicket(ctx, "VALID")
 	if !ok {
@@ -251,8 +251,8 @@ func (a *moneyActor) checkIn(ctx context.Context) {
 	}
 }
 
-// passOn offers a ticket, as a gift or for money, and lets somebody accept and pay for it, who passes it on
-// again. Sometimes one of them gives it up, or nobody pays.
+// passOn offers a ticket, as a gift or for money, and lets another user accept and pay for it, who
+// may pass it on again. Sometimes one of the two cancels the offer, or nobody pays.
 func (a *moneyActor) passOn(ctx context.Context) {
 	t, ok := a.someTicket(ctx, "VALID")
 	if !ok {
@@ -268,7 +268,7 @@ func (a *moneyActor) passOn(ctx context.Context) {
 	}
 }
 
-// passTo lets a ticket pass from a seller to a buyer, and returns the buyer's ticket; empty: it did not.
+// passTo passes a ticket from a seller to a buyer, and returns the buyer's ticket; empty: none.
 func (a *moneyActor) passTo(ctx context.Context, id, seller, buyer string) string {
 	client := ticketv1.NewTransferServiceClient(a.ticket(a.replica()).server)
 	offer, err := client.OfferTicket(ctx, &ticketv1.OfferTicketRequest{
@@ -289,20 +289,20 @@ func (a *moneyActor) passTo(ctx context.Context, id, seller, buyer string) strin
 	case 0:
 		giveUp(buyer)
 	case 1:
-		giveUp(seller) // and the buyer pays all the same
+		giveUp(seller) // the buyer pays all the same
 	case 2:
 		a.advance(time.Duration(a.rng.IntN(30)) * time.Minute)
 	}
 	if accepted.GetStatus() == "AWAITING_PAYMENT" {
 		a.pay(ctx, "transfer", offer.GetTransferId(), buyer)
 	}
-	if accepted, err = client.AcceptTransfer(ctx, accepting); err != nil { // tells what became of it
+	if accepted, err = client.AcceptTransfer(ctx, accepting); err != nil { // returns the present state
 		return ""
 	}
 	return accepted.GetTicketId()
 }
 
-// cancel cancels an event, or undoes that while its refunds have not begun.
+// cancel cancels an event, or undoes a cancellation whose refunds have not begun.
 func (a *moneyActor) cancel(ctx context.Context) {
 	admin := ticketv1.NewEventAdminServiceClient(a.ticket(a.replica()).server)
 	event, caller := a.event(), &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
@@ -313,12 +313,12 @@ func (a *moneyActor) cancel(ctx context.Context) {
 	_, _ = admin.CancelEvent(ctx, &ticketv1.CancelEventRequest{Caller: caller, EventId: event, GraceSeconds: proto.Int32(60)})
 }
 
-// person decides about a held refund.
-func (a *moneyActor) person(ctx context.Context) {
+// decideHeld lets a random replica decide about a held refund.
+func (a *moneyActor) decideHeld(ctx context.Context) {
 	a.decide(ctx, a.replica(), a.rng.IntN(3) > 0)
 }
 
-// decide retries or resolves the held refund that waits longest.
+// decide retries or resolves the oldest held refund, as an operator does.
 func (m *money) decide(ctx context.Context, replica int, again bool) {
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' ORDER BY created_at LIMIT 1`)
 	if len(held) == 0 {
@@ -352,7 +352,7 @@ func (m *money) webhook(ctx context.Context) bool {
 	return true
 }
 
-// pause waits a little, or until ctx ends.
+// pause waits for a duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -14,8 +14,8 @@ import (
 	ticketreplica "urr.guru/services/ticket/replicatest"
 )
 
-// checkPlaces checks what holds at every moment of ticket's tables: sold + held + house + returning
-// + free = capacity, one live ticket for each sold place and none on a free one.
+// checkPlaces checks the invariants of ticket's tables: sold + held + house + returning + free =
+// capacity, one live ticket for each sold place and none for a free one.
 func (m *money) checkPlaces(ctx context.Context) {
 	found, err := ticketreplica.Violations(ctx, m.ticketDB, m.clock.Now)
 	if err != nil || found != "" {
@@ -23,7 +23,7 @@ func (m *money) checkPlaces(ctx context.Context) {
 	}
 }
 
-// checkClaims checks that nobody gets a ticket back who is too late: doors may have it on their
+// checkClaims checks that no refund was claimed too late, when doors may have the ticket on their
 // lists.
 func (m *money) checkClaims(ctx context.Context) {
 	for _, x := range texts(ctx, m.ticketDB, `
@@ -39,7 +39,7 @@ func (m *money) checkClaims(ctx context.Context) {
 	}
 }
 
-// unended lists what must end by itself, and has not.
+// unended lists the records that should have reached a final state, but have not.
 func (m *money) unended(ctx context.Context) (list []string) {
 	add := func(what string, found []string) {
 		for _, x := range found {
@@ -62,7 +62,7 @@ func (m *money) unended(ctx context.Context) (list []string) {
 		WHERE status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[])`, held))
 	add("claim", texts(ctx, m.ticketDB, `SELECT refund_id || ' ' || cause FROM refund_claims
 		WHERE status = 'BEGUN' AND NOT refund_id = ANY ($1::uuid[])`, held))
-	if n := m.topics.rest(); n > 0 {
+	if n := m.topics.unhandled(); n > 0 {
 		list = append(list, fmt.Sprint("records ", n))
 	}
 	return list
@@ -89,8 +89,8 @@ func read[T any](m *money, db *pgxpool.Pool, sql string) []T {
 	return list
 }
 
-// checkBooks checks each payment, to the unit: what the provider has is what is still paid for and
-// what is still owed, less what a person gave that counts for nothing yet.
+// checkBooks checks each payment, to the smallest unit: the provider has kept the value of the
+// tickets and what is still owed, less the refunds by hand that are not assigned to tickets.
 func (m *money) checkBooks() {
 	tickets := make(map[string]ticketBook)
 	for _, t := range read[ticketBook](m, m.ticketDB, `
@@ -130,13 +130,13 @@ func (m *money) checkBooks() {
 	m.checkSellers()
 }
 
-// saleBook is a transfer that was completed for money, or the refund that pays its seller.
+// saleBook is a completed transfer for money, or the refund that pays its seller.
 type saleBook struct {
 	Transfer, SellerPayment, Ticket string
 	Price                           int64
 }
 
-// checkSellers checks that each seller is paid once, from the own payment.
+// checkSellers checks that each seller is paid once, by a refund of the seller's own payment.
 func (m *money) checkSellers() {
 	sold := read[saleBook](m, m.ticketDB, `
 		SELECT f.transfer_id::text, t.payment_id::text, t.ticket_id::text, f.price
@@ -149,14 +149,14 @@ func (m *money) checkSellers() {
 	}
 }
 
-// refundBook is a refund of payment.
+// refundBook is a refund in payment's tables.
 type refundBook struct {
 	ID, Status, ProviderID string
 	Send                   int64
 }
 
-// checkLedger compares each refund of payment with the ledger: none was made twice, and none that
-// is not known here.
+// checkLedger compares payment's refunds with the ledger: none was made twice, and payment knows
+// all.
 func (m *money) checkLedger(given []sandbox.Refund) {
 	made := make(map[string][]sandbox.Refund)
 	for _, r := range given {
@@ -184,7 +184,7 @@ func (m *money) checkLedger(given []sandbox.Refund) {
 	}
 }
 
-// countEnds counts the states in which everything has ended.
+// countEnds counts the final states of all records.
 func (m *money) countEnds(ctx context.Context) {
 	for sql, db := range map[string]*pgxpool.Pool{
 		`SELECT 'refund ' || cause || ' ' || status FROM refunds`:           m.payDB,
@@ -206,9 +206,9 @@ func (m *money) countEnds(ctx context.Context) {
 	}
 }
 
-// report returns what was found, and what has happened.
+// report returns the violations, and how often each thing has happened.
 func (m *money) report() (found, counts string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return strings.Join(m.found, "\n"), fmt.Sprint(m.counts)
+	return strings.Join(m.violations, "\n"), fmt.Sprint(m.counts)
 }

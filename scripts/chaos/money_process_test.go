@@ -21,32 +21,31 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// moneyProcess is one life of a replica. It dies by losing all of its connections for ever: what it
-// has written before stays, and nothing that its code does afterwards reaches anybody. So it can
-// die, or stand still, before and after everything that it sends, and not only where the code names
-// a failpoint.
+// moneyProcess is one process of a replica. It dies by losing all its connections forever: what it
+// has written stays, and nothing that its code does afterwards reaches anybody. So it can die or
+// stall before and after everything that it sends, not only at the failpoints in the code.
 type moneyProcess struct {
 	world *money
 	name  string
 	dead  atomic.Bool
-	end   func() // waits for what is under way, and closes the pool
+	end   func() // waits for work in progress, and closes the pool
 
 	mu    sync.Mutex
 	rand  *rand.Rand
 	conns map[net.Conn]struct{}
 }
 
-// Of 10,000 steps so many are the last one of a process, and so many take long.
+// Of 10,000 steps, the number at which a process dies, and at which it stalls.
 const (
 	deathsPer10k = 6
 	stallsPer10k = 12
 )
 
-// errDead is what a dead process gets for an answer.
+// errDead is the error of every call from or to a dead process.
 var errDead = errs.ErrUnavailable.Wrap(errors.New("the process is dead"))
 
-// step is called before and after everything that leaves the process. alive is false from its death
-// on.
+// step is called before and after everything that leaves the process. It may kill or stall the
+// process. alive is false once it is dead.
 func (p *moneyProcess) step() (alive bool) {
 	if p.dead.Load() {
 		return false
@@ -64,13 +63,13 @@ func (p *moneyProcess) step() (alive bool) {
 	case n < deathsPer10k+stallsPer10k:
 		p.world.count("stall " + p.name)
 		p.world.advance(long)
-		time.Sleep(time.Duration(n) * time.Millisecond) // the others go on
+		time.Sleep(time.Duration(n) * time.Millisecond) // other processes continue
 	}
 	return !p.dead.Load()
 }
 
-// stop stops a process of payment for some minutes, in which the other one takes over its work. One
-// stops at a time.
+// stop stops a process of payment for some minutes, in which the other process takes over its work.
+// Only one process is stopped at a time.
 func (p *moneyProcess) stop() {
 	if !p.world.stopped.CompareAndSwap(false, true) {
 		return
@@ -148,8 +147,8 @@ func (c *moneyConn) Close() error {
 	return c.Conn.Close()
 }
 
-// configure gives a pool the process's connections, and reports SQL errors that no code expects:
-// deadlocks, violated constraints and invalid values.
+// configure makes a pool use the process's connections, and reports SQL errors that no code
+// expects: deadlocks, violated constraints and invalid values.
 func (p *moneyProcess) configure(c *pgxpool.Config) {
 	c.ConnConfig.DialFunc = p.dial
 	c.ConnConfig.Tracer = moneyTracer{p}
@@ -157,7 +156,7 @@ func (p *moneyProcess) configure(c *pgxpool.Config) {
 
 type moneyTracer struct{ process *moneyProcess }
 
-// statementKey is the context's key of the statement that is traced.
+// statementKey is the context key of the SQL statement that is traced.
 type statementKey struct{}
 
 func (t moneyTracer) report(ctx context.Context, err error) {
@@ -210,7 +209,7 @@ func (s *moneyServer) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke makes a call. The answer of a process that died meanwhile is lost.
+// Invoke makes a call. If the process dies during the call, the answer is lost.
 func (s *moneyServer) Invoke(ctx context.Context, method string, in, out any, _ ...grpc.CallOption) error {
 	if s.process.dead.Load() {
 		return errDead

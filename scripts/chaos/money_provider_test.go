@@ -25,14 +25,14 @@ import (
 
 const moneySecret = "sandbox-secret-of-thirty-two-bytes" //nolint:gosec // of the test
 
-// moneyProvider is the sandbox provider with its ledger, and the network before it.
+// moneyProvider is the sandbox provider with its ledger, and the network in front of it.
 type moneyProvider struct {
 	world  *money
 	ledger *sandbox.Ledger
 	server *sandbox.Server
 
-	// wire is held while a request is on its way. Time passes under its write lock only, so that a
-	// slow machine does not make a request slow.
+	// wire is read-locked while a request is in transit. Time passes only under its write lock, so
+	// that a slow machine does not make requests slow.
 	wire sync.RWMutex
 
 	mu    sync.Mutex
@@ -41,16 +41,16 @@ type moneyProvider struct {
 	hooks []moneyHook
 }
 
-// lateCall is a request that has been sent, and acts later.
+// lateCall is a request that was sent and arrives later.
 type lateCall struct {
 	at  time.Time
 	act func()
 }
 
-// moneyHook is a webhook that the provider owes.
+// moneyHook is a webhook that the provider has not sent yet.
 type moneyHook struct{ kind, orderID string }
 
-// inFlight is the time in which every request has arrived.
+// inFlight is the longest time that a request is in transit.
 const inFlight = 59 * time.Second
 
 func newMoneyProvider(m *money, path string) *moneyProvider {
@@ -60,10 +60,10 @@ func newMoneyProvider(m *money, path string) *moneyProvider {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &moneyProvider{world: m, ledger: ledger, rand: rand.New(rand.NewPCG(m.seed, 1<<32))} //nolint:gosec // repeatable
 	p.server = sandbox.NewServer(ctx, ledger, sandbox.Options{
-		// Charges and refunds that are pending wait for the test.
+		// Pending charges and refunds stay so until the test settles them.
 		Delays: &sandbox.Delays{Late: 1000 * time.Hour},
 	}, slog.New(slog.DiscardHandler))
-	p.change(false)
+	p.setFaults(false)
 	m.t.Cleanup(func() {
 		cancel()
 		p.server.Wait()
@@ -72,8 +72,8 @@ func newMoneyProvider(m *money, path string) *moneyProvider {
 	return p
 }
 
-// change changes what the provider does to refunds.
-func (p *moneyProvider) change(wholeOnly bool) {
+// setFaults sets the provider's faults in refunds.
+func (p *moneyProvider) setFaults(wholeOnly bool) {
 	f := sandbox.Faults{Seed: p.world.seed, KeyLife: faults.Duration(moneyKeyLife), SettleFor: faults.Duration(1000 * time.Hour)}
 	if p.world.faults.Load() {
 		f.WholeOnly, f.Refused, f.Pending = wholeOnly, 0.12, 0.25
@@ -81,7 +81,7 @@ func (p *moneyProvider) change(wholeOnly bool) {
 	p.server.SetFaults(f)
 }
 
-// roll returns a number below n, and n without faults.
+// roll returns a random number below n. Without faults it returns n, which selects no fault.
 func (p *moneyProvider) roll(n int) int {
 	if !p.world.faults.Load() {
 		return n
@@ -95,7 +95,7 @@ func (p *moneyProvider) pick(n int) int {
 	return p.rand.IntN(n)
 }
 
-// providerLine is the connection of a process of payment to the provider.
+// providerLine is the connection from a process of payment to the provider.
 type providerLine struct {
 	*moneyProvider
 
@@ -110,11 +110,11 @@ func (l *providerLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	refund := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/refunds")
 	if refund && l.roll(100) < 6 {
-		l.caller.stop() // with its call ready to be sent, as the lease and the key end
+		l.caller.stop() // before it sends the call, until the lease and the key have ended
 	}
 	res, err := l.send(r)
 	if refund && errors.Is(err, errNoAnswer) && l.roll(100) < 40 {
-		l.world.advance(2 * moneyKeyLife) // the next attempt comes when the key is forgotten
+		l.world.advance(2 * moneyKeyLife) // so that the key is forgotten at the next attempt
 	}
 	if !l.caller.step() {
 		return nil, errDead
@@ -122,8 +122,8 @@ func (l *providerLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// send sends a request. The request may get lost, or its answer, or the caller gives up before it
-// acts.
+// send sends a request. The request or its answer may get lost, or the request may arrive after the
+// caller has given up.
 func (l *providerLine) send(r *http.Request) (*http.Response, error) {
 	l.wire.RLock()
 	defer l.wire.RUnlock()
@@ -137,7 +137,7 @@ func (l *providerLine) send(r *http.Request) (*http.Response, error) {
 	}
 	n := l.roll(100)
 	if r.URL.Path == "/v1/charges" && n == 99 {
-		body = bytes.Replace(body, []byte(`"amount":`), []byte(`"amount":1`), 1) // a wrong one
+		body = bytes.Replace(body, []byte(`"amount":`), []byte(`"amount":1`), 1) // a wrong amount
 	}
 	switch {
 	case n < 6:
@@ -153,7 +153,7 @@ func (l *providerLine) send(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// delay lets a request act within the time that requests may take.
+// delay lets a request arrive later, within inFlight.
 func (p *moneyProvider) delay(act func()) {
 	p.world.count("late call to the provider")
 	at := p.world.clock.Now().Add(time.Duration(p.pick(int(inFlight/time.Second))) * time.Second)
@@ -162,9 +162,9 @@ func (p *moneyProvider) delay(act func()) {
 	p.late = append(p.late, lateCall{at: at, act: act})
 }
 
-// arrive lets the late requests act that arrive until a time, each at its time. The caller holds
-// the wire.
-func (p *moneyProvider) arrive(until time.Time) {
+// deliverLate lets the late requests that are due by a time arrive, each at its own time. The
+// caller holds the wire.
+func (p *moneyProvider) deliverLate(until time.Time) {
 	p.mu.Lock()
 	slices.SortStableFunc(p.late, func(a, b lateCall) int { return a.at.Compare(b.at) })
 	n := 0
@@ -204,13 +204,13 @@ func (p *moneyProvider) serve(method, path string, body []byte) (res *http.Respo
 			_ = json.Unmarshal(body, &charge)
 			order = charge.OrderID
 		}
-		p.owe(kind, order)
+		p.addWebhook(kind, order)
 	}
 	return res
 }
 
-// owe adds a webhook, which may come twice or never.
-func (p *moneyProvider) owe(kind, orderID string) {
+// addWebhook adds a webhook, which may be sent twice or never.
+func (p *moneyProvider) addWebhook(kind, orderID string) {
 	n := p.roll(100)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,7 +223,7 @@ func (p *moneyProvider) owe(kind, orderID string) {
 	}
 }
 
-// nextHook takes any webhook.
+// nextHook removes a random webhook, and returns it as a signed request.
 func (p *moneyProvider) nextHook() (headers map[string]string, body []byte, ok bool) {
 	p.mu.Lock()
 	if len(p.hooks) == 0 {
@@ -241,9 +241,9 @@ func (p *moneyProvider) nextHook() (headers map[string]string, body []byte, ok b
 	return map[string]string{sandbox.SignatureHeader: sandbox.Sign([]byte(moneySecret), p.world.clock.Now(), body)}, body, true
 }
 
-// byHand refunds a part of a charge, or what is left of it, as a person does: at once, or in two
-// parts.
-func (p *moneyProvider) byHand(whole bool) {
+// refundByHand refunds a random part of a charge, or all that is left in one or two parts, as a
+// person does at the provider.
+func (p *moneyProvider) refundByHand(whole bool) {
 	charges, _ := p.ledger.All()
 	charges = slices.DeleteFunc(charges, func(c sandbox.Charge) bool {
 		return c.Status != sandbox.Captured || c.Amount == c.RefundedAmount
@@ -270,7 +270,7 @@ func (p *moneyProvider) byHand(whole bool) {
 	}
 }
 
-// settleCharge ends a pending charge.
+// settleCharge captures or declines a pending charge.
 func (p *moneyProvider) settleCharge() {
 	charges, _ := p.ledger.All()
 	for _, c := range charges {
@@ -284,13 +284,13 @@ func (p *moneyProvider) settleCharge() {
 		if _, err := p.ledger.Settle(c.OrderID, status, "CARD_DECLINED"); err != nil {
 			p.world.violate("settle a charge: %v", err)
 		}
-		p.owe(kind, c.OrderID)
+		p.addWebhook(kind, c.OrderID)
 		return
 	}
 }
 
-// settleRefund makes a pending refund done, or lets a refund fail that was accepted or done: days
-// later, when the payer's account is closed. A refund by hand that fails is not modelled.
+// settleRefund completes a pending refund, or lets an accepted or completed refund fail, as happens
+// days later if the payer's account is closed. Refunds by hand do not fail here.
 func (p *moneyProvider) settleRefund(fail bool) {
 	_, refunds := p.ledger.All()
 	refunds = slices.DeleteFunc(refunds, func(r sandbox.Refund) bool {
@@ -308,11 +308,10 @@ func (p *moneyProvider) settleRefund(fail bool) {
 	if _, err := p.ledger.SettleRefund(r.RefundID, status); err != nil {
 		p.world.violate("settle a refund: %v", err)
 	}
-	p.owe(kind, r.OrderID)
+	p.addWebhook(kind, r.OrderID)
 }
 
-// settleAll ends every charge and refund that is pending, and owes a webhook about every captured
-// charge.
+// settleAll settles every pending charge and refund, and adds a webhook for each captured charge.
 func (p *moneyProvider) settleAll() {
 	charges, refunds := p.ledger.All()
 	for _, c := range charges {
@@ -320,7 +319,7 @@ func (p *moneyProvider) settleAll() {
 		case sandbox.Pending:
 			p.settleCharge()
 		case sandbox.Captured:
-			p.owe("charge.refunded", c.OrderID)
+			p.addWebhook("charge.refunded", c.OrderID)
 		case sandbox.Declined, sandbox.Voided:
 		}
 	}

@@ -19,12 +19,12 @@ import (
 	paymentreplica "urr.guru/services/payment/replicatest"
 )
 
-// TestMoneyUnderFaults lets people buy, give back, use and be refunded while everything fails that
-// can, and then compares the books of ticket, payment and the provider, to the unit. A seed repeats
-// the acts of each person and the faults, but not their order.
+// TestMoneyUnderFaults lets people buy, return and use tickets while everything fails that can, and
+// then compares the books of ticket, payment and the provider, to the currency's smallest unit. A
+// seed repeats the acts of each person and the faults, but not their order.
 func TestMoneyUnderFaults(t *testing.T) {
-	sideBySide(t)
-	seed, _ := order(t)
+	parallelIfShort(t)
+	seed, _ := seededRandom(t)
 	runs, acts := 2, 80
 	if *full {
 		acquireBackends(t)
@@ -32,7 +32,7 @@ func TestMoneyUnderFaults(t *testing.T) {
 	}
 	for i := range runs {
 		t.Run(fmt.Sprint("run ", i), func(t *testing.T) {
-			sideBySide(t)
+			parallelIfShort(t)
 			newMoney(t, seed+uint64(i)).play(acts) //nolint:gosec // a small number
 		})
 	}
@@ -40,13 +40,13 @@ func TestMoneyUnderFaults(t *testing.T) {
 
 const moneyActors = 4
 
-// play lets the people act, waits until all is quiet, and checks the books.
+// play lets people act, ends the faults, waits until nothing is in progress, and checks the books.
 func (m *money) play(acts int) {
 	m.t.Helper()
 	m.openPlan()
 	m.openSales(rand.New(rand.NewPCG(m.seed, 3<<32))) //nolint:gosec // repeatable
 	m.faults.Store(true)
-	m.provider.change(false)
+	m.provider.setFaults(false)
 	ctx, cancel := testkit.Context(m.t)
 	defer cancel()
 	background, stop := context.WithCancel(ctx)
@@ -74,7 +74,7 @@ func (m *money) play(acts int) {
 	m.check(ctx)
 }
 
-// loops are what runs all the time.
+// loops returns the functions that run repeatedly in the background.
 func (m *money) loops() []func(context.Context) {
 	loops := []func(context.Context){
 		func(ctx context.Context) { m.topics.relay(ctx, m.ticketDB); m.topics.relay(ctx, m.payDB) },
@@ -99,19 +99,19 @@ func (m *money) sweepTicket(ctx context.Context, i int) {
 	m.expect(p.moneyProcess, "sweep", p.code.Sweep(ctx))
 }
 
-// expectAnswer reports an error of a call that is no refusal.
+// expectAnswer adds a violation if a call has failed with an error that is not a refusal.
 func (m *money) expectAnswer(p *moneyProcess, what string, err error) {
 	if !errors.Is(err, paymentreplica.ErrRefused) {
 		m.expect(p, what, err)
 	}
 }
 
-// calm ends all faults and lets everything end that ends by itself. Late calls arrive, webhooks
-// that were lost are made up for, as by a nightly comparison, and a person decides about some held
+// calm ends all faults and lets everything end that ends without help. Late calls arrive, lost
+// webhooks are replaced, as by a nightly comparison, and an operator decides about some held
 // refunds.
 func (m *money) calm(ctx context.Context) {
 	m.faults.Store(false)
-	m.provider.change(false)
+	m.provider.setFaults(false)
 	for m.arriveLate() {
 	}
 	for i := 0; i < 150; i++ {
@@ -141,7 +141,7 @@ func (m *money) calm(ctx context.Context) {
 	}
 }
 
-// check checks everything at the end.
+// check requires at the end that there were no violations.
 func (m *money) check(ctx context.Context) {
 	m.t.Helper()
 	for _, x := range m.unended(ctx) {
@@ -162,7 +162,7 @@ func (m *money) check(ctx context.Context) {
 	require.Empty(m.t, found, "-seed %d", m.seed)
 }
 
-// acquireBackends starts the server of the tests' databases, unless it runs.
+// acquireBackends starts the PostgreSQL server of the tests, unless it runs.
 func acquireBackends(t *testing.T) {
 	t.Helper()
 	layout, err := platform.Find()

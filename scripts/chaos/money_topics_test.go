@@ -16,40 +16,40 @@ import (
 )
 
 // moneyTopics moves events from the outboxes to the handlers of their consumers as Kafka does: in
-// the order of each key, at least once. With faults, records are published twice when a relay dies,
-// read again after a rewind, and put aside, as those that a dead-letter topic gets, which breaks
-// the order.
+// the order of each key, at least once. With faults, it publishes records twice, as when a relay
+// dies, delivers them again after a rewind, and delivers parked records later, out of order, as
+// from a dead-letter topic.
 type moneyTopics struct {
 	world *money
 
-	mu    sync.Mutex
-	rand  *rand.Rand
-	logs  map[moneyKey][]kafka.Record
-	next  map[moneyKey]int // what the consumer has not read yet
-	keys  []moneyKey
-	aside []kafka.Record
-	moved map[string]bool // ids of events
+	mu        sync.Mutex
+	rand      *rand.Rand
+	logs      map[moneyKey][]kafka.Record
+	positions map[moneyKey]int // index of the record that the consumer reads next
+	keys      []moneyKey
+	parked    []kafka.Record
+	published map[string]bool // ids of the published events
 }
 
-// moneyKey is the unit of order.
+// moneyKey identifies the records that stay in order.
 type moneyKey struct{ topic, key string }
 
 func newMoneyTopics(m *money) *moneyTopics {
 	return &moneyTopics{
 		world: m, rand: rand.New(rand.NewPCG(m.seed, 2<<32)), //nolint:gosec // repeatable
-		logs: make(map[moneyKey][]kafka.Record), next: make(map[moneyKey]int), moved: make(map[string]bool),
+		logs: make(map[moneyKey][]kafka.Record), positions: make(map[moneyKey]int), published: make(map[string]bool),
 	}
 }
 
-// relay publishes the events of a database. Their rows stay, for the checks.
+// relay publishes the events of a database. It keeps their rows, for the checks at the end.
 func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	moved := make([]string, 0, len(k.moved))
-	for id := range k.moved {
-		moved = append(moved, id)
+	published := make([]string, 0, len(k.published))
+	for id := range k.published {
+		published = append(published, id)
 	}
-	rows, _ := db.Query(ctx, `SELECT topic, key, payload, headers FROM outbox WHERE NOT event_id = ANY ($1::uuid[]) ORDER BY id`, moved)
+	rows, _ := db.Query(ctx, `SELECT topic, key, payload, headers FROM outbox WHERE NOT event_id = ANY ($1::uuid[]) ORDER BY id`, published)
 	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r kafka.Record, err error) {
 		var headers []byte
 		if err := row.Scan(&r.Topic, &r.Key, &r.Value, &headers); err != nil {
@@ -70,9 +70,9 @@ func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
 		}
 		k.logs[key] = append(k.logs[key], r)
 		if k.world.faults.Load() && k.rand.IntN(25) == 0 {
-			return // it dies before it deletes the row
+			return // the relay dies before it deletes the row
 		}
-		k.moved[r.EventID] = true
+		k.published[r.EventID] = true
 	}
 }
 
@@ -80,41 +80,41 @@ func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
 type delivery struct {
 	kafka.Record
 
-	// end is called with what came of it, while the lock is held.
+	// end is told whether the record was handled. It is called with the lock held.
 	end func(handled bool)
 }
 
-// take takes the next records of up to n keys of a topic.
+// take returns the next records of up to n keys of a topic.
 func (k *moneyTopics) take(topic string, n int) (taken []delivery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	faults := k.world.faults.Load()
-	if i := slices.IndexFunc(k.aside, func(r kafka.Record) bool { return r.Topic == topic }); i >= 0 && (!faults || k.rand.IntN(15) == 0) {
-		r := k.aside[i]
-		k.aside = slices.Delete(k.aside, i, i+1)
+	if i := slices.IndexFunc(k.parked, func(r kafka.Record) bool { return r.Topic == topic }); i >= 0 && (!faults || k.rand.IntN(15) == 0) {
+		r := k.parked[i]
+		k.parked = slices.Delete(k.parked, i, i+1)
 		return []delivery{{r, func(handled bool) {
 			if !handled {
-				k.aside = append(k.aside, r)
+				k.parked = append(k.parked, r)
 			}
 		}}}
 	}
 	for _, i := range k.rand.Perm(len(k.keys)) {
 		key := k.keys[i]
-		at := k.next[key]
-		if key.topic != topic || at >= len(k.logs[key]) {
+		position := k.positions[key]
+		if key.topic != topic || position >= len(k.logs[key]) {
 			continue
 		}
 		if faults && k.rand.IntN(50) == 0 {
-			k.aside, k.next[key] = append(k.aside, k.logs[key][at]), at+1
+			k.parked, k.positions[key] = append(k.parked, k.logs[key][position]), position+1
 			continue
 		}
-		taken = append(taken, delivery{k.logs[key][at], func(handled bool) {
+		taken = append(taken, delivery{k.logs[key][position], func(handled bool) {
 			if !handled {
 				return
 			}
-			k.next[key] = max(k.next[key], at+1)
+			k.positions[key] = max(k.positions[key], position+1)
 			if k.world.faults.Load() && k.rand.IntN(10) == 0 {
-				k.next[key] = max(0, k.next[key]-1-k.rand.IntN(2))
+				k.positions[key] = max(0, k.positions[key]-1-k.rand.IntN(2))
 			}
 		}})
 		if len(taken) == n {
@@ -156,8 +156,8 @@ func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 	return handled > 0
 }
 
-// report reports a record that its consumer cannot handle, which no run may produce. handled is
-// true when its consumer may mark it.
+// report adds a violation if a consumer cannot handle a record, which no run may produce. handled
+// is true if the consumer may mark the record.
 func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
 	if p.dead.Load() {
 		return false
@@ -168,17 +168,17 @@ func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
 	return err == nil
 }
 
-// rest returns how many records were not handled.
-func (k *moneyTopics) rest() (n int) {
+// unhandled returns the number of records that were not handled.
+func (k *moneyTopics) unhandled() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, log := range k.logs {
-		n += len(log) - k.next[key]
+		n += len(log) - k.positions[key]
 	}
-	return n + len(k.aside)
+	return n + len(k.parked)
 }
 
-// forget empties the inbox of a database, as the age of its rows does.
+// forget empties the inbox of a database, whose rows are deleted at some age.
 func (k *moneyTopics) forget(ctx context.Context, db *pgxpool.Pool) {
 	if _, err := db.Exec(ctx, `DELETE FROM processed_events`); err != nil {
 		k.world.violate("empty the inbox: %v", err)

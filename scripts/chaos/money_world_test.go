@@ -32,40 +32,40 @@ import (
 	ticketreplica "urr.guru/services/ticket/replicatest"
 )
 
-// moneyStart is far from the real time, so that a statement that uses the database's time instead
-// of the run's is noticed.
+// moneyStart is far from the real time, so that a statement that uses the database's clock instead
+// of the run's violates something.
 var moneyStart = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 const (
 	moneyReplicas = 2
-	// moneyKeyLife is how long the provider keeps the key of a refund.
+	// moneyKeyLife is how long the provider recognises the idempotency key of a refund.
 	moneyKeyLife = 5 * time.Minute
 )
 
-// money is one run: ticket and payment, two replicas of each on two real databases, the provider
-// with its ledger, and their topics. Time is the run's own.
+// money is one run: two replicas each of ticket and payment on two real databases, the provider
+// with its ledger, and the topics. The run has its own clock.
 type money struct {
 	t        *testing.T
 	seed     uint64
 	clock    *testkit.Clock
-	urls     [2]config.Secret // ticket's and payment's database
-	ticketDB *pgxpool.Pool    // of the test, which never dies
+	urls     [2]config.Secret // of ticket's and payment's databases
+	ticketDB *pgxpool.Pool    // the test's own pool, which stays open
 	payDB    *pgxpool.Pool
 	provider *moneyProvider
 	topics   *moneyTopics
-	plan     string // of memberships
+	plan     string // id of the membership plan
 
 	faults  atomic.Bool
 	stopped atomic.Bool
-	lives   atomic.Uint64 // numbers processes
-	closed  sync.WaitGroup
+	lives   atomic.Uint64 // number of processes so far
+	closing sync.WaitGroup
 
-	mu       sync.Mutex
-	tickets  [moneyReplicas]*ticketProcess
-	payments [moneyReplicas]*paymentProcess
-	delayed  []func() // calls to ticket that arrive after their caller has given up
-	found    []string
-	counts   map[string]int
+	mu         sync.Mutex
+	tickets    [moneyReplicas]*ticketProcess
+	payments   [moneyReplicas]*paymentProcess
+	delayed    []func() // calls to ticket that arrive after the caller has given up
+	violations []string
+	counts     map[string]int
 }
 
 type ticketProcess struct {
@@ -95,7 +95,7 @@ func newMoney(t *testing.T, seed uint64) *money {
 	return m
 }
 
-// open opens a pool of a process; nil: of the test, whose checks may take long on a busy machine.
+// open opens a pool for a process; nil: for the test, whose checks may be slow on a busy machine.
 func (m *money) open(url config.Secret, p *moneyProcess) *pgxpool.Pool {
 	opts := []postgres.Option{postgres.Indexed()}
 	if p != nil {
@@ -108,16 +108,16 @@ func (m *money) open(url config.Secret, p *moneyProcess) *pgxpool.Pool {
 	return pool
 }
 
-// now is the clock of all processes. Snapshots are identified by their time, so it advances a
-// little with every reading.
+// now is the clock of all processes. It advances a little with every reading, since snapshots are
+// identified by their time.
 func (m *money) now() time.Time { return m.clock.Advance(time.Microsecond) }
 
-// advance lets time pass. Calls to the provider that are on their way arrive in time.
+// advance lets time pass. Late calls to the provider arrive at their time.
 func (m *money) advance(d time.Duration) {
 	m.provider.wire.Lock()
 	defer m.provider.wire.Unlock()
 	end := m.clock.Now().Add(d)
-	m.provider.arrive(end)
+	m.provider.deliverLate(end)
 	if left := end.Sub(m.clock.Now()); left > 0 {
 		m.clock.Advance(left)
 	}
@@ -129,16 +129,16 @@ func (m *money) count(what string) {
 	m.counts[what]++
 }
 
-// violate reports what must never be.
+// violate records a violation of an invariant.
 func (m *money) violate(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if text := fmt.Sprintf(format, args...); !slices.Contains(m.found, text) {
-		m.found = append(m.found, text)
+	if text := fmt.Sprintf(format, args...); !slices.Contains(m.violations, text) {
+		m.violations = append(m.violations, text)
 	}
 }
 
-// expect reports an error that is neither a refusal nor the unavailability of something.
+// expect records a violation if err is internal: refusals and unavailability are expected.
 func (m *money) expect(p *moneyProcess, what string, err error) {
 	if err == nil || p.dead.Load() {
 		return
@@ -154,7 +154,7 @@ func (m *money) newProcess(name string) *moneyProcess {
 	}
 }
 
-// ticket returns a replica of ticket, which is started again if it has died.
+// ticket returns a replica of ticket. A dead one is first replaced by a new process.
 func (m *money) ticket(i int) *ticketProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,12 +170,12 @@ func (m *money) ticket(i int) *ticketProcess {
 	p.server = newMoneyServer(p.moneyProcess, p.code.Register)
 	p.end = func() { _ = p.code.Close(context.Background()); pool.Close() }
 	if m.tickets[i] = p; old != nil {
-		m.closed.Go(old.end)
+		m.closing.Go(old.end)
 	}
 	return p
 }
 
-// payment returns a replica of payment, which is started again if it has died.
+// payment returns a replica of payment. A dead one is first replaced by a new process.
 func (m *money) payment(i int) *paymentProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +192,7 @@ func (m *money) payment(i int) *paymentProcess {
 	p.server = newMoneyServer(p.moneyProcess, p.code.Register)
 	p.end = func() { _ = p.code.Wait(context.Background()); pool.Close() }
 	if m.payments[i] = p; old != nil {
-		m.closed.Go(old.end)
+		m.closing.Go(old.end)
 	}
 	return p
 }
@@ -200,14 +200,14 @@ func (m *money) payment(i int) *paymentProcess {
 // close ends all processes.
 func (m *money) close() {
 	for i := range moneyReplicas {
-		m.closed.Go(m.ticket(i).end)
-		m.closed.Go(m.payment(i).end)
+		m.closing.Go(m.ticket(i).end)
+		m.closing.Go(m.payment(i).end)
 	}
-	m.closed.Wait()
+	m.closing.Wait()
 }
 
-// moneyLine is the connection of a process of payment to ticket. A call may get lost, or its
-// answer, or it arrives after its caller has given up.
+// moneyLine is the connection from a process of payment to ticket. A call or its answer may get
+// lost, or the call may arrive after the caller has given up.
 type moneyLine struct {
 	world  *money
 	caller *moneyProcess
@@ -223,7 +223,7 @@ func (l *moneyLine) Invoke(ctx context.Context, method string, in, out any, _ ..
 	switch n := l.world.provider.roll(100); {
 	case n < 3: // the call is lost
 		return errs.ErrUnavailable
-	case n < 6: // it is late
+	case n < 6: // the call is late
 		late := proto.Clone(out.(proto.Message)) //nolint:forcetypeassert // generated code
 		l.world.delay(func() { _ = call(context.Background(), late) })
 		return errs.ErrUnavailable
@@ -264,7 +264,7 @@ func (m *money) arriveLate() bool {
 	return true
 }
 
-// openPlan puts a plan of memberships on sale.
+// openPlan creates a membership plan that is on sale.
 func (m *money) openPlan() {
 	m.t.Helper()
 	plan, err := ticketv1.NewMembershipAdminServiceClient(m.ticket(0).server).CreatePlan(m.t.Context(), &ticketv1.CreatePlanRequest{
@@ -274,8 +274,8 @@ func (m *money) openPlan() {
 	m.plan = plan.GetPlanId()
 }
 
-// openSales puts one event with seats and one with admissions, each with fees. Their doors close
-// the refunds at some time in the run.
+// openSales creates one event with seats and one with standing places, both with fees. Their
+// refunds and doors close at random times during the run.
 func (m *money) openSales(rng *rand.Rand) {
 	m.t.Helper()
 	n := func(n int32) *int32 { return &n }
@@ -308,7 +308,7 @@ func (m *money) openSales(rng *rand.Rand) {
 	}
 }
 
-// texts returns the first column of a query; of a failed one its error.
+// texts returns the first column of a query's rows, or the text of its error.
 func texts(ctx context.Context, db *pgxpool.Pool, sql string, args ...any) []string {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -19,30 +19,30 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// drawPoints are the places of a draw where a process may die, in their order.
+// drawPoints are the failpoints of a draw, in the order in which it passes them.
 var drawPoints = []string{
 	"worker.draw.waited", "worker.draw.closing", "worker.draw.closed", "worker.draw.listed", "worker.draw.stated", "worker.draw.signed",
 	"worker.draw.fetched", "worker.draw.ranked", "worker.draw.winners", "worker.draw.drawn", "worker.draw.announced",
 	"worker.draw.settling_winners", "worker.draw.settling", "worker.draw.settled",
 }
 
-// TestDrawSurvivesDeaths kills a worker at each place of a lottery's draw; each time another one goes
-// on. The lottery is drawn once, anyone can verify it, and everybody is told the result. The short
-// form has no beacon, whose round is a minute after the statement, and three deaths.
+// TestDrawSurvivesDeaths kills a worker at each failpoint of a lottery's draw. Each time another
+// worker continues. The lottery is drawn once, anyone can verify it, and every user gets a result.
+// The short form has three deaths and no beacon, whose round is a minute after the statement.
 func TestDrawSurvivesDeaths(t *testing.T) {
-	sideBySide(t)
-	size, open, points := promotionSize{applicants: 20, places: 8, clients: 10, pace: time.Millisecond}, 4*time.Second,
+	parallelIfShort(t)
+	size, openFor, points := promotionSize{applicants: 20, places: 8, clients: 10, pace: time.Millisecond}, 4*time.Second,
 		[]string{"worker.draw.stated", "worker.draw.winners", "worker.draw.settling"}
 	if *full {
-		size, open, points = promotionSize{applicants: 300, places: 100, clients: 24, pace: 20 * time.Millisecond}, 45*time.Second, drawPoints
+		size, openFor, points = promotionSize{applicants: 300, places: 100, clients: 24, pace: 20 * time.Millisecond}, 45*time.Second, drawPoints
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, nil, map[string][]string{
 		platform.Ingest:  {"INGEST_DRAW_MIN_DELAY=1s", "INGEST_DRAW_LEAD=1s"},
 		platform.Worker:  {"WORKER_DRAW_AFTER=2s"},
 		platform.Sandbox: {"SANDBOX_BEACON_PERIOD=1s"},
 	})
-	eventID, a := p.fillLottery(size, open)
+	eventID, a := p.fillLottery(size, openFor)
 	began := time.Now()
 	for i, point := range points {
 		p.dieAt(eventID, i%workerReplicas, point)
@@ -59,14 +59,14 @@ func TestDrawSurvivesDeaths(t *testing.T) {
 		time.Since(began).Round(time.Millisecond), p.deaths, report.Statement.MissedRounds)
 }
 
-// fillLottery lets users apply to a lottery while workers die, and stops the workers before its draw
-// begins. On a busy machine that takes another try.
-func (p *promotions) fillLottery(size promotionSize, open time.Duration) (eventID string, a *applicants) {
+// fillLottery lets users apply to a lottery while workers die, and stops the workers before its
+// draw begins. On a busy machine it retries with more time.
+func (p *promotions) fillLottery(size promotionSize, openFor time.Duration) (eventID string, a *applicants) {
 	p.t.Helper()
-	for ; ; open *= 2 {
+	for ; ; openFor *= 2 {
 		p.revive()
 		p.receipts = nil
-		eventID = p.openLottery(size, open, *full)
+		eventID = p.openLottery(size, openFor, *full)
 		a = p.apply(eventID, size)
 		if *full {
 			p.kill(replicaID{platform.Worker, 0}, "worker.settled@2=exit")
@@ -78,18 +78,18 @@ func (p *promotions) fillLottery(size promotionSize, open time.Duration) (eventI
 		if len(a.ids) == size.applicants && draw.GetPhase() == "OPEN" {
 			return eventID, a
 		}
-		p.t.Logf("%d of %d have applied, the draw is %s: once more with more time than %v", len(a.ids), size.applicants, draw.GetPhase(), open)
+		p.t.Logf("%d of %d have applied, the draw is %s: once more with more time than %v", len(a.ids), size.applicants, draw.GetPhase(), openFor)
 	}
 }
 
-// openLottery creates a lottery that closes after a time, with or without a beacon.
-func (p *promotions) openLottery(size promotionSize, open time.Duration, withBeacon bool) (eventID string) {
+// openLottery creates a lottery that closes after the duration openFor, with or without a beacon.
+func (p *promotions) openLottery(size promotionSize, openFor time.Duration, withBeacon bool) (eventID string) {
 	p.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
 		now := time.Now().Truncate(time.Second)
 		in := &ingestv1.CreatePromotionRequest{
 			Caller: promotionOperator(), Title: "Draw", EventType: "LOTTERY", CapacityTotal: int64(size.places),
-			OpensAt: timestamppb.New(now.Add(-time.Hour)), ClosesAt: timestamppb.New(now.Add(open)), AnnouncedAt: timestamppb.New(now.Add(open + 3*time.Second)),
+			OpensAt: timestamppb.New(now.Add(-time.Hour)), ClosesAt: timestamppb.New(now.Add(openFor)), AnnouncedAt: timestamppb.New(now.Add(openFor + 3*time.Second)),
 		}
 		if withBeacon {
 			beacon, err := beacontest.New([]byte(p.Secrets().Beacon), beacontest.Options{Period: time.Second})
@@ -109,17 +109,17 @@ func (p *promotions) openLottery(size promotionSize, open time.Duration, withBea
 	return eventID
 }
 
-// dieAt runs one worker until it dies at a place.
+// dieAt starts a worker with a failpoint of the draw, and waits until the worker has died there.
 func (p *promotions) dieAt(eventID string, replica int, point string) {
 	p.t.Helper()
 	id := replicaID{platform.Worker, replica}
 	p.begin(id, point+"@1=exit")
 	awaitDeath(p.Platform, platform.Worker, replica, point)
-	p.died(id)
+	p.countDeath(id)
 	p.endLeases("draw-" + eventID)
 }
 
-// draw reads what is published of a draw.
+// draw returns the published document of a draw.
 func (p *promotions) draw(eventID string) *ingestv1.Draw {
 	p.t.Helper()
 	draw := &ingestv1.Draw{}
@@ -136,7 +136,7 @@ func (p *promotions) draw(eventID string) *ingestv1.Draw {
 	return draw
 }
 
-// verifyDraw verifies the published draw, with all receipts, as anybody can.
+// verifyDraw verifies the published draw with all receipts, as anybody can.
 func (p *promotions) verifyDraw(eventID string) *fairdraw.VerificationReport {
 	p.t.Helper()
 	draw := p.draw(eventID)

@@ -16,24 +16,24 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-var replicas = []replicaID{
+var promotionReplicas = []replicaID{
 	{platform.Ingest, 0}, {platform.Ingest, 1}, {platform.Worker, 0}, {platform.Worker, 1}, {platform.Worker, 2},
 }
 
-// wrongClocks are up to five seconds off.
+// wrongClocks are the replicas' clock errors, of up to five seconds.
 var wrongClocks = map[replicaID]string{
 	{platform.Ingest, 0}: "-5s", {platform.Ingest, 1}: "5s",
 	{platform.Worker, 0}: "5s", {platform.Worker, 1}: "-5s", {platform.Worker, 2}: "0s",
 }
 
-// acceptPoints and settlePoints are the places between two writes where a process may die.
+// acceptPoints and settlePoints are the failpoints between two writes of ingest and of worker.
 var (
 	acceptPoints = []string{"ingest.stamped", "ingest.accepted", "ingest.sent", "ingest.queued"}
 	settlePoints = []string{"worker.decided", "worker.settled", "worker.changed", "worker.published"}
 )
 
-// storeFaults decides about a call of DynamoDB. What blames a request is rare enough that none
-// fails five times.
+// storeFaults chooses the fault of a call to DynamoDB. Faults that count as a request's failed
+// attempt are so rare that no request fails five times.
 func (p *promotions) storeFaults(c awsproxy.Call) awsproxy.Fault {
 	transaction := c.Name == "TransactWriteItems"
 	switch {
@@ -56,7 +56,7 @@ func (p *promotions) storeFaults(c awsproxy.Call) awsproxy.Fault {
 	}
 }
 
-// queueFaults decides about a call of SQS.
+// queueFaults chooses the fault of a call to SQS.
 func (p *promotions) queueFaults(c awsproxy.Call) awsproxy.Fault {
 	switch {
 	case p.percent(2):
@@ -74,15 +74,15 @@ func (p *promotions) queueFaults(c awsproxy.Call) awsproxy.Fault {
 	}
 }
 
-// disturb injects faults one after another while users apply, and then until all steps are done.
+// disturb injects size.faults faults, and then revives and kills replicas until users are answered.
 func (p *promotions) disturb(a *applicants, size promotionSize) {
-	steps := p.steps()
+	steps := p.disturbances()
 	for i := range min(size.faults, len(steps)) {
 		p.revive()
 		steps[i]()
 		p.pause(100*time.Millisecond + time.Duration(p.below(int(300*time.Millisecond))))
 	}
-	for n := 0; ; n++ { // the rest of the applicants meets random kills
+	for n := 0; ; n++ { // while the remaining users apply
 		select {
 		case <-a.done:
 			return
@@ -95,8 +95,8 @@ func (p *promotions) disturb(a *applicants, size promotionSize) {
 	}
 }
 
-// steps are one death at each failpoint, as many random ones, and outages, in random order.
-func (p *promotions) steps() []func() {
+// disturbances returns a death at each failpoint, three random ones, and outages, in random order.
+func (p *promotions) disturbances() []func() {
 	var steps []func()
 	for _, point := range slices.Concat(acceptPoints, settlePoints) {
 		service, _, _ := strings.Cut(point, ".")
@@ -118,18 +118,18 @@ func (p *promotions) steps() []func() {
 	return steps
 }
 
-// outage cuts all calls to a store for a while.
-func (p *promotions) outage(proxy *awsproxy.Proxy, usual awsproxy.Rule, long time.Duration) {
+// outage cuts all calls to a backend for a while.
+func (p *promotions) outage(proxy *awsproxy.Proxy, usual awsproxy.Rule, duration time.Duration) {
 	proxy.Use(func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Cut: true} })
-	p.pause(long)
+	p.pause(duration)
 	proxy.Use(usual)
 }
 
 func (p *promotions) anyReplica() replicaID {
-	return replicas[p.below(len(replicas))]
+	return promotionReplicas[p.below(len(promotionReplicas))]
 }
 
-// clock is the failpoint that sets a replica's clock.
+// clock returns the failpoint that sets a replica's clock.
 func (p *promotions) clock(id replicaID) string {
 	if skew := p.skews[id]; skew != "" {
 		return "clock=skew:" + skew + ";"
@@ -143,21 +143,21 @@ func (p *promotions) kill(id replicaID, failpoint string) {
 	if s.Running(id.replica) {
 		s.Kill(id.replica)
 		p.deaths["kill -9 "+id.service]++
-		delete(p.failpoints, id) // it was not reached
+		delete(p.failpoints, id) // the failpoint was not reached
 	}
 	p.begin(id, failpoint)
 }
 
-// begin starts a replica that is down, with its wrong clock.
+// begin starts a replica that is down, with its wrong clock and a failpoint if one is given.
 func (p *promotions) begin(id replicaID, failpoint string) {
-	p.died(id)
+	p.countDeath(id)
 	p.failpoints[id] = failpoint
 	p.Service(id.service).RestartWithFailpoints(id.replica, p.clock(id)+failpoint)
 }
 
 // revive starts the replicas that have died, and reports whether there were any.
 func (p *promotions) revive() (died bool) {
-	for _, id := range replicas {
+	for _, id := range promotionReplicas {
 		if !p.Service(id.service).Running(id.replica) {
 			p.begin(id, "")
 			died = true
@@ -166,16 +166,16 @@ func (p *promotions) revive() (died bool) {
 	return died
 }
 
-// died counts the death of a replica by its failpoint.
-func (p *promotions) died(id replicaID) {
+// countDeath counts the death of a replica if it died at its failpoint.
+func (p *promotions) countDeath(id replicaID) {
 	if point, _, _ := strings.Cut(p.failpoints[id], "@"); point != "" && !p.Service(id.service).Running(id.replica) {
 		p.deaths[point]++
 	}
 	delete(p.failpoints, id)
 }
 
-// endLeases ends the leases of dead processes, and those of live ones, at once. They only save work,
-// and last for 15 s.
+// endLeases ends the leases of all processes at once, dead or alive. Leases only avoid duplicate
+// work, and last for 15 s.
 func (p *promotions) endLeases(names ...string) {
 	p.t.Helper()
 	for i := range 8 {

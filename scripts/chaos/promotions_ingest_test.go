@@ -15,16 +15,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// onePlace is a promotion with a place for each of its applicants.
-var onePlace = promotionSize{places: 10}
+// enoughPlaces is a promotion with a place for each of its applicants.
+var enoughPlaces = promotionSize{places: 10}
 
-// TestIngestDiesWhileAccepting kills ingest at each place between its writes, while no worker runs:
-// the request is queued once, or it never existed and its user applies again.
+// TestIngestDiesWhileAccepting kills ingest at each failpoint between its writes, while no worker
+// runs. The request is queued once, or it was not stored and its user applies again.
 func TestIngestDiesWhileAccepting(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has tests of its own: make chaos P=IngestDies")
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	p.stopWorkers()
 	events := map[string]string{}
@@ -32,9 +32,9 @@ func TestIngestDiesWhileAccepting(t *testing.T) {
 		p.kill(replicaID{platform.Ingest, 0}, point+"@1=exit")
 		var tried []string
 		p.Eventually(func(ctx context.Context) error {
-			// A call that fails for another reason, such as a connection of the last process, may have stored
-			// the request: the next one is to another promotion. A slow queue is not waited for.
-			eventID := p.open(onePlace, 1)
+			// A call that fails for another reason, such as an old connection, may have stored the request.
+			// So the next call is for another promotion. This does not wait for a slow queue.
+			eventID := p.open(enoughPlaces, 1)
 			tried = append(tried, eventID)
 			if _, err := p.applyAt(ctx, 0, eventID, "ann"); p.Service(platform.Ingest).Running(0) {
 				return cmp.Or(err, errors.New(point+" is not reached"))
@@ -44,7 +44,7 @@ func TestIngestDiesWhileAccepting(t *testing.T) {
 		require.Equal(t, "signal: killed", p.Service(platform.Ingest).AwaitEnd(0))
 		eventID, left := p.leftBehind(tried)
 		events[point] = eventID
-		id := p.applied(1, eventID, "ann")
+		id := p.mustApply(1, eventID, "ann")
 		if point == "ingest.stamped" {
 			require.Empty(t, left.Requests, point)
 			require.Empty(t, left.Locks, "a lock without a request")
@@ -73,8 +73,8 @@ func TestIngestDiesWhileAccepting(t *testing.T) {
 	p.logFigures()
 }
 
-// leftBehind returns the promotion whose request a process died with, which an earlier call than the
-// last one may have sent, and what is stored of it. Any promotion stands for none.
+// leftBehind returns the tried promotion for which the killed process has stored a request, maybe
+// of an earlier call, and what is stored. Without a request it returns any of them.
 func (p *promotions) leftBehind(tried []string) (eventID string, left *audit.Promotion) {
 	p.t.Helper()
 	for _, eventID = range slices.Backward(tried) {
@@ -88,19 +88,19 @@ func (p *promotions) leftBehind(tried []string) (eventID string, left *audit.Pro
 	return eventID, left
 }
 
-// TestQueueLosesMessages lets the queue lose messages that it has taken: each is sent again once it
-// is certain to be lost.
+// TestQueueLosesMessages lets the queue lose messages that it has accepted. ingest sends each again
+// once it is certainly lost.
 func TestQueueLosesMessages(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has a test of its own: make chaos P=QueueLosesMessages")
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, map[string][]string{platform.Ingest: {"INGEST_LOST_AFTER=1s", "INGEST_SEND_AFTER=1s"}})
-	eventID := p.open(onePlace, 0)
+	eventID := p.open(enoughPlaces, 0)
 	p.SQS().Use(func(c awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Swallow: c.Name == "SendMessageBatch"} })
 	var lost []string
 	for i := range 3 {
-		lost = append(lost, p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
+		lost = append(lost, p.mustApply(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
 	}
 	for _, id := range lost {
 		require.True(t, p.SQS().Swallowed(id))

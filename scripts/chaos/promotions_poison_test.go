@@ -27,14 +27,14 @@ import (
 // crowded is a promotion whose requests are received in two batches.
 var crowded = promotionSize{applicants: 12, places: 8}
 
-// TestPoisonedPromotions has a request that DynamoDB refuses, and one that kills whoever settles it.
-// Both are dead letters after their attempts; those received with them are settled in order. An
-// operator redrives them twice; they are settled once the cause is gone.
+// TestPoisonedPromotions has a request that DynamoDB refuses, or one that kills every worker that
+// settles it. Each becomes a dead letter after its attempts, and the requests received with it are
+// settled in order. An operator redrives it twice. It is settled once the cause is gone.
 func TestPoisonedPromotions(t *testing.T) {
 	if !*full {
 		t.Skip("it kills a dozen workers, one after another: make chaos P=PoisonedPromotions")
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	roomy := crowded
 	roomy.places = crowded.applicants
@@ -53,11 +53,11 @@ func TestPoisonedPromotions(t *testing.T) {
 
 // poison is one request of a promotion that cannot be settled.
 type poison struct {
-	size   promotionSize
-	does   func(id string) awsproxy.Rule
-	dies   string // failpoint of the workers at the beginning; empty: none
-	code   string
-	result string // once the cause is gone
+	size      promotionSize
+	rule      func(id string) awsproxy.Rule
+	failpoint string // failpoint with which the workers start; empty: none
+	code      string
+	result    string // result code once the cause is gone
 }
 
 func (p *promotions) poisoned(t *testing.T, tc poison) {
@@ -67,52 +67,52 @@ func (p *promotions) poisoned(t *testing.T, tc poison) {
 	eventID := p.open(size, 0)
 	var ids []string
 	for i := range size.applicants {
-		ids = append(ids, p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
+		ids = append(ids, p.mustApply(i%ingestReplicas, eventID, fmt.Sprint("user-", i)))
 	}
 	p.awaitQueued(eventID)
-	poison := ids[4]
-	p.DynamoDB().Use(tc.does(poison))
+	poisonID := ids[4]
+	p.DynamoDB().Use(tc.rule(poisonID))
 	began := time.Now()
-	if tc.dies != "" {
+	if tc.failpoint != "" {
 		for i := range workerReplicas {
-			p.begin(replicaID{platform.Worker, i}, tc.dies+"@1=exit")
+			p.begin(replicaID{platform.Worker, i}, tc.failpoint+"@1=exit")
 		}
 	}
 	p.revive()
 	got := p.requireSettled(eventID)
-	if tc.dies != "" {
-		require.NotZero(t, p.deaths[tc.dies])
+	if tc.failpoint != "" {
+		require.NotZero(t, p.deaths[tc.failpoint])
 	}
-	r := requestOf(t, got, poison)
+	r := requestOf(t, got, poisonID)
 	require.Equal(t, "FAILED_FINAL FAILED_WORKER "+tc.code, strings.Join([]string{r.Status, r.ResultCode, r.ErrorCode}, " "))
 	require.EqualValues(t, 5, r.Attempts)
-	require.Equal(t, []string{poison}, got.DeadLetters)
+	require.Equal(t, []string{poisonID}, got.DeadLetters)
 	require.Equal(t, min(size.places, size.applicants-1), got.Succeeded())
 	t.Logf("a dead letter after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
 
 	began, redriven := time.Now(), int64(1)
 	if got.Remaining > 0 { // otherwise ingest may reject it before a worker has tried
 		redriven++
-		p.redrive(t, eventID, poison)
+		p.redrive(t, eventID, poisonID)
 		got = p.requireSettled(eventID)
-		require.Equal(t, "FAILED_WORKER", requestOf(t, got, poison).ResultCode, "the cause is still there")
+		require.Equal(t, "FAILED_WORKER", requestOf(t, got, poisonID).ResultCode, "the cause is still there")
 		require.Len(t, got.DeadLetters, 2)
 	}
 	p.DynamoDB().Use(nil)
-	p.redrive(t, eventID, poison)
-	r = requestOf(t, p.requireSettled(eventID), poison)
+	p.redrive(t, eventID, poisonID)
+	r = requestOf(t, p.requireSettled(eventID), poisonID)
 	require.Equal(t, tc.result, r.ResultCode)
 	require.Equal(t, redriven, r.Gen)
 	require.Less(t, time.Since(began), 5*time.Minute, "SQS recognises repeated messages for so long")
 	t.Logf("redriven %d times and settled after %v, deaths %v", redriven, time.Since(began).Round(time.Millisecond), p.deaths)
 }
 
-// settles reports whether a call of worker settles a request.
+// settles reports whether a call is a worker's write that settles a request.
 func settles(c awsproxy.Call, id string) bool {
 	return strings.HasPrefix(c.Caller, platform.Worker) && c.FindItem("REQ#"+id, "META") >= 0 && c.FindItem("OUTBOX#", "") >= 0 && c.FindItem("DLQ#", "") < 0
 }
 
-// refuse makes a request one that cannot be written.
+// refuse makes DynamoDB refuse every write that settles a request.
 func (*promotions) refuse(id string) awsproxy.Rule {
 	return func(c awsproxy.Call) awsproxy.Fault {
 		if !settles(c, id) {
@@ -142,8 +142,8 @@ func (p *promotions) killSettlers(id string) awsproxy.Rule {
 	}
 }
 
-// redrive begins a failed request anew, as often as the call has to be repeated: its answer may be
-// lost.
+// redrive begins a failed request anew. It repeats the call, whose answer may be lost, until the
+// request has a new generation.
 func (p *promotions) redrive(t *testing.T, eventID, id string) {
 	t.Helper()
 	before, err := p.audit.Get(t.Context(), eventID)
@@ -175,21 +175,21 @@ func requestOf(t *testing.T, p *audit.Promotion, id string) audit.EventRequest {
 	return audit.EventRequest{}
 }
 
-// TestStoreAwayKeepsRequestsAlive takes DynamoDB away for longer than workers receive messages
-// until SQS makes dead letters of them: nobody ends there.
+// TestStoreAwayKeepsRequestsAlive makes DynamoDB unavailable for longer than it takes until SQS
+// would move unprocessed messages to the dead-letter queue. No request ends there.
 func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 	if !*full {
 		t.Skip("worker has a test of its own: make chaos P=StoreAwayKeepsRequestsAlive")
 	}
 	const away = 20 * time.Second
 	size := promotionSize{applicants: 40, places: 25}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	live, dead := p.limitReceives(5)
 	p.stopWorkers()
 	eventID := p.open(size, 0)
 	for i := range size.applicants {
-		p.applied(i%ingestReplicas, eventID, fmt.Sprint("user-", i))
+		p.mustApply(i%ingestReplicas, eventID, fmt.Sprint("user-", i))
 	}
 	p.awaitQueued(eventID)
 	var calls atomic.Int64
@@ -213,8 +213,8 @@ func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 	p.logFigures()
 }
 
-// limitReceives lets SQS make dead letters of messages that were received so often, as an operator
-// may, and returns how many messages both queues have.
+// limitReceives makes SQS move messages that were received n times to the dead-letter queue, as an
+// operator may. live and dead return the numbers of messages in the two queues.
 func (p *promotions) limitReceives(n int) (live, dead func() string) {
 	p.t.Helper()
 	w := p.Wiring()
@@ -224,9 +224,9 @@ func (p *promotions) limitReceives(n int) (live, dead func() string) {
 	attributes := func(suffix string) (url string, all map[string]string) {
 		got, err := client.GetQueueUrl(p.t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String(w.RequestsQueue + suffix)})
 		require.NoError(p.t, err)
-		is, err := client.GetQueueAttributes(p.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: got.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+		reply, err := client.GetQueueAttributes(p.t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: got.QueueUrl, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 		require.NoError(p.t, err)
-		return *got.QueueUrl, is.Attributes
+		return *got.QueueUrl, reply.Attributes
 	}
 	_, target := attributes("-dlq.fifo")
 	url, _ := attributes(".fifo")

@@ -40,10 +40,10 @@ type promotions struct {
 	users      []ingestv1.IngestServiceClient
 	operators  []ingestv1.IngestAdminServiceClient
 	redrivers  []workerv1.WorkerAdminServiceClient
-	skews      map[replicaID]string // what clocks are wrong
-	failpoints map[replicaID]string // that a replica was started with and has not died of
+	skews      map[replicaID]string // by how much clocks are wrong
+	failpoints map[replicaID]string // with which replicas run, unless they died there
 	deaths     map[string]int
-	receipts   []string // of entries in lotteries
+	receipts   []string // of entries in lotteries, from the answers
 }
 
 // chance is a source of random numbers for concurrent use.
@@ -64,16 +64,16 @@ func (c *chance) percent(p float64) bool {
 	return c.rng.Float64()*100 < p
 }
 
-// pause is the random time between two acts of a user or two faults, or the duration of an outage. It
-// ends with the test.
+// pause waits a random time between two acts of a user or two faults, or for the duration of an
+// outage. It ends with the test.
 func (p *promotions) pause(d time.Duration) { loop.Sleep(p.t.Context(), d) }
 
 // promotionSize is the size of a promotion.
 type promotionSize struct {
 	applicants, places int
-	clients            int           // that apply at a time
+	clients            int           // that apply concurrently
 	pace               time.Duration // the longest pause of a client between two applications
-	faults             int           // at most so many steps of faults
+	faults             int           // maximum number of faults
 }
 
 var (
@@ -85,7 +85,7 @@ var (
 // visibility is how long a message that a dead worker had received stays hidden.
 const visibility = "2s"
 
-// setupPromotions starts the replicas with the clocks that skews decides.
+// setupPromotions starts the replicas with clocks that are wrong by skews.
 func setupPromotions(t *testing.T, rng *rand.Rand, skews map[replicaID]string, env map[string][]string) *promotions {
 	t.Helper()
 	all := map[string][]string{
@@ -93,12 +93,12 @@ func setupPromotions(t *testing.T, rng *rand.Rand, skews map[replicaID]string, e
 		platform.Worker: {"WORKER_RETRY_DELAY=0s"},
 	}
 	for id, skew := range skews {
-		if id.replica == 0 { // until the others are restarted
+		if id.replica == 0 { // for all replicas, until the others are restarted
 			all[id.service] = append(all[id.service], "URR_FAILPOINTS=clock=skew:"+skew)
 		}
 	}
-	for name, more := range env {
-		all[name] = append(all[name], more...)
+	for name, extra := range env {
+		all[name] = append(all[name], extra...)
 	}
 	p := &promotions{t: t, chance: chance{rng: rng}, skews: skews, failpoints: map[replicaID]string{}, deaths: map[string]int{}}
 	p.Platform = harness.Start(t, harness.Options{
@@ -135,11 +135,11 @@ func (p *promotions) open(size promotionSize, replica int) (eventID string) {
 	return eventID
 }
 
-// applicants are the users of a promotion and what they were answered.
+// applicants are the users of a promotion and the answers to them.
 type applicants struct {
 	p       *promotions
 	eventID string
-	done    chan struct{} // closed when each was answered
+	done    chan struct{} // closed when each user was answered
 
 	mu      sync.Mutex
 	ids     map[string]map[string]bool // request ids by user
@@ -199,7 +199,7 @@ func (a *applicants) apply(user string) {
 	}
 }
 
-// applyAt applies once.
+// applyAt sends an application to a replica once.
 func (p *promotions) applyAt(ctx context.Context, replica int, eventID, user string) (requestID string, err error) {
 	got, err := p.users[replica].Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{
 		Caller: &commonv1.Caller{UserId: user}, EventId: eventID,
@@ -220,8 +220,8 @@ func (p *promotions) applyAt(ctx context.Context, replica int, eventID, user str
 	return applied.GetRequestId(), nil
 }
 
-// applied applies at a replica, which may have just been restarted, until it answers.
-func (p *promotions) applied(replica int, eventID, user string) (requestID string) {
+// mustApply applies at a replica, which may have just been restarted, until it answers.
+func (p *promotions) mustApply(replica int, eventID, user string) (requestID string) {
 	p.t.Helper()
 	p.Eventually(func(ctx context.Context) (err error) {
 		requestID, err = p.applyAt(ctx, replica, eventID, user)
@@ -230,8 +230,8 @@ func (p *promotions) applied(replica int, eventID, user string) (requestID strin
 	return requestID
 }
 
-// requireOneEach requires that each user was given one request, which exists, and that no others exist
-// but records of refusals.
+// requireOneEach requires that each user was given one request, which exists. Other requests may
+// only exist as records of refusals.
 func (a *applicants) requireOneEach(got *audit.Promotion) {
 	a.p.t.Helper()
 	a.mu.Lock()
@@ -254,7 +254,7 @@ func (a *applicants) requireOneEach(got *audit.Promotion) {
 	}
 }
 
-// requireSettled waits until nothing of a promotion is in progress, and then judges it.
+// requireSettled waits until nothing of a promotion is in progress, and requires a faultless audit.
 func (p *promotions) requireSettled(eventID string) *audit.Promotion {
 	p.t.Helper()
 	got := p.awaitSettled(eventID)
@@ -262,8 +262,8 @@ func (p *promotions) requireSettled(eventID string) *audit.Promotion {
 	return got
 }
 
-// awaitSettled waits until nothing of a promotion is in progress. Announcements are awaited with
-// it: they may be in transit.
+// awaitSettled waits until nothing of a promotion is in progress, including the announcements of
+// its results.
 func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 	p.t.Helper()
 	p.revive()
@@ -288,13 +288,13 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 	return got
 }
 
-// TestPromotionsUnderFaults lets users apply for places while replicas are killed at every failpoint
-// in turn and at random, while calls of DynamoDB and SQS fail, conflict, lose their answers and give
-// messages again. In the end exactly the first have the places, by the SequenceNumbers that the
-// proxy in front of the queue has recorded. The short form is one small promotion with few faults.
+// TestPromotionsUnderFaults lets users apply for places while replicas are killed at every
+// failpoint and at random, and calls of DynamoDB and SQS fail, conflict, lose answers or repeat
+// messages. In the end exactly the first requests have the places, by the SequenceNumbers that the
+// proxy before the queue has recorded. The short form is one small promotion with few faults.
 func TestPromotionsUnderFaults(t *testing.T) {
-	sideBySide(t)
-	_, rng := order(t)
+	parallelIfShort(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	sizes := []promotionSize{shortPromotion}
 	if *full {
@@ -306,13 +306,13 @@ func TestPromotionsUnderFaults(t *testing.T) {
 	p.logFigures()
 }
 
-// TestLargePromotionUnderFaults has twenty times as many applicants as places: most are rejected
+// TestLargePromotionUnderFaults has twenty times as many applicants as places. Most are rejected
 // without the queue, or by the sweeper.
 func TestLargePromotionUnderFaults(t *testing.T) {
 	if !*full {
 		t.Skip("it has 2,000 applicants: make chaos P=LargePromotionUnderFaults")
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, nil)
 	p.disturbedRun(0, largePromotion)
 	p.logFigures()
@@ -346,7 +346,7 @@ func (p *promotions) disturbedRun(i int, size promotionSize) {
 		answered.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), died, attempts, got.Counts)
 }
 
-// logFigures shows how much the runs were disturbed.
+// logFigures logs the numbers of calls, faults and deaths.
 func (p *promotions) logFigures() {
 	for name, proxy := range map[string]interface {
 		Calls() (map[string]int, int)

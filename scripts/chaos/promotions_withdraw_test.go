@@ -14,23 +14,23 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// withdrawPoints are the places before and after the write of a withdrawal.
+// withdrawPoints are the failpoints before and after the write of a withdrawal.
 var withdrawPoints = []string{"ingest.withdrawing", "ingest.withdrawn"}
 
-// TestIngestDiesWhileWithdrawing kills ingest at each place of a withdrawal from a lottery: the entry is
-// still there, or withdrawn. In both cases the repeated withdrawal succeeds, and the user applies again.
+// TestIngestDiesWhileWithdrawing kills ingest at each failpoint of a withdrawal from a lottery. The
+// entry then exists or is withdrawn. A repeated withdrawal succeeds, and the user can apply again.
 func TestIngestDiesWhileWithdrawing(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has tests of its own: make chaos P=IngestDiesWhileWithdrawing")
 	}
-	_, rng := order(t)
+	_, rng := seededRandom(t)
 	p := setupPromotions(t, rng, wrongClocks, map[string][]string{
 		platform.Ingest: {"INGEST_DRAW_MIN_DELAY=1s", "INGEST_DRAW_LEAD=1s"}, platform.Worker: {"WORKER_DRAW_AFTER=2s"},
 	})
 	for _, point := range withdrawPoints {
-		eventID := p.openLottery(onePlace, time.Hour, false)
-		id := p.applied(1, eventID, "ann")
-		p.awaitRequest(eventID, id, "PROCESSING", "") // an entry
+		eventID := p.openLottery(enoughPlaces, time.Hour, false)
+		id := p.mustApply(1, eventID, "ann")
+		p.awaitRequest(eventID, id, "PROCESSING", "") // an entry in the lottery
 		p.kill(replicaID{platform.Ingest, 0}, point+"@1=exit")
 		p.Eventually(func(ctx context.Context) error {
 			err := p.withdraw(ctx, 0, id)
@@ -47,7 +47,7 @@ func TestIngestDiesWhileWithdrawing(t *testing.T) {
 		}
 		p.Eventually(func(ctx context.Context) error { return p.withdraw(ctx, 1, id) })
 		p.awaitRequest(eventID, id, "REJECTED", "REJECTED_WITHDRAWN")
-		again := p.applied(1, eventID, "ann")
+		again := p.mustApply(1, eventID, "ann")
 		require.NotEqual(t, id, again, point)
 		p.awaitRequest(eventID, again, "PROCESSING", "")
 		p.begin(replicaID{platform.Ingest, 0}, "")

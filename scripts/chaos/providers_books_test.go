@@ -19,9 +19,9 @@ const (
 	hasDifferences = 3
 )
 
-// plants make differences between payment's tables and a provider's account: each by a payment that
-// is paid, or given back. Without a statement the provider charges once more. Some make two kinds.
-var plants = []struct {
+// plantedDifferences are differences between payment's tables and a provider's account. Each is in
+// a payment that is paid or refunded. Without SQL the provider charges again.
+var plantedDifferences = []struct {
 	refunded bool
 	sql      string
 	kinds    []string
@@ -39,8 +39,8 @@ var plants = []struct {
 	{true, `UPDATE payments SET refunded = refunded - 1 WHERE id = $1`, []string{"REFUND_SUM"}},
 }
 
-// requireReconciled lets some buyers give their places back, and requires that the command finds no
-// difference in the account of any provider, and then each that is planted.
+// requireReconciled lets some buyers return their places, and requires that `payment reconcile`
+// finds no difference in any provider's account, and then each planted difference.
 func (s *switched) requireReconciled(day time.Time, names []string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -49,14 +49,14 @@ func (s *switched) requireReconciled(day time.Time, names []string) {
 	chosen := map[string][]*payingBuyer{}
 	for _, name := range names {
 		for _, b := range s.buyers {
-			if b.provider == name && b.paid && len(chosen[name]) < len(plants) {
+			if b.provider == name && b.paid && len(chosen[name]) < len(plantedDifferences) {
 				chosen[name] = append(chosen[name], b)
 			}
 		}
-		require.Len(s.t, chosen[name], len(plants), "buyers who have paid at %s", name)
-		for i, p := range plants {
+		require.Len(s.t, chosen[name], len(plantedDifferences), "buyers who have paid at %s", name)
+		for i, p := range plantedDifferences {
 			if p.refunded {
-				chosen[name][i].giveBack(s)
+				chosen[name][i].requestRefund(s)
 			}
 		}
 	}
@@ -68,11 +68,11 @@ func (s *switched) requireReconciled(day time.Time, names []string) {
 	}
 
 	for i := range s.Service(platform.Payment).Replicas() {
-		s.Service(platform.Payment).Stop(i) // it would repair some
+		s.Service(platform.Payment).Stop(i) // it would repair some differences
 	}
 	var want []string
 	for _, name := range names {
-		for i, p := range plants {
+		for i, p := range plantedDifferences {
 			b := chosen[name][i]
 			if p.sql == "" {
 				s.Fake(name).Control(http.MethodPost, "charge", map[string]any{"order": b.OrderID, "amount": b.Amount})
@@ -102,7 +102,7 @@ func (s *switched) reconcile(day time.Time, want int) (out string) {
 	return out
 }
 
-func (b *payingBuyer) giveBack(s *switched) {
+func (b *payingBuyer) requestRefund(s *switched) {
 	s.t.Helper()
 	b.With("Idempotency-Key", uuid.NewString()).Must(s.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
 		map[string]any{"reason": "cannot come"}, nil)

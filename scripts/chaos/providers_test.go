@@ -23,11 +23,11 @@ import (
 )
 
 // switchedSize is the size of a sale in which the provider is switched. kafkaAway is longer than a
-// claim of the places that is not extended; 0: Kafka stays.
+// claim on places that is not extended; 0: Kafka stays up.
 type switchedSize struct {
-	visitors, rivals    int // rivals try to get the places of others
+	visitors, rivals    int // rivals try to get the buyers' places
 	kafkaAway, pageTime time.Duration
-	webhooks            fakes.Faults // that are missing, repeated, late or forged
+	webhooks            fakes.Faults // faults of webhooks
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 	shortSwitch = switchedSize{visitors: 24, pageTime: time.Minute, webhooks: fakes.Faults{Repeated: 0.05, Forged: 0.05}}
 )
 
-// switched is a sale whose operators switch from one provider to another one.
+// switched is a sale whose operators switch the default payment provider.
 type switched struct {
 	*hall
 
@@ -47,7 +47,7 @@ type switched struct {
 	buyers          []*payingBuyer
 }
 
-// payingBuyer is a buyer with the page of a payment. plan says what the buyer does there.
+// payingBuyer is a buyer with a provider's payment page. plan selects what the buyer does there.
 type payingBuyer struct {
 	*buyer
 
@@ -56,40 +56,40 @@ type payingBuyer struct {
 	paid           bool
 }
 
-// TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, of whose calls and webhooks
-// a tenth goes wrong. Operators switch the default provider by a rolling restart, with pages open
-// at the one before, and then one replica of payment has only the new one. In the full form Kafka
-// is away, from before the buyers pay until after the end of the claims of their places, which
-// others try to get. Whoever has paid gets the places, payments of both providers are settled, and
-// the books agree.
+// TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, where a tenth of calls and
+// webhooks fails. Operators switch the default provider by a rolling restart, while pages of the
+// old one are open, and then one replica of payment has only the new one. In the full form Kafka is
+// down from before the payments until after the claims on the places would have ended, and rivals
+// try to get the places. Every buyer who has paid gets the places, the payments of both providers
+// are settled, and the books agree.
 func TestSwitchOfProviders(t *testing.T) {
-	sideBySide(t)
-	seed, _ := order(t)
-	of := shortSwitch
+	parallelIfShort(t)
+	seed, _ := seededRandom(t)
+	size := shortSwitch
 	if *full {
-		of = longSwitch
+		size = longSwitch
 	}
 	names, day := []string{platform.Stripe, platform.Toss}, time.Now().UTC()
 	r := setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Providers, o.Links = names, false
 		o.Replicas = map[string]int{platform.Ticket: 2, platform.Payment: 2}
 		o.Env[platform.Payment] = append(o.Env[platform.Payment],
-			"STRIPE_PAGE_TIME="+of.pageTime.String(), "TOSS_PAGE_TIME="+of.pageTime.String(), "PAYMENT_REFUNDS_PER_SECOND=200")
+			"STRIPE_PAGE_TIME="+size.pageTime.String(), "TOSS_PAGE_TIME="+size.pageTime.String(), "PAYMENT_REFUNDS_PER_SECOND=200")
 		o.Services = []string{
 			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox, platform.Ingest, platform.Worker,
 		}
 	})
-	s := &switched{switchedSize: of, hall: openHall(r, 1, of.visitors, 60), ticket: r.DB(platform.Ticket), payment: r.DB(platform.Payment)}
+	s := &switched{switchedSize: size, hall: openHall(r, 1, size.visitors, 60), ticket: r.DB(platform.Ticket), payment: r.DB(platform.Payment)}
 	for _, name := range names {
 		s.Fake(name).SetFaults(s.faults(seed, name))
 	}
-	s.open(of.visitors / 2)
-	s.require(platform.Stripe, of.visitors/2)
+	s.open(size.visitors / 2)
+	s.requireAt(platform.Stripe, size.visitors/2)
 	s.switchTo(platform.Toss, platform.Stripe)
-	s.open(of.visitors - of.visitors/2)
-	s.require(platform.Toss, of.visitors-of.visitors/2)
+	s.open(size.visitors - size.visitors/2)
+	s.requireAt(platform.Toss, size.visitors-size.visitors/2)
 	s.Service(platform.Payment).RestartWith(1, "PAYMENT_PROVIDERS="+platform.Toss)
-	s.requireTwoMinds()
+	s.requireDifferentProviders()
 	s.payWhileKafkaIsAway()
 	for i := range 2 {
 		require.True(t, s.Service(platform.Payment).Running(i), "a replica has died of a payment that it cannot serve")
@@ -100,8 +100,8 @@ func TestSwitchOfProviders(t *testing.T) {
 	s.requireReconciled(day, names)
 }
 
-// faults are a tenth of the calls, and of the webhooks. Toss keeps the error of a confirmation that
-// it did not make: such a payment ends a quarter of an hour later.
+// faults returns faults for a tenth of the calls, and for webhooks. Toss repeats the error of a
+// confirmation that it did not make, after which a payment ends only a quarter of an hour later.
 func (s *switched) faults(seed uint64, provider string) fakes.Faults {
 	f := s.webhooks
 	f.Seed, f.LateFor = seed, faults.Duration(2*time.Second)
@@ -112,7 +112,7 @@ func (s *switched) faults(seed uint64, provider string) fakes.Faults {
 	return f
 }
 
-// open lets n buyers in, who hold a place and open the page of the default provider.
+// open admits n buyers, who hold a place and open the page of the default provider.
 func (s *switched) open(n int) {
 	var mu sync.Mutex
 	s.each(n, func(ctx context.Context, b *buyer) {
@@ -126,7 +126,7 @@ func (s *switched) open(n int) {
 	})
 }
 
-// prepare opens a page. A replica that has not the provider of the open payment gives no page.
+// prepare opens a page. A replica without the provider of the open payment returns no page.
 func (s *switched) prepare(b *payingBuyer) (err error) {
 	s.Eventually(func(ctx context.Context) error {
 		var got struct {
@@ -151,8 +151,8 @@ func (s *switched) prepare(b *payingBuyer) (err error) {
 	return err
 }
 
-// require requires how many of the payments so far are at a provider.
-func (s *switched) require(provider string, n int) {
+// requireAt requires that n of the payments so far are at a provider.
+func (s *switched) requireAt(provider string, n int) {
 	got := 0
 	for _, b := range s.buyers {
 		if b.provider == provider {
@@ -169,8 +169,8 @@ func (s *switched) switchTo(names ...string) {
 	}
 }
 
-// requireTwoMinds requires that the replicas of payment have different providers.
-func (s *switched) requireTwoMinds() {
+// requireDifferentProviders requires that the replicas of payment have different providers.
+func (s *switched) requireDifferentProviders() {
 	for _, want := range []int{1, 2} {
 		s.Eventually(func(ctx context.Context) error {
 			var got struct{ Providers []string }
@@ -183,7 +183,7 @@ func (s *switched) requireTwoMinds() {
 	}
 }
 
-// payWhileKafkaIsAway lets the buyers pay, and brings Kafka back when the claims would have ended.
+// payWhileKafkaIsAway lets the buyers pay, and restarts Kafka when the claims would have ended.
 func (s *switched) payWhileKafkaIsAway() {
 	if s.kafkaAway == 0 {
 		s.pay()
@@ -199,11 +199,11 @@ func (s *switched) payWhileKafkaIsAway() {
 	s.Backend("kafka").Start()
 }
 
-// pay lets all buyers do at their pages what they have in mind.
+// pay lets all buyers act on their pages.
 func (s *switched) pay() { forEach(s.buyers, s.act) }
 
-// act is what a buyer does: most pay. Whoever pays at Stripe and never comes back has paid all the
-// same.
+// act does what a buyer plans, mostly paying. A buyer who pays at Stripe and does not come back has
+// still paid.
 func (s *switched) act(b *payingBuyer) {
 	choices := []payer.Choice{payer.Pay}
 	switch b.plan % 16 {
@@ -214,7 +214,7 @@ func (s *switched) act(b *payingBuyer) {
 			choices = []payer.Choice{payer.Decline, payer.Pay}
 		}
 	case 2:
-		if b.provider == platform.Stripe && s.kafkaAway > 0 { // its webhook may be missing: then it takes long
+		if b.provider == platform.Stripe && s.kafkaAway > 0 { // a missing webhook takes long
 			choices = []payer.Choice{payer.Stay}
 		}
 	}
@@ -225,17 +225,16 @@ func (s *switched) act(b *payingBuyer) {
 	}
 }
 
-// leastClaim is what ticket gives a payment whose claim is lengthened.
-const leastClaim = 3 * time.Minute
+// claimExtension is the time by which ticket extends a payment's claim on its places.
+const claimExtension = 3 * time.Minute
 
-// compete lets rivals try to get places until ctx ends. All claims are cut to the time that each is
-// lengthened by, as those are that have been lengthened once; so all end before ctx does, unless
-// they are lengthened again.
+// compete lets rivals try to get places until ctx ends. It cuts all claims to claimExtension, as
+// after one extension, so that all end before ctx does unless they are extended again.
 func (s *switched) compete(ctx context.Context, rivals []*buyer) {
 	answers := map[string]int{}
 	for ctx.Err() == nil {
 		_, err := s.ticket.Exec(ctx, `UPDATE reservations SET expires_at = now() + $1::interval
-			WHERE status = 'PAYING' AND expires_at > now() + $1::interval`, leastClaim)
+			WHERE status = 'PAYING' AND expires_at > now() + $1::interval`, claimExtension)
 		if err != nil && ctx.Err() == nil {
 			s.t.Errorf("cut the claims: %v", err)
 		}
@@ -253,7 +252,7 @@ func (s *switched) compete(ctx context.Context, rivals []*buyer) {
 	require.Positive(s.t, answers["409 SOLD_OUT"])
 }
 
-// requireClaims requires that whoever has paid has a claim of the places that has not ended.
+// requireClaims requires that each paid buyer still has a claim on the places.
 func (s *switched) requireClaims() {
 	ctx := s.t.Context()
 	rows, _ := s.payment.Query(ctx, `SELECT id FROM payments WHERE captured > 0`)
@@ -267,8 +266,8 @@ func (s *switched) requireClaims() {
 	require.Equal(s.t, len(paid), kept, "claims of the places of those who have paid")
 }
 
-// payAgain lets buyers whose payment has ended without a charge pay by another one, as long as they
-// have their places, and waits until all know how theirs has ended.
+// payAgain lets buyers whose payment ended without a charge pay again while they hold their places,
+// and waits until all payments have ended.
 func (s *switched) payAgain() {
 	var mu sync.Mutex
 	ends := map[string]int{}
@@ -279,14 +278,15 @@ func (s *switched) payAgain() {
 		ends[end]++
 	})
 	s.t.Logf("ends: %v", ends)
-	least := s.visitors / 2
+	minConfirmed := s.visitors / 2
 	if s.kafkaAway == 0 {
-		least = s.visitors
+		minConfirmed = s.visitors
 	}
-	require.GreaterOrEqual(s.t, ends["CONFIRMED"], least)
+	require.GreaterOrEqual(s.t, ends["CONFIRMED"], minConfirmed)
 }
 
-// finish goes on with a buyer's payment until it is paid, or can be paid no more, and says which.
+// finish continues a buyer's payments until one is paid, or no further one is possible, and returns
+// which.
 func (s *switched) finish(b *payingBuyer) (end string) {
 	for {
 		var status string
@@ -310,8 +310,8 @@ func (s *switched) finish(b *payingBuyer) (end string) {
 	}
 }
 
-// requireBooks waits until all is settled, and requires that nobody was charged for places that
-// were lost, and that the providers, payment and ticket agree.
+// requireBooks waits until all payments are settled. It requires that nobody was charged for lost
+// places, and that the providers, payment and ticket agree.
 func (s *switched) requireBooks() {
 	s.requireSettled()
 	s.requireNoFaults()
@@ -323,7 +323,7 @@ func (s *switched) requireBooks() {
 	require.Empty(s.t, letters)
 }
 
-// requireNoFaults waits until the providers' accounts, payment, ticket and the figures agree.
+// requireNoFaults waits until the providers' accounts, payment, ticket and the sales figures agree.
 func (s *switched) requireNoFaults() {
 	s.Eventually(func(ctx context.Context) error {
 		faults, err := s.stores.Faults(ctx, s.event)

@@ -9,7 +9,7 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// faults returns a fault for each wave. The random numbers decide their order, replicas and times.
+// faults returns a fault for each wave. The seed decides order, replicas and times.
 func (r *rewards) faults(rng *rand.Rand) []fault {
 	var all []fault
 	for len(all) < r.size.waves {
@@ -28,7 +28,7 @@ func (r *rewards) replicaFaults(rng *rand.Rand) []fault {
 	for range 2 {
 		i, down := rng.IntN(rewardReplicas), time.Duration(rng.Int64N(int64(time.Second)))
 		all = append(all, fault{fmt.Sprintf("kill reward-%d for %v", i, down), func() { r.kill(i, down) }})
-		j, long := rng.IntN(rewardReplicas), rewardLease+time.Duration(rng.Int64N(int64(r.size.stop-rewardLease)))
+		j, long := rng.IntN(rewardReplicas), rewardLease+time.Duration(rng.Int64N(int64(r.size.maxSuspend-rewardLease)))
 		all = append(all, fault{fmt.Sprintf("suspend reward-%d for %v", j, long), func() { r.suspend(j, long) }})
 	}
 	if *full {
@@ -52,21 +52,21 @@ func (r *rewards) kill(i int, down time.Duration) {
 	r.Service(platform.Reward).Start(i)
 }
 
-func (r *rewards) suspend(i int, long time.Duration) {
+func (r *rewards) suspend(i int, duration time.Duration) {
 	r.stops++
 	r.Service(platform.Reward).Pause(i)
-	time.Sleep(long)
+	time.Sleep(duration)
 	r.Service(platform.Reward).Resume(i)
 }
 
-// providerFaults affect the provider as a whole.
+// providerFaults are faults of the whole provider.
 func (r *rewards) providerFaults() []fault {
 	during := func(f provider.Faults) func() {
 		return func() {
-			f.KeyRetention = r.size.keys
+			f.KeyRetention = r.size.keyRetention
 			r.SetRewardFaults(f)
-			time.Sleep(r.size.stop)
-			r.SetRewardFaults(r.faulty)
+			time.Sleep(r.size.maxSuspend)
+			r.SetRewardFaults(r.usualFaults)
 		}
 	}
 	sandbox := r.Service(platform.Sandbox)
@@ -75,18 +75,18 @@ func (r *rewards) providerFaults() []fault {
 		{"the provider answers 503", during(provider.Faults{Down: true})},
 		{"suspend the provider", func() {
 			sandbox.Pause(0)
-			time.Sleep(r.size.stop / 2)
+			time.Sleep(r.size.maxSuspend / 2)
 			sandbox.Resume(0)
 		}},
 		{"kill the provider", func() {
 			sandbox.Kill(0)
 			sandbox.Start(0)
-			r.SetRewardFaults(r.faulty)
+			r.SetRewardFaults(r.usualFaults)
 		}},
 		{"cut reward off the provider", func() {
 			link := r.Link(platform.Reward, platform.Sandbox)
 			link.Cut()
-			time.Sleep(r.size.stop)
+			time.Sleep(r.size.maxSuspend)
 			link.Heal()
 			link.Delay(rewardDelay)
 		}},

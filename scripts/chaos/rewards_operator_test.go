@@ -14,11 +14,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// operator acts through a random replica, which may be down.
+// operator sends its calls to a random replica, which may be down.
 type operator struct {
 	replicas []rewardv1.RewardAdminServiceClient
 	rng      *rand.Rand
-	// cancelled: the campaign is.
+	// cancelled is true once the campaign is cancelled.
 	cancelled bool
 }
 
@@ -30,7 +30,7 @@ func (r *rewards) operator(rng *rand.Rand) *operator {
 	return o
 }
 
-// operate lets an operator cancel and retry rewards, pause the payouts for moments and cancel a
+// operate lets an operator cancel and retry rewards, pause the payouts for a moment and cancel a
 // campaign, until end is called.
 func (r *rewards) operate(rng *rand.Rand) (end func()) {
 	o := r.operator(rng)
@@ -39,7 +39,7 @@ func (r *rewards) operate(rng *rand.Rand) (end func()) {
 	go func() {
 		defer close(over)
 		for ctx.Err() == nil {
-			if err := o.act(ctx, r); err != nil && !expected(err) {
+			if err := o.act(ctx, r); err != nil && !isExpected(err) {
 				r.t.Errorf("operator: %v", err)
 			}
 			select {
@@ -55,73 +55,73 @@ func (r *rewards) operate(rng *rand.Rand) (end func()) {
 	}
 }
 
-// act cancels the campaign once half of the rewards are inserted, and otherwise does one of the
-// other acts, on one of the newest rewards.
+// act cancels the campaign once half of the rewards are inserted. Otherwise it does a random act,
+// mostly on one of the newest rewards.
 func (o *operator) act(ctx context.Context, r *rewards) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	inserted := r.inserted.Load()
 	id := strconv.FormatInt(max(1, inserted-o.rng.Int64N(int64(r.size.rows))), 10)
-	admin := o.any()
+	admin := o.anyReplica()
 	var err error
 	switch x := o.rng.IntN(20); {
 	case !o.cancelled && inserted > int64(r.size.rows*r.size.waves/2):
-		_, err = admin.CancelCampaign(ctx, &rewardv1.CancelCampaignRequest{Caller: asOperator(), EventId: r.cancelled})
+		_, err = admin.CancelCampaign(ctx, &rewardv1.CancelCampaignRequest{Caller: operatorCaller(), EventId: r.cancelledCampaign})
 		o.cancelled = err == nil
 	case x < 8:
-		_, err = admin.CancelReward(ctx, &rewardv1.CancelRewardRequest{Caller: asOperator(), AllocationId: id})
+		_, err = admin.CancelReward(ctx, &rewardv1.CancelRewardRequest{Caller: operatorCaller(), AllocationId: id})
 	case x < 15:
-		_, err = admin.RetryReward(ctx, &rewardv1.RetryRewardRequest{Caller: asOperator(), AllocationId: id})
+		_, err = admin.RetryReward(ctx, &rewardv1.RetryRewardRequest{Caller: operatorCaller(), AllocationId: id})
 	case x < 18:
 		err = o.retryAll(ctx, r)
 	default:
 		kind := []string{"point", "coupon"}[o.rng.IntN(2)]
-		_, err = admin.PauseProvider(ctx, &rewardv1.PauseProviderRequest{Caller: asOperator(), Name: kind})
+		_, err = admin.PauseProvider(ctx, &rewardv1.PauseProviderRequest{Caller: operatorCaller(), Name: kind})
 		if err == nil {
-			_, err = o.any().ResumeProvider(ctx, &rewardv1.ResumeProviderRequest{Caller: asOperator(), Name: kind})
+			_, err = o.anyReplica().ResumeProvider(ctx, &rewardv1.ResumeProviderRequest{Caller: operatorCaller(), Name: kind})
 		}
 	}
 	return err
 }
 
-func (o *operator) any() rewardv1.RewardAdminServiceClient {
+func (o *operator) anyReplica() rewardv1.RewardAdminServiceClient {
 	return o.replicas[o.rng.IntN(len(o.replicas))]
 }
 
 func (o *operator) retryAll(ctx context.Context, r *rewards) error {
-	_, err := o.any().RetryRewards(ctx, &rewardv1.RetryRewardsRequest{Caller: asOperator(), EventId: r.kept, Status: "FAILED"})
+	_, err := o.anyReplica().RetryRewards(ctx, &rewardv1.RetryRewardsRequest{Caller: operatorCaller(), EventId: r.keptCampaign, Status: "FAILED"})
 	return err
 }
 
-// retryHeld retries the rewards with which several replicas were lost, which retryAll leaves alone.
+// retryHeld retries the rewards in whose payment several replicas were lost. retryAll omits these.
 func (o *operator) retryHeld(ctx context.Context, r *rewards) error {
 	var ids []string
 	err := r.db.QueryRow(ctx, `SELECT coalesce(array_agg(id::text), '{}') FROM event_reward_allocation WHERE event_id = $1 AND held_at IS NOT NULL`,
-		r.kept).Scan(&ids)
+		r.keptCampaign).Scan(&ids)
 	for _, id := range ids {
-		_, failed := o.any().RetryReward(ctx, &rewardv1.RetryRewardRequest{Caller: asOperator(), AllocationId: id})
+		_, failed := o.anyReplica().RetryReward(ctx, &rewardv1.RetryRewardRequest{Caller: operatorCaller(), AllocationId: id})
 		err = errors.Join(err, failed)
 	}
 	return err
 }
 
-// finish resumes the payouts and cancels the campaign, whatever has become of the acts before.
+// finish resumes the payouts and cancels the campaign, whatever the results of earlier acts.
 func (o *operator) finish(ctx context.Context, r *rewards) error {
-	admin := o.any()
-	_, err := admin.CancelCampaign(ctx, &rewardv1.CancelCampaignRequest{Caller: asOperator(), EventId: r.cancelled})
+	admin := o.anyReplica()
+	_, err := admin.CancelCampaign(ctx, &rewardv1.CancelCampaignRequest{Caller: operatorCaller(), EventId: r.cancelledCampaign})
 	for _, kind := range []string{"point", "coupon"} {
-		_, failed := admin.ResumeProvider(ctx, &rewardv1.ResumeProviderRequest{Caller: asOperator(), Name: kind})
+		_, failed := admin.ResumeProvider(ctx, &rewardv1.ResumeProviderRequest{Caller: operatorCaller(), Name: kind})
 		err = errors.Join(err, failed)
 	}
 	return err
 }
 
-func asOperator() *commonv1.Caller {
+func operatorCaller() *commonv1.Caller {
 	return &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 }
 
-// expected reports errors of a replica that is down, and refusals of what is not possible any more.
-func expected(err error) bool {
+// isExpected reports errors of a replica that is down, and refusals of acts that are too late.
+func isExpected(err error) bool {
 	e := errs.From(err)
 	return slices.Contains([]errs.Kind{errs.Unavailable, errs.Deadline, errs.Canceled}, e.Kind) ||
 		errors.Is(e, errs.ErrRewardNotRetryable) || errors.Is(e, errs.ErrRewardNotCancellable) || errors.Is(e, errs.ErrAllocationNotFound)

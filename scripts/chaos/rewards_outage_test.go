@@ -15,10 +15,10 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// TestRewardProviderIsAway takes the provider of points away for a minute: for a third of it the
-// provider refuses connections, then it answers 429, then 503. Coupons have another provider and
-// are paid meanwhile. Afterwards everything is paid, and no attempt was counted. TestProviderIsAway
-// in services/reward is the short form.
+// TestRewardProviderIsAway makes the provider of points unavailable for a minute: for 20 s each it
+// refuses connections, answers 429, and answers 503. Coupons have another provider and are paid
+// meanwhile. Afterwards everything is paid, and no attempt was counted. TestProviderIsAway in
+// services/reward is the short form.
 func TestRewardProviderIsAway(t *testing.T) {
 	if !*full {
 		t.Skip("it waits for a minute: make chaos P=RewardProviderIsAway")
@@ -65,7 +65,7 @@ func TestRewardProviderIsAway(t *testing.T) {
 	require.Len(t, coupons.All(), 300)
 }
 
-// calls counts the calls for points.
+// calls counts the calls to the provider of points.
 func (r *rewards) calls() (n int) {
 	r.t.Helper()
 	require.NoError(r.t, r.db.QueryRow(r.t.Context(), `

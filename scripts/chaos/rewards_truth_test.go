@@ -17,8 +17,8 @@ import (
 	provider "urr.guru/services/reward/sandbox"
 )
 
-// requireSettled waits until nothing is due without an operator's help, and compares the rewards
-// with the ledger. Some may have been given up unpaid.
+// requireSettled waits until no reward is due without an operator's help, and compares the rewards
+// with the provider's ledger. Some may have been given up unpaid.
 func (r *rewards) requireSettled() {
 	r.t.Helper()
 	r.Eventually(func(context.Context) error {
@@ -30,7 +30,7 @@ func (r *rewards) requireSettled() {
 	r.requireLedger()
 }
 
-// requireAllPaid lets an operator retry what was given up, and expects that every reward is then
+// requireAllPaid lets an operator retry the rewards that were given up, until every reward is
 // settled for good.
 func (r *rewards) requireAllPaid() {
 	r.t.Helper()
@@ -49,7 +49,7 @@ func (r *rewards) requireAllPaid() {
 	require.Contains(r.t, output, "undecided=0 differences=0")
 }
 
-// requireLedger expects that SUCCESS is paid once, as it was allocated, and nothing else is paid.
+// requireLedger requires that a reward in SUCCESS is paid once, as allocated, and no other is paid.
 func (r *rewards) requireLedger() {
 	r.t.Helper()
 	paid := map[string][]provider.Payout{}
@@ -104,7 +104,7 @@ func (r *rewards) ledger() (all []provider.Payout) {
 	}
 }
 
-// logFigures shows what has happened, and requires that it was enough to show something.
+// logFigures logs what has happened, and requires enough of it for the run to be meaningful.
 func (r *rewards) logFigures() {
 	r.t.Helper()
 	var calls, asked, unknown, lapsed, voided, voidsLost int

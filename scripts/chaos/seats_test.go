@@ -20,14 +20,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// fightSize is the size of a hall, of the crowd that fights for it, and of the sale after the fight.
+// fightSize is the size of a hall, of the crowd that fights for its seats, and of the later sale.
 type fightSize struct {
 	clients, rows, perRow int
-	// fight is how long the clients fight; a replica is killed every killEvery. The short form kills none:
-	// what it was settling waits for its end in the consumer group.
+	// fight is how long the clients fight. A replica is killed every killEvery. The short form kills
+	// none, since the Kafka events of a killed consumer wait for the end of its session.
 	fight, killEvery time.Duration
-	// buyers is who gets a seat until every one is sold, at most; of the first abandon every third
-	// abandons it.
+	// buyers is the maximum number of holds until every seat is sold. Of the first holds, up to number
+	// abandon, every third is abandoned.
 	buyers, abandon int64
 }
 
@@ -36,10 +36,10 @@ var (
 	shortFight = fightSize{clients: 8, rows: 2, perRow: 7, fight: 2500 * time.Millisecond, killEvery: time.Hour, buyers: 300, abandon: 3}
 )
 
-// visitPause leaves the machine some time for what the clients have asked for.
+// visitPause is a client's pause between two visits, in which the machine can serve them.
 const visitPause = 20 * time.Millisecond
 
-// fight is a hall whose seats many hold, abandon, pay and give back at once.
+// fight is a hall whose seats many clients hold, abandon, pay and return at the same time.
 type fight struct {
 	*run
 
@@ -49,29 +49,29 @@ type fight struct {
 	operator *harness.Client
 	users    []*harness.Client
 
-	mu     sync.Mutex
-	held   map[string][]string // the seats of each reservation that a client has got
-	paid   []string            // reservations that a client was told are paid
-	back   []string            // payments whose refund a client was told is under way
-	offers map[string]string   // the reservation of each payment
-	// answers counts what clients were answered, by status and code.
+	mu            sync.Mutex
+	held          map[string][]string // the seats of each reservation that a client received
+	paid          []string            // reservations whose payment a client saw confirmed
+	refunds       []string            // payments whose refund a client saw accepted
+	reservationOf map[string]string   // the reservation of each payment
+	// answers counts the answers to the clients, by status and code.
 	answers map[string]int
 }
 
-// TestFightForSeats lets clients hold seats, abandon, cancel, pay and give them back while an operator
-// keeps and releases some and the replicas of ticket are killed. At every sample each seat is sold,
-// held, kept, returning or free; the history of each seat, which a trigger writes under the lock of its
-// row, has only steps that are allowed, and agrees with what the clients were told. In the end buyers of
-// whom every third abandons the seats get them all.
+// TestFightForSeats lets clients hold, abandon, cancel, pay and return seats while an operator
+// keeps and releases some, and replicas of ticket are killed. At every sample each seat is sold,
+// held, kept, returning or free. A trigger records the history of each seat under the lock of its
+// row: it has only allowed changes, and agrees with the answers to the clients. In the end buyers,
+// of whom every third abandons the seat, get all seats.
 func TestFightForSeats(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
-	of := shortFight
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
+	size := shortFight
 	if *full {
-		of = longFight
+		size = longFight
 	}
 	f := &fight{
-		fightSize: of, event: "fight-" + uuid.NewString()[:8], held: make(map[string][]string), offers: make(map[string]string), answers: make(map[string]int),
+		fightSize: size, event: "fight-" + uuid.NewString()[:8], held: make(map[string][]string), reservationOf: make(map[string]string), answers: make(map[string]int),
 		run: setup(t, shortSale, seed, func(o *harness.Options) {
 			o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
 			o.Env[platform.Gateway] = []string{
@@ -89,7 +89,7 @@ func TestFightForSeats(t *testing.T) {
 	defer stays.Wait()
 	defer leave()
 	f.fightOn(rng)
-	f.t.Logf("%d holds, %d of them paid, %d refunds; %v", len(f.held), len(f.paid), len(f.back), f.answers)
+	f.t.Logf("%d holds, %d of them paid, %d refunds; %v", len(f.held), len(f.paid), len(f.refunds), f.answers)
 	f.sellAll()
 	f.requireHistory()
 	f.requireAnswers()
@@ -105,7 +105,7 @@ func (f *fight) put() {
 	}, nil)
 }
 
-// record makes a trigger write every step of every seat.
+// record creates a trigger that records every change of every seat.
 func (f *fight) record() {
 	for _, sql := range []string{
 		`CREATE TABLE seat_history (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seat_id text NOT NULL, was text NOT NULL, was_by uuid,
@@ -163,7 +163,7 @@ func (f *fight) fightOn(rng *rand.Rand) {
 	}
 }
 
-// enter lets users into the sale. Their tokens are renewed while they are inside.
+// enter waits until the users are admitted. stayInside renews their tokens.
 func (f *fight) enter() {
 	for i := range f.clients {
 		u := f.Client(fmt.Sprint("client-", i))
@@ -189,19 +189,19 @@ func (f *fight) stayInside(ctx context.Context) {
 	}
 }
 
-// post calls once, and decodes an answer with the status; false after any other answer, or none.
+// post sends one request and decodes an answer with this status. After any other it returns false.
 func (f *fight) post(ctx context.Context, c *harness.Client, path string, body any, status int, into any) bool {
 	a, err := c.With("Idempotency-Key", uuid.NewString()).Call(ctx, http.MethodPost, path, body)
 	if err == nil {
-		f.note(func() { f.answers[fmt.Sprint(a.Status, " ", a.Code())]++ })
-		if a.Code() == "SLOT_ENDED" { // by a purchase
+		f.withLock(func() { f.answers[fmt.Sprint(a.Status, " ", a.Code())]++ })
+		if a.Code() == "SLOT_ENDED" { // a purchase has ended the slot
 			_, _ = c.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+f.event, map[string]any{})
 		}
 	}
 	return err == nil && a.Status == status && a.Decode(into) == nil
 }
 
-// visit holds one or two seats, and then does with them what buyers do.
+// visit holds one or two seats, and then abandons, cancels or pays them, and may request a refund.
 func (f *fight) visit(ctx context.Context, c *harness.Client, rng *rand.Rand) {
 	row, seat := rng.IntN(f.rows)+1, rng.IntN(f.perRow-1)+1
 	seats := []string{fmt.Sprintf("A-%d-%d", row, seat), fmt.Sprintf("A-%d-%d", row, seat+1)}[:1+rng.IntN(2)]
@@ -209,25 +209,25 @@ func (f *fight) visit(ctx context.Context, c *harness.Client, rng *rand.Rand) {
 	if !f.post(ctx, c, "/api/v1/seats/reserve", map[string]any{"eventId": f.event, "seatIds": seats}, http.StatusCreated, &made) {
 		return
 	}
-	f.note(func() { f.held[made.ReservationID] = seats })
+	f.withLock(func() { f.held[made.ReservationID] = seats })
 	switch rng.IntN(6) {
 	case 0: // abandoned
 	case 1:
 		_, _ = c.Call(ctx, http.MethodDelete, "/api/v1/my/reservations/"+made.ReservationID, nil)
 	default:
 		if payment := f.pay(ctx, c, made.ReservationID); payment != "" && rng.IntN(3) > 0 {
-			f.giveBack(ctx, c, payment)
+			f.requestRefund(ctx, c, payment)
 		}
 	}
 }
 
-func (f *fight) note(write func()) {
+func (f *fight) withLock(write func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	write()
 }
 
-// pay pays a reservation, and returns the payment once it is known to be confirmed.
+// pay pays a reservation. It returns the payment if it is confirmed, otherwise "".
 func (f *fight) pay(ctx context.Context, c *harness.Client, reservation string) (payment string) {
 	var open struct {
 		PaymentID, OrderID string
@@ -242,20 +242,20 @@ func (f *fight) pay(ctx context.Context, c *harness.Client, reservation string) 
 	if !f.post(ctx, c, "/api/v1/payments/confirm", body, http.StatusOK, &done) || done.Status != "CONFIRMED" {
 		return ""
 	}
-	f.note(func() {
+	f.withLock(func() {
 		f.paid = append(f.paid, reservation)
-		f.offers[open.PaymentID] = reservation
+		f.reservationOf[open.PaymentID] = reservation
 	})
 	return open.PaymentID
 }
 
-// giveBack asks for the refund of a payment as soon as it has tickets. A user may ask 20 times an hour.
-func (f *fight) giveBack(ctx context.Context, c *harness.Client, payment string) {
+// requestRefund requests a refund once the payment has tickets. A user has 20 requests per hour.
+func (f *fight) requestRefund(ctx context.Context, c *harness.Client, payment string) {
 	for range 50 {
 		var refund struct{ Status string }
 		if f.post(ctx, c, "/api/v1/payments/"+payment+"/refund", map[string]any{"reason": "a fight"}, http.StatusAccepted, &refund) {
-			if refund.Status != "REQUESTED" { // ticket may refuse that one yet
-				f.note(func() { f.back = append(f.back, payment) })
+			if refund.Status != "REQUESTED" { // ticket may still refuse a requested refund
+				f.withLock(func() { f.refunds = append(f.refunds, payment) })
 			}
 			return
 		}
@@ -263,7 +263,7 @@ func (f *fight) giveBack(ctx context.Context, c *harness.Client, payment string)
 	}
 }
 
-// keep takes two seats for the house, or releases all that it has.
+// keep takes two seats for the house, or releases all house seats.
 func (f *fight) keep(ctx context.Context, rng *rand.Rand) {
 	path, change := "/api/v1/admin/events/"+f.event+"/house", map[string]any{}
 	var house struct{ SeatIDs []string }
@@ -280,8 +280,8 @@ func (f *fight) keep(ctx context.Context, rng *rand.Rand) {
 	_, _ = f.operator.Call(ctx, http.MethodPut, path, change)
 }
 
-// sample returns what is wrong at one moment: sold + held + house + returning + free is the capacity,
-// by the seats and by the counters.
+// sample returns violations at one moment: sold + held + house + returning + free must be the
+// capacity, by the seats and by the counters.
 func (f *fight) sample(ctx context.Context) []string {
 	sales, err := f.stores.Sales(ctx, f.event)
 	if err != nil || sales.Unbalanced == 0 && sales.Oversold == 0 && sales.Capacity == f.rows*f.perRow {
@@ -290,13 +290,13 @@ func (f *fight) sample(ctx context.Context) []string {
 	return []string{fmt.Sprintf("%+v", sales)}
 }
 
-// sellAll releases the house again and again, and lets buyers come until every seat is sold. Every third
-// who gets a seat abandons it.
+// sellAll lets buyers come until every seat is sold, and releases all house seats repeatedly. Every
+// third buyer who gets a seat abandons it.
 func (f *fight) sellAll() {
 	seats := f.rows * f.perRow
 	var holds atomic.Int64
 	f.Eventually(func(ctx context.Context) error {
-		f.release(ctx)
+		f.releaseHouse(ctx)
 		var all sync.WaitGroup
 		for _, u := range f.users {
 			all.Go(func() { f.buyBest(ctx, u, &holds) })
@@ -314,8 +314,8 @@ func (f *fight) sellAll() {
 	require.Empty(f.t, f.sample(f.t.Context()))
 }
 
-// release puts all house seats on sale.
-func (f *fight) release(ctx context.Context) {
+// releaseHouse puts all house seats on sale.
+func (f *fight) releaseHouse(ctx context.Context) {
 	path := "/api/v1/admin/events/" + f.event + "/house"
 	var house struct{ SeatIDs []string }
 	f.operator.Must(ctx, http.MethodGet, path, nil, &house)
@@ -333,7 +333,7 @@ func (f *fight) buyBest(ctx context.Context, c *harness.Client, holds *atomic.In
 	}
 }
 
-// requireHistory checks that the steps of each seat are a chain, and that each is allowed.
+// requireHistory requires that the changes of each seat form a chain, and that each is allowed.
 func (f *fight) requireHistory() {
 	rows, err := f.ticket.Query(f.t.Context(), `
 		SELECT seat_id || ': ' || was || ' -> ' || is_now
@@ -351,30 +351,30 @@ func (f *fight) requireHistory() {
 	require.Empty(f.t, wrong)
 }
 
-// requireAnswers checks that the history has whatever a client was told.
+// requireAnswers requires that the history contains what the clients were told.
 func (f *fight) requireAnswers() {
 	ctx := f.t.Context()
 	var reservations, seats []string
-	for id, of := range f.held {
-		for _, seat := range of {
+	for id, held := range f.held {
+		for _, seat := range held {
 			reservations, seats = append(reservations, id), append(seats, seat)
 		}
 	}
-	missing := func(sql string, args ...any) (n int) {
+	count := func(sql string, args ...any) (n int) {
 		require.NoError(f.t, f.ticket.QueryRow(ctx, sql, args...).Scan(&n))
 		return n
 	}
-	require.Zero(f.t, missing(`SELECT count(*) FROM unnest($1::uuid[], $2::text[]) AS a (by, seat_id)
+	require.Zero(f.t, count(`SELECT count(*) FROM unnest($1::uuid[], $2::text[]) AS a (by, seat_id)
 		WHERE NOT EXISTS (SELECT 1 FROM seat_history h WHERE h.seat_id = a.seat_id AND h.by = a.by AND h.is_now = 'HELD')`, reservations, seats))
-	require.Zero(f.t, missing(`SELECT count(*) FROM unnest($1::uuid[]) AS a (by)
+	require.Zero(f.t, count(`SELECT count(*) FROM unnest($1::uuid[]) AS a (by)
 		WHERE NOT EXISTS (SELECT 1 FROM seat_history h WHERE h.by = a.by AND h.is_now = 'SOLD')
 		  AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = a.by AND r.status = 'REJECTED')`, f.paid), "paid, or rejected and refunded")
 	var back []string
-	for _, payment := range f.back {
-		back = append(back, f.offers[payment])
+	for _, payment := range f.refunds {
+		back = append(back, f.reservationOf[payment])
 	}
 	f.Eventually(func(context.Context) error {
-		n := missing(`SELECT count(*) FROM unnest($1::uuid[]) AS a (by)
+		n := count(`SELECT count(*) FROM unnest($1::uuid[]) AS a (by)
 			WHERE NOT EXISTS (SELECT 1 FROM seat_history h WHERE h.was_by = a.by AND h.was = 'SOLD')`, back)
 		if n > 0 {
 			return errors.New("refunds are not made yet")

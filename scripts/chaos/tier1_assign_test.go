@@ -20,11 +20,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Places of assign where a process may die: before and after positions are issued, while their
+// assignPoints are the failpoints of assign: before and after positions are issued, while their
 // records are stored, and before the visitors are answered.
 var assignPoints = []string{"vwr.before_counter", "vwr.after_counter", "vwr.record_stored", "vwr.records_stored"}
 
-// assignSize is the size of a run: visitors at each place, and the calls of each at once.
+// assignSize is the size of a run: visitors per failpoint, concurrent calls of each, and rounds.
 type assignSize struct {
 	visitors, calls, rounds int
 }
@@ -34,13 +34,14 @@ var (
 	shortAssign = assignSize{visitors: 6, calls: 20, rounds: 1}
 )
 
-// TestTier1KeepsItsPositions kills a replica at each place of an assign, while each visitor calls two
-// replicas many times at once, and DynamoDB refuses statements and loses responses. No position has two holders, each visitor has one, and whoever was told
-// one keeps it, with and without its ticket, in the default layout and with shards. Then the room is
-// closed and opened again: nothing of the old round counts.
+// TestTier1KeepsItsPositions kills a replica at each failpoint of assign, while each visitor calls
+// two replicas many times at once, and DynamoDB refuses statements and loses responses. No position
+// has two holders. Each visitor keeps the one position that it was told, with and without its
+// ticket, in the default layout and with shards. Then the room is closed and opened again: nothing
+// of the old round counts.
 func TestTier1KeepsItsPositions(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	size := shortAssign
 	if *full {
 		size = longAssign
@@ -57,9 +58,9 @@ func TestTier1KeepsItsPositions(t *testing.T) {
 			r.dieAt(i%r.replicas, point)
 		}
 		r.requireKept(round + 1)
-		r.t.Logf("%d visitors, %d shards, %d deaths, %d answers, %d of them refused", len(r.told), shards, r.deaths, r.answers, r.refused)
-		old := r.told
-		r.told = nil
+		r.t.Logf("%d visitors, %d shards, %d deaths, %d answers, %d of them refused", len(r.answered), shards, r.deaths, r.answers, r.refused)
+		old := r.answered
+		r.answered = nil
 		r.deactivate()
 		r.requireForgotten(old)
 	}
@@ -69,16 +70,16 @@ func TestTier1KeepsItsPositions(t *testing.T) {
 type assignRun struct {
 	*tier1
 
-	size    assignSize
-	told    []*guest
-	holders map[int64]string
-	deaths  int
+	size     assignSize
+	answered []*guest
+	holders  map[int64]string
+	deaths   int
 
 	mu               sync.Mutex
 	answers, refused int
 }
 
-// failStatements lets one in ten inserts of a record fail, some of which are stored all the same, and
+// failStatements makes one in ten inserts of a record fail, some of them after they are stored, and
 // loses one in twenty responses.
 func (r *assignRun) failStatements(c awsproxy.Call) awsproxy.Fault {
 	f := awsproxy.Fault{Lost: c.Statements() > 0 && r.below(20) == 0, Statements: map[int]awsproxy.StatementFault{}}
@@ -93,8 +94,8 @@ func (r *assignRun) failStatements(c awsproxy.Call) awsproxy.Fault {
 	return f
 }
 
-// dieAt lets new visitors call both replicas at once until one dies at a place, and goes on until each
-// call is answered.
+// dieAt lets new visitors call both replicas at once until one has died at a failpoint, and
+// continues until each call is answered.
 func (r *assignRun) dieAt(replica int, point string) {
 	r.t.Helper()
 	s := r.Service(platform.VWR)
@@ -115,7 +116,7 @@ func (r *assignRun) dieAt(replica int, point string) {
 		defer close(done)
 		work.Wait()
 	}()
-	// Nothing issues the positions of the calls after the last one: more visitors come until it dies.
+	// The calls may all be answered before the replica dies. Then more visitors come until it does.
 	for s.Running(replica) {
 		extra := r.newGuests(1)[0]
 		r.assign(extra, r.below(r.replicas))
@@ -129,21 +130,21 @@ func (r *assignRun) dieAt(replica int, point string) {
 		require.Empty(r.t, r.holders[g.position], "position %d has two holders", g.position)
 		r.holders[g.position] = g.id
 	}
-	r.told = append(r.told, guests...)
+	r.answered = append(r.answered, guests...)
 }
 
-// assign asks one replica for a position, then the other one and again, until there is an answer. All
-// answers to a visitor must be the same.
+// assign asks the replicas in turn for a position, beginning with one, until there is an answer.
+// All answers to a visitor must be the same.
 func (r *assignRun) assign(g *guest, replica int) {
 	for ctx := r.t.Context(); ctx.Err() == nil; replica++ {
 		out, err := r.visitors[replica%r.replicas].Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{
 			{Caller: &commonv1.Caller{AnonId: g.id}, EventId: r.eventID},
 		}})
 		if err == nil && out.GetResults()[0].GetAssigned() != nil {
-			r.tell(g, out.GetResults()[0].GetAssigned())
+			r.recordAnswer(g, out.GetResults()[0].GetAssigned())
 			return
 		}
-		if err == nil && !retried(out.GetResults()[0].GetProblem()) {
+		if err == nil && !retryable(out.GetResults()[0].GetProblem()) {
 			r.t.Errorf("%s was refused: %v", g.id, out.GetResults()[0].GetProblem())
 			return
 		}
@@ -154,7 +155,7 @@ func (r *assignRun) assign(g *guest, replica int) {
 	}
 }
 
-func (r *assignRun) tell(g *guest, a *vwrv1.Assigned) {
+func (r *assignRun) recordAnswer(g *guest, a *vwrv1.Assigned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers++
@@ -164,7 +165,7 @@ func (r *assignRun) tell(g *guest, a *vwrv1.Assigned) {
 	g.requestID, g.ticket, g.position = a.GetRequestId(), a.GetTicket(), a.GetPosition()
 }
 
-// check asks for the position of a guest, with or without the ticket.
+// check asks a replica for the position of a guest, with or without the ticket.
 func (r *assignRun) check(g *guest, ticket string, replica int) (got *vwrv1.CheckResult) {
 	r.t.Helper()
 	r.Eventually(func(ctx context.Context) error {
@@ -172,7 +173,7 @@ func (r *assignRun) check(g *guest, ticket string, replica int) (got *vwrv1.Chec
 			{Caller: &commonv1.Caller{AnonId: g.id}, EventId: r.eventID, RequestId: g.requestID, Ticket: ticket},
 		}})
 		if err == nil {
-			if got = out.GetResults()[0]; retried(got.GetProblem()) {
+			if got = out.GetResults()[0]; retryable(got.GetProblem()) {
 				err = fmt.Errorf("refused: %v", got.GetProblem())
 			}
 		}
@@ -181,8 +182,7 @@ func (r *assignRun) check(g *guest, ticket string, replica int) (got *vwrv1.Chec
 	return got
 }
 
-// requireKept requires that everybody has the position that they were told, at replicas that have
-// nothing in memory.
+// requireKept restarts all replicas, and requires that each visitor still has its position.
 func (r *assignRun) requireKept(replica int) {
 	r.t.Helper()
 	for i := range r.replicas {
@@ -191,12 +191,12 @@ func (r *assignRun) requireKept(replica int) {
 	for i := range r.replicas {
 		r.Service(platform.VWR).Start(i)
 	}
-	again := make([]*guest, len(r.told))
-	for i, g := range r.told {
+	again := make([]*guest, len(r.answered))
+	for i, g := range r.answered {
 		again[i] = &guest{id: g.id}
 	}
 	r.enter(again)
-	for i, g := range r.told {
+	for i, g := range r.answered {
 		require.Equal(r.t, g.position, again[i].position, "%s has another position", g.id)
 		require.Equal(r.t, g.requestID, again[i].requestID)
 		for _, ticket := range []string{g.ticket, ""} {
@@ -206,12 +206,12 @@ func (r *assignRun) requireKept(replica int) {
 	}
 }
 
-// requireForgotten opens the room again, and requires that nobody of the last round has a place in
-// the new one.
+// requireForgotten opens the room again, and requires that no visitor of the last round has a
+// position in the new one.
 func (r *assignRun) requireForgotten(old []*guest) {
 	r.t.Helper()
 	r.activate(&vwrv1.ActivateRequest{})
-	for i := range r.replicas { // each sees the new round by its next read
+	for i := range r.replicas { // each replica sees the new round at its next read
 		r.Eventually(func(context.Context) error {
 			if got := r.check(old[0], old[0].ticket, i); got.GetChecked() != nil {
 				return fmt.Errorf("replica %d is still in the old round: %v", i, got)
@@ -232,8 +232,8 @@ func (r *assignRun) requireForgotten(old []*guest) {
 	r.deactivate()
 }
 
-// oldTokensDoNotCount requires that the gateway lets somebody with a token of the running round pass,
-// and not with that of an earlier one.
+// oldTokensDoNotCount requires that the gateway accepts a token of the current round, and refuses
+// one of an earlier round.
 func (r *assignRun) oldTokensDoNotCount() {
 	r.t.Helper()
 	r.activate(&vwrv1.ActivateRequest{})
@@ -266,8 +266,8 @@ func (r *assignRun) oldTokensDoNotCount() {
 	r.awaitTurnedAway(visitor, page, true)
 }
 
-// awaitTurnedAway waits until the gateway, which follows vwr, sends a visitor to the waiting room, or
-// lets them pass.
+// awaitTurnedAway waits until the gateway, which follows vwr's state, sends a visitor to the
+// waiting room or, if want is false, does not.
 func (r *assignRun) awaitTurnedAway(visitor *harness.Client, page string, want bool) {
 	r.t.Helper()
 	r.Eventually(func(ctx context.Context) error {

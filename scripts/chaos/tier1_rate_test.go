@@ -19,42 +19,42 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The rate of the room: 500 positions per 10 s. A step is what is served between two reads of a replica.
+// The room serves 500 positions per 10 s. A step is what is served between two reads of a replica.
 const (
 	roomBatch    = 500
 	roomInterval = 10 * time.Second
 	roomStep     = 20
-	// lateWrite is the longest time from the computation of a step to its write.
+	// lateWrite is the maximum time from the computation of a step to its write.
 	lateWrite = 2 * time.Second
 )
 
 // rateSize is the size of a run.
 type rateSize struct {
 	visitors int
-	watch    time.Duration // how long everybody comes
-	kill     time.Duration // between two kills
-	// least is the least share of the rate that is served in each interval. Each takeover costs up to
-	// 0.4 s of it. The short form runs beside other tests, which delay replicas, and sets none.
-	least float64
-	// late is by how much those tests may delay the write of a step.
+	watch    time.Duration // how long visitors come while the rate is watched
+	kill     time.Duration // time between two kills
+	// minShare is the least share of the rate that each interval must serve. Each takeover costs up to
+	// 0.4 s of it. The short form runs beside other tests, which delay replicas, so it has no minimum.
+	minShare float64
+	// late is the time by which other tests may delay the write of a step.
 	late time.Duration
 }
 
 var (
-	longRate  = rateSize{visitors: 6000, watch: 60 * time.Second, kill: 12 * time.Second, least: 0.95}
+	longRate  = rateSize{visitors: 6000, watch: 60 * time.Second, kill: 12 * time.Second, minShare: 0.95}
 	shortRate = rateSize{visitors: 1500, watch: 6 * time.Second, kill: 3 * time.Second, late: lateWrite}
 )
 
 // fastClock is the failpoint of a clock that is 30 s ahead.
 const fastClock = "clock=skew:30s"
 
-// TestTier1KeepsItsRate serves a waiting room by three replicas, one of them with a clock that is 30 s
-// ahead, while replicas are killed and an operator moves the counter. It never goes back, and is never
-// faster than the rate. In its full form half of the visitors leave, claims cannot be written for a
-// while, and 5,000 visitors return; nobody comes for what the replicas take for an hour.
+// TestTier1KeepsItsRate serves a waiting room by three replicas, one with a clock 30 s ahead, while
+// replicas are killed and an operator advances the serving counter. It never goes back, and never
+// moves faster than the rate. In the full form also: nobody comes in what seems an hour to the
+// replicas, half of the visitors leave, claims cannot be written, and 5,000 visitors return.
 func TestTier1KeepsItsRate(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	size := shortRate
 	if *full {
 		size = longRate
@@ -77,15 +77,15 @@ type rateRun struct {
 	advances []advance
 }
 
-// advance is an operator's act, done at some time from before to after.
+// advance is an operator's advance of the counter, made at some time from before to after.
 type advance struct {
 	before, after time.Time
 	positions     int64
 }
 
-// comers lets visitors fetch their tokens as soon as they are served, those for whom comes is true,
-// until the result is called.
-func (r *rateRun) comers(guests []*guest, comes func(position int64) bool) (stop func()) {
+// fetchServed lets those visitors for whom comes is true fetch their tokens once they are served,
+// until stop is called.
+func (r *rateRun) fetchServed(guests []*guest, comes func(position int64) bool) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -101,12 +101,12 @@ func (r *rateRun) comers(guests []*guest, comes func(position int64) bool) (stop
 					due = append(due, g)
 				}
 			}
-			// Who gets no answer from a replica that is being killed asks the next one, soon: late claims
-			// slow the counter down.
+			// A visitor without an answer, since a replica is being killed, soon asks the next replica: late
+			// claims slow the counter down.
 			for i := range r.replicas {
 				if r.Service(platform.VWR).Running(i) {
-					asking, stop := context.WithTimeout(ctx, 300*time.Millisecond)
-					r.fetch(asking, i, withoutToken(due))
+					attempt, stop := context.WithTimeout(ctx, 300*time.Millisecond)
+					r.fetch(attempt, i, withoutToken(due))
 					stop()
 				}
 			}
@@ -136,27 +136,27 @@ func withoutToken(guests []*guest) (left []*guest) {
 
 func everybody(int64) bool { return true }
 
-// pace sets the number of positions that are served per interval.
-func (r *rateRun) pace(batch int64, interval time.Duration) {
+// setRate sets the number of positions that are served per interval.
+func (r *rateRun) setRate(batch int64, interval time.Duration) {
 	r.t.Helper()
 	seconds := int64(interval / time.Second)
 	r.activate(&vwrv1.ActivateRequest{Batch: &batch, IntervalSeconds: &seconds})
 }
 
-// arrive gives positions to visitors, and serves them only when all have one and come as soon as they
-// are served: who comes late would slow the counter down. It returns once the counter moves. What was
-// earned until then is one step, of at most a batch.
+// arrive gives all visitors positions before it serves any, so that they come as soon as they are
+// served: late ones would slow the counter down. It returns once the counter moves. The allowance
+// until then is one step, of at most a batch.
 func (r *rateRun) arrive(guests []*guest, comes func(position int64) bool, batch int64) (stop func()) {
 	r.t.Helper()
-	r.pace(1, time.Hour)
+	r.setRate(1, time.Hour)
 	r.enter(guests)
-	stop = r.comers(guests, comes)
+	stop = r.fetchServed(guests, comes)
 	before, err := r.serving(r.t.Context())
 	require.NoError(r.t, err)
-	r.pace(batch, roomInterval)
+	r.setRate(batch, roomInterval)
 	r.Eventually(func(ctx context.Context) error {
 		now, err := r.serving(ctx)
-		if err == nil && now < before+2 { // one is served by the slow pace
+		if err == nil && now < before+2 { // one is served at the slow rate
 			err = errors.New("nobody is served")
 		}
 		return err
@@ -164,8 +164,8 @@ func (r *rateRun) arrive(guests []*guest, comes func(position int64) bool, batch
 	return stop
 }
 
-// everybodyComes watches the rate while replicas are killed one after another, and an operator serves
-// some visitors at once.
+// everybodyComes checks the rate while replicas are killed one after another, and an operator
+// serves some visitors at once.
 func (r *rateRun) everybodyComes() {
 	r.t.Helper()
 	r.guests = r.newGuests(r.size.visitors)
@@ -202,12 +202,12 @@ func (r *rateRun) restart(i int) {
 	}
 }
 
-// serve is an operator's advance. It is never undone.
+// serve advances the counter as an operator. The counter must never go back.
 func (r *rateRun) serve(n int64) {
 	r.t.Helper()
 	before, err := r.serving(r.t.Context())
 	require.NoError(r.t, err)
-	// An attempt without an answer may have been applied, or may still be: each one counts.
+	// An attempt without an answer may have been applied, or may be applied later: all attempts count.
 	got := r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
 		began := time.Now()
 		status, err := c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: roomOperator, EventId: r.eventID, BatchSize: &n})
@@ -221,15 +221,14 @@ func (r *rateRun) serve(n int64) {
 	require.GreaterOrEqual(r.t, got.GetServingCounter(), min(before+n, got.GetNextPosition()))
 }
 
-// requireRate requires what does not depend on how busy the machine is: the counter never goes back,
-// and from each of its changes on it moves at most at the rate and by one step; in the short form
-// that change may have been written late. And each interval must have served enough, but one in which
-// this process too was late: on a busy machine replicas miss their steps, and each takeover costs
-// time.
+// requireRate requires that the counter never goes back, and from each change on moves at most at
+// the rate plus one step; in the short form this change may have been written late. Also, each
+// interval must have served enough, unless this process was late too: on a busy machine replicas
+// miss their steps, and each takeover costs time.
 func (r *rateRun) requireRate(all []sample) {
 	r.t.Helper()
 	perSecond := float64(roomBatch) / roomInterval.Seconds()
-	worst, judged, busy := math.Inf(1), 0, 0 // the least share of the rate in any interval
+	worst, judged, busy := math.Inf(1), 0, 0 // worst is the lowest share of the rate
 	for c := 1; c < len(all); c++ {
 		require.GreaterOrEqual(r.t, all[c].serving, all[c-1].serving, "it goes back")
 		if all[c].serving == all[c-1].serving {
@@ -238,12 +237,12 @@ func (r *rateRun) requireRate(all []sample) {
 		for j := c + 1; j < len(all); j++ {
 			// The change was made after the sample before it was asked for.
 			within := all[j].after.Sub(all[c-1].before) + r.size.late
-			most := perSecond*within.Seconds() + roomStep + float64(r.advanced(all[c-1].before, all[j].after))
+			maxServed := perSecond*within.Seconds() + roomStep + float64(r.advanced(all[c-1].before, all[j].after))
 			served := float64(all[j].serving - all[c].serving)
-			require.LessOrEqual(r.t, served, most, "in %v", all[j].after.Sub(all[c-1].before))
+			require.LessOrEqual(r.t, served, maxServed, "in %v", all[j].after.Sub(all[c-1].before))
 			took := all[j].before.Sub(all[c].after)
 			if took < min(roomInterval, r.size.watch/2) || all[j].serving == all[j-1].serving {
-				continue // an interval ends, as it begins, with a step
+				continue // an interval begins and ends with a step
 			}
 			if longestPause(all[c-1:j+1]) > maxPause {
 				busy++
@@ -255,8 +254,8 @@ func (r *rateRun) requireRate(all []sample) {
 		}
 	}
 	r.t.Logf("the least of %d intervals: %.3f of the rate; the machine was too busy in %d others", judged, worst, busy)
-	require.GreaterOrEqual(r.t, worst, r.size.least)
-	if r.size.least > 0 {
+	require.GreaterOrEqual(r.t, worst, r.size.minShare)
+	if r.size.minShare > 0 {
 		require.NotZero(r.t, judged, "the machine was too busy throughout")
 	}
 	require.NotZero(r.t, judged+busy, "the counter has hardly moved")
@@ -272,31 +271,31 @@ func longestPause(samples []sample) (longest time.Duration) {
 	return longest
 }
 
-// advanced is what operators may have served from one time to another.
-func (r *rateRun) advanced(from, to time.Time) (positions int64) {
+// advanced returns the positions that operators may have served between two times.
+func (r *rateRun) advanced(since, until time.Time) (positions int64) {
 	for _, a := range r.advances {
-		if a.after.After(from) && a.before.Before(to) {
+		if a.after.After(since) && a.before.Before(until) {
 			positions += a.positions
 		}
 	}
 	return positions
 }
 
-// perInterval is what was served in each interval.
+// perInterval returns the numbers of positions that were served in each interval.
 func perInterval(all []sample) (served []int64) {
-	from := all[0]
+	first := all[0]
 	for _, s := range all {
-		if s.before.Sub(from.after) >= roomInterval {
-			served = append(served, s.serving-from.serving)
-			from = s
+		if s.before.Sub(first.after) >= roomInterval {
+			served = append(served, s.serving-first.serving)
+			first = s
 		}
 	}
 	return served
 }
 
-// idleHour lets everybody through and restarts the replicas with clocks that are an hour ahead. Those
-// who come then are served at the rate, after one step of at most a batch. An idle hour of a running
-// replica is in the tests of vwr (TestAdvancersAfterIdlePeriod).
+// idleHour serves everybody and restarts the replicas with clocks an hour ahead. New visitors are
+// then served at the rate, after one step of at most a batch. TestAdvancersAfterIdlePeriod of vwr
+// tests an idle hour of a running replica.
 func (r *rateRun) idleHour() {
 	r.t.Helper()
 	r.serve(int64(len(r.guests)))
@@ -315,11 +314,11 @@ func (r *rateRun) idleHour() {
 	r.t.Logf("after an idle hour, served in each %v: %v", roomInterval, perInterval(all))
 }
 
-// shareLearnt is longer than the window of the share of visitors who come (vwr, ShareWindow).
+// shareLearnt is longer than vwr's window for the share of visitors who come (ShareWindow).
 const shareLearnt = 90 * time.Second
 
-// halfHaveLeft serves a crowd of which every other visitor has left, then lets 5,000 of those come
-// back.
+// halfHaveLeft serves a crowd of which every other visitor has left, and then lets 5,000 of those
+// return.
 func (r *rateRun) halfHaveLeft() {
 	r.t.Helper()
 	r.deactivate()
@@ -332,8 +331,8 @@ func (r *rateRun) halfHaveLeft() {
 		}
 		return err
 	})
-	r.pace(roomBatch, roomInterval)
-	time.Sleep(waittimes.LongestPoll + shareLearnt) // it is learnt after the last polls that the first rate surprised
+	r.setRate(roomBatch, roomInterval)
+	time.Sleep(waittimes.LongestPoll + shareLearnt) // until vwr has learnt the share
 
 	served, claims := r.intervals(4)
 	r.t.Logf("half have left: served %v, claimed %v in each %v", served, claims, roomInterval)
@@ -352,17 +351,17 @@ func (r *rateRun) halfHaveLeft() {
 	for _, n := range served {
 		require.InDelta(r.t, 2*roomBatch, n, 0.1*2*roomBatch)
 	}
-	time.Sleep(shareLearnt) // claims that were queued are written, and the share is learnt again
+	time.Sleep(shareLearnt) // until queued claims are written and the share is learnt
 
-	var back []*guest
+	var returning []*guest
 	for _, g := range r.guests {
-		if g.position%2 == 1 && g.position < 12_000 && len(back) < 5000 {
-			back = append(back, g)
+		if g.position%2 == 1 && g.position < 12_000 && len(returning) < 5000 {
+			returning = append(returning, g)
 		}
 	}
-	require.Len(r.t, back, 5000)
+	require.Len(r.t, returning, 5000)
 	for i := range r.replicas {
-		r.fetch(r.t.Context(), i, withoutToken(back))
+		r.fetch(r.t.Context(), i, withoutToken(returning))
 	}
 	time.Sleep(5 * time.Second) // queued claims are written
 	served, _ = r.intervals(1)
@@ -370,7 +369,7 @@ func (r *rateRun) halfHaveLeft() {
 	require.LessOrEqual(r.t, served[0], int64(0.6*2*roomBatch), "it slows down")
 }
 
-// intervals returns what was served and claimed in each of the next intervals.
+// intervals returns the numbers of positions served and claimed in each of the next n intervals.
 func (r *rateRun) intervals(n int) (served, claimed []int64) {
 	r.t.Helper()
 	read := func() (s, c int64) {

@@ -24,8 +24,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// tier1 is one waiting room on replicas of vwr that die. The test calls each replica directly, as the
-// gateways do.
+// tier1 is one waiting room on replicas of vwr that are killed. The test calls each replica
+// directly, as a gateway does.
 type tier1 struct {
 	*harness.Platform
 	t *testing.T
@@ -37,7 +37,7 @@ type tier1 struct {
 	admins   []vwrv1.VwrAdminServiceClient
 	db       *dynamodb.Client
 	tables   pkgdynamo.Config
-	round    int64 // the running one
+	round    int64 // start of the current round
 }
 
 func setupTier1(t *testing.T, replicas int, rng *rand.Rand, eventID string, opts harness.Options) *tier1 {
@@ -60,10 +60,10 @@ func setupTier1(t *testing.T, replicas int, rng *rand.Rand, eventID string, opts
 	return r
 }
 
-// roomOperator is who makes operators' calls.
+// roomOperator is the caller of operators' calls.
 var roomOperator = &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 
-// act makes an operator's call at any replica until one takes it.
+// act makes an operator's call, at the replicas in turn, until one accepts it.
 func (r *tier1) act(call func(context.Context, vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error)) (got *vwrv1.VwrStatus) {
 	r.t.Helper()
 	i := 0
@@ -94,7 +94,7 @@ func (r *tier1) deactivate() {
 
 // guest is a visitor of the room.
 type guest struct {
-	id        string // in the signed cookie
+	id        string // visitor id, as in the signed cookie
 	requestID string
 	ticket    string
 	position  int64
@@ -109,21 +109,21 @@ func (r *tier1) newGuests(n int) []*guest {
 	return all
 }
 
-// maxItems is the most items of one call.
+// maxItems is the maximum number of items in one call.
 const maxItems = 1000
 
-// retried reports whether an item is asked for again, as pages do.
-func retried(p *commonv1.Problem) bool {
+// retryable reports whether the pages would send the item again.
+func retryable(p *commonv1.Problem) bool {
 	return slices.Contains([]string{errs.ErrOverloaded.Reason, errs.ErrUnavailable.Reason, errs.ErrDeadline.Reason}, p.GetReason())
 }
 
-// enter gives positions to guests, in calls of many, at random replicas, until each has one.
+// enter gets positions for guests, in batches from random replicas, until each has one.
 func (r *tier1) enter(guests []*guest) {
 	r.t.Helper()
 	for part := range slices.Chunk(guests, maxItems) {
-		for left := part; len(left) > 0; {
+		for remaining := part; len(remaining) > 0; {
 			req := &vwrv1.AssignRequest{}
-			for _, g := range left {
+			for _, g := range remaining {
 				req.Items = append(req.Items, &vwrv1.AssignItem{Caller: &commonv1.Caller{AnonId: g.id}, EventId: r.eventID})
 			}
 			out, err := r.visitors[r.below(r.replicas)].Assign(r.t.Context(), req)
@@ -132,23 +132,23 @@ func (r *tier1) enter(guests []*guest) {
 				loop.Sleep(r.t.Context(), 50*time.Millisecond)
 				continue
 			}
-			var again []*guest
-			for i, g := range left {
+			var retry []*guest
+			for i, g := range remaining {
 				a := out.GetResults()[i].GetAssigned()
 				if a == nil {
-					require.True(r.t, retried(out.GetResults()[i].GetProblem()), "%v", out.GetResults()[i].GetProblem())
-					again = append(again, g)
+					require.True(r.t, retryable(out.GetResults()[i].GetProblem()), "%v", out.GetResults()[i].GetProblem())
+					retry = append(retry, g)
 					continue
 				}
 				g.requestID, g.ticket, g.position = a.GetRequestId(), a.GetTicket(), a.GetPosition()
 			}
-			left = again
+			remaining = retry
 		}
 	}
 }
 
-// fetch fetches the tokens of guests whose positions are served, which claims the positions, at one
-// replica. Whoever gets no answer asks again the next time.
+// fetch fetches the tokens of guests whose positions are served, from one replica, which claims
+// these positions. A guest without an answer asks again at the next call of fetch.
 func (r *tier1) fetch(ctx context.Context, replica int, guests []*guest) {
 	for part := range slices.Chunk(guests, maxItems) {
 		req := &vwrv1.CheckRequest{}
@@ -169,13 +169,13 @@ func (r *tier1) fetch(ctx context.Context, replica int, guests []*guest) {
 	}
 }
 
-// sample is the serving counter at some time from before to after.
+// sample is a value that the serving counter had at some time from before to after.
 type sample struct {
 	before, after time.Time
 	serving       int64
 }
 
-// watch reads the counter from the store again and again until the result is called.
+// watch samples the serving counter in the store repeatedly, until the result is called.
 func (r *tier1) watch() (samples func() []sample) {
 	var (
 		all  []sample
@@ -203,18 +203,18 @@ func (r *tier1) watch() (samples func() []sample) {
 	}
 }
 
-// serving reads the last position that is served.
+// serving reads the serving counter: the last position that is served.
 func (r *tier1) serving(ctx context.Context) (int64, error) {
 	return r.number(ctx, "vwr-counters", map[string]string{"eventId": r.eventID}, "servingCounter")
 }
 
-// claimed reads how many positions of the round were claimed.
+// claimed reads the number of claimed positions of the round.
 func (r *tier1) claimed(ctx context.Context) (int64, error) {
 	key := map[string]string{"eventId": r.eventID + "#claims", "requestId": strconv.FormatInt(r.round, 10) + "#count"}
 	return r.number(ctx, "vwr-positions", key, "claimed")
 }
 
-// number reads an attribute of an item consistently.
+// number reads a number attribute of an item consistently.
 func (r *tier1) number(ctx context.Context, table string, key map[string]string, name string) (int64, error) {
 	k := make(map[string]types.AttributeValue, len(key))
 	for attribute, v := range key {

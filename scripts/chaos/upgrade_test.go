@@ -17,26 +17,26 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The setting that differs before the upgrade: the maximum of connections to PostgreSQL and Redis.
+// Settings of the old version: the maximum of connections to PostgreSQL and Redis.
 const (
-	connectionsBefore = 13
-	databaseSetting   = "DATABASE_MAX_CONNS"
-	redisSetting      = "REDIS_POOL_SIZE"
+	oldConnections  = 13
+	databaseSetting = "DATABASE_MAX_CONNS"
+	redisSetting    = "REDIS_POOL_SIZE"
 )
 
-// callsAnswered is the metric that counts them.
+// callsAnswered is the metric that counts the calls that a replica has answered.
 const callsAnswered = "urr_rpc_server_seconds_count"
 
-// TestInvariantsDuringUpgrade upgrades the services while crowds come and go: migrations first, then
-// half of the replicas in an order that the seed decides, then back, as an operator might roll back,
-// and then all. In between, both versions run concurrently on the same stores. They are this
-// checkout under another version and with another setting, or the newest release, or the commit that
-// -previous names. The short form upgrades ticket and queue during small sales, and not back.
+// TestInvariantsDuringUpgrade upgrades the services while crowds come and go: the migrations first,
+// then half of the replicas in an order that the seed decides. These go back, as in a rollback, and
+// then all are upgraded. Meanwhile both versions run on the same stores. The old version is this
+// checkout under another name and with another setting, the newest release, or the commit of
+// -previous. The short form upgrades ticket and queue during small sales, without a rollback.
 func TestInvariantsDuringUpgrade(t *testing.T) {
-	sideBySide(t)
-	seed, rng := order(t)
+	parallelIfShort(t)
+	seed, rng := seededRandom(t)
 	old := &harness.Release{Commit: upgradedCommit(t), Env: []string{
-		fmt.Sprintf("%s=%d", databaseSetting, connectionsBefore), fmt.Sprintf("%s=%d", redisSetting, connectionsBefore),
+		fmt.Sprintf("%s=%d", databaseSetting, oldConnections), fmt.Sprintf("%s=%d", redisSetting, oldConnections),
 	}}
 	if *full {
 		r := setup(t, longSale, seed, func(o *harness.Options) { o.Upgrade = old })
@@ -53,7 +53,7 @@ func TestInvariantsDuringUpgrade(t *testing.T) {
 	r.upgrade(rng, old, false)
 }
 
-// upgradedCommit is the commit to upgrade from; empty: this checkout, under another version.
+// upgradedCommit returns the commit to upgrade from; empty: this checkout, under another version.
 func upgradedCommit(t *testing.T) string {
 	t.Helper()
 	if *previous != "" || !*full {
@@ -66,7 +66,7 @@ func upgradedCommit(t *testing.T) string {
 	return string(newest)
 }
 
-func (r *run) upgrade(rng *rand.Rand, old *harness.Release, andBack bool) {
+func (r *run) upgrade(rng *rand.Rand, old *harness.Release, rollBack bool) {
 	var over atomic.Bool
 	done := r.begin(over.Load)
 	r.Eventually(func(context.Context) error { return r.requireSold(1) })
@@ -75,7 +75,7 @@ func (r *run) upgrade(rng *rand.Rand, old *harness.Release, andBack bool) {
 	half := r.half(all)
 	r.replace(half, false)
 	r.requireBothServe()
-	if andBack {
+	if rollBack {
 		r.replace(half, true)
 		r.replace(all, false)
 	} else {
@@ -92,7 +92,7 @@ type replicaID struct {
 	replica int
 }
 
-// upgraded lists the replicas that are upgraded, in random order.
+// upgraded returns the replicas to upgrade, in random order.
 func (r *run) upgraded(rng *rand.Rand, old *harness.Release) []replicaID {
 	var all []replicaID
 	for _, s := range platform.Services() {
@@ -107,7 +107,7 @@ func (r *run) upgraded(rng *rand.Rand, old *harness.Release) []replicaID {
 	return all
 }
 
-// half is half of the replicas of each service, rounded up: of services with two, both versions run.
+// half returns half of each service's replicas, rounded up: with two replicas, both versions run.
 func (r *run) half(all []replicaID) []replicaID {
 	var half []replicaID
 	taken := map[string]int{}
@@ -127,12 +127,12 @@ func (r *run) replace(replicas []replicaID, back bool) {
 		r.Service(x.service).Replace(x.replica, back)
 		r.requireReplaced(x, back)
 		if *full {
-			time.Sleep(2 * time.Second) // both versions serve active visitors
+			time.Sleep(2 * time.Second) // meanwhile both versions serve visitors
 		}
 	}
 }
 
-// requireReplaced asks a replica for its version and, if it has a pool, for the changed setting.
+// requireReplaced requires the version of a replica and, if it has a pool, that version's setting.
 func (r *run) requireReplaced(x replicaID, back bool) {
 	r.t.Helper()
 	s := r.Service(x.service)
@@ -143,15 +143,15 @@ func (r *run) requireReplaced(x replicaID, back bool) {
 		connections, err := s.Metric(r.t.Context(), x.replica, fmt.Sprintf(`urr_pool_connections_max{pool="%s"}`, pool))
 		require.NoError(r.t, err)
 		if connections > 0 {
-			// Redis has a second pool of that size once pipelines were used.
-			changed := connections == connectionsBefore || connections == 2*connectionsBefore
+			// Once pipelines are used, Redis has a second pool of the same size.
+			changed := connections == oldConnections || connections == 2*oldConnections
 			require.Equal(r.t, back, changed, "%s-%d has %v connections", x.service, x.replica, connections)
 		}
 	}
 }
 
-// requireBothServe asks each replica of ticket and queue for its version, and waits until all of them
-// have answered further calls.
+// requireBothServe requires that ticket and queue run in two versions, and waits until every
+// replica of them has answered further calls.
 func (r *run) requireBothServe() {
 	r.t.Helper()
 	for _, name := range []string{platform.Ticket, platform.Queue} {

@@ -41,7 +41,7 @@ type alertCase struct {
 	Labels        map[string]string
 }
 
-// The file with the cases describes its format.
+// testdata/alerts.yaml has the cases and describes their format.
 func TestAlertsFireAndStaySilent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -53,14 +53,14 @@ func TestAlertsFireAndStaySilent(t *testing.T) {
 	for name := range cases {
 		require.Contains(t, rules, name, "cases of an alert that does not exist")
 	}
-	for name, own := range rules {
+	for name, alertsRules := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kinds := make(map[bool]bool)
 			for _, c := range cases[name] {
 				require.NotEqual(t, c.Fires == "", c.Silent == "", "a case either fires or stays silent: %+v", c)
 				kinds[c.Fires != ""] = true
-				t.Run(c.Fires+c.Silent, func(t *testing.T) { c.check(t, own) })
+				t.Run(c.Fires+c.Silent, func(t *testing.T) { c.check(t, alertsRules) })
 			}
 			require.True(t, kinds[true], "no case in which the alert fires")
 			require.True(t, kinds[false], "no case in which the alert stays silent")
@@ -145,7 +145,7 @@ func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[stri
 	return firing
 }
 
-// alertRules are the rules as the umbrella chart renders them, by the alert's name.
+// alertRules returns the rules that the umbrella chart renders, by the name of their alert.
 func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 	t.Helper()
 	rendered := b.run(t, nil, "helm", append([]string{
@@ -168,7 +168,7 @@ func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 	return rules
 }
 
-// seriesData is the storage of a case.
+// seriesData is a Prometheus storage with the series of a case.
 type seriesData []storage.Series
 
 // series parses the series of a case, one sample a minute, and returns the number of minutes.

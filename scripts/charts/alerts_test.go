@@ -52,7 +52,7 @@ func TestAlerts(t *testing.T) {
 			declared, found := code[metric]
 			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
 			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
-				// Set by the PodMonitor, and by the client library for a histogram.
+				// These labels are set by the PodMonitor, and by the client library for a histogram.
 				if label[1] != "app_kubernetes_io_name" && label[1] != "le" {
 					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
 				}
@@ -73,7 +73,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// anchors are the fragment names of a document's headings.
+// anchors returns the fragment names of a document's headings.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {

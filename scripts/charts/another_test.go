@@ -24,27 +24,27 @@ const (
 	maxLines = 60
 )
 
-// TestAnotherService applies the steps of services/README.md for a new service, which the gateway
-// calls, to a copy of the checkout: the files in the guide's list, and no other, are changed by hand
-// before everything else is generated, and the charts pass their tests.
+// TestAnotherService adds a service that the gateway calls to a copy of the checkout, by the steps
+// of services/README.md. By hand it changes only the files in the guide's list, and everything else
+// is generated. The charts must pass their tests.
 func TestAnotherService(t *testing.T) {
 	t.Parallel()
 	const name = "promo"
 	b := setup(t)
 	root := copyCheckout(t, b)
-	at := func(elem ...string) string { return filepath.Join(append([]string{root}, elem...)...) }
+	inRoot := func(elem ...string) string { return filepath.Join(append([]string{root}, elem...)...) }
 	// change copies a file and replaces the first text of each pair by the second.
-	change := func(from, to string, pairs ...string) {
-		text := read(t, from)
+	change := func(source, target string, pairs ...string) {
+		text := read(t, source)
 		for i := 0; i < len(pairs); i += 2 {
-			require.Contains(t, text, pairs[i], from)
+			require.Contains(t, text, pairs[i], source)
 		}
-		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-		require.NoError(t, os.WriteFile(to, []byte(strings.NewReplacer(pairs...).Replace(text)), 0o644))
+		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
+		require.NoError(t, os.WriteFile(target, []byte(strings.NewReplacer(pairs...).Replace(text)), 0o644))
 	}
 
 	// The service's own folders. Its RPCs would name the gateway as their caller.
-	charts := func(elem ...string) string { return at(append([]string{"deploy", "helm"}, elem...)...) }
+	charts := func(elem ...string) string { return inRoot(append([]string{"deploy", "helm"}, elem...)...) }
 	for _, file := range []string{"Chart.yaml", "values.yaml"} {
 		change(charts("stats", file), charts(name, file), "stats", name)
 	}
@@ -52,22 +52,22 @@ func TestAnotherService(t *testing.T) {
 		change(charts("stats", file), charts(name, file))
 	}
 	require.LessOrEqual(t, linesByHand(t, charts(name)), maxLines)
-	change(at("services", "stats", "go.mod"), at("services", name, "go.mod"), "stats", name)
+	change(inRoot("services", "stats", "go.mod"), inRoot("services", name, "go.mod"), "stats", name)
 	for _, file := range []string{"README.md", "internal/app/config.go"} {
-		change(at("services", "stats", file), at("services", name, file))
+		change(inRoot("services", "stats", file), inRoot("services", name, file))
 	}
 	calls := access.Calls()
 	calls[name] = calls[platform.Stats]
 	calls[platform.Gateway] = slices.Sorted(slices.Values(append(calls[platform.Gateway], name)))
 
-	// What the guide lists. The documents and the list of services, here an argument, need no test.
+	// The files in the guide's list. Documents need no test; the list of services is an argument.
 	requireListed(t, b, "services/gateway/internal/app/services.go", "scripts/platform/services.go", "services/README.md", "README.md")
-	gateway := at("services", "gateway", "internal", "app", "services.go")
+	gateway := inRoot("services", "gateway", "internal", "app", "services.go")
 	change(gateway, gateway, "type Peers struct {\n", "type Peers struct {\n\tPromo rpc.OptionalPeer `env:\", prefix=PROMO_\"`\n")
 
 	require.NoError(t, derived.Write(t.Context(), root, append(serviceNames(), name), calls))
-	require.Contains(t, read(t, at("go.work")), "\t./services/promo\n")
-	require.Contains(t, read(t, at("services", "gateway", "README.md")), "`PROMO_ADDR`, `PROMO_RPC_KEY`")
+	require.Contains(t, read(t, inRoot("go.work")), "\t./services/promo\n")
+	require.Contains(t, read(t, inRoot("services", "gateway", "README.md")), "`PROMO_ADDR`, `PROMO_RPC_KEY`")
 	b.run(t, nil, "helm", "lint", "--strict", charts(name), "--set", "kafka.brokers={kafka:9092}")
 	b.run(t, nil, "helm", append([]string{"lint", "--strict", charts("urr")}, b.umbrellaArgs()...)...)
 	b.unit(t, charts("gateway"), calls[platform.Gateway])
@@ -80,7 +80,7 @@ func TestAnotherService(t *testing.T) {
 	require.Contains(t, out, "PROMO_ADDR: dns:///urr-promo-headless:9000", "the gateway is told where it is")
 }
 
-// TestServiceThatAcceptsNoCalls tests the parts of the library that no service's chart uses yet.
+// TestServiceThatAcceptsNoCalls tests parts of the library chart that no service's chart uses yet.
 func TestServiceThatAcceptsNoCalls(t *testing.T) {
 	t.Parallel()
 	const name = "relay"
@@ -119,20 +119,20 @@ func copyCheckout(t *testing.T, b fixture) string {
 	require.NoError(t, os.CopyFS(filepath.Join(root, "deploy", "helm"), os.DirFS(b.charts())))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "go.work"), []byte(read(t, filepath.Join(b.layout.Root, "go.work"))), 0o600))
 	for _, name := range serviceNames() {
-		from, to := filepath.Join(b.layout.Root, "services", name), filepath.Join(root, "services", name)
+		source, target := filepath.Join(b.layout.Root, "services", name), filepath.Join(root, "services", name)
 		app := filepath.Join("internal", "app")
-		require.NoError(t, os.MkdirAll(filepath.Join(to, app), 0o755))
-		for _, folder := range names(t, filepath.Join(from, "internal")) {
+		require.NoError(t, os.MkdirAll(filepath.Join(target, app), 0o755))
+		for _, folder := range names(t, filepath.Join(source, "internal")) {
 			if folder != "app" {
-				require.NoError(t, os.Symlink(filepath.Join(from, "internal", folder), filepath.Join(to, "internal", folder)))
+				require.NoError(t, os.Symlink(filepath.Join(source, "internal", folder), filepath.Join(target, "internal", folder)))
 			}
 		}
-		sources, err := filepath.Glob(filepath.Join(from, app, "*.go"))
+		sources, err := filepath.Glob(filepath.Join(source, app, "*.go"))
 		require.NoError(t, err)
-		for _, path := range append(sources, filepath.Join(from, "README.md"), filepath.Join(from, "go.mod")) {
-			file, err := filepath.Rel(from, path)
+		for _, path := range append(sources, filepath.Join(source, "README.md"), filepath.Join(source, "go.mod")) {
+			file, err := filepath.Rel(source, path)
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(to, file), []byte(read(t, path)), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(target, file), []byte(read(t, path)), 0o600))
 		}
 	}
 	return root
@@ -150,7 +150,7 @@ func describeAll(t *testing.T, b fixture) []settings.Service {
 	return all
 }
 
-// linesByHand counts the lines of a chart without its tests and before anything is generated.
+// linesByHand counts the lines of a chart without its tests, before files are generated.
 func linesByHand(t *testing.T, chart string) int {
 	t.Helper()
 	lines := 0
@@ -169,7 +169,7 @@ func linesByHand(t *testing.T, chart string) int {
 	return lines
 }
 
-// requireListed compares the files that are changed by hand with the table of services/README.md.
+// requireListed compares the files changed by hand with the table in services/README.md.
 func requireListed(t *testing.T, b fixture, files ...string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, filepath.Join(b.layout.Root, "services", "README.md")), "\n## A tenth service\n")

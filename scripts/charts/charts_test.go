@@ -60,7 +60,8 @@ func requireValid(t *testing.T, b fixture, objects []byte) {
 	require.Contains(t, string(out), "Skipped: 0")
 }
 
-// The check above detects a misspelt field, and a number where a string is required.
+// The check of TestObjectsAreValid detects a misspelt field, and a number where a string is
+// required.
 func TestInvalidObjectsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -73,7 +74,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	}
 }
 
-// Each message with which a template fails is expected by a helm-unittest suite.
+// Every message of a template's `fail` must be expected by a helm-unittest suite.
 func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -81,9 +82,9 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 	require.NoError(t, err)
 	suites, err := filepath.Glob(b.charts("*", "tests", "*.yaml"))
 	require.NoError(t, err)
-	unused, err := filepath.Glob(filepath.Join("testdata", "*", "tests", "*.yaml"))
+	testdataSuites, err := filepath.Glob(filepath.Join("testdata", "*", "tests", "*.yaml"))
 	require.NoError(t, err)
-	suites = append(suites, unused...)
+	suites = append(suites, testdataSuites...)
 	var expected strings.Builder
 	for _, suite := range suites {
 		expected.WriteString(read(t, suite))
@@ -108,11 +109,11 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 func TestChartsFollowThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const most = 70 // maximum lines of a values.yaml, to keep it readable
+	const maxValuesLines = 70 // to keep a values.yaml readable
 	for _, s := range services() {
 		require.Equal(t, "{{ include \"urr-lib.service\" . }}\n", read(t, b.charts(s.Name, "templates", "service.yaml")))
 		text := read(t, b.charts(s.Name, "values.yaml"))
-		require.LessOrEqual(t, strings.Count(text, "\n"), most, s.Name)
+		require.LessOrEqual(t, strings.Count(text, "\n"), maxValuesLines, s.Name)
 		require.Equal(t, 1, strings.Count(text, "# rpc: make settings\nrpc:"), "the block rpc of %s is generated", s.Name)
 		var values struct {
 			RPC struct {
@@ -129,12 +130,12 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
-// A changed variable has its own ConfigMap, whose name the pods contain, so that it restarts them.
-// Changing other values does not.
+// A change of a variable gives its ConfigMap a new name. Pods refer to this name, so they restart.
+// Changing other values restarts no pods.
 func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	// configurations are the ConfigMaps that the pods and the migrations read.
+	// configurations returns the names of the ConfigMaps that the pods and the migrations read.
 	configurations := func(args ...string) []string {
 		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
 		out := string(b.run(t, nil, "helm", args...))
@@ -178,7 +179,6 @@ func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
 	require.Equal(t, strings.Count(out, "kind: Job\n"), jobs)
 }
 
-// One invalid value causes one error.
 func TestInvalidValueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -191,7 +191,7 @@ func TestInvalidValueIsReportedOnce(t *testing.T) {
 	}
 }
 
-// The generated dependencies and links of the umbrella are current.
+// The umbrella's generated dependencies and links are what make settings would write now.
 func TestUmbrellaIsCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

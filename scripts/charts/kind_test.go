@@ -29,7 +29,7 @@ func (b fixture) renderKind(t *testing.T) []byte {
 		"--set", "secrets.generate=always")
 }
 
-// The files of the backends are validated with the charts' objects.
+// The charts with the values for kind are valid. TestObjectsAreValid checks the backends' files.
 func TestKindValuesRenderValidObjects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -39,7 +39,7 @@ func TestKindValuesRenderValidObjects(t *testing.T) {
 	require.Contains(t, string(out), "Skipped: 0")
 }
 
-// object is the part of an object that holds addresses, or that makes one reachable.
+// object has the fields of a Kubernetes object that hold addresses, or that make one reachable.
 type object struct {
 	Kind       string
 	Metadata   struct{ Name string }
@@ -67,7 +67,7 @@ type object struct {
 	}
 }
 
-// values are the texts of an object that may name an address.
+// values returns the texts of an object that may contain an address.
 func (o object) values() []string {
 	var texts []string
 	for _, data := range []map[string]string{o.Data, o.StringData} {
@@ -135,8 +135,8 @@ func TestKindAddressesAreServed(t *testing.T) {
 		}
 	}
 	delete(found, "localhost:9093") // Kafka's controller is in the same container
-	for place := range found {
-		require.True(t, served[place], "%s leads to no pod: %v", place, served)
+	for hostPort := range found {
+		require.True(t, served[hostPort], "%s leads to no pod: %v", hostPort, served)
 	}
 	// The test finds addresses of each kind.
 	require.Subset(t, found, map[string]bool{

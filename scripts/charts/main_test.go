@@ -49,20 +49,20 @@ func (b fixture) charts(elem ...string) string {
 	return filepath.Join(append([]string{b.layout.Root, "deploy", "helm"}, elem...)...)
 }
 
-// run runs one of the programs and returns its output; a failure fails the test with the output.
+// run runs a pinned program and returns its output; a failure fails the test with the output.
 func (b fixture) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
 	t.Helper()
 	cmd := b.command(t, string(stdin), name, args...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	// The charts refer to each other by links, and Helm logs a line about each.
-	notes := regexp.MustCompile(`(?m)^.*found symbolic link.*\n`).ReplaceAllString(said.String(), "")
+	notes := regexp.MustCompile(`(?m)^.*found symbolic link.*\n`).ReplaceAllString(stderr.String(), "")
 	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), &out, notes)
 	return out.Bytes()
 }
 
-// command prepares one of the programs.
+// command prepares a call of one of the pinned programs.
 func (b fixture) command(t *testing.T, stdin, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(b.bin, name), args...)
@@ -87,8 +87,8 @@ func (b fixture) unit(t *testing.T, chart string, callees []string) {
 	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", "--values", values, chart)
 }
 
-// services are the services' charts, from the platform's description without the sandbox, which is
-// not part of a release.
+// services returns the services that have a chart: those that the platform describes without the
+// sandbox, which is not part of a release.
 func services() []platform.Service {
 	var out []platform.Service
 	for _, s := range platform.Services() {
@@ -99,7 +99,7 @@ func services() []platform.Service {
 	return out
 }
 
-// serviceNames are the names of the services' charts.
+// serviceNames returns the names of the services, which are also those of their charts.
 func serviceNames() []string {
 	var names []string
 	for _, s := range services() {
@@ -108,7 +108,7 @@ func serviceNames() []string {
 	return names
 }
 
-// umbrellaArgs are the arguments that the umbrella chart requires.
+// umbrellaArgs returns the arguments that the umbrella chart requires.
 func (b fixture) umbrellaArgs() []string {
 	return []string{
 		"--values", b.charts("urr", "values-development.yaml"), "--set", "global.kafka.brokers={kafka:9092}",
@@ -121,7 +121,7 @@ func (b fixture) umbrellaArgs() []string {
 	}
 }
 
-// serviceArgs are the arguments that a service's chart requires.
+// serviceArgs returns the arguments that a service's chart requires.
 func serviceArgs(s platform.Service) []string {
 	args := []string{"--set", "autoscaling.enabled=true", "--set", "global.networkPolicy.enabled=true", "--set", "priorityClassName=sale"}
 	for _, callee := range s.Calls {

@@ -88,9 +88,9 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	policies, labels := b.policies(t, "urr", "urr", b.umbrellaArgs()...)
-	for name, own := range labels {
-		name = strings.TrimSuffix(name, "-room") // which has the policy of the service
-		require.True(t, policies[name].Spec.PodSelector.selects(own), "the policy of %s is not for its pods", name)
+	for name, podLabels := range labels {
+		name = strings.TrimSuffix(name, "-room") // its pods have the policy of the service
+		require.True(t, policies[name].Spec.PodSelector.selects(podLabels), "the policy of %s is not for its pods", name)
 		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
 	}
 	for _, from := range services() {
@@ -108,7 +108,7 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	require.Contains(t, labels, "urr-gateway-room")
 }
 
-// The same holds for services that are installed alone, each in a release of its own name.
+// The policies of services that are installed alone also admit exactly the declared pairs.
 func TestPoliciesOfChartsAloneAllowTheDeclaredPairs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var schemaFiles sync.Mutex
+var schemaFiles sync.Mutex // held while schemas are written
 
 // writeSchemas creates a JSON schema of every kind of the Kubernetes that scripts/cluster builds,
 // from the OpenAPI document in the module of its source, so that versions match and nothing is
@@ -81,10 +81,10 @@ func selfContained(name string, all map[string]map[string]any) map[string]any {
 		switch v := v.(type) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok {
-				of := strings.TrimPrefix(ref, "#/definitions/")
-				if _, known := needed[of]; !known {
-					needed[of] = all[of]
-					need(all[of])
+				target := strings.TrimPrefix(ref, "#/definitions/")
+				if _, known := needed[target]; !known {
+					needed[target] = all[target]
+					need(all[target])
 				}
 			}
 			for _, member := range v {

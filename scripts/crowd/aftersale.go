@@ -15,16 +15,16 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// AfterSale makes buyers use their tickets: some give one of two back, some pass one on, a third of
-// them go in.
+// AfterSale makes buyers use their tickets: some return one of two tickets, some pass one on, and a
+// third of the kept tickets are checked in.
 type AfterSale struct {
 	// ProviderURL is the URL of the payment sandbox. There some orders are refunded without the
 	// platform's knowledge; if the URL is empty, none are.
 	ProviderURL string
 }
 
-// One in so many: orders of two tickets that give one back or are refunded by hand, kept tickets
-// that are checked in, and check-ins after which a friend tries the same ticket.
+// Each constant n stands for "one in n": orders of two tickets that return one, or are refunded by
+// hand; kept tickets that are checked in; and checked-in tickets that a friend tries again.
 const (
 	oneBackEvery = 8
 	byHandEvery  = 20
@@ -36,9 +36,9 @@ const (
 type orderPlan int
 
 const (
-	kept orderPlan = iota
-	oneBack
-	byHand
+	kept    orderPlan = iota // no ticket is returned
+	oneBack                  // one of the tickets is refunded
+	byHand                   // the whole order is refunded at the provider
 )
 
 // statusAge is how old the status of a sale may be when a visitor reads it.
@@ -49,7 +49,7 @@ type afterSale struct {
 	AfterSale
 
 	doors, office chan *employee
-	// Orders of two, orders of which nothing is given back, offers for money, kept tickets, check-ins.
+	// Counts: orders of two, orders that keep all tickets, offers for money, kept tickets, check-ins.
 	pairs, whole, offers, kept, checked atomic.Int64
 
 	mu sync.Mutex
@@ -98,12 +98,12 @@ func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	}
 }
 
-// soldOutForGood reports whether a sale that was sold out at the time asked stays sold out: no
+// soldOutForGood reports whether a sale that was sold out at the time readAt stays sold out: no
 // order may give places back any more.
-func (a *afterSale) soldOutForGood(asked time.Time) bool {
+func (a *afterSale) soldOutForGood(readAt time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open == 0 && a.closed.Add(statusAge).Before(asked)
+	return a.open == 0 && a.closed.Add(statusAge).Before(readAt)
 }
 
 // useTickets does with the tickets of an order what the buyer has planned.
@@ -112,17 +112,17 @@ func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 	if a == nil {
 		return nil
 	}
-	var back []ticket
+	var returned []ticket
 	remaining := v.tickets
 	switch {
 	case plan == kept || len(v.tickets) < 2:
 	case plan == oneBack:
-		back, remaining = v.tickets[:1], v.tickets[1:]
+		returned, remaining = v.tickets[:1], v.tickets[1:]
 	default:
-		back, remaining = v.tickets, nil
+		returned, remaining = v.tickets, nil
 	}
-	if len(back) > 0 {
-		if err := v.giveBack(ctx, plan, back); err != nil {
+	if len(returned) > 0 {
+		if err := v.giveBack(ctx, plan, returned); err != nil {
 			return err
 		}
 	}
@@ -249,17 +249,17 @@ func (a *afterSale) postRefund(ctx context.Context, client *http.Client, orderID
 func (v *visitor) awaitRefund(ctx context.Context, t ticket) (refunded bool, err error) {
 	tally := &v.crowd.tally
 	for {
-		var now ticket
-		if err := v.get(ctx, StepTicket, "/api/v1/my/tickets/"+t.TicketID, &now); err != nil {
+		var current ticket
+		if err := v.get(ctx, StepTicket, "/api/v1/my/tickets/"+t.TicketID, &current); err != nil {
 			return false, err
 		}
 		switch {
-		case now.Status == "VALID" && tally.dropRefund(t.TicketID):
+		case current.Status == "VALID" && tally.dropRefund(t.TicketID):
 			return false, nil
-		case now.Status == "REFUNDING" || now.Status == "REFUNDED":
+		case current.Status == "REFUNDING" || current.Status == "REFUNDED":
 			tally.addRefund(t.TicketID, time.Now())
 		}
-		if now.Status == "REFUNDED" {
+		if current.Status == "REFUNDED" {
 			return true, nil
 		}
 		if !loop.Sleep(ctx, paymentPoll) {

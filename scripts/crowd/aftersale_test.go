@@ -21,9 +21,9 @@ import (
 type gateway struct {
 	mu       sync.Mutex
 	refunded map[string]bool
-	used     map[string]string // by code: the door
-	// letsAllIn admits whoever comes; loses drops the answers to the first scans.
-	// refuses says that the provider makes no refund that it is asked for.
+	used     map[string]string // the door that admitted a ticket, by the ticket's code
+	// letsAllIn admits every ticket, loses drops every second answer to a scan, and refuses makes the
+	// provider refuse the refunds that it is asked for.
 	letsAllIn, loses, refuses bool
 	scans                     int
 	onSale                    []string // seats that the organiser has put on sale again
@@ -93,7 +93,7 @@ func (g *gateway) scan(code, door string) (int, map[string]any) {
 	}
 }
 
-// sell lets twenty buyers of two tickets do with them what buyers do.
+// sell lets twenty buyers of two tickets keep, use or return them.
 func sell(t *testing.T, g *gateway) *crowd.Tally {
 	t.Helper()
 	return sellTo(t, g, 20)
@@ -130,7 +130,7 @@ func TestAfterSale(t *testing.T) {
 	}
 }
 
-// Whoever gets no money back has a valid ticket.
+// A buyer whose refund is refused keeps a valid ticket.
 func TestRefusedRefunds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

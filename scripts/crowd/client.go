@@ -210,7 +210,7 @@ func (s *Session) request(ctx context.Context, method, path string, body any, he
 // csvFile is a body that is sent as it is.
 type csvFile string
 
-// encode returns the content of a request and its type: JSON unless the body is a file; nil: none.
+// encode returns a request's content and its type: nothing for nil, CSV for a file, otherwise JSON.
 func encode(body any) (io.Reader, string, error) {
 	switch b := body.(type) {
 	case nil:

@@ -23,8 +23,8 @@ type Crowd struct {
 	seed       uint64
 	behaviours []Behaviour
 	rng        *rand.Rand // of the crowd as a whole
-	entitled   []int      // the numbers of those who may buy in the presale
-	cards      int
+	entitled   []int      // numbers of the visitors who may buy in the presale
+	cards      int        // how many valid cards a visitor tries
 	after      *afterSale // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
@@ -79,9 +79,9 @@ type Tally struct {
 	transferTally
 
 	mu      sync.Mutex
-	forged  []string
+	forged  []string          // forgeries that were accepted
 	holders map[string]string // user who holds the ticket, by seat
-	twice   []string
+	twice   []string          // seats of which two visitors hold a ticket
 }
 
 func (t *Tally) addForgedIn(forgery string) {
@@ -98,8 +98,8 @@ func (t *Tally) addTicket(seat, user string) {
 	if t.holders == nil {
 		t.holders = map[string]string{}
 	}
-	if other, taken := t.holders[seat]; taken && other != user {
-		t.twice = append(t.twice, fmt.Sprintf("%s (%s and %s)", seat, other, user))
+	if holder, taken := t.holders[seat]; taken && holder != user {
+		t.twice = append(t.twice, fmt.Sprintf("%s (%s and %s)", seat, holder, user))
 	}
 	t.holders[seat] = user
 }
@@ -169,7 +169,7 @@ func (c *Crowd) userID(i int) string { return fmt.Sprintf("%s-%05d", c.behaviour
 // visitorRand makes the random choices of a visitor, by number.
 func (c *Crowd) visitorRand(i int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(i)+2)) }
 
-// arrivals returns when each visitor arrives. Those who may buy in the presale know when it opens.
+// arrivals returns when each visitor arrives. The entitled arrive first, when the presale opens.
 func (c *Crowd) arrivals() []time.Duration {
 	out := spreadArrivals(c.visitors, c.arrive, c.rng)
 	if len(c.entitled) == 0 {
@@ -189,11 +189,11 @@ func (c *Crowd) arrivals() []time.Duration {
 func spreadArrivals(n int, period time.Duration, rng *rand.Rand) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
-		part := rng.Float64()
+		fraction := rng.Float64()
 		if i%2 == 0 {
-			part *= 0.2
+			fraction *= 0.2
 		}
-		out[i] = time.Duration(part * float64(period))
+		out[i] = time.Duration(fraction * float64(period))
 	}
 	return out
 }
@@ -243,8 +243,8 @@ type Sale struct {
 // seatsPerRow is the number of seats in each full row.
 const seatsPerRow = 20
 
-// Open signs an operator in by the development login, and creates the sale. Its waiting room is not
-// activated.
+// Open signs an operator in by the development login, creates the sale, and activates its waiting
+// room.
 func (s Sale) Open(ctx context.Context, api *API, operator string) error {
 	admin := api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
@@ -287,11 +287,11 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 		err = decode(StepEvent, ans, &event)
 	}
 	if err == nil { // the start of an event with sold tickets cannot be changed
-		now, none := time.Now().UTC().Truncate(time.Second), map[string]any(nil)
-		if s.Presale != nil { // it would be after the sale
-			none = map[string]any{}
+		now, presale := time.Now().UTC().Truncate(time.Second), map[string]any(nil)
+		if s.Presale != nil { // the presale would be after the sale
+			presale = map[string]any{}
 		}
-		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now, none)
+		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now, presale)
 	}
 	if err != nil {
 		return fmt.Errorf("close the sale: %w", err)
@@ -303,8 +303,8 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 // It is short, but not so short that seats come back at once. It must be less than statusAge.
 const returnWithin = 2
 
-// putEvent creates or changes the event by the operators' API, with its start and its time of sale;
-// presale: nil leaves it as it is.
+// putEvent creates or changes the event by the operators' API, with its start and its time of sale.
+// A nil presale leaves the event's presale unchanged.
 func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time, presale map[string]any) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",
@@ -324,8 +324,8 @@ func (s Sale) sections() []map[string]any {
 	if rows := s.Seats / seatsPerRow; rows > 0 {
 		out = append(out, map[string]any{"section": "A", "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow})
 	}
-	if rest := s.Seats % seatsPerRow; rest > 0 {
-		out = append(out, map[string]any{"section": "B", "price": 33000, "rows": 1, "seatsPerRow": rest})
+	if lastRow := s.Seats % seatsPerRow; lastRow > 0 {
+		out = append(out, map[string]any{"section": "B", "price": 33000, "rows": 1, "seatsPerRow": lastRow})
 	}
 	return out
 }

@@ -19,12 +19,12 @@ import (
 
 func TestHalfTheCrowdArrivesAtTheOpening(t *testing.T) {
 	t.Parallel()
-	const n, over = 1000, 100 * time.Second
+	const n, period = 1000, 100 * time.Second
 	early := 0
-	for _, at := range crowd.Arrivals(n, over, rand.New(rand.NewPCG(1, 1))) {
+	for _, at := range crowd.Arrivals(n, period, rand.New(rand.NewPCG(1, 1))) {
 		require.GreaterOrEqual(t, at, time.Duration(0))
-		require.Less(t, at, over)
-		if at < over/5 {
+		require.Less(t, at, period)
+		if at < period/5 {
 			early++
 		}
 	}
@@ -36,10 +36,10 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	key := []byte("a key of thirty-two bytes or more")
 	genuine, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "event", "uid": "alice"}).SignedString(key)
 	require.NoError(t, err)
-	bent := crowd.Bend(genuine)
-	require.NotEqual(t, genuine, bent)
-	require.Len(t, bent, len(genuine))
-	_, err = jwt.Parse(bent, func(*jwt.Token) (any, error) { return key, nil })
+	tampered := crowd.Bend(genuine)
+	require.NotEqual(t, genuine, tampered)
+	require.Len(t, tampered, len(genuine))
+	_, err = jwt.Parse(tampered, func(*jwt.Token) (any, error) { return key, nil })
 	require.Error(t, err)
 	require.NotEqual(t, "AQIDBAUG", crowd.Bend("AQIDBAUG"), "a value that is no JWT is bent too")
 	require.Empty(t, crowd.Bend(""))
@@ -100,22 +100,22 @@ func TestEveryBrowserHasAnAddress(t *testing.T) {
 		require.NoError(t, err)
 		return string(ans.Body)
 	}
-	one, two := api.NewSession(), api.NewSession()
-	require.Equal(t, "10.0.0.1", address(one))
-	require.Equal(t, "10.0.0.1", address(one.Fork()))
-	require.Equal(t, "10.0.0.2", address(two))
+	first, second := api.NewSession(), api.NewSession()
+	require.Equal(t, "10.0.0.1", address(first))
+	require.Equal(t, "10.0.0.1", address(first.Fork()))
+	require.Equal(t, "10.0.0.2", address(second))
 }
 
 // network responds with the given statuses in order; 0 closes the connection.
 type network struct {
 	statuses []int
 	body     string
-	asked    int
+	requests int
 }
 
 func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
-	status := n.statuses[min(n.asked, len(n.statuses)-1)]
-	n.asked++
+	status := n.statuses[min(n.requests, len(n.statuses)-1)]
+	n.requests++
 	if status == 0 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -135,7 +135,7 @@ func TestVisitorRetriesTransientErrors(t *testing.T) {
 		n := &network{statuses: []int{0, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusOK}}
 		start := time.Now()
 		require.NoError(t, crowd.NewAPIOver(n, crowd.NewRecorder()).Login(t.Context(), "alice"))
-		require.Equal(t, 5, n.asked)
+		require.Equal(t, 5, n.requests)
 		require.Greater(t, time.Since(start), 5*time.Second, "what a refusal advises is kept") // in fake time
 	})
 }
@@ -150,18 +150,18 @@ func TestOperatorRepeatsWhileOverloaded(t *testing.T) {
 		}}
 		sale := crowd.Sale{EventID: "e", Seats: 20}
 		require.NoError(t, sale.Open(t.Context(), crowd.NewAPIOver(n, crowd.NewRecorder()), "operator"))
-		require.Equal(t, len(n.statuses), n.asked)
+		require.Equal(t, len(n.statuses), n.requests)
 
 		gone := &network{statuses: []int{http.StatusServiceUnavailable}}
 		require.ErrorContains(t, sale.Open(t.Context(), crowd.NewAPIOver(gone, crowd.NewRecorder()), "operator"), "503")
-		require.Equal(t, 30, gone.asked)
+		require.Equal(t, 30, gone.requests)
 	})
 }
 
-// starts records the start of the event in each PUT; the event's own is at a fixed time.
-type starts struct{ put []string }
+// startRecorder records the start in each PUT of an event. It answers with a fixed start.
+type startRecorder struct{ put []string }
 
-func (s *starts) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *startRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPut {
 		var event struct{ StartsAt string }
 		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
@@ -174,10 +174,10 @@ func (s *starts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// The start of an event cannot be moved by a PUT once a ticket is sold.
+// Close must not change the start, since a PUT cannot move it once a ticket is sold.
 func TestCloseKeepsTheStart(t *testing.T) {
 	t.Parallel()
-	s := &starts{}
+	s := &startRecorder{}
 	require.NoError(t, crowd.Sale{EventID: "e"}.Close(t.Context(), crowd.NewAPIOver(s, crowd.NewRecorder()), "operator"))
 	require.Equal(t, []string{"2026-03-07T10:00:00Z"}, s.put)
 }
@@ -187,7 +187,7 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuses := &network{statuses: []int{http.StatusForbidden}}
 		require.ErrorContains(t, crowd.NewAPIOver(refuses, crowd.NewRecorder()).Login(t.Context(), "alice"), "403")
-		require.Equal(t, 1, refuses.asked)
+		require.Equal(t, 1, refuses.requests)
 
 		gone := &network{statuses: []int{http.StatusServiceUnavailable}}
 		start := time.Now()
@@ -196,15 +196,15 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	})
 }
 
-// Payers whose card is declined during a short outage of the provider must still be there after it:
-// seats of those who leave stay held for minutes.
+// A visitor whose card is declined during a short outage of the provider must still be there after
+// the outage. The seats of a visitor who leaves stay held for minutes.
 func TestDeclinedVisitorWaitsBeforeNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		declines := &network{statuses: []int{http.StatusOK}, body: `{"status":"DECLINED"}`}
 		start := time.Now()
 		require.ErrorContains(t, crowd.NewAPIOver(declines, crowd.NewRecorder()).Pay(t.Context(), 5), "declined")
-		require.Equal(t, 10, declines.asked, "prepare and confirm for each attempt")
+		require.Equal(t, 10, declines.requests, "prepare and confirm for each attempt")
 		require.Greater(t, time.Since(start), 2*time.Second) // in fake time
 	})
 }

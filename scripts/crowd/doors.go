@@ -43,8 +43,8 @@ func (v *visitor) withEmployee(ctx context.Context, employees chan *employee, do
 type doorAnswer struct {
 	admitted bool
 	code     string // why it was refused
-	// before is true if this door has admitted the ticket in an earlier scan.
-	before bool
+	// admittedBefore is true if this door has admitted the ticket in an earlier scan.
+	admittedBefore bool
 }
 
 // scan waits for a free door, and has the door scan the code of a ticket.
@@ -65,7 +65,7 @@ func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err er
 		if err := json.Unmarshal(ans.Body, &refusal); err != nil {
 			return fmt.Errorf("%s: %d: %w", StepCheckIn, ans.Status, err)
 		}
-		answer = doorAnswer{code: refusal.Code, before: refusal.Code == alreadyUsed && refusal.DeviceID == door.userID}
+		answer = doorAnswer{code: refusal.Code, admittedBefore: refusal.Code == alreadyUsed && refusal.DeviceID == door.userID}
 		return nil
 	})
 	return answer, err
@@ -89,7 +89,7 @@ func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 		return err
 	}
 	tally := &v.crowd.tally
-	if !first.admitted && !first.before { // before: the door scanned again, because the first answer was lost
+	if !first.admitted && !first.admittedBefore { // scanned again after a lost answer
 		tally.addWrongAnswer("a door refused the valid ticket %s: %s", t.TicketID, first.code)
 		return errors.New("refused at the door: " + first.code)
 	}
@@ -123,10 +123,10 @@ type doorTally struct {
 	// provider, CheckedIn those admitted, and RefusedScans the scans that were refused.
 	GivenBack, ByHand, CheckedIn, RefusedScans atomic.Int64
 
-	mu       sync.Mutex
-	refunded map[string]time.Time // when the buyer knew that the refund was decided, by ticket
-	admitted map[string]time.Time // when the latest scan that admitted it began, by ticket
-	wrong    []string
+	mu           sync.Mutex
+	refunded     map[string]time.Time // when the buyer knew that the refund was decided, by ticket
+	admitted     map[string]time.Time // when the latest scan that admitted it began, by ticket
+	wrongAnswers []string
 }
 
 // addRefund records that the refund of a ticket was decided before the time at.
@@ -176,12 +176,12 @@ func (t *doorTally) AdmittedAfterRefund() (tickets []string) {
 func (t *doorTally) addWrongAnswer(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.wrong = append(t.wrong, fmt.Sprintf(format, args...))
+	t.wrongAnswers = append(t.wrongAnswers, fmt.Sprintf(format, args...))
 }
 
 // WrongAnswers lists answers that no buyer or door should have got, a sentence each.
 func (t *doorTally) WrongAnswers() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.wrong)
+	return slices.Clone(t.wrongAnswers)
 }

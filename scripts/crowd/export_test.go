@@ -20,13 +20,13 @@ func (a *API) Login(ctx context.Context, userID string) error {
 	return v.login(ctx)
 }
 
-// Pay pays for a reservation as a visitor does who tries the given number of valid cards.
+// Pay pays for a reservation as a visitor who tries the given number of valid cards.
 func (a *API) Pay(ctx context.Context, cards int) error {
 	v := &visitor{crowd: &Crowd{cards: cards}, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}
 	return v.pay(ctx, reservation{ReservationID: "r"})
 }
 
-// PayOnPage pays as a buyer does whom a seed makes.
+// PayOnPage pays for a reservation as a visitor whose random choices the seed determines.
 func (a *API) PayOnPage(ctx context.Context, seed uint64, behaviour Behaviour) error {
 	v := &visitor{
 		crowd: &Crowd{cards: 1, sale: Sale{EventID: "e"}}, session: a.NewSession(), rng: rand.New(rand.NewPCG(seed, 1)), behaviour: behaviour,
@@ -34,10 +34,9 @@ func (a *API) PayOnPage(ctx context.Context, seed uint64, behaviour Behaviour) e
 	return v.pay(ctx, reservation{ReservationID: "r"})
 }
 
-// UseTickets buys an order as a visitor does whose tickets are given, and does with them what
-// buyers do.
+// UseTickets uses the tickets of an order with the given ids, as a buyer of the crowd does.
 func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string) error {
-	becomes, end := c.after.planOrder(len(ids))
+	plan, end := c.after.planOrder(len(ids))
 	defer end()
 	v := &visitor{crowd: c, session: c.api.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), userID: "u"}
 	for _, id := range ids {
@@ -45,17 +44,17 @@ func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string)
 		t.Seat.SeatID = "seat of " + id
 		v.tickets = append(v.tickets, t)
 	}
-	return v.useTickets(ctx, becomes)
+	return v.useTickets(ctx, plan)
 }
 
-// OrderBegins decides what becomes of an order of two tickets.
+// OrderBegins plans what a buyer does with an order of two tickets.
 func (c *Crowd) OrderBegins() (end func()) {
 	_, end = c.after.planOrder(2)
 	return end
 }
 
-// SoldForGood reports whether a sale that was sold out when it was asked stays so.
-func (c *Crowd) SoldForGood(asked time.Time) bool { return c.after.soldOutForGood(asked) }
+// SoldForGood reports whether a sale that was sold out at the time readAt stays sold out.
+func (c *Crowd) SoldForGood(readAt time.Time) bool { return c.after.soldOutForGood(readAt) }
 
 // Bend and Arrivals export internal functions for tests.
 var (
@@ -63,7 +62,7 @@ var (
 	Arrivals = spreadArrivals
 )
 
-// Ticket exports Tally.ticket.
+// Ticket exports Tally.addTicket.
 func (t *Tally) Ticket(seat, user string) { t.addTicket(seat, user) }
 
 // ArrivalTimes returns when each visitor arrives.

@@ -16,9 +16,9 @@ import (
 
 // stolenPasses has genuine passes of honest visitors, which forgers try to use.
 type stolenPasses struct {
-	mu      sync.Mutex
-	passes  []stolenPass
-	entries []string
+	mu          sync.Mutex
+	passes      []stolenPass
+	entryTokens []string
 }
 
 type stolenPass struct{ token, ticket, requestID string }
@@ -40,10 +40,10 @@ func (l *stolenPasses) addEntryToken(token string) {
 	if token == "" {
 		return
 	}
-	if len(l.entries) == maxStolenPasses {
-		l.entries = l.entries[1:] // the newest have not expired
+	if len(l.entryTokens) == maxStolenPasses {
+		l.entryTokens = l.entryTokens[1:] // the newest have not expired
 	}
-	l.entries = append(l.entries, token)
+	l.entryTokens = append(l.entryTokens, token)
 }
 
 func (l *stolenPasses) pick() (pass stolenPass, entry string) {
@@ -52,8 +52,8 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	if len(l.passes) > 0 {
 		pass = l.passes[len(l.passes)-1]
 	}
-	if len(l.entries) > 0 {
-		entry = l.entries[len(l.entries)-1]
+	if len(l.entryTokens) > 0 {
+		entry = l.entryTokens[len(l.entryTokens)-1]
 	}
 	return pass, entry
 }
@@ -173,12 +173,12 @@ func (v *visitor) selfSignedToken(method jwt.SigningMethod, aud string) string {
 
 // tamper flips one bit in the middle of a signed token's payload and keeps the signature.
 func tamper(token string) string {
-	part := token
+	payload := token
 	before, after := "", ""
 	if p := strings.Split(token, "."); len(p) == 3 {
-		before, part, after = p[0]+".", p[1], "."+p[2]
+		before, payload, after = p[0]+".", p[1], "."+p[2]
 	}
-	b, err := base64.RawURLEncoding.DecodeString(part)
+	b, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil || len(b) == 0 {
 		return ""
 	}

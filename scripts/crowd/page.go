@@ -10,15 +10,15 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// The ends of a payment: it was made, or not.
+// The final statuses of a payment.
 const (
 	confirmed = "CONFIRMED"
 	declined  = "DECLINED"
 	expired   = "EXPIRED"
 )
 
-// The percentages of buyers who pay on the provider's page, if it has one, and of those who do
-// something else there than pay and come back.
+// The percentage of buyers who pay on the provider's page, if there is one, and the percentages of
+// those who do something else there than pay and come back.
 const (
 	pagePercent    = 60
 	neverPercent   = 8 // pay, and never come back
@@ -29,7 +29,7 @@ const (
 // payable is what a payment is for: a reservation, a transfer or a membership.
 type payable struct{ kind, id string }
 
-// prepare opens the payment of something. While its page is not open yet, it asks again, as the
+// prepare opens a payment. While the provider's page is not open yet, it asks again, as the
 // checkout does.
 func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment, err error) {
 	body := map[string]any{"paymentType": what.kind, "referenceId": what.id}
@@ -46,8 +46,8 @@ func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment,
 	return p, fmt.Errorf("the page of payment %s does not open", p.PaymentID)
 }
 
-// payOnPage goes to the provider's page, chooses there, and comes back, or not. Some change their
-// minds first and then pay by another payment.
+// payOnPage opens the provider's page, makes a choice there, and comes back, or not. Some visitors
+// first end the payment and open another one.
 func (v *visitor) payOnPage(ctx context.Context, what payable, p preparedPayment, paymentKey string) (status string, err error) {
 	choice := v.choice(paymentKey)
 	if choice == "approve" && v.behaviour == Buys && v.rng.IntN(100) < givesUpPercent {
@@ -75,7 +75,7 @@ func (v *visitor) payOnPage(ctx context.Context, what payable, p preparedPayment
 	return v.awaitPayment(ctx, p.PaymentID)
 }
 
-// choice returns the button for a payment key.
+// choice returns the button that the visitor presses on the provider's page.
 func (v *visitor) choice(paymentKey string) string {
 	n := v.rng.IntN(100)
 	switch {
@@ -90,7 +90,7 @@ func (v *visitor) choice(paymentKey string) string {
 	}
 }
 
-// changeMind ends a payment that nothing was paid for, and opens the next one.
+// changeMind ends a payment before anything is paid, and opens another one.
 func (v *visitor) changeMind(ctx context.Context, what payable, p preparedPayment) (preparedPayment, error) {
 	var got struct {
 		Status string `json:"status"`
@@ -104,8 +104,8 @@ func (v *visitor) changeMind(ctx context.Context, what payable, p preparedPaymen
 	return v.prepare(ctx, what)
 }
 
-// atPage requests the provider's page, and submits a choice unless it is empty. It repeats a request
-// without an answer: the page takes one choice.
+// atPage requests the provider's page, and submits a choice unless it is empty. It repeats a
+// request without an answer, which is safe: the page accepts one choice.
 func (v *visitor) atPage(ctx context.Context, method, page, choice string) (ans *Answer, err error) {
 	for range maxAttempts {
 		if ans, err = v.session.Submit(ctx, StepPage, method, page, url.Values{"choice": {choice}}); err == nil || !loop.Sleep(ctx, jitter(v.rng, paymentPoll)) {
@@ -117,11 +117,11 @@ func (v *visitor) atPage(ctx context.Context, method, page, choice string) (ans 
 
 // comeBack follows the provider's redirect to the shop.
 func (v *visitor) comeBack(ctx context.Context, location string) error {
-	to, err := url.Parse(location)
+	target, err := url.Parse(location)
 	if err != nil {
 		return fmt.Errorf("the provider's redirect: %w", err)
 	}
-	ans, err := v.callWithRetries(ctx, StepReturn, http.MethodGet, to.RequestURI(), nil, nil)
+	ans, err := v.callWithRetries(ctx, StepReturn, http.MethodGet, target.RequestURI(), nil, nil)
 	if err == nil && ans.Status != http.StatusSeeOther {
 		err = newRefusalError(StepReturn, ans)
 	}

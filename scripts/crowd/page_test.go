@@ -13,12 +13,12 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// pageShop is a shop whose provider has a page, with one payment after the other.
+// pageShop is a shop whose provider has a page. It has one payment after the other.
 type pageShop struct {
 	choices map[string]int // of all payments
 	opened  int
 	status  string // of the current payment
-	next    string // its status once the buyer is back, or the webhook is
+	next    string // its status after the buyer's return or the webhook
 }
 
 func (s *pageShop) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -60,7 +60,7 @@ func (s *pageShop) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// Buyers do on the page whatever it offers, and all have their tickets in the end.
+// Buyers make every choice that the page offers, and all have their tickets in the end.
 func TestBuyersPayOnThePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

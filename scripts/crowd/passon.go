@@ -11,20 +11,20 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// One in so many: orders that are kept whose first ticket is passed on, and offers for money whose
-// payment is declined.
+// Each constant n stands for "one in n": kept orders of which the first ticket is passed on, and
+// offers for money of which the payment is declined.
 const (
 	passOnEvery  = 8
 	declineEvery = 5
 )
 
-// The ends of an offer, and the status in which its buyer is to pay.
+// Statuses of an offer: the ticket is passed on, or the buyer has to pay.
 const (
 	passedOn        = "COMPLETED"
 	awaitingPayment = "AWAITING_PAYMENT"
 )
 
-// chains returns the ways along which buyers pass tickets on: the price of each offer, 0: a gift.
+// chains returns the sequences of offers by which a ticket is passed on, as prices; 0 is a gift.
 // Nobody may ask for more than what they have paid.
 func chains() [][]int64 { return [][]int64{{0}, {30000}, {30000, 20000, 0}} }
 
@@ -51,8 +51,8 @@ func (v *visitor) passOn(ctx context.Context, t ticket) (*visitor, ticket, error
 	if n%passOnEvery != 1 {
 		return v, t, nil
 	}
-	all := chains()
-	chain, owner := all[int(n/passOnEvery)%len(all)], v
+	allChains := chains()
+	chain, owner := allChains[int(n/passOnEvery)%len(allChains)], v
 	for i, price := range chain {
 		next := &visitor{crowd: v.crowd, rng: v.rng, userID: fmt.Sprintf("%s-friend-%d", v.userID, i+1), session: v.crowd.api.NewSession()}
 		got, passed, err := owner.handOver(ctx, t, price, next)
@@ -69,23 +69,23 @@ func (v *visitor) passOn(ctx context.Context, t ticket) (*visitor, ticket, error
 
 // handOver offers a ticket to another user by link, who accepts and pays. passed is false if the
 // payment was declined, which ends the offer.
-func (v *visitor) handOver(ctx context.Context, t ticket, price int64, to *visitor) (got ticket, passed bool, err error) {
+func (v *visitor) handOver(ctx context.Context, t ticket, price int64, buyer *visitor) (got ticket, passed bool, err error) {
 	var offer, accepted transfer
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
 	// A second click would make a new link, and void this one.
 	if err := v.postOnce(ctx, StepOffer, "/api/v1/my/tickets/"+t.TicketID+"/transfers", map[string]any{"price": price}, header, &offer); err != nil {
 		return got, false, err
 	}
-	if err := to.login(ctx); err != nil {
+	if err := buyer.login(ctx); err != nil {
 		return got, false, err
 	}
 	tally := &v.crowd.tally
 	tally.dropTicket(t.Seat.SeatID, v.userID)
-	if err := to.post(ctx, StepAccept, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, &accepted); err != nil {
+	if err := buyer.post(ctx, StepAccept, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, &accepted); err != nil {
 		return got, false, err
 	}
 	if accepted.Status == awaitingPayment {
-		if accepted, err = to.payTransfer(ctx, offer.TransferID); err != nil {
+		if accepted, err = buyer.payTransfer(ctx, offer.TransferID); err != nil {
 			return got, false, err
 		}
 	}
@@ -99,10 +99,10 @@ func (v *visitor) handOver(ctx context.Context, t ticket, price int64, to *visit
 		tally.addTicket(t.Seat.SeatID, v.userID)
 		return got, false, nil
 	}
-	if err := to.get(ctx, StepTicket, "/api/v1/my/tickets/"+accepted.TicketID, &got); err != nil {
+	if err := buyer.get(ctx, StepTicket, "/api/v1/my/tickets/"+accepted.TicketID, &got); err != nil {
 		return got, false, err
 	}
-	tally.addTicket(got.Seat.SeatID, to.userID)
+	tally.addTicket(got.Seat.SeatID, buyer.userID)
 	if price > 0 {
 		tally.Resold.Add(1)
 	} else {
@@ -111,8 +111,8 @@ func (v *visitor) handOver(ctx context.Context, t ticket, price int64, to *visit
 	return got, true, nil
 }
 
-// payTransfer pays for an accepted offer, and returns what became of it: awaitingPayment says that
-// nothing was paid.
+// payTransfer pays for an accepted offer, and returns the offer's new state. Its status is
+// awaitingPayment if nothing was paid.
 func (v *visitor) payTransfer(ctx context.Context, id string) (t transfer, err error) {
 	key := paymentKey(v.rng, uuid.NewString())
 	if v.crowd.after.offers.Add(1)%declineEvery == 3 {
@@ -135,7 +135,7 @@ func (v *visitor) payTransfer(ctx context.Context, id string) (t transfer, err e
 	}
 }
 
-// findTransfer finds one of the visitor's few transfers in their list.
+// findTransfer finds a transfer in the visitor's list, which is short.
 func (v *visitor) findTransfer(ctx context.Context, id string) (transfer, error) {
 	var list struct {
 		Items []transfer `json:"items"`

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// passing is the part of the gateway that passes tickets on; one buyer acts at a time.
+// passing simulates the gateway's API for passing tickets on, for one buyer at a time.
 type passing struct {
 	passed map[string]bool // by ticket
 	offers []offer
-	asked  int // how often a seller has asked to end an offer; the first time it is too early
+	asked  int // how often a seller tried to end an offer; the first try is too early
 }
 
 type offer struct {
@@ -39,7 +39,7 @@ func (p *passing) complete() {
 	p.passed[o.ticket] = true
 }
 
-// pass answers a seller or a buyer.
+// pass answers a call by a seller or a buyer.
 func (p *passing) pass(r *http.Request, body passingBody) (status int, answer map[string]any) {
 	switch path := r.URL.Path; {
 	case strings.HasPrefix(path, "/api/v1/my/tickets/"):
@@ -75,22 +75,22 @@ func (p *passing) pass(r *http.Request, body passingBody) (status int, answer ma
 	return http.StatusOK, shown
 }
 
-// One order in eight of those that are kept passes a ticket on: given, sold, and along a chain; a
-// declined payment ends the offer, and the ticket stays with its seller.
+// One in eight of the kept orders passes a ticket on: as a gift, for money, or along a chain. A
+// declined payment ends the offer, and the seller keeps the ticket.
 func TestTicketsArePassedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{}
 		tally := sellTo(t, g, 56)
 		require.Empty(t, tally.Violations())
-		var ways []string
+		var transfers []string
 		for _, o := range g.offers {
-			ways = append(ways, fmt.Sprintf("%s %d %s", o.ticket, o.price, o.status))
+			transfers = append(transfers, fmt.Sprintf("%s %d %s", o.ticket, o.price, o.status))
 		}
 		require.Equal(t, []string{
 			"o1-1 0 COMPLETED", "o11-1 30000 COMPLETED", "o20-1 30000 COMPLETED", "o20-1+ 20000 CANCELLED", "o29-1 0 COMPLETED",
 			"o38-1 30000 COMPLETED", "o49-1 30000 COMPLETED", "o49-1+ 20000 COMPLETED", "o49-1++ 0 COMPLETED",
-		}, ways)
+		}, transfers)
 		require.Equal(t, 2, g.asked)
 		require.Equal(t, []int64{3, 5, 1}, []int64{tally.Gifts.Load(), tally.Resold.Load(), tally.OffersEnded.Load()})
 	})

@@ -17,7 +17,7 @@ import (
 // Presale is the time before the general sale in which only members of a plan and users on a list
 // may buy.
 type Presale struct {
-	// Lasts is the time from the opening of the sale to that of the general sale.
+	// Lasts is the time from the opening of the presale to that of the general sale.
 	Lasts time.Duration
 	// Plan is the plan of the members, and Listed are the ids of the users on the list.
 	Plan   string
@@ -36,8 +36,8 @@ const (
 	membershipPrice = 9900
 )
 
-// entitledVisitors returns visitors who may buy in a presale, by number: the first of those who
-// simply buy.
+// entitledVisitors chooses the visitors who may buy in a presale, by number: the first ones whose
+// behaviour is Buys.
 func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 	want := max(entitledAtLeast, len(behaviours)*entitledPercent/100)
 	for i, b := range behaviours {
@@ -48,20 +48,20 @@ func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 	return chosen
 }
 
-// PreparePresale has some visitors buy a membership, of a plan that an operator puts on sale for
-// them alone, and names as many for the list. It returns the presale, with which to open the sale.
+// PreparePresale makes half of the entitled visitors members: they buy a plan that an operator puts
+// on sale for them alone. The others are for the list. It returns the presale of the sale to open.
 func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.Duration) (*Presale, error) {
 	p := &Presale{Lasts: lasts}
 	admin := c.api.NewSession()
 	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
 		return nil, err
 	}
-	plan := &visitor{crowd: c, rng: c.visitorRand(0), session: admin}
+	office := &visitor{crowd: c, rng: c.visitorRand(0), session: admin}
 	terms := map[string]any{"name": "Members of " + c.sale.EventID, "price": membershipPrice, "currency": "KRW", "months": 1}
 	var created struct {
 		PlanID string `json:"planId"`
 	}
-	if err := plan.post(ctx, StepMembership, "/api/v1/admin/memberships/plans", terms, &created); err != nil {
+	if err := office.post(ctx, StepMembership, "/api/v1/admin/memberships/plans", terms, &created); err != nil {
 		return nil, err
 	}
 	p.Plan = created.PlanID
@@ -77,8 +77,8 @@ func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.
 		wg.Go(func() { errs[n] = member.becomeMember(ctx, p.Plan) })
 	}
 	wg.Wait()
-	ended := callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/memberships/plans/"+p.Plan, map[string]any{"onSale": false})
-	return p, errors.Join(errors.Join(errs...), ended)
+	endErr := callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/memberships/plans/"+p.Plan, map[string]any{"onSale": false})
+	return p, errors.Join(errors.Join(errs...), endErr)
 }
 
 // becomeMember buys a membership, and waits until it is active.
@@ -108,7 +108,7 @@ func (v *visitor) becomeMember(ctx context.Context, plan string) error {
 	return nil
 }
 
-// spec is the presale of an event that opens now.
+// spec returns the settings of the presale of an event that opens now.
 func (p *Presale) spec(now time.Time) map[string]any {
 	return map[string]any{"opensAt": now, "any": []map[string]any{{"planId": p.Plan}, {"list": presaleList}}}
 }

@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// presaleDesk sells memberships, and records what operators put.
+// presaleDesk answers as a gateway that sells memberships, and records the operators' PUTs.
 type presaleDesk struct {
 	mu       sync.Mutex
 	declines bool

@@ -83,12 +83,12 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	if !loop.Sleep(ctx, jitter(v.rng, thinkPayment)) {
 		return ctx.Err()
 	}
-	becomes, end := v.crowd.after.planOrder(held.Quantity)
+	plan, end := v.crowd.after.planOrder(held.Quantity)
 	defer end()
 	if err := v.pay(ctx, held); err != nil {
 		return err
 	}
-	return v.useTickets(ctx, becomes)
+	return v.useTickets(ctx, plan)
 }
 
 // holdSeats holds one or two free seats. While other visitors hold all of them, it tries again.
@@ -127,12 +127,12 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 // chooseSeats picks `want` consecutive entries of the list of free seats, starting at random.
 func (v *visitor) chooseSeats(free []string, want int) []string {
 	want = min(want, len(free))
-	at := v.rng.IntN(len(free) - want + 1)
-	return free[at : at+want]
+	start := v.rng.IntN(len(free) - want + 1)
+	return free[start : start+want]
 }
 
-// waitForFreeSeat keeps the slot and pauses before the next look at the seats. If all are sold, it
-// leaves the shop and returns errSoldOut.
+// waitForFreeSeat keeps the slot by a heartbeat, and pauses before the next look at the seats. If
+// all seats are sold, it leaves the shop and returns errSoldOut.
 func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {

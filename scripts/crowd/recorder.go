@@ -77,13 +77,13 @@ type Recorder struct {
 type stepRecord struct {
 	latencies []time.Duration
 	errors    int
-	last      string
+	lastError string
 }
 
 // NewRecorder makes a Recorder without records.
 func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
-// Add records one request; failure is empty if it was answered.
+// Add records one request; failure is empty if the request did not fail.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	rec.latencies = append(rec.latencies, took)
 	if failure != "" {
 		rec.errors++
-		rec.last = failure
+		rec.lastError = failure
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *Recorder) Summaries() []Summary {
 		sorted := slices.Clone(rec.latencies)
 		slices.Sort(sorted)
 		out = append(out, Summary{
-			Step: step, Count: len(sorted), Errors: rec.errors, LastError: rec.last,
+			Step: step, Count: len(sorted), Errors: rec.errors, LastError: rec.lastError,
 			P50: quantile(sorted, 0.50), P99: quantile(sorted, 0.99),
 		})
 	}

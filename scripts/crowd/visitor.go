@@ -126,9 +126,9 @@ func (v *visitor) allSold(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if after := v.crowd.after; after != nil {
-		asked := time.Now()
+		readAt := time.Now()
 		status, err := v.saleStatus(ctx)
-		if err != nil || status != "SOLD_OUT" || !after.soldOutForGood(asked) {
+		if err != nil || status != "SOLD_OUT" || !after.soldOutForGood(readAt) {
 			return false, err
 		}
 	}
@@ -246,7 +246,7 @@ const (
 	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
 	thinkPayment  = 1000 * time.Millisecond // at the checkout
 	mapRetryDelay = 2 * time.Second         // between two loads of a map without free seats
-	awayAtLeast   = 18 * time.Second        // longer than a waiter counts as present
+	awayAtLeast   = 18 * time.Second        // longer than a silent visitor counts as present
 	awaySpread    = 8 * time.Second
 	paymentPoll   = 1 * time.Second
 	heartbeat     = 10 * time.Second // the interval of the seat page

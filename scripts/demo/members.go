@@ -17,7 +17,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery says that one in so many members sends each request twice, at the same time.
+// TwiceEvery stands for "one in n": as many members send each request twice, at the same time.
 const TwiceEvery = 10
 
 const (
@@ -63,8 +63,8 @@ func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path 
 func SendTwice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
 	var secondErr error
 	var wg sync.WaitGroup
-	other := s.Fork()
-	wg.Go(func() { second, secondErr = send(other) })
+	tab := s.Fork()
+	wg.Go(func() { second, secondErr = send(tab) })
 	first, err = send(s)
 	wg.Wait()
 	return first, second, errors.Join(err, secondErr)

@@ -110,12 +110,12 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 		}
 		r.Figures = append(r.Figures, figure)
 	}
-	more := r.Counts.Rows
+	extraRows := r.Counts.Rows
 	r.Counts.Rows = nil
 	for _, outcome := range slices.Sorted(maps.Keys(r.Outcomes)) {
 		r.Counts.Rows = append(r.Counts.Rows, NamedNumber{outcome, int64(r.Outcomes[outcome])})
 	}
-	r.Counts.Rows = append(r.Counts.Rows, more...)
+	r.Counts.Rows = append(r.Counts.Rows, extraRows...)
 	t, err := template.New("report").Parse(pageSource)
 	if err != nil {
 		return nil, fmt.Errorf("report page: %w", err)
@@ -231,8 +231,8 @@ func render(p *plot.Plot, title, text string) (Figure, error) {
 		return Figure{}, fmt.Errorf("plot %s: %w", title, err)
 	}
 	svg := b.String()
-	if at := strings.Index(svg, "<svg"); at > 0 {
-		svg = svg[at:] // embedded in HTML, SVG has no XML declaration
+	if start := strings.Index(svg, "<svg"); start > 0 {
+		svg = svg[start:] // embedded in HTML, SVG has no XML declaration
 	}
 	return Figure{Title: title, Text: text, SVG: template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers and our own names
 }

@@ -59,7 +59,7 @@ func TestReportIsSelfContained(t *testing.T) {
 	require.InDelta(t, 2, kept.Samples[1]["arrived"], 0)
 }
 
-// Members come as often as asked for, and no more of them are inside at once than are allowed.
+// RunVisits makes the given number of visits, and no more at once than the given limit.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	s := NewStage("http://localhost")

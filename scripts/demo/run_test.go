@@ -19,13 +19,13 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// outcome is a verdict that says whether it is good.
+// outcome is a verdict that is OK if its value is true.
 type outcome bool
 
 func (o outcome) OK() bool     { return bool(o) }
 func (o outcome) Line() string { return audit.LastLine("demo-test", bool(o), "n=1", 0) }
 
-// steps is a demo that notes what is called, fails where it is told to, and is good unless damaged.
+// steps is a demo that records its calls, fails at the step failing, and is OK unless damaged.
 type steps struct {
 	*demo.Stage
 
@@ -90,7 +90,7 @@ func TestKnownDamage(t *testing.T) {
 	require.EqualError(t, demo.CheckFaultKind("third", known), `BREAK="third": must be one or other`)
 }
 
-// The time limit starts when nobody acts any more.
+// The time limit starts when the visitors no longer act.
 func TestWatchWaitsUntilSettled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -123,15 +123,15 @@ func TestWatchWaitsUntilSettled(t *testing.T) {
 func TestWatchEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		look := func(context.Context) (demo.RunState, error) { return demo.Acting, errStep }
-		require.ErrorIs(t, demo.Watch(t.Context(), time.Second, time.Second, look, func() {}), errStep)
+		readState := func(context.Context) (demo.RunState, error) { return demo.Acting, errStep }
+		require.ErrorIs(t, demo.Watch(t.Context(), time.Second, time.Second, readState, func() {}), errStep)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, demo.Watch(ctx, time.Hour, time.Second, look, func() {}), context.Canceled)
+		require.ErrorIs(t, demo.Watch(ctx, time.Hour, time.Second, readState, func() {}), context.Canceled)
 	})
 }
 
-// Failures are repeated, refusals are not.
+// PostUntilDone repeats failed requests, but not refused ones.
 func TestPostUntilDone(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

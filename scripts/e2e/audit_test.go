@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// auditedAct is an act in the audit log.
+// auditedAct is an operator's act as the audit log returns it.
 type auditedAct struct {
 	ActID, UserID, Address, Method, Route, Path, EventID, RequestID, Body, Code string
 	At                                                                          time.Time
@@ -31,7 +31,7 @@ func auditLog(ctx context.Context, operator *harness.Client, event string) ([]au
 	return list.Items, err
 }
 
-// awaitAct waits until an act with this path and body is in the audit log.
+// awaitAct waits until the audit log has an act with this path and body.
 func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event, path, body string) (found auditedAct) {
 	t.Helper()
 	p.Eventually(func(ctx context.Context) error {
@@ -47,9 +47,9 @@ func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event
 	return found
 }
 
-// An operator's act is in the audit log: who, what, when, from where, and what came of it. While Kafka
-// is away, the operator can still slow and stop the sale, even if the gateway then dies, and the records
-// arrive later; other acts are refused and have no effect.
+// TestAuditLog checks that the log says who did what, when, from where, and with which result.
+// While Kafka is down, the operator can still slow and stop the sale. These records arrive later,
+// even if the gateway is killed. Other acts are refused and have no effect.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{
@@ -60,12 +60,12 @@ func TestAuditLog(t *testing.T) {
 	const address = "203.0.113.77"
 	operator := p.Operator().With("X-Forwarded-For", address)
 	threshold := "/api/v1/queue/admin/threshold/" + event
-	began := time.Now().Add(-time.Minute) // the gateway's clock is this machine's, but not its milliseconds
+	began := time.Now().Add(-time.Minute) // a margin: the times may differ by milliseconds
 	answer := operator.Must(t.Context(), http.MethodPut, threshold, `{"threshold":50}`, nil)
 	act := awaitAct(t, p, operator, event, threshold, `{"threshold":50}`)
 	require.NotEmpty(t, act.ActID)
 	require.True(t, act.At.After(began) && act.At.Before(time.Now().Add(time.Minute)), "%v", act.At)
-	p.Eventually(func(ctx context.Context) error { // the outcome is an event of its own
+	p.Eventually(func(ctx context.Context) error { // the outcome comes by another Kafka event
 		acts, err := auditLog(ctx, operator, event)
 		if err == nil && acts[0].Status == 0 {
 			err = errors.New("the outcome is not known yet")
@@ -104,8 +104,8 @@ func TestAuditLog(t *testing.T) {
 	survivor.Must(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
 	require.Equal(t, 7, line.Threshold, "it is in force")
 	require.Contains(t, line.Pauses, "OPERATOR")
-	gone := survivor.Settled(t.Context(), http.MethodGet, other, nil)
-	require.Equal(t, http.StatusNotFound, gone.Status, "the refused act had no effect: %s", gone.Body)
+	absent := survivor.Settled(t.Context(), http.MethodGet, other, nil)
+	require.Equal(t, http.StatusNotFound, absent.Status, "the refused act had no effect: %s", absent.Body)
 
 	p.Backend("kafka").Start()
 	for path, body := range map[string]string{threshold: `{"threshold":7}`, pause: `{}`} {

@@ -14,18 +14,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// All replicas of queue lose Redis for 5 s while a buyer calls. They stay ready, so that the gateways
-// keep their addresses; calls fail quickly meanwhile, and succeed again soon after Redis is back.
+// TestBlipOfRedis cuts queue's replicas off Redis for 5 s while a buyer calls. They stay ready, so
+// that gateways keep their addresses. Calls fail quickly, and succeed again soon after.
 func TestBlipOfRedis(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{Replicas: map[string]int{platform.Queue: 2}, Links: true})
-	b := letIn(t, p, newSale(t, p))
-	renew := func(ctx context.Context) (int, error) {
+	b := newBuyer(t, p, newSale(t, p))
+	checkPlace := func(ctx context.Context) (int, error) {
 		a, err := b.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+b.event, map[string]any{})
 		return a.Status, err
 	}
 	testkit.Until(t, func() bool {
-		code, err := renew(t.Context())
+		code, err := checkPlace(t.Context())
 		return err == nil && code == http.StatusOK
 	}, "calls succeed before the cut")
 
@@ -33,15 +33,15 @@ func TestBlipOfRedis(t *testing.T) {
 	link.Cut()
 	awaitCondition(t, p, "redis", 0)
 	failures, slowest := 0, time.Duration(0)
-	pace := time.NewTicker(200 * time.Millisecond) // below the rate limit of a user
+	pace := time.NewTicker(200 * time.Millisecond) // slower than the rate limit of a user
 	defer pace.Stop()
-	limit, cancel := testkit.Context(t)
+	deadline, cancel := testkit.Context(t)
 	defer cancel()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) || failures == 0; {
-		require.NoError(t, limit.Err(), "the cut has no effect")
+		require.NoError(t, deadline.Err(), "the cut has no effect")
 		<-pace.C
 		start := time.Now()
-		code, err := renew(t.Context())
+		code, err := checkPlace(t.Context())
 		require.NoError(t, err)
 		if code != http.StatusOK {
 			require.True(t, harness.Overloaded(code), "refused with %d", code)
@@ -59,15 +59,15 @@ func TestBlipOfRedis(t *testing.T) {
 	healed := time.Now()
 	testkit.Until(t, func() bool {
 		<-pace.C
-		code, err := renew(t.Context())
+		code, err := checkPlace(t.Context())
 		return err == nil && code == http.StatusOK
 	}, "calls succeed again")
-	// How long it takes depends on how busy the machine is.
+	// The time to recover depends on the load of the machine, so no limit is checked.
 	t.Logf("%d calls failed, the slowest call took %v; calls succeeded again %v after the cut", failures, slowest, time.Since(healed))
 	awaitCondition(t, p, "redis", 1)
 }
 
-// awaitCondition waits until a condition has a value at every replica of queue.
+// awaitCondition waits until a readiness condition has a value, 1 or 0, at every replica of queue.
 func awaitCondition(t *testing.T, p *harness.Platform, name string, want float64) {
 	t.Helper()
 	s := p.Service(platform.Queue)

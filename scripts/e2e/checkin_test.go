@@ -11,12 +11,12 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestCheckIn buys a ticket, shows its code, and checks it in once.
+// TestCheckIn buys a ticket, shows its code, and checks it in once at the door.
 func TestCheckIn(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
-	b := letIn(t, p, event)
+	b := newBuyer(t, p, event)
 	held := b.hold("A-1-1")
 	b.confirm(b.prepare(held), "ok-"+uuid.NewString())
 	b.awaitStatus(p, held, "CONFIRMED")
@@ -35,25 +35,25 @@ func TestCheckIn(t *testing.T) {
 	door := p.Client("door", "staff")
 	body := map[string]any{"code": ticket.Code, "eventId": event, "deviceId": "Gate 1"}
 	requireRefused(t, b.Client, "/api/v1/check-in", body, http.StatusForbidden, "ROLE_REQUIRED")
-	var in struct {
+	var scan struct {
 		ScanID string
 		Seat   struct{ SeatID string }
 	}
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &in)
-	require.Equal(t, "A-1-1", in.Seat.SeatID)
+	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
+	require.Equal(t, "A-1-1", scan.Seat.SeatID)
 	requireRefused(t, door, "/api/v1/check-in", body, http.StatusConflict, "ALREADY_USED")
 	image, err = b.Call(t.Context(), http.MethodGet, qr, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusConflict, image.Status, "a used ticket has no code")
 
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in/"+event+"/undo", map[string]any{"scanId": in.ScanID}, nil)
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &in)
+	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in/"+event+"/undo", map[string]any{"scanId": scan.ScanID}, nil)
+	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
 	var counts struct{ Sold, CheckedIn, Conflicts int64 }
 	door.Must(t.Context(), http.MethodGet, "/api/v1/check-in/"+event, nil, &counts)
 	require.EqualValues(t, 1, counts.Sold)
 }
 
-// requireRefused requires the refusal of a request.
+// requireRefused sends a POST request and requires that it is refused with this status and code.
 func requireRefused(t *testing.T, c *harness.Client, path string, body any, status int, code string) {
 	t.Helper()
 	a, err := c.Call(t.Context(), http.MethodPost, path, body)

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// span is the part of a span that the tests check.
+// span has the fields of an OpenTelemetry span that the tests check.
 type span struct {
 	service, name, trace, id, parent string
-	links                            []string // traces it is linked to
+	links                            []string // ids of the traces that it is linked to
 }
 
 // traceCollector is an OTLP receiver that keeps every span.
@@ -75,14 +75,14 @@ func toSpan(service string, s *tracev1.Span) span {
 	return out
 }
 
-// all returns every span.
-func (c *traceCollector) all() []span {
+// allSpans returns all received spans.
+func (c *traceCollector) allSpans() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// of returns the spans of one trace, and those linked to it.
-func (c *traceCollector) of(trace string) []span {
-	return slices.DeleteFunc(c.all(), func(s span) bool { return s.trace != trace && !slices.Contains(s.links, trace) })
+// spansOf returns the spans of one trace, and those linked to it.
+func (c *traceCollector) spansOf(trace string) []span {
+	return slices.DeleteFunc(c.allSpans(), func(s span) bool { return s.trace != trace && !slices.Contains(s.links, trace) })
 }

@@ -13,8 +13,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestInterruptedDemoClosesItsSale: no visitor is admitted any more, and the waiting room is
-// closed, also after a member and a user on the list bought in the presale and one passed a ticket on.
+// TestInterruptedDemoClosesItsSale closes the demo's sale after two visitors bought in the presale,
+// a member and a user on the list, and one passed a ticket on. Sale and waiting room are closed.
 func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
@@ -43,8 +43,8 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	require.False(t, room.IsActive)
 }
 
-// TestCrowdDoesProofs: the visitors of the demo get through a waiting room that asks for proofs of
-// work.
+// TestCrowdDoesProofs checks that the demo's visitors get through a waiting room that asks for
+// proofs of work.
 func TestCrowdDoesProofs(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

@@ -24,15 +24,15 @@ import (
 
 var errUnexpected = errors.New("not the expected answer")
 
-// TestIdleLinesCostNothing: what three replicas of queue send to Redis depends on the lines with
-// visitors, and not on how many are open. A line counts as used for a minute after it is opened; to
-// save the wait the replicas are restarted without this mark.
+// TestIdleLinesCostNothing: the commands that three replicas of queue send to Redis depend on the
+// lines with visitors, not on the number of open lines. A line counts as busy for a minute after it
+// opens. To save this wait, the test removes that mark and restarts the replicas.
 func TestIdleLinesCostNothing(t *testing.T) {
 	t.Parallel()
-	const open, busy, replicas, visitors = 100, 2, 3, 5
-	// Scripts, the registry and pings. With every open line swept once a second it would be 100 more.
-	const most = 60.0
-	server := redistest.StartServer(t) // its own: Redis counts the commands of all its clients
+	const openLines, busyLines, replicas, visitors = 100, 2, 3, 5
+	// Scripts, the registry and pings. Sweeping every open line each second would add 100 commands.
+	const maxRate = 60.0
+	server := redistest.StartServer(t) // a separate one: Redis counts the commands of all clients
 	store := server.Client()
 	p := harness.Start(t, harness.Options{
 		Services: []string{platform.Queue, platform.Ticket}, Replicas: map[string]int{platform.Queue: replicas},
@@ -44,20 +44,20 @@ func TestIdleLinesCostNothing(t *testing.T) {
 	events := ticketv1.NewEventAdminServiceClient(p.Dial(platform.Gateway, platform.Ticket, 0))
 	operator := &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 	opener := &commonv1.Caller{UserId: "opener", Tier1: &commonv1.Tier1{Required: true}}
-	name := func(i int) string { return fmt.Sprintf("idle-%04d", i) }
+	eventID := func(i int) string { return fmt.Sprintf("idle-%04d", i) }
 	now, first := time.Now(), queue(0)
-	for i := range open {
-		testkit.UntilNoError(t, func() error { // a busy machine may be slower than a call may be
-			_, err := events.PutEvent(t.Context(), &ticketv1.PutEventRequest{Caller: operator, EventId: name(i), Spec: &ticketv1.EventSpec{
+	for i := range openLines {
+		testkit.UntilNoError(t, func() error { // on a busy machine a call may exceed its time limit
+			_, err := events.PutEvent(t.Context(), &ticketv1.PutEventRequest{Caller: operator, EventId: eventID(i), Spec: &ticketv1.EventSpec{
 				Title: "Idle", StartsAt: timestamppb.New(now.Add(30 * 24 * time.Hour)), SalesOpenAt: timestamppb.New(now.Add(-time.Minute)),
 				SalesCloseAt: timestamppb.New(now.Add(24 * time.Hour)), Seating: "GENERAL", Currency: "KRW", MaxPerUser: 1, Threshold: new(int64(1)),
 				Sections: []*ticketv1.SectionSpec{{Section: "A", Price: 1000, Capacity: new(int64(100))}},
 			}})
 			return err
 		}, "the event is stored")
-		// A visitor without a position opens the line, and gets no place.
+		// A check by a visitor without a tier-1 position opens the line, but is refused.
 		testkit.UntilNoError(t, func() error {
-			opened, err := first.Check(t.Context(), &queuev1.LineRequest{Items: []*queuev1.LineItem{{EventId: name(i), Caller: opener}}})
+			opened, err := first.Check(t.Context(), &queuev1.LineRequest{Items: []*queuev1.LineItem{{EventId: eventID(i), Caller: opener}}})
 			for _, r := range opened.GetResults() {
 				if r.GetProblem().GetReason() != "VWR_TOKEN_REQUIRED" {
 					return fmt.Errorf("%w: %v", errUnexpected, r)
@@ -73,18 +73,18 @@ func TestIdleLinesCostNothing(t *testing.T) {
 	for i := range replicas {
 		p.Service(platform.Queue).Start(i)
 	}
-	// Somebody is inside each busy line, and others wait behind.
-	lines := func(i, from int) *queuev1.LineRequest {
+	// In each busy line one visitor is admitted, and the others wait.
+	lineRequest := func(i, firstVisitor int) *queuev1.LineRequest {
 		var r queuev1.LineRequest
-		for v := from; v < visitors; v++ {
-			r.Items = append(r.Items, &queuev1.LineItem{Caller: &commonv1.Caller{UserId: fmt.Sprintf("idle-%d", v)}, EventId: name(i)})
+		for v := firstVisitor; v < visitors; v++ {
+			r.Items = append(r.Items, &queuev1.LineItem{Caller: &commonv1.Caller{UserId: fmt.Sprintf("idle-%d", v)}, EventId: eventID(i)})
 		}
 		return &r
 	}
 	type poll func(context.Context, *queuev1.LineRequest, ...grpc.CallOption) (*queuev1.LineResponse, error)
-	placed := func(ask poll, line *queuev1.LineRequest) {
+	requirePlaces := func(call poll, line *queuev1.LineRequest) {
 		testkit.UntilNoError(t, func() error {
-			out, err := ask(t.Context(), line)
+			out, err := call(t.Context(), line)
 			for _, r := range out.GetResults() {
 				if r.GetPlace() == nil {
 					return fmt.Errorf("%w: %v", errUnexpected, r)
@@ -93,29 +93,29 @@ func TestIdleLinesCostNothing(t *testing.T) {
 			return err
 		}, "each visitor has a place")
 	}
-	for i := range busy {
-		placed(queue(i).Check, lines(i, 0))
+	for i := range busyLines {
+		requirePlaces(queue(i).Check, lineRequest(i, 0))
 	}
-	// A replica reads settings and sales when it starts, for longer on a busy machine.
+	// A starting replica also reads settings and sales, longer on a busy machine: measure repeatedly.
 	const seconds, measurements = 5, 12
 	var rate float64
 	for range measurements {
 		before, began := commands(t, store), time.Now()
 		for second := range seconds {
-			for i := range busy {
-				placed(queue(i+second).Status, lines(i, 1))
+			for i := range busyLines {
+				requirePlaces(queue(i+second).Status, lineRequest(i, 1))
 			}
 			loop.Sleep(t.Context(), time.Second)
 		}
-		if rate = (commands(t, store) - before) / time.Since(began).Seconds(); rate < most {
+		if rate = (commands(t, store) - before) / time.Since(began).Seconds(); rate < maxRate {
 			return
 		}
 	}
 	t.Errorf("%.0f commands per second", rate)
 }
 
-// commands counts what replicas of queue send apart from visitors' polls: scripts, the registry and
-// pings. Scripts run some of them too, so the count is a little too high.
+// commands counts the commands that replicas of queue send, except visitors' polls: scripts, the
+// registry and pings. Scripts run some of these commands too, so the count is a little too high.
 func commands(t *testing.T, rdb *redis.Client) (sum float64) {
 	t.Helper()
 	stats, err := rdb.InfoMap(context.WithoutCancel(t.Context()), "commandstats").Result()

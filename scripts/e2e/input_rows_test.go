@@ -12,12 +12,12 @@ type want struct {
 	code   string
 }
 
-// promotionBody is an open promotion, of at most a year.
+// promotionBody creates a promotion that is open now. A promotion lasts at most a year.
 var promotionBody = `{"title":"T","eventType":"FIRST_COME","capacityTotal":5,"opensAt":"` +
 	time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -1).Format(time.RFC3339) + `","closesAt":"` +
 	time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2).Format(time.RFC3339) + `"}`
 
-// beaconBody has the form of a beacon's round, and is none.
+// beaconBody has the format of a beacon round, but is not a real one.
 var beaconBody = `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("cd", 48) + `"}`
 
 var (
@@ -53,29 +53,29 @@ var (
 // inputRow describes the invalid requests of a route that only the services behind the gateway can
 // detect.
 type inputRow struct {
-	// event in the path: the calm one unless busy, the campaign, or the promotion with its request.
+	// The event in the path: inputWorld.calm, or its busy, campaign or promotion if that is set.
 	busy, campaign, promotion bool
-	// body is valid before bad is applied.
+	// body returns a valid body, in which the values of bad are inserted one at a time.
 	body func(w *inputWorld) string
-	// bad values of one member, and queries.
+	// bad has invalid values of single JSON members, queries has invalid query strings.
 	bad     []badValue
 	queries map[string]want
-	// keyed: the service demands an Idempotency-Key.
+	// keyed is true if the service requires an Idempotency-Key.
 	keyed bool
-	// unknown is the response for an event or a reward that does not exist, stranger the response to
-	// another user, misused the response to the unchanged body.
+	// unknown is the response for an event or reward that does not exist, stranger the response to
+	// another user, misused the response to the unchanged valid body.
 	unknown, stranger, misused want
-	// later: queue responds as for an event without a line until it has learnt from ticket that
-	// there is no such event.
-	later bool
-	// none explains why no service refuses a request that the gateway has accepted.
-	none string
+	// delayed is true if queue first responds as for an event without a line, until it has learnt from
+	// ticket that the event does not exist.
+	delayed bool
+	// noneBecause explains why no service refuses a request that the gateway has accepted.
+	noneBecause string
 }
 
 type badValue struct {
-	member, value string // raw JSON; "": the member is absent
+	member, value string // raw JSON; value "" removes the member
 	want          want
-	path          string // of the field that the error names; "": not checked
+	path          string // of the invalid field in the error; "": not checked
 }
 
 var (
@@ -105,10 +105,10 @@ var (
 // without a row fails the test.
 var visitorRows = map[string]inputRow{
 	// Sign-in
-	"POST /api/v1/auth/dev-login":        {none: edgeAlone},
-	"GET /api/v1/auth/me":                {none: edgeAlone},
-	"POST /api/v1/auth/logout":           {none: edgeAlone},
-	"POST /api/v1/admin/sessions/revoke": {none: edgeAlone},
+	"POST /api/v1/auth/dev-login":        {noneBecause: answeredByGateway},
+	"GET /api/v1/auth/me":                {noneBecause: answeredByGateway},
+	"POST /api/v1/auth/logout":           {noneBecause: answeredByGateway},
+	"POST /api/v1/admin/sessions/revoke": {noneBecause: answeredByGateway},
 
 	// Events and seats
 	"GET /api/v1/events":                       {queries: badPages},
@@ -178,7 +178,7 @@ var visitorRows = map[string]inputRow{
 	"POST /api/v1/transfers/accept":                 {body: text(`{"claim":"unknown"}`), misused: noTransfer, bad: []badValue{{"claim", ``, invalid, "claim"}}},
 
 	// Memberships
-	"GET /api/v1/memberships/plans": {none: "it has no input"},
+	"GET /api/v1/memberships/plans": {noneBecause: "it has no input"},
 	"POST /api/v1/memberships": {
 		body:    func(w *inputWorld) string { return `{"planId":"` + w.plan + `"}` },
 		bad:     []badValue{{"planId", `"` + absentID + `"`, noPlan, ""}},
@@ -207,9 +207,9 @@ var visitorRows = map[string]inputRow{
 	},
 	"GET /api/v1/payments/{paymentId}": {stranger: noPayment},
 	"POST /api/v1/payments/{paymentId}/refund": {
-		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // it is not paid
+		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // unpaid
 	},
-	"GET /api/v1/payments/providers":           {none: edgeAlone},
+	"GET /api/v1/payments/providers":           {noneBecause: answeredByGateway},
 	"GET /api/v1/payments/return/{provider}":   {stranger: noPayment},
 	"POST /api/v1/payments/{paymentId}/cancel": {body: text(`{}`), stranger: noPayment},
 	"POST /api/v1/payments/webhooks/{provider}": {
@@ -217,30 +217,30 @@ var visitorRows = map[string]inputRow{
 	},
 
 	// Waiting rooms
-	"POST /vwr-api/vwr/assign/{eventId}":                   {none: "the gateway knows which rooms are active"},
-	"GET /vwr-api/vwr/challenge/{eventId}":                 {none: "the gateway knows which rooms are active"},
+	"POST /vwr-api/vwr/assign/{eventId}":                   {noneBecause: "the gateway knows which rooms are active"},
+	"GET /vwr-api/vwr/challenge/{eventId}":                 {noneBecause: "the gateway knows which rooms are active"},
 	"GET /vwr-api/vwr/check/{eventId}/{requestId}":         {busy: true, unknown: noPosition, stranger: noPosition},
-	"POST /vwr-api/vwr/lobby/{eventId}":                    {none: "the gateway knows which rooms have a lobby"},
-	"GET /vwr-api/vwr/shuffle/{eventId}":                   {none: noLobby},
-	"GET /vwr-api/vwr/shuffle/{eventId}/entries":           {none: noLobby},
-	"GET /vwr-api/vwr/shuffle/{eventId}/proof/{requestId}": {none: noLobby},
+	"POST /vwr-api/vwr/lobby/{eventId}":                    {noneBecause: "the gateway knows which rooms have a lobby"},
+	"GET /vwr-api/vwr/shuffle/{eventId}":                   {noneBecause: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/entries":           {noneBecause: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/proof/{requestId}": {noneBecause: noLobby},
 	"GET /vwr-api/vwr/shuffle/{eventId}/rounds":            {queries: badNumberedPages},
-	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}":    {none: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}":    {noneBecause: noLobby},
 
-	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/entries":           {none: noLobby},
-	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/proof/{requestId}": {none: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/entries":           {noneBecause: noLobby},
+	"GET /vwr-api/vwr/shuffle/{eventId}/rounds/{round}/proof/{requestId}": {noneBecause: noLobby},
 
-	"GET /vwr-api/vwr/status/{eventId}":      {none: edgeAlone},
-	"GET /vwr-api/vwr/serving/{eventId}":     {none: edgeAlone},
+	"GET /vwr-api/vwr/status/{eventId}":      {noneBecause: answeredByGateway},
+	"GET /vwr-api/vwr/serving/{eventId}":     {noneBecause: answeredByGateway},
 	"POST /api/v1/queue/check/{eventId}":     {body: text(`{}`), unknown: noEvent},
-	"GET /api/v1/queue/status/{eventId}":     {unknown: noEvent, later: true},
-	"POST /api/v1/queue/heartbeat/{eventId}": {body: text(`{}`), unknown: noEvent, later: true},
-	"POST /api/v1/queue/leave/{eventId}":     {body: text(`{}`), unknown: noEvent, later: true},
+	"GET /api/v1/queue/status/{eventId}":     {unknown: noEvent, delayed: true},
+	"POST /api/v1/queue/heartbeat/{eventId}": {body: text(`{}`), unknown: noEvent, delayed: true},
+	"POST /api/v1/queue/leave/{eventId}":     {body: text(`{}`), unknown: noEvent, delayed: true},
 
-	// Rewards
+	// Rewards. The campaign is one of draws, so that attendance is not open.
 	"GET /api/v1/rewards/{eventId}":             {campaign: true, unknown: noCampaign},
 	"GET /api/v1/rewards/{eventId}/me":          {campaign: true, unknown: noCampaign},
-	"POST /api/v1/rewards/{eventId}/attendance": {campaign: true, body: text(`{}`), unknown: noCampaign, misused: notOpen}, // of another kind
+	"POST /api/v1/rewards/{eventId}/attendance": {campaign: true, body: text(`{}`), unknown: noCampaign, misused: notOpen},
 	"POST /api/v1/rewards/{eventId}/draw":       {campaign: true, body: text(`{}`), unknown: noCampaign, keyed: true},
 	"GET /api/v1/my/rewards":                    {queries: badNumberedPages},
 
@@ -248,7 +248,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/promotions":           {queries: map[string]want{"cursor=x": invalidCursor}},
 	"GET /api/v1/promotions/{eventId}": {promotion: true, unknown: noPromotion},
 	"GET /api/v1/promotions/{eventId}/me": {
-		promotion: true, unknown: noRequest, stranger: noRequest, // who has not applied
+		promotion: true, unknown: noRequest, stranger: noRequest, // not an applicant
 	},
 	"POST /api/v1/promotions/{eventId}/requests": {promotion: true, body: text(`{}`), unknown: noPromotion},
 	"DELETE /api/v1/requests/{requestId}": {
@@ -263,7 +263,7 @@ var visitorRows = map[string]inputRow{
 	"GET /api/v1/draws/{eventId}/proof/{requestId}": {promotion: true, unknown: noDraw, misused: noDraw},
 
 	// Figures
-	"GET /api/v1/stats/events/{eventId}":            {none: anyEvent},
+	"GET /api/v1/stats/events/{eventId}":            {noneBecause: anyEvent},
 	"GET /api/v1/stats/events/{eventId}/series":     {queries: badSeries},
 	"GET /api/v1/stats/events/{eventId}/series.csv": {queries: badSeries},
 }
@@ -290,7 +290,7 @@ var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/vwr/activate/{eventId}": {
 		busy: true, body: text(`{"inlet":"PERIODIC","next":"QUEUE"}`), unknown: noEvent,
 		bad: []badValue{
-			{"inlet", `"MAX_IN_FLIGHT"`, invalid, "maxInFlight"}, // no number
+			{"inlet", `"MAX_IN_FLIGHT"`, invalid, "maxInFlight"}, // maxInFlight is missing
 			{"next", `"PROMO"`, invalid, "next"},                 // the id is not that of a promotion
 		},
 	},
@@ -330,8 +330,8 @@ var operatorRows = map[string]inputRow{
 			{"types", `["TICKETS_SOLD"]`, invalid, "types[0]"},
 		},
 	},
-	"GET /api/v1/admin/webhooks":                   {none: "it has no input"},
-	"DELETE /api/v1/admin/webhooks/{name}":         {none: "a webhook that does not exist is deleted"},
+	"GET /api/v1/admin/webhooks":                   {noneBecause: "it has no input"},
+	"DELETE /api/v1/admin/webhooks/{name}":         {noneBecause: "a webhook that does not exist is deleted"},
 	"GET /api/v1/admin/webhooks/{name}/deliveries": {queries: badPages},
 	"POST /api/v1/admin/webhooks/{name}/replay": {
 		body: text(`{"since":"2026-01-01T00:00:00Z"}`), misused: noWebhook, bad: []badValue{
@@ -343,7 +343,7 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/events/{eventId}/comps": {queries: badPages},
 	"POST /api/v1/admin/events/{eventId}/comps": {
 		body: text(`{"name":"Press","seatIds":["A-2-10"]}`), keyed: true, unknown: noEvent,
-		misused: want{http.StatusConflict, "SEAT_TAKEN"}, // it is for sale
+		misused: want{http.StatusConflict, "SEAT_TAKEN"}, // the seat is for sale, not for the house
 		bad: []badValue{
 			{"name", `"  "`, invalid, "name"},
 			{"userId", `"a b"`, invalidID, "userId"},
@@ -361,13 +361,13 @@ var operatorRows = map[string]inputRow{
 			{"standing", `{"A":1}`, want{http.StatusConflict, "SEATING_MISMATCH"}, ""},
 		},
 	},
-	"GET /api/v1/admin/stats/events/{eventId}":            {none: anyEvent},
+	"GET /api/v1/admin/stats/events/{eventId}":            {noneBecause: anyEvent},
 	"GET /api/v1/admin/stats/events/{eventId}/series":     {queries: badSeries},
 	"GET /api/v1/admin/stats/events/{eventId}/series.csv": {queries: badSeries},
 	"GET /api/v1/admin/stats/days":                        {queries: badDays},
 	"GET /api/v1/admin/stats/days.csv":                    {queries: badDays},
 	"GET /api/v1/admin/audit":                             {queries: map[string]want{"cursor=x": invalidCursor, "cursor=1.x": invalidCursor}},
-	"GET /api/v1/admin/live/{eventId}":                    {none: edgeAlone},
+	"GET /api/v1/admin/live/{eventId}":                    {noneBecause: answeredByGateway},
 	"POST /api/v1/admin/rewards/events": {
 		body: text(campaignBody),
 		bad: []badValue{
@@ -383,7 +383,7 @@ var operatorRows = map[string]inputRow{
 		},
 	},
 	"POST /api/v1/admin/rewards/events/{eventId}/cancel": {campaign: true, body: text(`{}`), unknown: noCampaign},
-	"GET /api/v1/admin/rewards/events/{eventId}/summary": {none: anyEvent},
+	"GET /api/v1/admin/rewards/events/{eventId}/summary": {noneBecause: anyEvent},
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
@@ -446,12 +446,12 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/promotions/{eventId}/summary":     {promotion: true, unknown: noPromotion},
 	"GET /api/v1/admin/requests/{requestId}":             {promotion: true, unknown: noRequest},
 	"GET /api/v1/admin/dlq/requests":                     {queries: map[string]want{"cursor=x": invalidCursor}},
-	"POST /api/v1/admin/dlq/requests/redrive":            {none: "a request that cannot begin anew is refused in the response"},
+	"POST /api/v1/admin/dlq/requests/redrive":            {noneBecause: "a request that cannot begin anew is refused in the response"},
 	"GET /api/v1/admin/dlq/admissions":                   {queries: map[string]want{"cursor=x": invalidCursor}},
-	"POST /api/v1/admin/dlq/admissions/redrive":          {none: "a letter that is not there is refused in the response"},
+	"POST /api/v1/admin/dlq/admissions/redrive":          {noneBecause: "a letter that is not there is refused in the response"},
 	"GET /api/v1/admin/dlq/{topic}":                      {queries: map[string]want{"cursor=x": invalidCursor, "cursor=ticket:x": invalidCursor}},
-	"POST /api/v1/admin/dlq/{topic}/redrive":             {none: "a letter that is not there is refused in the response"},
-	"POST /api/v1/admin/rewards/retry":                   {none: "the campaign is named in the body"},
-	"POST /api/v1/admin/rewards/providers/{name}/pause":  {none: "the gateway knows the names of the providers"},
-	"POST /api/v1/admin/rewards/providers/{name}/resume": {none: "the gateway knows the names of the providers"},
+	"POST /api/v1/admin/dlq/{topic}/redrive":             {noneBecause: "a letter that is not there is refused in the response"},
+	"POST /api/v1/admin/rewards/retry":                   {noneBecause: "the campaign is named in the body"},
+	"POST /api/v1/admin/rewards/providers/{name}/pause":  {noneBecause: "the gateway knows the names of the providers"},
+	"POST /api/v1/admin/rewards/providers/{name}/resume": {noneBecause: "the gateway knows the names of the providers"},
 }

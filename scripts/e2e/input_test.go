@@ -16,10 +16,10 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestRefusedByServices sends to every route of the reference invalid requests that only the
-// services behind it can detect. The gateway returns the refusal with the status and the code of
-// the table, and no store changes. Requests that the gateway refuses itself are tested there
-// (TestBadInput of services/gateway/internal/app).
+// TestRefusedByServices sends invalid requests, which only the services behind the gateway can
+// detect, to every route of the API reference. The gateway returns the refusal with the expected
+// status and code, and no store changes. Requests that the gateway itself refuses are in
+// TestBadInput of services/gateway/internal/app.
 func TestRefusedByServices(t *testing.T) {
 	t.Parallel()
 	w := newInputWorld(t)
@@ -29,14 +29,14 @@ func TestRefusedByServices(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(all)), slices.Collect(maps.Keys(rows)), "every route has its row")
 	before := w.stores()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		c := asker{w: w, route: all[name], row: rows[name]}
-		if c.row.none == "" {
+		c := attemptBuilder{w: w, route: all[name], row: rows[name]}
+		if c.row.noneBecause == "" {
 			w.renew()
 		}
 		attempts := c.attempts(t)
-		require.Equal(t, len(attempts) == 0, c.row.none != "", "%s: %d ways to ask, reason not to: %q", name, len(attempts), c.row.none)
+		require.Equal(t, len(attempts) == 0, c.row.noneBecause != "", "%s: %d ways to ask, reason not to: %q", name, len(attempts), c.row.noneBecause)
 		for _, a := range attempts {
-			t.Run(name+"/"+a.name, func(t *testing.T) { a.ask(t, w, c.route.method) })
+			t.Run(name+"/"+a.name, func(t *testing.T) { a.requireRefusal(t, w, c.route.method) })
 		}
 		if len(attempts) > 0 {
 			require.Equal(t, before, w.stores(), "after %s", name)
@@ -44,14 +44,14 @@ func TestRefusedByServices(t *testing.T) {
 	}
 }
 
-// text is a body that does not depend on the world.
+// text returns a request body that needs no ids of the world.
 func text(body string) func(*inputWorld) string { return func(*inputWorld) string { return body } }
 
-// documented is one route of the platform's own reference.
-type documented struct{ method, path, who string }
+// documentedRoute is one route of the API reference.
+type documentedRoute struct{ method, path, who string }
 
-// routes reads the reference of a running gateway.
-func routes(t *testing.T, p *harness.Platform) map[string]documented {
+// routes reads the API reference from a running gateway.
+func routes(t *testing.T, p *harness.Platform) map[string]documentedRoute {
 	t.Helper()
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -59,10 +59,10 @@ func routes(t *testing.T, p *harness.Platform) map[string]documented {
 		}
 	}
 	p.Visitor().Must(t.Context(), http.MethodGet, "/docs/openapi.json", nil, &doc)
-	all := map[string]documented{}
+	all := map[string]documentedRoute{}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
-			r := documented{method: strings.ToUpper(method), path: path, who: op.Who}
+			r := documentedRoute{method: strings.ToUpper(method), path: path, who: op.Who}
 			all[r.method+" "+path] = r
 		}
 	}
@@ -70,9 +70,9 @@ func routes(t *testing.T, p *harness.Platform) map[string]documented {
 	return all
 }
 
-// aheadEpoch belongs to a line that restarts in the year 2100: a gateway that does not know an
-// epoch asks queue.
-const aheadEpoch = int64(4_102_444_800_000_000)
+// futureEpoch is the epoch of a line in the year 2100, in microseconds. A gateway that does not
+// know an epoch asks queue.
+const futureEpoch = int64(4_102_444_800_000_000)
 
 // attempt is one invalid request with the expected response.
 type attempt struct {
@@ -80,15 +80,15 @@ type attempt struct {
 	who                person
 	keyless            bool
 	want               want
-	path               string // of the field that the error names; "": not checked
-	later              bool   // the expected response follows successful ones
+	path               string // of the invalid field in the error; "": not checked
+	delayed            bool   // the refusal may follow successful responses
 }
 
-func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
+func (a attempt) requireRefusal(t *testing.T, w *inputWorld, method string) {
 	t.Helper()
 	send := func() harness.Answer { return w.send(method, a.target, a.body, a.who, a.keyless) }
 	got := send()
-	if a.later {
+	if a.delayed {
 		testkit.Until(t, func() bool { got = send(); return got.Status/100 != 2 }, "%s is refused", a.target)
 	}
 	require.Equal(t, a.want.status, got.Status, "%s %s: %s", a.target, a.body, got.Body)
@@ -107,36 +107,36 @@ func (a attempt) ask(t *testing.T, w *inputWorld, method string) {
 	}
 }
 
-// asker creates the attempts for one route.
-type asker struct {
+// attemptBuilder creates the attempts for one route.
+type attemptBuilder struct {
 	w     *inputWorld
-	route documented
+	route documentedRoute
 	row   inputRow
 }
 
-func (c asker) attempts(t *testing.T) []attempt {
+func (c attemptBuilder) attempts(t *testing.T) []attempt {
 	t.Helper()
 	var out []attempt
 	for _, b := range c.row.bad {
-		a := c.as("member "+b.member+"="+b.value, b.want)
+		a := c.validAttempt("member "+b.member+"="+b.value, b.want)
 		a.body, a.path = wiretest.Changed(t, a.body, b.member, b.value), b.path
 		out = append(out, a)
 	}
 	for query, refusal := range c.row.queries {
-		a := c.as("query "+query, refusal)
+		a := c.validAttempt("query "+query, refusal)
 		a.target += "?" + query
 		out = append(out, a)
 	}
 	if c.row.keyed {
-		a := c.as("no Idempotency-Key", keyMissing)
+		a := c.validAttempt("no Idempotency-Key", keyMissing)
 		a.keyless = true
 		out = append(out, a)
 	}
 	if c.row.misused != (want{}) {
-		out = append(out, c.as("misused", c.row.misused))
+		out = append(out, c.validAttempt("misused", c.row.misused))
 	}
 	if c.row.unknown != (want{}) {
-		a := c.as("unknown", c.row.unknown)
+		a := c.validAttempt("unknown", c.row.unknown)
 		param, absent := "{eventId}", c.w.absent
 		switch path := c.route.path; {
 		case strings.Contains(path, "{allocationId}"):
@@ -146,12 +146,12 @@ func (c asker) attempts(t *testing.T) []attempt {
 		case c.row.promotion && !strings.Contains(path, param):
 			param, absent = "{requestId}", uuid.NewString()
 		}
-		a.target, a.later = c.fill(param, absent), c.row.later
+		a.target, a.delayed = c.fill(param, absent), c.row.delayed
 		out = append(out, a)
 	}
 	if c.route.who == "entry" {
-		a := c.as("a slot that nobody has", noSlot)
-		a.who.entry = c.w.p.EntryToken(c.w.calm, a.who.user, "a-slot", aheadEpoch, c.w.end)
+		a := c.validAttempt("a slot that nobody has", noSlot)
+		a.who.entry = c.w.p.EntryToken(c.w.calm, a.who.user, "a-slot", futureEpoch, c.w.end)
 		out = append(out, a)
 	}
 	if c.row.stranger != (want{}) {
@@ -160,17 +160,17 @@ func (c asker) attempts(t *testing.T) []attempt {
 	return out
 }
 
-// as is the valid request of a user who may use the route.
-func (c asker) as(name string, refusal want) attempt {
-	a := attempt{name: name, target: c.fill("", ""), who: c.right(), want: refusal}
+// validAttempt returns the route's valid request of a user who may use the route.
+func (c attemptBuilder) validAttempt(name string, refusal want) attempt {
+	a := attempt{name: name, target: c.fill("", ""), who: c.allowed(), want: refusal}
 	if c.row.body != nil {
 		a.body = c.row.body(c.w)
 	}
 	return a
 }
 
-// right is a user who may use the route.
-func (c asker) right() person {
+// allowed returns a user who may use the route.
+func (c attemptBuilder) allowed() person {
 	switch c.route.who {
 	case "public":
 		return person{}
@@ -183,8 +183,8 @@ func (c asker) right() person {
 	}
 }
 
-// fill inserts the world's ids into the path; one of them may be replaced.
-func (c asker) fill(param, value string) string {
+// fill inserts the world's ids into the path. If param is set, its id is value instead.
+func (c attemptBuilder) fill(param, value string) string {
 	event := c.w.calm
 	if c.row.busy {
 		event = c.w.busy
@@ -194,7 +194,7 @@ func (c asker) fill(param, value string) string {
 	}
 	request := c.w.request
 	if c.row.promotion {
-		event, request = c.w.promotion, c.w.applied
+		event, request = c.w.promotion, c.w.application
 	}
 	values := map[string]string{
 		"{eventId}": event, "{reservationId}": c.w.held.ReservationID, "{paymentId}": c.w.paying.PaymentID, "{ticketId}": c.w.ticket,
@@ -218,10 +218,10 @@ func (c asker) fill(param, value string) string {
 	return path
 }
 
-// stranger sends the request as another user with the same rights; only the provider signs
-// webhooks.
-func (c asker) stranger() attempt {
-	a := c.as("stranger", c.row.stranger)
+// stranger returns the request of another user with the same rights. On a public route it stays as
+// it is, since only the provider signs webhooks.
+func (c attemptBuilder) stranger() attempt {
+	a := c.validAttempt("stranger", c.row.stranger)
 	if c.route.who != "public" {
 		a.who = c.w.other
 	}

@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	edgeAlone = "the gateway answers by itself"
-	noLobby   = "no event of the test has had a lobby"
-	anyEvent  = "where nothing has happened all counts are 0"
-	absentID  = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
-	// A draw of the world's campaign; its members may draw twice.
+	answeredByGateway = "the gateway answers by itself"
+	noLobby           = "no event of the test has had a lobby"
+	anyEvent          = "where nothing has happened all counts are 0"
+	absentID          = "01990f5e-7b5a-7c3e-9d1a-ffffffffffff"
+	// campaignBody creates a campaign in which each member may draw two prizes.
 	campaignBody = `{"title":"T","kind":"RANDOM","opensAt":"2026-01-01T00:00:00Z","closesAt":"2126-01-01T00:00:00Z","drawsPerMember":2,
 	"prizes":[{"name":"P","kind":"POINT","value":5,"weight":1,"stock":3}]}`
 	saleBody = `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 	"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`
 )
 
-// inputWorld is a platform with state that invalid requests could change: a sale without and one
-// with a waiting room, a ticket, a campaign, a user who holds seats, has started to pay, waits in
-// the room and was rewarded, and a second admitted user.
+// inputWorld is a platform with state that invalid requests could change: a sale with and one
+// without a waiting room, a ticket, a campaign, and two admitted users. The first, the owner, holds
+// seats, has prepared a payment, waits in the room and was rewarded.
 type inputWorld struct {
 	t         *testing.T
 	p         *harness.Platform
@@ -47,21 +47,21 @@ type inputWorld struct {
 	databases map[string]*pgxpool.Pool
 	redis     *redis.Client
 
-	earlier            []string // events of earlier tests, whose holds may still expire
-	calm, busy, absent string
-	inside             [2]*buyer // the owner and another user
-	owner, other       person
-	held               reservation
-	paying             preparedPayment
-	ticket             string
-	request            string    // the owner's position in the waiting room
-	campaign, reward   string    // the reward is the owner's, and paid
-	promotion, applied string    // the request is the owner's, and has a place
-	plan               string    // of memberships, whose sale has ended
-	end                time.Time // of a slot that no user has
+	earlierEvents          []string // events that exist already: their holds may still expire
+	calm, busy, absent     string
+	admitted               [2]*buyer // the owner and another user
+	owner, other           person
+	held                   reservation
+	paying                 preparedPayment
+	ticket                 string
+	request                string    // the owner's position in the waiting room
+	campaign, reward       string    // the reward is the owner's, and is paid
+	promotion, application string    // the request is the owner's, and has won a place
+	plan                   string    // a membership plan that is no longer on sale
+	end                    time.Time // of the slot in a token, although no user has this slot
 }
 
-// person is a user's credentials, as headers only, so that each can be replaced.
+// person is a user's credentials, only as headers, so that a test can replace each of them.
 type person struct {
 	user                 string
 	session, entry, anon string
@@ -79,12 +79,12 @@ func newInputWorld(t *testing.T) *inputWorld {
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
 	require.NoError(t, w.databases[platform.Ticket].QueryRow(t.Context(),
-		"SELECT coalesce(array_agg(event_id), '{}') FROM events WHERE event_id <> ALL ($1)", []string{w.calm, w.busy}).Scan(&w.earlier))
+		"SELECT coalesce(array_agg(event_id), '{}') FROM events WHERE event_id <> ALL ($1)", []string{w.calm, w.busy}).Scan(&w.earlierEvents))
 	w.openRoom()
-	w.buy(letIn(t, p, w.calm))
-	w.inside = [2]*buyer{letIn(t, p, w.calm), letIn(t, p, w.calm)}
-	w.held = w.inside[0].hold("A-2-1", "A-2-2")
-	w.paying = w.inside[0].prepare(w.held)
+	w.buy(newBuyer(t, p, w.calm))
+	w.admitted = [2]*buyer{newBuyer(t, p, w.calm), newBuyer(t, p, w.calm)}
+	w.held = w.admitted[0].hold("A-2-1", "A-2-2")
+	w.paying = w.admitted[0].prepare(w.held)
 	w.renew()
 	w.enterRoom()
 	w.drawPrize()
@@ -94,8 +94,8 @@ func newInputWorld(t *testing.T) *inputWorld {
 	return w
 }
 
-// apply opens a promotion to which the owner applies, and waits until the request has its place:
-// nothing may change by itself later.
+// apply opens a promotion, sends the owner's application, and waits until it has a place: then no
+// store changes later by itself.
 func (w *inputWorld) apply() {
 	w.t.Helper()
 	var created struct{ EventID string }
@@ -104,15 +104,15 @@ func (w *inputWorld) apply() {
 	a := w.send(http.MethodPost, "/api/v1/promotions/"+w.promotion+"/requests", "{}", w.owner, false)
 	var request struct{ RequestID, UIResult string }
 	require.NoError(w.t, a.Decode(&request))
-	w.applied = request.RequestID
+	w.application = request.RequestID
 	testkit.Until(w.t, func() bool {
-		a := w.send(http.MethodGet, "/api/v1/requests/"+w.applied, "", w.owner, false)
+		a := w.send(http.MethodGet, "/api/v1/requests/"+w.application, "", w.owner, false)
 		return a.Decode(&request) == nil && request.UIResult == "SUCCESS"
 	}, "the request has a place")
 }
 
-// drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid: nothing
-// may change by itself later.
+// drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid: then no
+// store changes later by itself.
 func (w *inputWorld) drawPrize() {
 	w.t.Helper()
 	var created struct{ EventID string }
@@ -135,8 +135,8 @@ func (w *inputWorld) openRoom() {
 	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 }
 
-// buy buys a ticket, and waits until queue has processed the event and ended the buyer's slot:
-// nothing may change by itself later.
+// buy buys a ticket, and waits until queue has processed the Kafka event and ended the buyer's
+// slot: then no store changes later by itself.
 func (w *inputWorld) buy(b *buyer) {
 	w.t.Helper()
 	held := b.hold("A-1-1")
@@ -149,12 +149,12 @@ func (w *inputWorld) buy(b *buyer) {
 	w.ticket = list.Items[0].TicketID
 }
 
-// renew keeps both slots alive and renews the entry tokens as the pages do: tokens are valid for a
-// minute.
+// renew keeps both slots alive and renews the entry tokens, as the pages do. An entry token is
+// valid for a minute.
 func (w *inputWorld) renew() {
 	w.t.Helper()
 	for i, who := range []*person{&w.owner, &w.other} {
-		b := w.inside[i]
+		b := w.admitted[i]
 		who.user, who.session = b.user, w.p.SessionToken(b.user)
 		var place struct{ EntryToken string }
 		a := w.send(http.MethodGet, "/api/v1/queue/status/"+b.event, "", person{session: who.session}, false)
@@ -175,7 +175,7 @@ func (w *inputWorld) enterRoom() {
 	var assigned struct{ RequestID string }
 	require.NoError(w.t, a.Decode(&assigned))
 	w.request = assigned.RequestID
-	testkit.UntilNoError(w.t, func() error { // the gateway receives the change by a stream
+	testkit.UntilNoError(w.t, func() error { // the gateway receives the new position by a stream
 		a := w.send(http.MethodGet, "/vwr-api/vwr/status/"+w.busy, "", person{}, false)
 		var room struct{ TotalInQueue int }
 		if err := a.Decode(&room); err != nil {
@@ -188,8 +188,8 @@ func (w *inputWorld) enterRoom() {
 	})
 }
 
-// send sends a request as a person, with an Idempotency-Key unless keyless, and again while the
-// platform is overloaded or the person has asked too often; a body that is not empty is JSON.
+// send sends a request with a person's credentials and, unless keyless, an Idempotency-Key. It
+// repeats the request on overload or an exceeded rate limit. A body is JSON.
 func (w *inputWorld) send(method, target, body string, who person, keyless bool) harness.Answer {
 	w.t.Helper()
 	key := ""
@@ -236,13 +236,13 @@ func (w *inputWorld) sendOnce(method, target, body string, who person, key strin
 	return harness.Answer{Status: res.StatusCode, Header: res.Header, Body: answer}
 }
 
-// rowsOf counts and hashes a table's rows, except those of some events, and without the times at
-// which payment itself looks at a row again.
+// rowsOf returns the count and a hash of a table's rows, except the rows of the events in $1. It
+// leaves out the columns that payment changes when it checks a row again.
 const rowsOf = `SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (
 	SELECT (to_jsonb(t) - '{extend_at,check_at,checks,looks,lease}'::text[])::text r FROM %s t WHERE event_id <> ALL ($1)) x`
 
-// stores is the state that no request may change: all rows of users and operators, and the members
-// of lines, slots and positions.
+// stores returns the state that no invalid request may change: all rows of users and operators, and
+// the members of lines, slots and positions.
 func (w *inputWorld) stores() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}
@@ -253,7 +253,7 @@ func (w *inputWorld) stores() map[string]string {
 	} {
 		for _, table := range tables {
 			var rows string
-			err := w.databases[service].QueryRow(w.t.Context(), fmt.Sprintf(rowsOf, table), w.earlier).Scan(&rows)
+			err := w.databases[service].QueryRow(w.t.Context(), fmt.Sprintf(rowsOf, table), w.earlierEvents).Scan(&rows)
 			require.NoError(w.t, err, table)
 			state[service+"."+table] = rows
 		}

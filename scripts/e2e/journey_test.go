@@ -17,9 +17,9 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// newSale opens a sale of 2 rows of 10 seats without a waiting room, under a new id. Holds left in
-// it outlast the test: the event of an expiring hold could otherwise trigger a later test's
-// failpoint.
+// newSale opens a sale of 2 rows of 10 seats without a waiting room, under a new id. Its holds
+// outlast the test: otherwise the Kafka event of an expiring hold could trigger the failpoint of a
+// later test.
 func newSale(t *testing.T, p *harness.Platform) string {
 	t.Helper()
 	id := "e2e-" + uuid.NewString()[:8]
@@ -27,7 +27,7 @@ func newSale(t *testing.T, p *harness.Platform) string {
 	return id
 }
 
-// saleSpec has the settings of an event of 20 seats that is on sale.
+// saleSpec returns the settings of an event of 20 seats that is on sale.
 func saleSpec() map[string]any {
 	now := time.Now().UTC()
 	return map[string]any{
@@ -43,7 +43,7 @@ type reservation struct {
 	Amount                int64
 }
 
-// buyer is a signed-in user who was admitted.
+// buyer is a signed-in user.
 type buyer struct {
 	*harness.Client
 	t     *testing.T
@@ -51,8 +51,8 @@ type buyer struct {
 	event string
 }
 
-// letIn signs a user in and joins the line, which is empty.
-func letIn(t *testing.T, p *harness.Platform, event string) *buyer {
+// newBuyer signs a user in and joins the empty line, which admits the user at once.
+func newBuyer(t *testing.T, p *harness.Platform, event string) *buyer {
 	t.Helper()
 	b := &buyer{t: t, user: "user-" + uuid.NewString()[:8], event: event}
 	b.Client = p.Client(b.user)
@@ -99,52 +99,52 @@ func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
 	return p
 }
 
-// confirm sends the payment, again while the platform is overloaded, and reports whether the first
-// answer counted.
+// confirm sends the payment, and repeats it while the platform is overloaded. atOnce is true if it
+// was sent only once.
 func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer harness.Answer, atOnce bool) {
 	b.t.Helper()
-	key, sent := uuid.NewString(), 0
+	key, attempts := uuid.NewString(), 0
 	answer, err := harness.Settle(b.t.Context(), b.t, func() (harness.Answer, error) {
-		sent++
+		attempts++
 		return b.confirmAs(key, p, paymentKey)
 	})
 	require.NoError(b.t, err)
-	return answer, sent == 1
+	return answer, attempts == 1
 }
 
-// confirmAs sends the payment once, with a given Idempotency-Key. The response may be lost when the
-// service dies; the test decides what that means.
+// confirmAs sends the payment once, with the given Idempotency-Key. It returns an error if there is
+// no response, for example because a service was killed.
 func (b *buyer) confirmAs(key string, p preparedPayment, paymentKey string) (harness.Answer, error) {
 	return b.With("Idempotency-Key", key).Call(b.t.Context(), http.MethodPost, "/api/v1/payments/confirm",
 		map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount})
 }
 
-// awaitStatus polls the buyer's reservation.
+// awaitStatus polls the buyer's reservation until it has the status.
 func (b *buyer) awaitStatus(p *harness.Platform, r reservation, status string) {
 	b.t.Helper()
 	b.awaitStatusAt(p, "/api/v1/my/reservations/"+r.ReservationID, status)
 }
 
-// awaitPayment polls the buyer's payment.
+// awaitPayment polls the buyer's payment until it has the status.
 func (b *buyer) awaitPayment(p *harness.Platform, payment preparedPayment, status string) {
 	b.t.Helper()
 	b.awaitStatusAt(p, "/api/v1/payments/"+payment.PaymentID, status)
 }
 
-// awaitStatusAt polls a path until the member status of the answer has the given value.
+// awaitStatusAt polls a path until the field status of the answer has the given value.
 func (b *buyer) awaitStatusAt(p *harness.Platform, path, status string) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
-		var now struct{ Status string }
+		var current struct{ Status string }
 		a, err := b.Call(ctx, http.MethodGet, path, nil)
 		if err == nil {
-			err = a.Decode(&now)
+			err = a.Decode(&current)
 		}
 		if err != nil {
 			return err
 		}
-		if now.Status != status {
-			return fmt.Errorf("%s is %q, not %s: %d", path, now.Status, status, a.Status)
+		if current.Status != status {
+			return fmt.Errorf("%s is %q, not %s: %d", path, current.Status, status, a.Status)
 		}
 		return nil
 	})
@@ -160,7 +160,7 @@ func (b *buyer) tickets() int {
 	return len(list.Items)
 }
 
-// awaitSold waits until the public figures show exactly so many sold seats.
+// awaitSold waits until the public sales figures show exactly this number of sold seats.
 func awaitSold(p *harness.Platform, event string, seats int64) {
 	p.Eventually(func(ctx context.Context) error {
 		var figures struct{ SeatsSold int64 }

@@ -22,7 +22,7 @@ type shownMembership struct {
 	StartsAt, EndsAt, PayUntil                    time.Time
 }
 
-// createPlan puts a plan of a month on sale, and returns its id.
+// createPlan puts a plan for one month of membership on sale, and returns its id.
 func createPlan(t *testing.T, p *harness.Platform, price int64) string {
 	t.Helper()
 	var plan struct {
@@ -36,13 +36,13 @@ func createPlan(t *testing.T, p *harness.Platform, price int64) string {
 	return plan.PlanID
 }
 
-// endSale ends the sale of a plan.
+// endSale takes a membership plan off sale.
 func endSale(t *testing.T, p *harness.Platform, plan string) {
 	t.Helper()
 	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, map[string]any{"onSale": false}, nil)
 }
 
-// buyMembership begins the purchase of a plan.
+// buyMembership begins the purchase of a membership by a plan. It is PENDING until it is paid.
 func (b *buyer) buyMembership(plan string) (m shownMembership) {
 	b.t.Helper()
 	a := b.Must(b.t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": plan}, &m)
@@ -50,7 +50,7 @@ func (b *buyer) buyMembership(plan string) (m shownMembership) {
 	return m
 }
 
-// awaitMembership polls the own memberships until this one has a status.
+// awaitMembership polls the buyer's memberships until the one with this id has the status.
 func (b *buyer) awaitMembership(p *harness.Platform, id, status string) (found shownMembership) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
@@ -69,8 +69,8 @@ func (b *buyer) awaitMembership(p *harness.Platform, id, status string) (found s
 	return found
 }
 
-// TestMemberships buys a membership, extends it, and gives the first one back: the second moves forward. A
-// second payment of one membership is given back, and so is what a person gave back at the provider.
+// TestMemberships buys a membership after a declined payment, a second one that extends it, and a
+// free one. When the first is refunded, the second moves forward. The audit then finds no fault.
 func TestMemberships(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
@@ -78,10 +78,10 @@ func TestMemberships(t *testing.T) {
 	b := &buyer{t: t, user: "member-" + uuid.NewString()[:8]}
 	b.Client = p.Client(b.user)
 	pay := func(m shownMembership) preparedPayment {
-		paying := b.prepareFor("membership", m.MembershipID)
-		require.Equal(t, m.Amount, paying.Amount)
-		b.confirm(paying, "ok-"+uuid.NewString())
-		return paying
+		prepared := b.prepareFor("membership", m.MembershipID)
+		require.Equal(t, m.Amount, prepared.Amount)
+		b.confirm(prepared, "ok-"+uuid.NewString())
+		return prepared
 	}
 
 	first := b.buyMembership(plan)
@@ -99,9 +99,9 @@ func TestMemberships(t *testing.T) {
 	paidSecond := pay(second)
 	second = b.awaitMembership(p, second.MembershipID, "ACTIVE")
 	require.Equal(t, first.EndsAt, second.StartsAt)
-	gift := b.buyMembership(free)
-	pay(gift)
-	b.awaitMembership(p, gift.MembershipID, "ACTIVE")
+	freeMembership := b.buyMembership(free)
+	pay(freeMembership)
+	b.awaitMembership(p, freeMembership.MembershipID, "ACTIVE")
 
 	refund := p.Operator().With("Idempotency-Key", uuid.NewString())
 	a := refund.Must(t.Context(), http.MethodPost, "/api/v1/admin/memberships/"+first.MembershipID+"/refund", map[string]any{"reason": "moved away"}, nil)
@@ -118,14 +118,14 @@ func TestMemberships(t *testing.T) {
 	require.Equal(t, []string{b.user, paidSecond.PaymentID}, []string{list.Items[1].UserID, list.Items[1].PaymentID})
 
 	endSale(t, p, plan)
-	sold, err := b.Call(t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": plan})
+	answer, err := b.Call(t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": plan})
 	require.NoError(t, err)
-	require.Equal(t, http.StatusConflict, sold.Status)
+	require.Equal(t, http.StatusConflict, answer.Status)
 
 	stores, err := audit.Open(t.Context(), p.Wiring())
 	require.NoError(t, err)
 	t.Cleanup(stores.Close)
-	p.Eventually(func(ctx context.Context) error { // the last events may be on their way
+	p.Eventually(func(ctx context.Context) error { // the last Kafka events may be in transit
 		faults, err := stores.Faults(ctx, audit.NoEvent)
 		if all := faults.All(); err == nil && len(all) > 0 {
 			err = errors.New(strings.Join(all, "\n"))

@@ -19,8 +19,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestNotices sells tickets, gives one back and passes one on. A webhook is told of each, signed
-// and in order, although its receiver fails at first; the buyer gets e-mails.
+// TestNotices sells tickets, passes one on, and cancels the event. A webhook gets a signed notice
+// of each, in order, although its receiver refuses every other attempt. The buyer gets e-mails.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	sink, err := mailsink.Listen(t.Context(), "127.0.0.1:0", t.TempDir())
@@ -35,8 +35,8 @@ func TestNotices(t *testing.T) {
 	require.NoError(t, err)
 	event := newSale(t, p)
 	var mu sync.Mutex
-	var told []string
-	ofOrder := map[string][]string{} // what was told of an order, in the order of arrival
+	var received []string
+	byReservation := map[string][]string{} // types of the notices about an order, as they arrived
 	attempts := 0
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n struct {
@@ -50,8 +50,8 @@ func TestNotices(t *testing.T) {
 		if errors.Join(err, verifier.Verify(body, r.Header), json.Unmarshal(body, &n)) != nil || attempts%2 == 1 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else {
-			told = append(told, n.Type)
-			ofOrder[n.Data.ReservationID] = append(ofOrder[n.Data.ReservationID], n.Type)
+			received = append(received, n.Type)
+			byReservation[n.Data.ReservationID] = append(byReservation[n.Data.ReservationID], n.Type)
 		}
 	}))
 	t.Cleanup(receiver.Close)
@@ -59,12 +59,12 @@ func TestNotices(t *testing.T) {
 		"url": receiver.URL, "secret": secret, "types": []string{"TICKETS_ISSUED", "TICKETS_REFUNDED", "TICKET_TRANSFERRED", "EVENT_CANCELLED"},
 	}, nil)
 
-	seller := letIn(t, p, event)
+	seller := newBuyer(t, p, event)
 	held := seller.hold("A-1-1", "A-1-2")
 	_, err = p.DB(platform.Ticket).Exec(t.Context(), "UPDATE reservations SET email = 'seller@example.com' WHERE reservation_id = $1", held.ReservationID)
 	require.NoError(t, err)
-	paying := seller.prepare(held)
-	seller.confirm(paying, "ok-notices")
+	payment := seller.prepare(held)
+	seller.confirm(payment, "ok-notices")
 	seller.awaitStatus(p, held, "CONFIRMED")
 	tickets := seller.shownTickets()
 	friend := &buyer{t: t, user: "friend-of-" + seller.user, event: event}
@@ -75,15 +75,15 @@ func TestNotices(t *testing.T) {
 	p.Eventually(func(context.Context) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) < 5 {
-			return fmt.Errorf("told only %q", told)
+		if len(received) < 5 {
+			return fmt.Errorf("told only %q", received)
 		}
 		return nil
 	})
-	require.ElementsMatch(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED", "EVENT_CANCELLED", "TICKETS_REFUNDED", "TICKETS_REFUNDED"}, told)
+	require.ElementsMatch(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED", "EVENT_CANCELLED", "TICKETS_REFUNDED", "TICKETS_REFUNDED"}, received)
 	mu.Lock()
-	require.Greater(t, len(ofOrder[held.ReservationID]), 1, "%q", ofOrder)
-	require.Equal(t, "TICKETS_ISSUED", ofOrder[held.ReservationID][0])
+	require.Greater(t, len(byReservation[held.ReservationID]), 1, "%q", byReservation)
+	require.Equal(t, "TICKETS_ISSUED", byReservation[held.ReservationID][0])
 	mu.Unlock()
 	var log struct {
 		Items []struct {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// TestLineOpensWithItsSale: visitors who come before a sale opens wait, and are admitted from then
-// on, in order. The times of admission are read from the line's own record, by Redis's clock.
+// TestLineOpensWithItsSale checks that visitors who come before a sale opens wait, and are admitted
+// in order once it has opened. queue records the times of admission in Redis, by Redis's clock.
 func TestLineOpensWithItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
@@ -52,7 +52,7 @@ func TestLineOpensWithItsSale(t *testing.T) {
 	require.Empty(t, audit.Inversions(admissions))
 }
 
-// scheduledSale creates a sale that opens soon.
+// scheduledSale creates a sale that opens after the duration ahead.
 func scheduledSale(t *testing.T, p *harness.Platform, ahead time.Duration, threshold int) (event string, opens time.Time) {
 	t.Helper()
 	event, opens = "e2e-"+uuid.NewString()[:8], time.Now().UTC().Add(ahead).Truncate(time.Millisecond)
@@ -64,20 +64,20 @@ func scheduledSale(t *testing.T, p *harness.Platform, ahead time.Duration, thres
 	return event, opens
 }
 
-// place requests the visitor's place in the line, and joins it if needed.
+// place joins the line if needed, and returns the status of the visitor's place.
 func place(ctx context.Context, c *harness.Client, event string) (string, error) {
-	var at struct{ Status string }
+	var current struct{ Status string }
 	a, err := c.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+event, map[string]any{})
 	if err == nil && a.Status != http.StatusOK {
 		err = fmt.Errorf("no place: %d %s", a.Status, a.Body)
 	}
 	if err == nil {
-		err = a.Decode(&at)
+		err = a.Decode(&current)
 	}
-	return at.Status, err
+	return current.Status, err
 }
 
-// releaseSlot releases the slot of an admitted visitor for the next.
+// releaseSlot releases an admitted visitor's slot for the next one, and reports whether it did.
 func releaseSlot(ctx context.Context, c *harness.Client, event string) bool {
 	if status, err := place(ctx, c, event); err != nil || status != "active" {
 		return false

@@ -13,12 +13,12 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// operatedLine is an event's line on two replicas of gateway and queue, with an operator.
+// operatedLine is an event's line on two replicas of gateway and queue, with an operator's client.
 type operatedLine struct {
-	t     *testing.T
-	p     *harness.Platform
-	event string
-	op    *harness.Client
+	t        *testing.T
+	p        *harness.Platform
+	event    string
+	operator *harness.Client
 }
 
 // lineStatus is the part of an operator's view of a line that the test compares.
@@ -38,22 +38,22 @@ func startOperatedLine(t *testing.T) *operatedLine {
 			platform.Queue:   {"QUEUE_RECOVERY_PAUSE_SECONDS=2"},
 		},
 	})
-	return &operatedLine{t: t, p: p, event: newSale(t, p), op: p.Operator()}
+	return &operatedLine{t: t, p: p, event: newSale(t, p), operator: p.Operator()}
 }
 
-// act sends an act to one of the gateways.
+// act sends an operator's act to a gateway.
 func (l *operatedLine) act(gateway int, act string, body, into any) {
 	l.t.Helper()
-	l.op.At(gateway).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/"+act, body, into)
+	l.operator.At(gateway).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/"+act, body, into)
 }
 
 func (l *operatedLine) status(gateway int) (s lineStatus) {
 	l.t.Helper()
-	l.op.At(gateway).Must(l.t.Context(), http.MethodGet, "/api/v1/queue/admin/"+l.event, nil, &s)
+	l.operator.At(gateway).Must(l.t.Context(), http.MethodGet, "/api/v1/queue/admin/"+l.event, nil, &s)
 	return s
 }
 
-// visitor is a user who has joined the line and waits.
+// visitor returns a user who has joined the line and waits.
 func (l *operatedLine) visitor() *buyer {
 	l.t.Helper()
 	b := &buyer{t: l.t, user: "user-" + uuid.NewString()[:8], event: l.event}
@@ -68,7 +68,7 @@ func (l *operatedLine) visitor() *buyer {
 	return b
 }
 
-// awaitTicks waits until the line was ticked twice more.
+// awaitTicks waits until queue has processed two more ticks of the line.
 func (l *operatedLine) awaitTicks() {
 	l.t.Helper()
 	seen := make(map[string]bool)
@@ -96,7 +96,7 @@ func (l *operatedLine) awaitPlace(b *buyer, want string) {
 	}
 }
 
-// withToken is the same visitor who sends the entry token to every gateway: cookies are for one.
+// withToken returns a copy of the visitor that sends the entry token as a header to each gateway.
 func (l *operatedLine) withToken(b *buyer) *buyer {
 	l.t.Helper()
 	var at struct{ EntryToken string }
@@ -107,8 +107,8 @@ func (l *operatedLine) withToken(b *buyer) *buyer {
 	return &other
 }
 
-// reserve returns the answers to an attempt to hold the seat twice at each gateway, whose calls go to
-// both replicas of queue.
+// reserve tries to hold the seat twice at each gateway and returns the answers. The calls of each
+// gateway go to both replicas of queue.
 func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 	l.t.Helper()
 	for i := range 4 {
@@ -120,23 +120,23 @@ func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 }
 
 var (
-	// reserved: the first attempt holds the seat, which is taken for the others.
+	// reserved are the answers if the first attempt holds the seat, which is taken for the others.
 	reserved = []string{"201 ", "409 SEAT_TAKEN", "409 SEAT_TAKEN", "409 SEAT_TAKEN"}
 	refused  = []string{"403 SLOT_ENDED", "403 SLOT_ENDED", "403 SLOT_ENDED", "403 SLOT_ENDED"}
 )
 
-// requireBlocked: the visitor is refused at every gateway, in the visitor's language.
+// requireBlocked requires that every gateway refuses the visitor, in the visitor's language.
 func (l *operatedLine) requireBlocked(b *buyer) {
 	l.t.Helper()
-	for i, says := range []struct{ lang, detail string }{{"en", "Your account may not join this line."}, {"ko", "이 대기열에 참여할 수 없는 계정입니다."}} {
+	for i, message := range []struct{ lang, detail string }{{"en", "Your account may not join this line."}, {"ko", "이 대기열에 참여할 수 없는 계정입니다."}} {
 		for method, call := range map[string]string{http.MethodPost: "check", http.MethodGet: "status"} {
 			l.p.Eventually(func(ctx context.Context) error {
-				a, err := b.At(i).With("Accept-Language", says.lang).Call(ctx, method, "/api/v1/queue/"+call+"/"+l.event, nil)
+				a, err := b.At(i).With("Accept-Language", message.lang).Call(ctx, method, "/api/v1/queue/"+call+"/"+l.event, nil)
 				var problem struct{ Code, Detail string }
 				if err == nil {
 					err = a.Decode(&problem)
 				}
-				if err == nil && (a.Status != http.StatusForbidden || problem.Code != "USER_BLOCKED" || problem.Detail != says.detail) {
+				if err == nil && (a.Status != http.StatusForbidden || problem.Code != "USER_BLOCKED" || problem.Detail != message.detail) {
 					err = fmt.Errorf("%s answered %d %s", call, a.Status, a.Body)
 				}
 				return err
@@ -145,13 +145,13 @@ func (l *operatedLine) requireBlocked(b *buyer) {
 	}
 }
 
-// TestOperatorsActOnALine: an operator pauses and resumes a line, revokes a slot, blocks and unblocks
-// a user. Each act has an effect at every replica, whichever gateway it came by. A pause and a block
-// are still in force after Redis lost everything.
+// TestOperatorsActOnALine pauses and resumes a line, revokes a slot, blocks and unblocks a user.
+// Each act takes effect at every replica, whichever gateway received it. A pause and a block are
+// still in force after Redis has lost all data.
 func TestOperatorsActOnALine(t *testing.T) {
 	t.Parallel()
 	l := startOperatedLine(t)
-	first, second := letIn(t, l.p, l.event), letIn(t, l.p, l.event)
+	first, second := newBuyer(t, l.p, l.event), newBuyer(t, l.p, l.event)
 
 	l.act(0, "pause", map[string]any{}, nil)
 	w := l.visitor()
@@ -178,18 +178,18 @@ func (l *operatedLine) revoke(b *buyer) {
 	sent := 0
 	a, err := harness.Settle(l.t.Context(), l.t, func() (harness.Answer, error) {
 		sent++
-		return l.op.At(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
+		return l.operator.At(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
 	})
 	require.NoError(l.t, err)
 	require.Equal(l.t, http.StatusOK, a.Status, "%s", a.Body)
 	require.NoError(l.t, a.Decode(&revoked))
-	if sent == 1 { // an overloaded platform may have revoked it the first time
+	if sent == 1 { // otherwise an earlier attempt may have revoked it
 		require.True(l.t, revoked.Revoked)
 	}
 	require.Equal(l.t, refused, l.reserve(b, "A-1-2"))
 	l.act(1, "revoke", map[string]any{"userId": b.user}, &revoked)
 	require.False(l.t, revoked.Revoked, "there is no slot any more")
-	l.awaitPlace(b, "active") // who queues again is admitted again
+	l.awaitPlace(b, "active") // the user joins again and is admitted again
 	require.Equal(l.t, reserved, l.reserve(l.withToken(b), "A-1-2"))
 }
 
@@ -205,7 +205,7 @@ func (l *operatedLine) block(b *buyer) {
 	require.Equal(l.t, "ROLE_REQUIRED", a.Code())
 }
 
-// wipe pauses the line, loses all data of Redis while a visitor waits, and resumes the line.
+// wipe deletes all Redis data of the paused line. A new visitor waits until the line is resumed.
 func (l *operatedLine) wipe(blocked *buyer) {
 	l.t.Helper()
 	l.act(0, "pause", map[string]any{}, nil)

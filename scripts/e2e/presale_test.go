@@ -19,7 +19,7 @@ type shownPlace struct {
 	GeneralOpensAt     int64
 }
 
-// awaitPlace joins the line of an event until the user has a place as wanted.
+// awaitPlace joins the line until the user's place has the status and, if queued, the entitlement.
 func (b *buyer) awaitPlace(p *harness.Platform, status string, entitled bool) (place shownPlace) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
@@ -36,8 +36,8 @@ func (b *buyer) awaitPlace(p *harness.Platform, status string, entitled bool) (p
 	return place
 }
 
-// TestPresale sells before the general sale to a user of an uploaded list and to one with a code. Another
-// one waits, and is let in when the sale opens to everybody.
+// TestPresale sells before the general sale to a user on an uploaded list and to one with a code. A
+// third user waits, and is admitted when the general sale opens.
 func TestPresale(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})

@@ -18,7 +18,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// promotion is a first-come promotion with its operator.
+// promotion is a first-come promotion and an operator's client for it.
 type promotion struct {
 	t        *testing.T
 	p        *harness.Platform
@@ -50,7 +50,7 @@ func openPromotion(t *testing.T, p *harness.Platform, places int) *promotion {
 	return o
 }
 
-// apply applies and follows the place of the status.
+// apply sends a user's application. The answer has the URL at which its status can be polled.
 func (o *promotion) apply(user *harness.Client) (r eventRequest) {
 	o.t.Helper()
 	a := user.Must(o.t.Context(), http.MethodPost, "/api/v1/promotions/"+o.event+"/requests", map[string]any{}, &r)
@@ -60,11 +60,11 @@ func (o *promotion) apply(user *harness.Client) (r eventRequest) {
 	return r
 }
 
-// refused applies when nothing is left any more, and waits until the refusal is recorded.
+// refused waits until the promotion is sold out, applies, and waits until the refusal is recorded.
 func (o *promotion) refused(user *harness.Client) (r eventRequest) {
 	o.t.Helper()
 	path := "/api/v1/promotions/" + o.event
-	o.p.Eventually(func(ctx context.Context) error { // everybody knows within a second
+	o.p.Eventually(func(ctx context.Context) error { // the page shows it within a second
 		var p struct{ Remaining *int }
 		a, err := user.Call(ctx, http.MethodGet, path, nil)
 		if err := errors.Join(err, a.Decode(&p)); err != nil {
@@ -84,10 +84,10 @@ func (o *promotion) refused(user *harness.Client) (r eventRequest) {
 	return r
 }
 
-// await polls a request until it has a status.
-func (o *promotion) await(who *harness.Client, id, status string) (r eventRequest) {
+// await polls a request until it has the status.
+func (o *promotion) await(client *harness.Client, id, status string) (r eventRequest) {
 	o.p.Eventually(func(ctx context.Context) error {
-		a, err := who.Call(ctx, http.MethodGet, "/api/v1/requests/"+id, nil)
+		a, err := client.Call(ctx, http.MethodGet, "/api/v1/requests/"+id, nil)
 		r = eventRequest{}
 		if err := errors.Join(err, a.Decode(&r)); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (o *promotion) await(who *harness.Client, id, status string) (r eventReques
 	return r
 }
 
-// list returns the ids that an operator finds, page by page.
+// list returns the ids of the requests that match an operator's query, read page by page.
 func (o *promotion) list(query string) (ids []string) {
 	o.t.Helper()
 	for cursor := ""; ; {
@@ -130,8 +130,8 @@ func (o *promotion) summary() (s struct {
 	return s
 }
 
-// TestFirstCome has two places and three applicants, of whom one applies three times: the first two
-// get the places, and each sees the request alone.
+// TestFirstCome has two places and three applicants, one of whom applies three times. The first two
+// get the places, and each applicant can read only the own request.
 func TestFirstCome(t *testing.T) {
 	t.Parallel()
 	o := openPromotion(t, harness.Shared(t), 2)
@@ -155,7 +155,7 @@ func TestFirstCome(t *testing.T) {
 
 	o.requireOwn(bob, eve, second.RequestID)
 	o.requireTimeline(ann, first.RequestID)
-	o.p.Eventually(func(context.Context) error { // the index follows within a second
+	o.p.Eventually(func(context.Context) error { // the index is updated within a second
 		if all := o.list(""); !slices.Equal(all, []string{third.RequestID, second.RequestID, first.RequestID}) {
 			return fmt.Errorf("the list has %v", all)
 		}
@@ -178,7 +178,7 @@ func TestFirstCome(t *testing.T) {
 	})
 }
 
-// requireOwn checks that a request is its owner's.
+// requireOwn requires that only its owner and an operator can read a request.
 func (o *promotion) requireOwn(owner, other *harness.Client, id string) {
 	o.t.Helper()
 	var mine eventRequest
@@ -222,8 +222,8 @@ func (o *promotion) requireTimeline(owner *harness.Client, id string) {
 	require.Equal(o.t, []string{"RECEIVED", "QUEUED", "PROCESSING", "SUCCEEDED"}, path)
 }
 
-// TestRedriveOfARequest has a request that cannot be stored until the cause is removed. An operator
-// finds it among the dead letters and redrives it.
+// TestRedriveOfARequest has a request that cannot be stored until the test removes the cause. An
+// operator finds it among the dead letters and redrives it.
 func TestRedriveOfARequest(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{
@@ -246,9 +246,9 @@ func TestRedriveOfARequest(t *testing.T) {
 	type letter struct{ RequestID, ErrorCode string }
 	var letters struct{ Items []letter }
 	o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/dlq/requests", nil, &letters)
-	// Another is there if an overloaded platform answered an earlier application too late.
-	ofID := slices.DeleteFunc(letters.Items, func(l letter) bool { return l.RequestID != id })
-	require.Equal(t, []letter{{id, failed.ErrorCode}}, ofID)
+	// There is another letter if an overloaded platform answered an earlier application too late.
+	matching := slices.DeleteFunc(letters.Items, func(l letter) bool { return l.RequestID != id })
+	require.Equal(t, []letter{{id, failed.ErrorCode}}, matching)
 
 	p.DynamoDB().Use(nil)
 	var done struct{ Redriven, Refused []string }

@@ -12,8 +12,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestProofOfWork: an event that asks for a proof of work gives no position without one, an operator
-// turns it on and off during a sale, and who has a position keeps it.
+// TestProofOfWork checks that an event that asks for a proof of work gives no position without one.
+// An operator turns it on and off during a sale, and visitors keep their positions.
 func TestProofOfWork(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
@@ -34,28 +34,28 @@ func TestProofOfWork(t *testing.T) {
 	require.Equal(t, 12, activate(map[string]any{"batch": 1, "intervalSeconds": 3600, "proofOfWork": 12}).ProofOfWork)
 
 	script, visitor := p.Visitor(), p.Visitor()
-	refuse := func(c *harness.Client, what string) {
+	requireProofRequired := func(c *harness.Client, caller string) {
 		t.Helper()
 		a := c.Settled(t.Context(), http.MethodPost, path, nil)
-		require.Equal(t, http.StatusForbidden, a.Status, "%s: %s", what, a.Body)
-		require.Equal(t, platform.ProofRequired, a.Code(), what)
+		require.Equal(t, http.StatusForbidden, a.Status, "%s: %s", caller, a.Body)
+		require.Equal(t, platform.ProofRequired, a.Code(), caller)
 	}
-	refuse(script, "a script")
-	refuse(script, "a script, again")
+	requireProofRequired(script, "a script")
+	requireProofRequired(script, "a script, again")
 
 	challenge := visitor.Must(t.Context(), http.MethodGet, platform.ChallengePath(event), nil, nil)
 	proof, err := platform.Prove(t.Context(), challenge.Body)
 	require.NoError(t, err)
-	refuse(script.With(platform.ProofHeader, proof), "another visitor's proof")
+	requireProofRequired(script.With(platform.ProofHeader, proof), "another visitor's proof")
 	proven := visitor.With(platform.ProofHeader, proof)
 	first := position(proven.Must(t.Context(), http.MethodPost, path, nil, nil))
 	require.Equal(t, first, position(proven.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated")
 	require.Equal(t, first, position(visitor.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated without the proof")
-	refuse(script, "a script, still")
+	requireProofRequired(script, "a script, still")
 	other := p.Visitor()
-	worker, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
+	assigned, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
 	require.NoError(t, err)
-	require.Greater(t, position(worker), first)
+	require.Greater(t, position(assigned), first)
 
 	require.Zero(t, activate(map[string]any{"proofOfWork": 0}).ProofOfWork)
 	p.Eventually(func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// prepareAt opens the page of a provider.
-func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (paying preparedPayment, page string) {
+// prepareAt prepares a payment at a provider, and returns the URL of its payment page.
+func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (payment preparedPayment, page string) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
 		var got struct {
@@ -30,14 +30,14 @@ func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (
 		if err == nil && (a.Decode(&got) != nil || got.Provider != provider || got.Page.URL == "") {
 			err = fmt.Errorf("no page: %d %s", a.Status, a.Body)
 		}
-		paying, page = got.preparedPayment, got.Page.URL
+		payment, page = got.preparedPayment, got.Page.URL
 		return err
 	})
-	return paying, page
+	return payment, page
 }
 
-// TestProviders lets buyers pay at Stripe and Toss Payments: one goes back, one never does, one has
-// a declined card and pays with another one, and one gives the ticket back.
+// TestProviders lets buyers pay at Stripe and Toss Payments. One goes back before paying, and later
+// returns a ticket. The other's card is declined, and at Stripe that buyer never comes back.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)
@@ -49,37 +49,37 @@ func TestProviders(t *testing.T) {
 			t.Parallel()
 			p := p.For(t)
 			event := newSale(t, p)
-			b := letIn(t, p, event)
+			b := newBuyer(t, p, event)
 			held := b.hold("A-1-1", "A-1-2")
-			paying, page := b.prepareAt(p, provider, held)
+			payment, page := b.prepareAt(p, provider, held)
 			require.NoError(t, b.OnPage(t.Context(), page, payer.Back), "whoever goes back may go there again")
 			require.NoError(t, b.OnPage(t.Context(), page, payer.Pay))
 			b.awaitStatus(p, held, "CONFIRMED")
 			require.Equal(t, 2, b.tickets())
 			ticket := b.shownTickets()[0].TicketID
-			askRefund[refundAnswer](t, b.Client, "/api/v1/payments/"+paying.PaymentID+"/refund", uuid.NewString(), http.StatusAccepted, ticket)
+			requestRefund[refundAnswer](t, b.Client, "/api/v1/payments/"+payment.PaymentID+"/refund", uuid.NewString(), http.StatusAccepted, ticket)
 			p.Eventually(func(ctx context.Context) error {
 				charges, err := stores.Charges(ctx)
-				if c := charges[paying.OrderID]; err == nil && (c.Amount != paying.Amount || c.RefundedAmount != paying.Amount/2) {
+				if c := charges[payment.OrderID]; err == nil && (c.Amount != payment.Amount || c.RefundedAmount != payment.Amount/2) {
 					err = fmt.Errorf("the provider has taken %d and given back %d", c.Amount, c.RefundedAmount)
 				}
 				return err
 			})
 
-			other := letIn(t, p, event)
+			other := newBuyer(t, p, event)
 			held = other.hold("A-2-1")
-			paying, page = other.prepareAt(p, provider, held)
+			payment, page = other.prepareAt(p, provider, held)
 			require.NoError(t, other.OnPage(t.Context(), page, payer.Decline))
-			if provider == platform.Toss { // its decline comes with the charge, and ends the payment
-				other.awaitPayment(p, paying, "DECLINED")
-				paying, page = other.prepareAt(p, provider, held)
+			if provider == platform.Toss { // Toss declines the charge, which ends the payment
+				other.awaitPayment(p, payment, "DECLINED")
+				payment, page = other.prepareAt(p, provider, held)
 			}
 			last := payer.Stay
-			if provider == platform.Toss { // nobody shows a payment that nobody has brought back
+			if provider == platform.Toss { // Toss charges nothing until the buyer comes back
 				last = payer.Pay
 			}
 			require.NoError(t, other.OnPage(t.Context(), page, last))
-			other.awaitPayment(p, paying, "CONFIRMED")
+			other.awaitPayment(p, payment, "CONFIRMED")
 			other.awaitStatus(p, held, "CONFIRMED")
 		})
 	}

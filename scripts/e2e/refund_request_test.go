@@ -13,7 +13,7 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// refundAnswer is the answer to a request for a refund.
+// refundAnswer is a refund in the API: the answer to a request for it.
 type refundAnswer struct {
 	RefundID, Status string
 	Amount           int64
@@ -23,7 +23,6 @@ type refundAnswer struct {
 	}
 }
 
-// refundRefusal is the refusal of a request for a refund.
 type refundRefusal struct {
 	Code      string
 	TicketIDs []string
@@ -45,8 +44,8 @@ func (b *buyer) shownTickets() (list []shownTicket) {
 	return page.Items
 }
 
-// askRefund asks for a refund of tickets at a path, requires the status of the answer, and decodes it.
-func askRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
+// requestRefund requests a refund of tickets, requires the status, and decodes the answer.
+func requestRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
 	t.Helper()
 	a, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) {
 		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
@@ -57,41 +56,41 @@ func askRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, 
 	return r
 }
 
-// paidFor buys seats.
-func (b *buyer) paidFor(p *harness.Platform, seats ...string) preparedPayment {
+// buySeats holds seats and pays for them.
+func (b *buyer) buySeats(p *harness.Platform, seats ...string) preparedPayment {
 	b.t.Helper()
 	held := b.hold(seats...)
-	paying := b.prepare(held)
-	b.confirm(paying, "ok-"+uuid.NewString())
+	payment := b.prepare(held)
+	b.confirm(payment, "ok-"+uuid.NewString())
 	b.awaitStatus(p, held, "CONFIRMED")
-	return paying
+	return payment
 }
 
-// TestRefundOfOneTicket buys two tickets and gives one back: the other stays valid, the seat is sold
-// again, and the provider's ledger has what the payment shows.
+// TestRefundOfOneTicket buys two tickets and returns one. The other ticket stays valid, the seat is
+// sold again, and the payment agrees with the provider's ledger.
 func TestRefundOfOneTicket(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
-	b := letIn(t, p, event)
-	paid := b.paidFor(p, "A-1-1", "A-1-2")
+	b := newBuyer(t, p, event)
+	paid := b.buySeats(p, "A-1-1", "A-1-2")
 	tickets := b.shownTickets()
 	i := slices.IndexFunc(tickets, func(x shownTicket) bool { return x.Seat.SeatID == "A-1-1" })
-	gone, kept := tickets[i], tickets[1-i]
-	require.Equal(t, paid.PaymentID, gone.PaymentID)
-	require.EqualValues(t, 55000, gone.Refundable.Amount)
+	refunded, kept := tickets[i], tickets[1-i]
+	require.Equal(t, paid.PaymentID, refunded.PaymentID)
+	require.EqualValues(t, 55000, refunded.Refundable.Amount)
 	path := "/api/v1/payments/" + paid.PaymentID + "/refund"
 
 	key := uuid.NewString()
-	r := askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID)
+	r := requestRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, refunded.TicketID)
 	require.EqualValues(t, 55000, r.Amount)
-	require.Equal(t, gone.TicketID, r.Items[0].TicketID)
-	require.Equal(t, r.RefundID, askRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, gone.TicketID).RefundID)
-	refusal := askRefund[refundRefusal](t, b.Client, path, uuid.NewString(), http.StatusConflict, gone.TicketID, kept.TicketID)
+	require.Equal(t, refunded.TicketID, r.Items[0].TicketID)
+	require.Equal(t, r.RefundID, requestRefund[refundAnswer](t, b.Client, path, key, http.StatusAccepted, refunded.TicketID).RefundID)
+	refusal := requestRefund[refundRefusal](t, b.Client, path, uuid.NewString(), http.StatusConflict, refunded.TicketID, kept.TicketID)
 	require.Equal(t, "NOT_REFUNDABLE", refusal.Code)
-	require.Equal(t, []string{gone.TicketID}, refusal.TicketIDs)
+	require.Equal(t, []string{refunded.TicketID}, refusal.TicketIDs)
 
-	b.awaitStatusAt(p, "/api/v1/my/tickets/"+gone.TicketID, "REFUNDED")
+	b.awaitStatusAt(p, "/api/v1/my/tickets/"+refunded.TicketID, "REFUNDED")
 	awaitSold(p, event, 1)
 	for _, ticket := range b.shownTickets() {
 		if ticket.TicketID == kept.TicketID {
@@ -112,19 +111,20 @@ func TestRefundOfOneTicket(t *testing.T) {
 	require.EqualValues(t, 55000, shown.RefundedAmount)
 	require.Equal(t, "DONE", shown.Refunds[0].Status)
 
-	letIn(t, p, event).paidFor(p, "A-1-1")
+	newBuyer(t, p, event).buySeats(p, "A-1-1")
 	awaitSold(p, event, 2)
 }
 
-// TestRefundRaces: the user against an operator, and the same request twice. One refund is made.
+// TestRefundRaces sends two requests for a refund at once, of a user and an operator, and then the
+// same request of a user twice. One refund is made.
 func TestRefundRaces(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
 	for _, operator := range []bool{true, false} {
-		b := letIn(t, p, event)
+		b := newBuyer(t, p, event)
 		seats := []string{"A-1-3", "A-1-4"}
-		paid := b.paidFor(p, seats...)
+		paid := b.buySeats(p, seats...)
 		ids := []string{b.shownTickets()[0].TicketID, b.shownTickets()[1].TicketID}
 		path, key := "/api/v1/payments/"+paid.PaymentID+"/refund", uuid.NewString()
 		other, otherPath := b.Client, path

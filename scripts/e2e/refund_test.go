@@ -16,22 +16,22 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestRefundByHand gives a payment back at the provider, as a person does at its dashboard. All of
-// it ends its tickets, and their seats are sold again. A part ends none. In the end the provider
-// keeps of each payment what it pays for.
+// TestRefundByHand refunds payments at the provider, as a person does on its dashboard. A full
+// refund ends the tickets, and their seats are sold again. A partial refund ends none. In the end
+// the provider keeps the price of what each payment still pays for.
 func TestRefundByHand(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
 	buy := func(seats ...string) (*buyer, reservation, preparedPayment) {
 		t.Helper()
-		b := letIn(t, p, event)
+		b := newBuyer(t, p, event)
 		held := b.hold(seats...)
-		paying := b.prepare(held)
-		answer, _ := b.confirm(paying, "ok-"+uuid.NewString())
+		payment := b.prepare(held)
+		answer, _ := b.confirm(payment, "ok-"+uuid.NewString())
 		require.Equal(t, http.StatusOK, answer.Status, "%s", answer.Body)
 		b.awaitStatus(p, held, "CONFIRMED")
-		return b, held, paying
+		return b, held, payment
 	}
 	whole, wholeHeld, wholePaid := buy("A-1-1", "A-1-2")
 	part, partHeld, partPaid := buy("A-1-5", "A-1-6")
@@ -50,7 +50,7 @@ func TestRefundByHand(t *testing.T) {
 	stores, err := audit.Open(t.Context(), p.Wiring())
 	require.NoError(t, err)
 	t.Cleanup(stores.Close)
-	p.Eventually(func(ctx context.Context) error { // the last events may be on their way
+	p.Eventually(func(ctx context.Context) error { // the last Kafka events may be in transit
 		faults, err := stores.Faults(ctx, event)
 		if all := faults.All(); err == nil && len(all) > 0 {
 			err = errors.New(strings.Join(all, "\n"))
@@ -59,8 +59,8 @@ func TestRefundByHand(t *testing.T) {
 	})
 }
 
-// refundByHand refunds at the provider without any reference of the shop; without an amount, all
-// that is left.
+// refundByHand refunds a charge at the provider, without a reference of the shop. A body without an
+// amount refunds all that is left.
 func refundByHand(t *testing.T, p *harness.Platform, paid preparedPayment, body string) {
 	t.Helper()
 	url := fmt.Sprintf("http://%s/v1/charges/%s/refunds/by-hand", p.Service(platform.Sandbox).Addr(0), paid.OrderID)

@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// secondReward is the second replica of reward in a run.
+// secondReward is the second replica of reward, which the demo kills and starts again.
 type secondReward struct{ service *harness.Service }
 
 func (r secondReward) Start(context.Context) error {
@@ -29,17 +29,17 @@ func (r secondReward) Kill() error {
 	return nil
 }
 
-// Stop leaves the replica to the harness.
+// Stop does nothing, since the harness stops the replica.
 func (secondReward) Stop() error { return nil }
 
-// TestRewardsDemo runs the demo with few members. Its audit finds nothing, and each damage when it
-// is done.
+// TestRewardsDemo runs the demo with few members. Its audit finds no fault, and then finds each
+// fault that the test injects.
 func TestRewardsDemo(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{
 		Services: []string{platform.Sandbox, platform.Reward, platform.Gateway}, Replicas: map[string]int{platform.Reward: 2},
 		Env: map[string][]string{
-			platform.Gateway: {"VWR_ADDR="}, // without tier 1
+			platform.Gateway: {"VWR_ADDR="}, // no tier 1
 			platform.Reward: {
 				"REWARD_CALL_TIMEOUT=1s", "REWARD_LEASE=2s", "REWARD_RETRY_MIN=100ms", "REWARD_RETRY_MAX=500ms", "REWARD_SETTLE_TIME=2s",
 			},

@@ -22,7 +22,7 @@ type rewardDetail struct {
 	Calls                                                            []struct{ Action, Outcome string }
 }
 
-// awaitReward polls a reward until it has a status.
+// awaitReward polls a reward until it has the status.
 func awaitReward(p *harness.Platform, id, status string) (d rewardDetail) {
 	operator := p.Operator()
 	p.Eventually(func(ctx context.Context) error {
@@ -39,7 +39,7 @@ func awaitReward(p *harness.Platform, id, status string) (d rewardDetail) {
 	return d
 }
 
-// desk is an operator with a campaign of draws, on a platform of which the provider obeys the test.
+// desk is an operator with a campaign of draws, whose provider has the faults that the test sets.
 type desk struct {
 	t        *testing.T
 	p        *harness.Platform
@@ -51,9 +51,9 @@ func openDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{t: t, p: harness.Start(t, harness.Options{
 		Services: []string{platform.Sandbox, platform.Reward, platform.Gateway},
-		// A refusal is final, and so is a call that takes too long, so there is time for one on a busy
-		// machine. A reward whose calls are unknown waits for an operator after the shortest time that
-		// these calls allow.
+		// One attempt only, so that a refusal or a timeout is final; the time limit allows for a busy
+		// machine. A reward with an unknown outcome waits for an operator after the shortest time that
+		// these limits allow.
 		Env: map[string][]string{
 			platform.Gateway: {"VWR_ADDR="},
 			platform.Reward: {
@@ -73,9 +73,9 @@ func openDesk(t *testing.T) *desk {
 	return d
 }
 
-// act sends an operator's request, again while the platform is overloaded, and requires its status.
-// What an overloaded platform has done after all is refused as a conflict when it is repeated: what
-// follows in the test shows that it was done.
+// act sends an operator's request, repeats it while the platform is overloaded, and requires the
+// status. If an unanswered request was executed after all, its repetition is refused as a conflict;
+// the rest of the test shows that it was executed.
 func (d *desk) act(status int, path string, body any) {
 	d.t.Helper()
 	sent := 0
@@ -90,7 +90,7 @@ func (d *desk) act(status int, path string, body any) {
 	require.Equal(d.t, status, a.Status, "%s: %s", path, a.Body)
 }
 
-// draw draws for a new member and returns the id of the reward.
+// draw lets a new member draw, and returns the ids of the reward and the member.
 func (d *desk) draw() (reward, member string) {
 	d.t.Helper()
 	member = "member-" + uuid.NewString()[:8]
@@ -102,7 +102,7 @@ func (d *desk) draw() (reward, member string) {
 	return drawn.Rewards[0].AllocationID, member
 }
 
-// list returns the ids of the rewards that an operator finds, page by page.
+// list returns the ids of the rewards that match an operator's query, read page by page.
 func (d *desk) list(query string) (ids []string) {
 	d.t.Helper()
 	for cursor := ""; ; {
@@ -127,9 +127,9 @@ func (d *desk) stock() (left int) {
 	return c.Prizes[0].Stock
 }
 
-// TestOperatorsOfRewards uses each of the operators' routes of rewards through the gateway: refused
-// rewards are found and paid, one whose outcome is unknown is resolved, a paused one is cancelled
-// with its prize given back, and the rest with the campaign. The summary counts each reward once.
+// TestOperatorsOfRewards uses all operators' routes of rewards through the gateway. Refused rewards
+// are found and paid, one with an unknown outcome is resolved, and a paused one is cancelled and
+// its prize returned to the stock. The others end with the campaign. The summary counts each once.
 func TestOperatorsOfRewards(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -165,7 +165,7 @@ func TestOperatorsOfRewards(t *testing.T) {
 	require.Equal(t, 4, d.stock())
 	d.act(http.StatusAccepted, "/"+waiting+"/cancel", map[string]any{"restock": true})
 	awaitReward(d.p, waiting, "CANCELLED")
-	d.p.Eventually(func(context.Context) error { // a page may be a second old
+	d.p.Eventually(func(context.Context) error { // the answer may be a second old
 		if left := d.stock(); left != 5 {
 			return fmt.Errorf("%d are left: the prize is not given back", left)
 		}
@@ -178,7 +178,7 @@ func TestOperatorsOfRewards(t *testing.T) {
 	d.requireSummary(map[string]int{"SUCCESS": 4, "CANCELLED": 2})
 }
 
-// hold draws a reward while the provider answers nothing but 503, until it waits for an operator.
+// hold draws a reward while the provider answers only 503, until the reward waits for an operator.
 func (d *desk) hold() string {
 	d.t.Helper()
 	d.p.SetRewardFaults(sandbox.Faults{Down: true})

@@ -22,13 +22,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// secretFiles are the secret files of a platform's gateways and queues; replicas of a service share
-// them.
+// secretFiles are the files with the secrets of a platform's gateways and queues. All replicas of a
+// service read the same files.
 type secretFiles struct {
-	t    *testing.T
-	dir  string
-	p    *harness.Platform
-	read map[string]int // number of contents loaded by the replicas of a service, by service/variable
+	t       *testing.T
+	dir     string
+	p       *harness.Platform
+	reloads map[string]int // contents loaded so far, by service/variable
 }
 
 const (
@@ -41,12 +41,12 @@ func (f *secretFiles) path(service, variable string) string {
 	return filepath.Join(f.dir, service, variable)
 }
 
-// from is the environment that makes a service read a secret from its file.
-func (f *secretFiles) from(service, variable string) []string {
+// env returns the environment variables with which a service reads a secret from its file.
+func (f *secretFiles) env(service, variable string) []string {
 	return []string{variable + "=", variable + "_FILE=" + f.path(service, variable)}
 }
 
-// write replaces a file atomically, as a mounted Secret changes.
+// write replaces a file atomically, as Kubernetes does in a mounted Secret.
 func (f *secretFiles) write(service, name, content string) {
 	f.t.Helper()
 	path := f.path(service, name)
@@ -55,12 +55,12 @@ func (f *secretFiles) write(service, name, content string) {
 	require.NoError(f.t, os.Rename(path+".next", filepath.Clean(path)))
 }
 
-// change writes a new content and returns when every replica of the service has loaded it.
+// change writes new content and returns when every replica of the service has loaded it.
 func (f *secretFiles) change(service, variable, name, content string) {
 	f.t.Helper()
 	f.write(service, name, content)
-	f.read[service+"/"+variable]++
-	f.await(service, fmt.Sprintf(`urr_secret_reloads_total{variable="%s"}`, variable), float64(f.read[service+"/"+variable]))
+	f.reloads[service+"/"+variable]++
+	f.await(service, fmt.Sprintf(`urr_secret_reloads_total{variable="%s"}`, variable), float64(f.reloads[service+"/"+variable]))
 }
 
 // await waits until a metric has a value at every replica of a service.
@@ -78,34 +78,34 @@ func (f *secretFiles) await(service, metric string, want float64) {
 	}
 }
 
-// startRotating starts two gateways and two queues with the old keys in files.
-func startRotating(t *testing.T, key string, pair string) *secretFiles {
+// startRotating starts two gateways and two queues that read the old keys from files.
+func startRotating(t *testing.T, entryKey string, rpcKey string) *secretFiles {
 	t.Helper()
-	f := &secretFiles{t: t, dir: t.TempDir(), read: map[string]int{}}
-	f.write(platform.Gateway, entrySecret, key)
-	f.write(platform.Queue, entrySecret, key)
-	f.write(platform.Gateway, signingKey, pair)
-	f.write(platform.VWR, signingKey, pair)
-	f.write(platform.Queue, acceptedKey+"/gateway", pair)
-	f.write(platform.Queue, acceptedKey+"/vwr", pair)
+	f := &secretFiles{t: t, dir: t.TempDir(), reloads: map[string]int{}}
+	f.write(platform.Gateway, entrySecret, entryKey)
+	f.write(platform.Queue, entrySecret, entryKey)
+	f.write(platform.Gateway, signingKey, rpcKey)
+	f.write(platform.VWR, signingKey, rpcKey)
+	f.write(platform.Queue, acceptedKey+"/gateway", rpcKey)
+	f.write(platform.Queue, acceptedKey+"/vwr", rpcKey)
 	f.p = harness.Start(t, harness.Options{
 		Replicas: map[string]int{platform.Gateway: 2, platform.Queue: 2},
 		Env: map[string][]string{
-			platform.Gateway: append(f.from(platform.Gateway, entrySecret), f.from(platform.Gateway, signingKey)...),
-			platform.Queue:   append(f.from(platform.Queue, entrySecret), f.from(platform.Queue, acceptedKey)...),
-			platform.VWR:     f.from(platform.VWR, signingKey),
+			platform.Gateway: append(f.env(platform.Gateway, entrySecret), f.env(platform.Gateway, signingKey)...),
+			platform.Queue:   append(f.env(platform.Queue, entrySecret), f.env(platform.Queue, acceptedKey)...),
+			platform.VWR:     f.env(platform.VWR, signingKey),
 		},
 	})
 	return f
 }
 
-// shopping renews the buyer's token and reads seats, alternating between the gateways, until the
-// returned function is called; seen counts the successful rounds.
-func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
-	seen = new(atomic.Int64)
+// shopping renews the buyer's token and reads seats, at each gateway in turn, until stop is called.
+// successes counts the reads that succeeded.
+func shopping(b *buyer) (successes *atomic.Int64, stop func()) {
+	successes = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(b.t.Context())
-	var going sync.WaitGroup
-	going.Go(func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			at := b.At(i % 2)
 			_, err := at.Call(ctx, http.MethodPost, "/api/v1/queue/check/"+b.event, map[string]any{})
@@ -113,28 +113,28 @@ func shopping(b *buyer) (seen *atomic.Int64, stop func()) {
 				continue
 			}
 			if a, err := at.Call(ctx, http.MethodGet, "/api/v1/seats/"+b.event, nil); err == nil && a.Status == http.StatusOK {
-				seen.Add(1)
+				successes.Add(1)
 			}
 		}
 	})
-	return seen, func() { cancel(); going.Wait() }
+	return successes, func() { cancel(); running.Wait() }
 }
 
-// Keys in files are rotated while a user buys, in the documented order: no request is refused
-// because of a key. An invalid file changes nothing, and a removed key is no longer accepted.
+// TestKeyRotationNeedsNoRestart rotates keys in files while a user buys, in the documented order.
+// No key causes a refusal. An invalid file changes nothing, and a removed key is no longer valid.
 func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	oldKey, newKey := "old:"+strings.Repeat("o", 40), "new:"+strings.Repeat("n", 40)
 	oldPair, newPair := strings.Repeat("p", 40), strings.Repeat("q", 40)
 	f := startRotating(t, oldKey, oldPair)
-	b := letIn(t, f.p, newSale(t, f.p))
-	seen, stop := shopping(b)
-	buyersGoOn := func() {
+	b := newBuyer(t, f.p, newSale(t, f.p))
+	successes, stop := shopping(b)
+	requireProgress := func() {
 		t.Helper()
-		from := seen.Load()
-		testkit.Until(t, func() bool { return seen.Load() > from+4 }, "buyers are let through")
+		before := successes.Load()
+		testkit.Until(t, func() bool { return successes.Load() > before+4 }, "buyers are let through")
 	}
-	buyersGoOn()
+	requireProgress()
 
 	for _, step := range []struct{ key, pair string }{
 		{oldKey + "," + newKey, oldPair + "|" + newPair}, // append the new key
@@ -142,17 +142,17 @@ func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	} {
 		f.change(platform.Gateway, entrySecret, entrySecret, step.key)
 		f.change(platform.Queue, entrySecret, entrySecret, step.key)
-		buyersGoOn()
+		requireProgress()
 		f.change(platform.Queue, acceptedKey, acceptedKey+"/gateway", step.pair)
 		f.change(platform.Gateway, signingKey, signingKey, step.pair)
-		buyersGoOn()
+		requireProgress()
 	}
 	f.write(platform.Gateway, entrySecret, "new:short")
 	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 1)
-	buyersGoOn()
+	requireProgress()
 	stop()
-	const byKey = `urr_token_refusals_total{kind="entry",reason="invalid"}`
-	f.await(platform.Gateway, byKey, 0)
+	const invalidTokens = `urr_token_refusals_total{kind="entry",reason="invalid"}`
+	f.await(platform.Gateway, invalidTokens, 0)
 	for _, method := range []string{"Check", "VerifySlots", "WatchLines", "GetLoad", "GetSale"} {
 		f.await(platform.Queue, `urr_rpc_server_refusals_total{method="/urr.queue.v1.QueueService/`+method+`",reason="CALLER_REFUSED"}`, 0)
 	}
@@ -161,12 +161,12 @@ func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 0)
 	a := f.p.Client(b.user).With("x-queue-entry-token", signedBy(t, oldKey, b)).Settled(t.Context(), http.MethodGet, "/api/v1/seats/"+b.event, nil)
 	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
-	refused, err := f.p.Service(platform.Gateway).Metric(t.Context(), 0, byKey)
+	refused, err := f.p.Service(platform.Gateway).Metric(t.Context(), 0, invalidTokens)
 	require.NoError(t, err)
 	require.Positive(t, refused)
 }
 
-// signedBy is an entry token of the buyer, signed like queue's with the key.
+// signedBy returns an entry token of the buyer, signed with the key as queue signs.
 func signedBy(t *testing.T, key string, b *buyer) string {
 	t.Helper()
 	keys, err := token.ParseKeySet(config.Secret(key))

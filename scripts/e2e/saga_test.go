@@ -16,7 +16,7 @@ import (
 )
 
 // TestKilledBetweenCommitAndPublish kills payment and ticket immediately before and after an event
-// is published. After the restart the event is published, and its effect occurs exactly once.
+// is published. After the restart the event is published, and it takes effect exactly once.
 func TestKilledBetweenCommitAndPublish(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
@@ -31,33 +31,33 @@ func TestKilledBetweenCommitAndPublish(t *testing.T) {
 func killAndRecover(t *testing.T, p *harness.Platform, service, point string) {
 	t.Helper()
 	event := newSale(t, p)
-	b := letIn(t, p, event)
+	b := newBuyer(t, p, event)
 	held := b.hold("A-1-1", "A-1-2")
-	paying := b.prepare(held)
+	payment := b.prepare(held)
 	awaitOutbox(t, p, service)
 
 	p.Service(service).RestartWithFailpoints(0, point+"=exit")
-	b.awaitPayment(p, paying, "PREPARED") // the gateway has connected to the new processes
+	b.awaitPayment(p, payment, "PREPARED") // so that the gateway is connected to the new processes
 	b.awaitStatus(p, held, "HELD")
-	confirmUntilKilled(t, p, b, paying, service)
+	confirmUntilKilled(t, p, b, payment, service)
 	require.Equal(t, "signal: killed", p.Service(service).AwaitEnd(0))
 	p.Service(service).Start(0)
 
 	b.awaitStatus(p, held, "CONFIRMED")
 	require.Equal(t, 2, b.tickets())
 	awaitSold(p, event, 2)
-	requireOneEvent(t, p, "payment-events", "PAYMENT_CONFIRMED", paying.OrderID)
+	requireOneEvent(t, p, "payment-events", "PAYMENT_CONFIRMED", payment.OrderID)
 	requireOneEvent(t, p, "reservation-events", "RESERVATION_CONFIRMED", held.ReservationID)
-	requireCharged(t, p, paying, 0)
+	requireCharged(t, p, payment, 0)
 }
 
-// confirmUntilKilled confirms as a page does: with one key, and with retries while a service
-// restarts. It returns when the payment is confirmed or the service has died.
-func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment, service string) {
+// confirmUntilKilled sends the payment as a page does: with one key, and again while a service
+// restarts. It returns when the payment is confirmed or the service was killed.
+func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, payment preparedPayment, service string) {
 	t.Helper()
 	key, paymentKey := uuid.NewString(), "ok-"+uuid.NewString()
 	p.Eventually(func(context.Context) error {
-		answer, err := b.confirmAs(key, paying, paymentKey)
+		answer, err := b.confirmAs(key, payment, paymentKey)
 		switch {
 		case !p.Service(service).Running(0), err == nil && answer.Status == http.StatusOK:
 			return nil
@@ -69,8 +69,8 @@ func confirmUntilKilled(t *testing.T, p *harness.Platform, b *buyer, paying prep
 	})
 }
 
-// awaitOutbox waits until the service's outbox is empty, so that the failpoint is triggered by the
-// event under test.
+// awaitOutbox waits until the service's outbox is empty, so that only the event under test triggers
+// the failpoint.
 func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
 	t.Helper()
 	db := p.DB(service)
@@ -86,8 +86,8 @@ func awaitOutbox(t *testing.T, p *harness.Platform, service string) {
 	})
 }
 
-// requireOneEvent reads the topic: the key has events of that type under one id only, regardless of
-// how often it was published.
+// requireOneEvent requires that the topic has one event of this type for the key. The event may be
+// published more than once, under the same id.
 func requireOneEvent(t *testing.T, p *harness.Platform, topic, eventType, key string) {
 	t.Helper()
 	records, err := p.Records(t.Context(), topic)
@@ -105,7 +105,7 @@ func requireOneEvent(t *testing.T, p *harness.Platform, topic, eventType, key st
 	require.Len(t, ids, 1, "%s of %s in %s", eventType, key, topic)
 }
 
-// requireCharged checks the provider's ledger: one charge, and the refunded amount.
+// requireCharged requires one charge with this refunded amount in the provider's ledger.
 func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, refunded int64) {
 	t.Helper()
 	charges, _, err := p.Ledger(t.Context())
@@ -121,28 +121,28 @@ func requireCharged(t *testing.T, p *harness.Platform, paid preparedPayment, ref
 	require.Equal(t, refunded, found[0].RefundedAmount)
 }
 
-// TestLatePaymentIsRefunded lets a hold expire before the provider has responded. The late success
-// is refunded automatically: no ticket is issued, and the seats are free.
+// TestLatePaymentIsRefunded lets a hold expire before the provider responds. The late charge is
+// refunded automatically: no ticket is issued, and the seats are free.
 func TestLatePaymentIsRefunded(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
-	// The success comes 3 s after the charge: on a busy machine it may be there before the hold has
-	// expired. That purchase is completed, and another buyer tries the next seats.
+	// The provider captures the charge after 3 s. On a busy machine this may be before the hold has
+	// expired. Then the purchase is completed, and another buyer tries the next seats.
 	var (
-		b      *buyer
-		seats  []string
-		held   reservation
-		paying preparedPayment
-		sold   int64
+		b       *buyer
+		seats   []string
+		held    reservation
+		payment preparedPayment
+		sold    int64
 	)
 	for row := 1; ; row += 2 {
-		b, seats = letIn(t, p, event), []string{fmt.Sprintf("A-2-%d", row), fmt.Sprintf("A-2-%d", row+1)}
+		b, seats = newBuyer(t, p, event), []string{fmt.Sprintf("A-2-%d", row), fmt.Sprintf("A-2-%d", row+1)}
 		held = b.hold(seats...)
-		paying = b.prepare(held)
-		pending := payLate(t, p, b, paying)
-		p.Service(platform.Sandbox).Pause(0) // otherwise its success may arrive before the hold expires
-		late := pending && runOut(t, p, held)
+		payment = b.prepare(held)
+		pending := payLate(t, p, b, payment)
+		p.Service(platform.Sandbox).Pause(0) // or its success may arrive before the hold expires
+		late := pending && expireHold(t, p, held)
 		p.Service(platform.Sandbox).Resume(0)
 		if late {
 			break
@@ -151,28 +151,28 @@ func TestLatePaymentIsRefunded(t *testing.T) {
 		sold += 2
 	}
 	b.awaitStatus(p, held, "REJECTED")
-	b.awaitPayment(p, paying, "REFUNDED")
+	b.awaitPayment(p, payment, "REFUNDED")
 	require.Zero(t, b.tickets())
-	requireCharged(t, p, paying, paying.Amount)
+	requireCharged(t, p, payment, payment.Amount)
 	awaitSold(p, event, sold)
 
-	next := letIn(t, p, event)
+	next := newBuyer(t, p, event)
 	again := next.hold(seats...)
 	require.Equal(t, "HELD", again.Status, "the seats are free")
 }
 
-// payLate confirms a payment whose success comes late, and reports whether the provider has the
-// charge and has not decided yet.
-func payLate(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment) bool {
+// payLate sends a payment that the provider captures later, and reports whether the provider has
+// received the charge and not decided yet.
+func payLate(t *testing.T, p *harness.Platform, b *buyer, payment preparedPayment) bool {
 	t.Helper()
-	answer, _ := b.confirm(paying, "late-"+uuid.NewString())
+	answer, _ := b.confirm(payment, "late-"+uuid.NewString())
 	require.Equal(t, http.StatusOK, answer.Status, "%s", answer.Body)
 	var confirmed struct{ Status string }
 	require.NoError(t, answer.Decode(&confirmed))
 	charges, _, err := p.Ledger(t.Context())
 	require.NoError(t, err)
 	for _, c := range charges {
-		if c.OrderID == paying.OrderID && c.Status == sandbox.Pending {
+		if c.OrderID == payment.OrderID && c.Status == sandbox.Pending {
 			require.Equal(t, "PENDING", confirmed.Status)
 			return true
 		}
@@ -180,10 +180,9 @@ func payLate(t *testing.T, p *harness.Platform, b *buyer, paying preparedPayment
 	return false
 }
 
-// runOut moves the end of the hold into the past, as if ten minutes had passed, and waits for the
-// reservation to expire. It reports whether it has: a reservation that is not being paid any more
-// stays as it is.
-func runOut(t *testing.T, p *harness.Platform, held reservation) (expired bool) {
+// expireHold moves the end of the hold into the past, if it is being paid, and waits until this
+// payment has ended. It reports whether the reservation expired before it was confirmed.
+func expireHold(t *testing.T, p *harness.Platform, held reservation) (expired bool) {
 	t.Helper()
 	db := p.DB(platform.Ticket)
 	tag, err := db.Exec(t.Context(), `UPDATE reservations SET expires_at = now() - interval '1 second' WHERE reservation_id = $1 AND status = 'PAYING'`,
@@ -202,7 +201,7 @@ func runOut(t *testing.T, p *harness.Platform, held reservation) (expired bool) 
 		if status == "PAYING" {
 			return errors.New("the reservation is still being paid")
 		}
-		expired = status != "CONFIRMED" // a success that was under way came first
+		expired = status != "CONFIRMED" // the success was processed before the expiry
 		return nil
 	})
 	return expired

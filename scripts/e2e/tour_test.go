@@ -23,13 +23,13 @@ import (
 
 var update = flag.Bool("update", false, "write the real answers into the tours")
 
-// tourAddress is the gateway's address in the tours; the test replaces it by its own.
+// tourAddress is the gateway's address in the tours. The test replaces it.
 const tourAddress = "localhost:8080"
 
-// step is one block of commands and the response shown below it, "" if there is none.
+// step is one block of commands, and the response that the document shows below it; "": none.
 type step struct {
 	command, answer string
-	start, end      int // of the response in the document, including its line breaks
+	start, end      int // byte offsets of the response in the document
 }
 
 var (
@@ -37,20 +37,20 @@ var (
 	stepPattern    = regexp.MustCompile("```sh\n([^`]*)```(?:\n\n```json\n([^`]*)```)?")
 )
 
-// tour finds the steps in a document's section on the tour, which ends with the next section.
-func tour(t *testing.T, doc string) []step {
+// tourSteps returns the steps of a document's section “… tour with curl”.
+func tourSteps(t *testing.T, doc string) []step {
 	t.Helper()
 	chapter := chapterPattern.FindStringIndex(doc)
 	require.NotNil(t, chapter, "there is a chapter “… tour with curl”")
-	from, to := chapter[1], len(doc)
-	if next := strings.Index(doc[from:], "\n## "); next >= 0 {
-		to = from + next
+	sectionStart, sectionEnd := chapter[1], len(doc)
+	if next := strings.Index(doc[sectionStart:], "\n## "); next >= 0 {
+		sectionEnd = sectionStart + next
 	}
 	var steps []step
-	for _, m := range stepPattern.FindAllStringSubmatchIndex(doc[from:to], -1) {
-		s := step{command: doc[from+m[2] : from+m[3]]}
+	for _, m := range stepPattern.FindAllStringSubmatchIndex(doc[sectionStart:sectionEnd], -1) {
+		s := step{command: doc[sectionStart+m[2] : sectionStart+m[3]]}
 		if m[4] >= 0 {
-			s.start, s.end = from+m[4], from+m[5]
+			s.start, s.end = sectionStart+m[4], sectionStart+m[5]
 			s.answer = doc[s.start:s.end]
 		}
 		steps = append(steps, s)
@@ -62,14 +62,14 @@ func tour(t *testing.T, doc string) []step {
 // for values that differ between runs.
 func TestTour(t *testing.T) {
 	t.Parallel()
-	for doc, least := range map[string]int{"README.md": 4, "services/gateway/TOUR.md": 10} {
+	for doc, minSteps := range map[string]int{"README.md": 4, "services/gateway/TOUR.md": 10} {
 		t.Run(doc, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("..", "..", doc)
 			raw, err := os.ReadFile(path)
 			require.NoError(t, err)
-			steps := tour(t, string(raw))
-			require.GreaterOrEqual(t, len(steps), least, "the tour goes the whole way")
+			steps := tourSteps(t, string(raw))
+			require.GreaterOrEqual(t, len(steps), minSteps, "the tour goes the whole way")
 
 			answers := runTour(t, steps, harness.Shared(t).Service(platform.Gateway).Addr(0))
 			if *update {
@@ -85,30 +85,30 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// runTour passes the commands to one shell in its own folder, so that variables and cookie files
-// persist.
+// runTour runs the commands in one shell and an empty folder, so that variables and cookie files
+// persist. It returns the output of each step.
 func runTour(t *testing.T, steps []step, host string) []string {
 	t.Helper()
-	const mark = "--- end of step ---"
+	const separator = "--- end of step ---"
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for _, s := range steps {
-		fmt.Fprintf(&script, "%s\necho; echo '%s'\n", strings.ReplaceAll(s.command, tourAddress, host), mark)
+		fmt.Fprintf(&script, "%s\necho; echo '%s'\n", strings.ReplaceAll(s.command, tourAddress, host), separator)
 	}
 	ctx, cancel := testkit.Context(t)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.WaitDelay = time.Second // for child processes of the shell
 	cmd.Dir = t.TempDir()
-	var out, fault bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &fault
-	require.NoError(t, cmd.Run(), "%s\n%s", out.String(), fault.String())
-	answers := strings.Split(out.String(), mark+"\n")
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	require.NoError(t, cmd.Run(), "%s\n%s", out.String(), stderr.String())
+	answers := strings.Split(out.String(), separator+"\n")
 	require.Len(t, answers, len(steps)+1)
 	return answers[:len(steps)]
 }
 
-// withAnswers replaces the shown responses by the real ones, indented.
+// withAnswers returns the document with its responses replaced by the real ones, indented.
 func withAnswers(doc string, steps []step, answers []string) string {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].answer == "" {
@@ -125,33 +125,33 @@ func withAnswers(doc string, steps []step, answers []string) string {
 	return doc
 }
 
-// Values that differ between runs, by their format.
+// Formats of values that differ between runs.
 var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	timePattern  = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$`)
 	dayPattern   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{40,}(\.[A-Za-z0-9_-]+)*$|^[A-Za-z0-9_.-]{60,}…?$`)
-	// longToken is a token of which the tours show the beginning only.
+	// longToken matches a token that the tours shorten to its beginning.
 	longToken = regexp.MustCompile(`"([A-Za-z0-9_.-]{80})[A-Za-z0-9_.-]{40,}"`)
 )
 
-// shape replaces values that differ between runs by their kind; all else must be equal.
+// shape decodes an answer, and replaces each value that differs between runs by a description.
 func shape(t *testing.T, answer string) any {
 	t.Helper()
 	var v any
 	require.NoError(t, json.Unmarshal([]byte(answer), &v), "an answer is JSON: %s", answer)
-	return normal("", v)
+	return normalize("", v)
 }
 
-func normal(name string, v any) any {
+func normalize(name string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k := range v {
-			v[k] = normal(k, v[k])
+			v[k] = normalize(k, v[k])
 		}
 	case []any:
 		for i := range v {
-			v[i] = normal(name, v[i])
+			v[i] = normalize(name, v[i])
 		}
 	case string:
 		switch {

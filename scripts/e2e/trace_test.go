@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestOneTrace follows a purchase from the browser's request to the figures under one trace id:
-// gateway → payment → outbox → Kafka → ticket → Kafka → stats. The provider sends no webhooks: one
-// may be processed before the response to the charge, and the confirmation then belongs to its trace.
+// TestOneTrace follows a purchase from the browser's request to the sales figures in one trace:
+// gateway → payment → outbox → Kafka → ticket → Kafka → stats. The provider sends no
+// webhooks. Before the response to the charge, one would move the confirmation to its own trace.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	c := startCollector(t)
@@ -26,14 +26,14 @@ func TestOneTrace(t *testing.T) {
 	}})
 	event := newSale(t, p)
 	for seat, confirmed := 1, false; !confirmed; seat++ {
-		b := letIn(t, p, event)
+		b := newBuyer(t, p, event)
 		held := b.hold(fmt.Sprintf("A-1-%d", seat))
 		answer, atOnce := b.confirm(b.prepare(held), "ok-"+uuid.NewString())
 		require.Equal(t, 200, answer.Status, "%s", answer.Body)
 		b.awaitStatus(p, held, "CONFIRMED")
 		awaitSold(p, event, int64(seat))
-		// On a busy machine a payment that is pending is completed later, and one that is confirmed
-		// again may be too: in a trace of its own.
+		// On a busy machine a payment may be pending, or be sent again. It may then be completed later,
+		// in another trace, so the next buyer tries.
 		var result struct{ Status string }
 		require.NoError(t, answer.Decode(&result))
 		confirmed = atOnce && result.Status == "CONFIRMED"
@@ -42,8 +42,8 @@ func TestOneTrace(t *testing.T) {
 	p.Eventually(func(context.Context) error { return c.findPurchase() })
 }
 
-// purchase lists the spans that the trace must contain, by service and a part of the name.
-var purchase = []struct{ service, name string }{
+// purchaseSpans are the spans that the trace must contain, by service and part of the name.
+var purchaseSpans = []struct{ service, name string }{
 	{"gateway", "payments/confirm"},
 	{"payment", "Confirm"},
 	{"payment", "payment-events"},
@@ -52,14 +52,14 @@ var purchase = []struct{ service, name string }{
 	{"stats", "reservation-events"},
 }
 
-// findPurchase finds a trace with all spans; its error lists what the most complete one lacks.
+// findPurchase requires a trace with all spans. The error lists what the most complete trace lacks.
 func (c *traceCollector) findPurchase() error {
 	var fewest []string
-	for _, root := range c.all() {
+	for _, root := range c.allSpans() {
 		if root.service != "gateway" || !strings.Contains(root.name, "payments/confirm") {
 			continue
 		}
-		missing := missingOf(c.of(root.trace))
+		missing := missingSpans(c.spansOf(root.trace))
 		if len(missing) == 0 {
 			return nil
 		}
@@ -73,9 +73,9 @@ func (c *traceCollector) findPurchase() error {
 	return fmt.Errorf("the trace lacks %s", strings.Join(fewest, ", "))
 }
 
-func missingOf(spans []span) []string {
+func missingSpans(spans []span) []string {
 	var missing []string
-	for _, want := range purchase {
+	for _, want := range purchaseSpans {
 		has := slices.ContainsFunc(spans, func(s span) bool { return s.service == want.service && strings.Contains(s.name, want.name) })
 		if !has {
 			missing = append(missing, want.service+" "+want.name)

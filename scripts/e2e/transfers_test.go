@@ -20,7 +20,7 @@ type shownTransfer struct {
 	Price                                             int64
 }
 
-// offer offers a ticket to whoever has the link.
+// offer offers a ticket to anybody who has the link.
 func (b *buyer) offer(ticketID string, price int64) (t shownTransfer) {
 	b.t.Helper()
 	a := b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/my/tickets/"+ticketID+"/transfers",
@@ -35,7 +35,7 @@ func (b *buyer) accept(claim string) (t shownTransfer) {
 	return t
 }
 
-// awaitTransfer polls the own transfers until this one has a status.
+// awaitTransfer polls the user's transfers until the one with this id has the status.
 func (b *buyer) awaitTransfer(p *harness.Platform, id, status string) (found shownTransfer) {
 	b.t.Helper()
 	p.Eventually(func(ctx context.Context) error {
@@ -54,15 +54,15 @@ func (b *buyer) awaitTransfer(p *harness.Platform, id, status string) (found sho
 	return found
 }
 
-// TestTransfers passes one ticket on for money, to a buyer who was never in the line, and another as a
-// gift. The seller gets the price from the own payment, once; an offer that is cancelled while its buyer
-// is about to pay charges nothing.
+// TestTransfers passes one ticket on for money, to a buyer who was never in the line, and another
+// as a gift. The seller gets the price once, as a refund of the seller's payment. An offer that is
+// cancelled just before its buyer pays charges nothing.
 func TestTransfers(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})
 	event := newSale(t, p)
-	seller := letIn(t, p, event)
-	paid := seller.paidFor(p, "A-1-1", "A-1-2", "A-1-3")
+	seller := newBuyer(t, p, event)
+	paid := seller.buySeats(p, "A-1-1", "A-1-2", "A-1-3")
 	tickets := seller.shownTickets()
 	friend := &buyer{t: t, user: "friend-" + uuid.NewString()[:8], event: event}
 	friend.Client = p.Client(friend.user)
@@ -70,17 +70,17 @@ func TestTransfers(t *testing.T) {
 	sold := seller.offer(tickets[0].TicketID, 40000)
 	accepted := friend.accept(sold.Claim)
 	require.Equal(t, []string{"AWAITING_PAYMENT", "BUYER"}, []string{accepted.Status, accepted.Role})
-	paying := friend.prepareFor("transfer", sold.TransferID)
-	require.EqualValues(t, 40000, paying.Amount)
-	friend.confirm(paying, "ok-"+uuid.NewString())
-	got := friend.awaitTransfer(p, sold.TransferID, "COMPLETED")
-	require.NotEqual(t, tickets[0].TicketID, got.TicketID)
+	payment := friend.prepareFor("transfer", sold.TransferID)
+	require.EqualValues(t, 40000, payment.Amount)
+	friend.confirm(payment, "ok-"+uuid.NewString())
+	completed := friend.awaitTransfer(p, sold.TransferID, "COMPLETED")
+	require.NotEqual(t, tickets[0].TicketID, completed.TicketID)
 	require.Equal(t, "SELLER", seller.awaitTransfer(p, sold.TransferID, "COMPLETED").Role)
 	seller.awaitStatusAt(p, "/api/v1/my/tickets/"+tickets[0].TicketID, "TRANSFERRED")
-	own := friend.shownTickets()
-	require.Len(t, own, 1)
-	require.Equal(t, tickets[0].Seat, own[0].Seat)
-	require.NotEmpty(t, own[0].Code)
+	friendTickets := friend.shownTickets()
+	require.Len(t, friendTickets, 1)
+	require.Equal(t, tickets[0].Seat, friendTickets[0].Seat)
+	require.NotEmpty(t, friendTickets[0].Code)
 	p.Eventually(func(ctx context.Context) error {
 		a, err := seller.Call(ctx, http.MethodGet, "/api/v1/payments/"+paid.PaymentID, nil)
 		if err == nil && !strings.Contains(string(a.Body), `"refundedAmount":40000`) {
@@ -89,24 +89,24 @@ func TestTransfers(t *testing.T) {
 		return err
 	})
 	requireCharged(t, p, paid, 40000)
-	requireCharged(t, p, paying, 0)
+	requireCharged(t, p, payment, 0)
 
 	gift := friend.accept(seller.offer(tickets[1].TicketID, 0).Claim)
 	require.Equal(t, "COMPLETED", gift.Status)
 	require.Len(t, friend.shownTickets(), 2)
 
-	called := seller.offer(tickets[2].TicketID, 55000)
-	friend.accept(called.Claim)
-	late := friend.prepareFor("transfer", called.TransferID)
-	seller.Must(t.Context(), http.MethodPost, "/api/v1/my/transfers/"+called.TransferID+"/cancel", map[string]any{}, nil)
-	a, _ := friend.confirm(late, "ok-"+uuid.NewString())
+	cancelled := seller.offer(tickets[2].TicketID, 55000)
+	friend.accept(cancelled.Claim)
+	latePayment := friend.prepareFor("transfer", cancelled.TransferID)
+	seller.Must(t.Context(), http.MethodPost, "/api/v1/my/transfers/"+cancelled.TransferID+"/cancel", map[string]any{}, nil)
+	a, _ := friend.confirm(latePayment, "ok-"+uuid.NewString())
 	require.Equal(t, http.StatusConflict, a.Status, "%s", a.Body)
-	require.Equal(t, "SELLER", friend.awaitTransfer(p, called.TransferID, "CANCELLED").Reason)
+	require.Equal(t, "SELLER", friend.awaitTransfer(p, cancelled.TransferID, "CANCELLED").Reason)
 
 	stores, err := audit.Open(t.Context(), p.Wiring())
 	require.NoError(t, err)
 	t.Cleanup(stores.Close)
-	p.Eventually(func(ctx context.Context) error { // the last events may be on their way
+	p.Eventually(func(ctx context.Context) error { // the last Kafka events may be in transit
 		faults, err := stores.Faults(ctx, event)
 		if all := faults.All(); err == nil && len(all) > 0 {
 			err = errors.New(strings.Join(all, "\n"))

@@ -10,7 +10,7 @@ import (
 // Backends returns the names of the backends that Platform.Backend accepts.
 func Backends() []string { return []string{"redis", "postgres", "kafka", "dynamodb", "sqs"} }
 
-// Backend is one of the platform's backends. It runs again at the end of the test, with its data.
+// Backend is one of the platform's backends. After the test, it is running again with its data.
 type Backend struct {
 	p    *Platform
 	name string

@@ -134,9 +134,8 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 const overloadPause = time.Second
 
 // Settle repeats send while its answer says that the platform is overloaded, and returns the last
-// answer. It stops when ctx ends, or shortly before the test's deadline. The platform may have done
-// a request without answering it, so send must repeat the same request with the same
-// Idempotency-Key.
+// answer. It stops when ctx ends, or shortly before the test's deadline. The platform may have
+// executed a request without answering it, so send must always send the same Idempotency-Key.
 func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
 	run, cancel := testkit.Context(tb)
@@ -202,13 +201,13 @@ func (p *Platform) SessionToken(user string, roles ...string) string {
 	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
-// EntryToken returns a token as queue signs it for a user's slot. It creates no slot.
+// EntryToken returns an entry token for a user's slot, signed with queue's key. It creates no slot.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
-// Tier1Token returns a token as vwr signs it for a position in a round.
+// Tier1Token returns a token for a position in a round, signed with vwr's key.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))

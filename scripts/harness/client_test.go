@@ -12,14 +12,14 @@ import (
 
 func TestSettleRepeatsWhileOverloaded(t *testing.T) {
 	t.Parallel()
-	left := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
+	statuses := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
 	answer, err := harness.Settle(t.Context(), t, func() (a harness.Answer, err error) {
-		a.Status, left = left[0], left[1:]
+		a.Status, statuses = statuses[0], statuses[1:]
 		return a, nil
 	})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusConflict, answer.Status, "a refusal is an answer")
-	require.Len(t, left, 1)
+	require.Len(t, statuses, 1)
 }
 
 func TestSettleEndsWithItsContext(t *testing.T) {

@@ -7,8 +7,8 @@
 //
 // A run stores its state on the checkout's backends, in its own databases and under its own
 // prefixes, so that several runs can be active. Tests that kill or pause a backend set
-// Options.OwnBackends. Such runs in one process take turns and share their data, so they must use
-// distinct event ids.
+// Options.OwnBackends. One process has one such set of backends: its runs take turns and share the
+// data, so they must use distinct event ids.
 //
 // Tests that do not kill or pause processes use the platform Shared. Their package has
 //
@@ -35,10 +35,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Time limits. A start competes with compilers and other tests for two processors.
+// Time limits. They are long, because compilers and other tests use the same two processors.
 const (
 	readyLimit   = 60 * time.Second
-	startLimit   = 5 * time.Minute // of all services, after the build
+	startLimit   = 5 * time.Minute // to start all services, after the build
 	migrateLimit = 2 * time.Minute
 	stopGrace    = 30 * time.Second
 )
@@ -48,8 +48,8 @@ const maxReplicas = 8
 
 // Options say which services a platform has and how they run.
 type Options struct {
-	// Services to run; empty: all. List the services that they call too, unless these should be
-	// absent.
+	// Services are the services to run; empty: all. A service that is called but not listed is absent,
+	// as if it were down.
 	Services []string
 	// Replicas is the number of replicas per service: 1 unless given, at most 8.
 	Replicas map[string]int
@@ -89,12 +89,12 @@ type Platform struct {
 	dynamoDB  *awsproxy.Proxy // nil without Options.AWS
 	sqs       *awsproxy.Proxy
 	shared    bool
-	visitors  *atomic.Uint32 // how many visitors have an IP address
+	visitors  *atomic.Uint32 // how many visitors were given an IP address
 	// oldPrograms is the folder with the programs that Options.Upgrade describes.
 	oldPrograms string
 }
 
-// A run holds ownBackendsTurn while it uses the backends that only this process has.
+// ownBackendsTurn is locked by each run that uses this process's own backends, until the run ends.
 var ownBackendsTurn sync.Mutex
 
 // Start runs a platform until the test ends, and returns when it is ready. If it cannot start, the
@@ -122,7 +122,7 @@ func Start(tb testing.TB, opts Options) *Platform {
 	return p
 }
 
-// newPlatform prepares a platform, but starts no process.
+// newPlatform prepares a platform: it reserves a workspace with backends, but starts no service.
 func newPlatform(ctx context.Context, opts Options) (*Platform, error) {
 	w, err := currentRun()
 	if err != nil {
@@ -143,7 +143,7 @@ func (p *Platform) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.build(ctx, wanted); err != nil { // without a time limit
+	if err := p.build(ctx, wanted); err != nil { // the build has no time limit
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -201,7 +201,7 @@ func (p *Platform) startServices(ctx context.Context, wanted []platform.Service)
 	return forEachService(ctx, wanted, func(ctx context.Context, s platform.Service) error {
 		for _, name := range s.Needs {
 			if ready[name] == nil {
-				continue // absent on purpose
+				continue // this run omits the service
 			}
 			select {
 			case <-ready[name]:
@@ -257,7 +257,7 @@ func (p *Platform) addService(s platform.Service) error {
 	var ips []net.IP
 	for i := range svc.replicas {
 		if info, err := os.Stat(p.workspace.layout.LogFile(svc.name(i))); err == nil {
-			svc.replicas[i].logged = info.Size()
+			svc.replicas[i].oldLogSize = info.Size()
 		}
 		ip := net.IPv4(127, 0, 0, byte(1+i))
 		ips = append(ips, ip)
@@ -289,8 +289,8 @@ func (p *Platform) end() error {
 	return errors.Join(err, p.workspace.release(context.Background()))
 }
 
-// endServices stops each service as soon as all services that need it have ended. Others stop
-// concurrently, since stopping mostly means waiting for requests in progress.
+// endServices stops each service as soon as all services that need it have ended. Other services
+// stop concurrently, since stopping mostly means waiting for requests in progress.
 func (p *Platform) endServices() error {
 	ended := map[string]chan struct{}{}
 	for name := range p.services {
@@ -335,8 +335,8 @@ func (p *Platform) Service(name string) *Service {
 
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
-// Always calls check once per interval until the test ends. If check returns a text in broken, the
-// test fails with it. An error of check is ignored: a store may be unavailable.
+// Always calls check once per interval until the test ends. If check returns a non-empty broken,
+// the test fails with that text. An error of check is ignored, since a store may be unavailable.
 func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))

@@ -19,14 +19,14 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// The harness runs the sandbox like a service, and it needs no backends.
+// onlySandbox starts a platform of the sandbox alone, which needs no backends.
 func onlySandbox(t *testing.T) *harness.Platform {
 	t.Helper()
 	return harness.Start(t, harness.Options{Services: []string{"sandbox"}})
 }
 
-// onBackendsOfItsOwn is onlySandbox for tests that kill or pause backends.
-func onBackendsOfItsOwn(t *testing.T) *harness.Platform {
+// withOwnBackends is onlySandbox for tests that kill or pause backends.
+func withOwnBackends(t *testing.T) *harness.Platform {
 	t.Helper()
 	return harness.Start(t, harness.Options{Services: []string{"sandbox"}, OwnBackends: true})
 }
@@ -69,11 +69,11 @@ func TestKillPauseAndStart(t *testing.T) {
 }
 
 func TestBackendsKeepDataAcrossRestarts(t *testing.T) {
-	p := onBackendsOfItsOwn(t)
+	p := withOwnBackends(t)
 	ctx := t.Context()
 	key := "harness:" + t.Name()
 	require.NoError(t, p.Redis().Set(ctx, key, "kept", 0).Err())
-	p.Eventually(func(ctx context.Context) error { // an unflushed write is lost
+	p.Eventually(func(ctx context.Context) error { // a kill loses a write that is not flushed
 		info, err := p.Redis().Info(ctx, "persistence").Result()
 		if err == nil && !strings.Contains(info, "aof_buffer_length:0\r\n") {
 			err = errors.New("redis has not written everything")
@@ -104,11 +104,11 @@ func TestBackendsKeepDataAcrossRestarts(t *testing.T) {
 // Backends that one test has killed or paused are restored for the next.
 func TestBackendsAreRestoredAfterARun(t *testing.T) {
 	t.Run("breaks", func(t *testing.T) {
-		p := onBackendsOfItsOwn(t)
+		p := withOwnBackends(t)
 		p.Backend("kafka").Pause()
 		p.Backend("postgres").Kill()
 	})
-	p := onBackendsOfItsOwn(t)
+	p := withOwnBackends(t)
 	var one int
 	require.NoError(t, p.DB("stats").QueryRow(t.Context(), "SELECT 1").Scan(&one))
 	_, err := p.Records(t.Context(), "no-such-topic")
@@ -148,9 +148,9 @@ func TestRunsOnSharedServersAreIsolated(t *testing.T) {
 		require.ErrorIs(t, other.Redis().Get(ctx, "harness").Err(), redis.Nil)
 		_, err := one.DB("ticket").Exec(ctx, "CREATE TABLE mine (id int)")
 		require.NoError(t, err)
-		var there bool
-		require.NoError(t, other.DB("ticket").QueryRow(ctx, "SELECT to_regclass('mine') IS NOT NULL").Scan(&there))
-		require.False(t, there)
+		var exists bool
+		require.NoError(t, other.DB("ticket").QueryRow(ctx, "SELECT to_regclass('mine') IS NOT NULL").Scan(&exists))
+		require.False(t, exists)
 	})
 	require.NotEqual(t, first.KafkaPrefix, second.KafkaPrefix)
 	require.NotEqual(t, first.DynamoDBPrefix, second.DynamoDBPrefix)

@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// One service and its database are enough to test a link's effect on a connection. The check reports
-// whether the service's database answers it.
+// statsOnALink starts the stats service, whose connection to PostgreSQL goes through a link. The
+// returned check compares the metric of that connection, 1 or 0, with want.
 func statsOnALink(t *testing.T) (p *harness.Platform, connected func(want float64) func(context.Context) error) {
 	t.Helper()
 	p = harness.Start(t, harness.Options{Services: []string{"stats"}, Links: true})

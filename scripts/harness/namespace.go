@@ -22,8 +22,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// namespace has the databases, the Redis database and the prefixes of one run on the checkout's
-// backends. With separate ones, several runs and `make up` share the servers.
+// namespace names the databases, the Redis database and the prefixes of one run on the checkout's
+// backends, so that several runs and `make up` can share the servers.
 type namespace struct {
 	checkout platform.Layout
 	postgres int // base port of the server with its databases
@@ -54,7 +54,7 @@ func openNamespace(ctx context.Context, checkout platform.Layout, postgres, numb
 	return r, err
 }
 
-// database returns the name in this run of a database that `make up` calls name.
+// database returns this run's name for the database that `make up` calls name.
 func (r *namespace) database(name string) string { return r.name + "_" + name }
 
 func (r *namespace) databaseURL(name string) string { return r.checkout.ServerURL(r.postgres, name) }

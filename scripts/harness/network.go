@@ -52,7 +52,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 		callee := p.services[name]
 		switch {
 		case callee == nil:
-			return direct(name) // nothing listens there, as if the callee were down
+			return direct(name) // nothing listens at this address, as if the callee were down
 		case len(callee.replicas) > 1:
 			return p.names.target(name, p.workspace.layout.Port(callee.desc.Port))
 		default:
@@ -68,7 +68,7 @@ func (p *Platform) wiring(s platform.Service) platform.Wiring {
 	if p.opts.fakes() {
 		w.StripeURL, w.TossURL = p.linkedURL(s, platform.Stripe, w.StripeURL), p.linkedURL(s, platform.Toss, w.TossURL)
 	}
-	w.MailAddr = "" // tests that want e-mails have a sink of their own
+	w.MailAddr = "" // a test that needs e-mails starts its own SMTP server
 	if !p.opts.ProviderPage {
 		w.SandboxPage = ""
 	}

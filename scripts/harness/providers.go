@@ -20,14 +20,14 @@ func (o *Options) fakes() bool {
 	return slices.ContainsFunc(o.Providers, func(name string) bool { return name != platform.Sandbox })
 }
 
-// Fake is the fake of a payment provider, stripe or toss: audit reads its account. It loses its
+// Fake is a fake payment provider, stripe or toss. Package audit reads its account. It loses its
 // orders when its process ends.
 type Fake struct {
 	p   *Platform
 	url string
 }
 
-// Fake returns the fake of a provider, which Options.Providers must name.
+// Fake returns the fake of a provider that is listed in Options.Providers.
 func (p *Platform) Fake(name string) *Fake {
 	p.tb.Helper()
 	if name == platform.Sandbox || !slices.Contains(p.opts.Providers, name) {
@@ -39,21 +39,21 @@ func (p *Platform) Fake(name string) *Fake {
 	return &Fake{p, p.Wiring().TossURL}
 }
 
-// SetFaults sets which calls and webhooks go wrong. It also works while the test cleans up.
-func (f *Fake) SetFaults(shares fakes.Faults) {
+// SetFaults sets the shares of failing calls and webhooks. It also works while the test cleans up.
+func (f *Fake) SetFaults(faults fakes.Faults) {
 	f.p.tb.Helper()
-	f.Control(http.MethodPut, "faults", shares)
+	f.Control(http.MethodPut, "faults", faults)
 }
 
-// Control calls one of the fake's own addresses, as POST refund-by-hand.
-func (f *Fake) Control(method, what string, body any) {
+// Control calls one of the fake's endpoints for tests, such as POST refund-by-hand.
+func (f *Fake) Control(method, endpoint string, body any) {
 	f.p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.p.tb.Context()), faultsLimit)
 	defer cancel()
 	raw, err := json.Marshal(body)
 	var req *http.Request
 	if err == nil {
-		req, err = http.NewRequestWithContext(ctx, method, f.url+"/control/"+what, bytes.NewReader(raw))
+		req, err = http.NewRequestWithContext(ctx, method, f.url+"/control/"+endpoint, bytes.NewReader(raw))
 	}
 	var a Answer
 	if err == nil {
@@ -63,12 +63,12 @@ func (f *Fake) Control(method, what string, body any) {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)
 	}
 	if err != nil {
-		f.p.tb.Fatalf("harness: %s %s: %v", method, what, err)
+		f.p.tb.Fatalf("harness: %s %s: %v", method, endpoint, err)
 	}
 }
 
-// OnPage makes a choice on the page of a payment at a fake, and goes where that sends the buyer:
-// again while the platform is overloaded.
+// OnPage makes a choice on a fake's payment page and follows the redirect to the shop. It repeats
+// the redirected request while the platform is overloaded.
 func (c *Client) OnPage(ctx context.Context, page string, choice payer.Choice) error {
 	to, err := payer.Choose(ctx, page, choice)
 	if err != nil || to == "" {

@@ -24,7 +24,7 @@ var oldVersionFlags = []string{"-buildvcs=false", "-ldflags=-X=urr.guru/pkg/tele
 type Release struct {
 	// Commit is the commit from which the programs are built; empty: this checkout.
 	Commit string
-	// Services run the older programs; empty: all but the sandbox, which is in no release.
+	// Services run the older programs; empty: all services but the sandbox, which is in no release.
 	Services []string
 	// Env has NAME=value pairs for all services while they run the older programs.
 	Env []string
@@ -43,8 +43,8 @@ func (p *Platform) buildOld(ctx context.Context, wanted []platform.Service) (err
 		p.oldPrograms, err = p.testRun.buildCommit(ctx, p.opts.Upgrade.Commit, wanted)
 		return err
 	}
-	now := p.variant()
-	old := variant{folder: now.folder + "-" + OldVersion, flags: slices.Concat(now.flags, oldVersionFlags)}
+	current := p.variant()
+	old := variant{folder: current.folder + "-" + OldVersion, flags: slices.Concat(current.flags, oldVersionFlags)}
 	p.oldPrograms = p.testRun.checkout.Shared("bin", old.folder)
 	return p.testRun.build(ctx, old, wanted)
 }
@@ -116,13 +116,13 @@ func (s *Service) Replace(i int, old bool) {
 
 // Version returns the version that a replica reports in its metrics.
 func (s *Service) Version(ctx context.Context, i int) (string, error) {
-	const before, after = `urr_build_info{version="`, `"}`
+	const prefix, suffix = `urr_build_info{version="`, `"}`
 	body, err := fetch.Get(ctx, "http://"+s.Ops(i)+"/metrics")
 	if err != nil {
 		return "", err
 	}
-	_, rest, found := strings.Cut(string(body), before)
-	version, _, ended := strings.Cut(rest, after)
+	_, rest, found := strings.Cut(string(body), prefix)
+	version, _, ended := strings.Cut(rest, suffix)
 	if !found || !ended {
 		return "", fmt.Errorf("%s does not report its version", s.name(i))
 	}

@@ -29,10 +29,10 @@ type Service struct {
 }
 
 type replica struct {
-	listen platform.ListenAddrs
-	proc   *process.Process // nil: not running
-	logged int64            // size of the replica's log at the start of this run
-	env    []string         // of this replica alone, since RestartWith
+	listen     platform.ListenAddrs
+	proc       *process.Process // nil: not running
+	oldLogSize int64            // size of the replica's log before this run
+	env        []string         // variables of this replica only, set by RestartWith
 	// old is true while the replica runs the program of Options.Upgrade.
 	old bool
 }
@@ -80,8 +80,8 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// RestartWith restarts replica i, from now on with further NAME=value pairs: a changed setting that
-// other replicas do not have yet.
+// RestartWith restarts replica i with additional NAME=value pairs, which its later starts keep. The
+// other replicas keep their settings.
 func (s *Service) RestartWith(i int, env ...string) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -89,15 +89,15 @@ func (s *Service) RestartWith(i int, env ...string) {
 	s.begin(i, "")
 }
 
-// RestartWithFailpoints restarts replica i with failpoints (`name=exit;name@3=error;…`). The
-// replica may die of one before it is ready. The next Start starts it without failpoints.
+// RestartWithFailpoints restarts replica i with failpoints (`name=exit;name@3=error;…`). One may
+// end the replica before it is ready. The next Start starts it without failpoints.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.Stop(i)
 	s.begin(i, failpoints)
 }
 
-// AwaitEnd waits until replica i has exited and returns how: "signal: killed", "exit status 1".
+// AwaitEnd waits until replica i has exited and returns how, as "signal: killed", "exit status 1".
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
 	proc := s.requireStarted(i)
@@ -233,8 +233,8 @@ func (s *Service) awaitReady(ctx context.Context, i int) error {
 	})
 }
 
-// endAll stops all replicas concurrently. If one has crashed, it kills them instead: Kafka may wait
-// 10 s for the dead member of a consumer group, and no other member can leave meanwhile.
+// endAll stops all replicas concurrently. If one was killed before, it kills all of them: Kafka may
+// wait 10 s for the dead member of a consumer group, and no other member can leave meanwhile.
 func (s *Service) endAll() error {
 	s.mu.Lock()
 	crashed := s.crashed
@@ -291,6 +291,6 @@ func (p *Platform) requireOwn(name string) {
 func (s *Service) showLogs() {
 	for i := range s.replicas {
 		path := s.p.workspace.layout.LogFile(s.name(i))
-		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].logged, 15))
+		s.p.tb.Logf("the end of %s:\n%s", path, process.TailFrom(path, s.replicas[i].oldLogSize, 15))
 	}
 }

@@ -29,7 +29,7 @@ var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 var sharedStarted atomic.Bool
 
 // Shared returns the platform that all tests of the process share: one replica of every service, on
-// the checkout's backends; buyers may pay at the sandbox, on its page or by a key, and at the fakes
+// the checkout's backends. Buyers may pay at the sandbox, on its page or by a key, and at the fakes
 // of other providers. Tests use their own events and change neither its processes nor its faults.
 func Shared(tb testing.TB) *Platform {
 	tb.Helper()
@@ -54,8 +54,8 @@ func (p *Platform) For(tb testing.TB) *Platform {
 	return &view
 }
 
-// Main runs the tests of a package that uses the harness, and then stops what several tests have
-// used. TestMain calls it; it does not return.
+// Main runs the tests of a package that uses the harness, and then stops what the tests have
+// shared. TestMain calls it; it does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := endAll(); err != nil {

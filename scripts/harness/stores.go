@@ -109,7 +109,7 @@ func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *r
 	return conn
 }
 
-// Eventually repeats check until it succeeds. If it never does, the test fails with its last error.
+// Eventually repeats check until it succeeds. If it never does, the test fails with the last error.
 func (p *Platform) Eventually(check func(context.Context) error) {
 	p.tb.Helper()
 	ctx, cancel := testkit.Context(p.tb)

@@ -21,7 +21,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// testRun has what all platforms of one test process share: programs and the checkout's backends.
+// testRun is what all platforms of one test process share: programs and the checkout's backends.
 type testRun struct {
 	checkout        platform.Layout
 	children        *process.Children
@@ -29,7 +29,7 @@ type testRun struct {
 	acquireBackends func() error               // keeps the checkout's backends running until release
 
 	mu      sync.Mutex
-	built   map[string]bool // by the path of the program
+	built   map[string]bool // paths of the programs that are built
 	release func(context.Context) error
 }
 
@@ -62,8 +62,8 @@ func (w *testRun) ownBackends() (*workspace, error) {
 	return s, nil
 }
 
-// sharedBackends returns a workspace on the checkout's backends. Its databases are on the tests'
-// PostgreSQL, which keeps them in memory; a benchmark's are on the server that writes to disk.
+// sharedBackends returns a workspace on the checkout's backends. A test's databases are on the
+// PostgreSQL server that keeps its data in memory, a benchmark's on the one that writes to disk.
 func (w *testRun) sharedBackends(ctx context.Context, production bool) (*workspace, error) {
 	if err := w.acquireBackends(); err != nil {
 		return nil, err
@@ -147,19 +147,19 @@ func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
-// workspace has what one platform of a test needs for itself: a name with a folder, ports, secrets,
+// workspace is what one platform does not share with others: a name with a folder, ports, secrets,
 // and either its own backends or a namespace on the checkout's.
 type workspace struct {
 	layout    platform.Layout
 	number    int // part of the name
 	secrets   platform.Secrets
-	backends  *backends.Set // its own; nil: it uses the checkout's, in a namespace
+	backends  *backends.Set // this workspace's own; nil: it uses the checkout's
 	namespace *namespace
 	unlock    func()       // releases the name, which no other run can use until then
 	ports     net.Listener // reserves the ports until it is closed
 
 	mu       sync.Mutex
-	migrated map[string]bool // by the path of the program
+	migrated map[string]bool // paths of the programs that have migrated
 }
 
 // maxWorkspaces limits the concurrent runs of a checkout: each needs a Redis database of its own.
@@ -171,11 +171,11 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 	for number := 1; number <= maxWorkspaces; number++ {
 		name := "harness-" + strconv.Itoa(number)
 		layout := checkout.ForRun(name, 0)
-		unlock, taken, err := filelock.TryLock(layout.State("lock"))
+		unlock, locked, err := filelock.TryLock(layout.State("lock"))
 		if err != nil {
 			return nil, fmt.Errorf("reserve the run's name: %w", err)
 		}
-		if !taken {
+		if !locked {
 			continue
 		}
 		offset, ports, err := claimPorts()

@@ -169,13 +169,13 @@ func layoutOf(name string, content map[string]imageFile, config map[string]any) 
 		return descriptor{MediaType: mediaType, Digest: digest, Size: len(data)}
 	}
 	system := map[string]string{"architecture": runtime.GOARCH, "os": "linux"}
-	blobs := blob(typeLayer, zipped.Bytes())
-	described := blob(typeConfig, encode(map[string]any{
+	layerBlob := blob(typeLayer, zipped.Bytes())
+	configBlob := blob(typeConfig, encode(map[string]any{
 		"created": time.Unix(0, 0).UTC(), "architecture": system["architecture"], "os": system["os"], "config": config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}},
 	}))
 	manifest := blob(typeManifest, encode(map[string]any{
-		"schemaVersion": 2, "mediaType": typeManifest, "config": described, "layers": []descriptor{blobs},
+		"schemaVersion": 2, "mediaType": typeManifest, "config": configBlob, "layers": []descriptor{layerBlob},
 	}))
 	manifest.Platform = system
 	if name != "" {
@@ -184,7 +184,7 @@ func layoutOf(name string, content map[string]imageFile, config map[string]any) 
 		}
 		// Older versions of Docker need this file for `docker load`.
 		files["manifest.json"] = imageFile{data: encode([]map[string]any{{
-			"Config": blobPath(described.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(blobs.Digest)},
+			"Config": blobPath(configBlob.Digest), "RepoTags": []string{name}, "Layers": []string{blobPath(layerBlob.Digest)},
 		}})}
 	}
 	files["index.json"] = imageFile{data: encode(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{manifest}})}

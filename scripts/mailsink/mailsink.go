@@ -25,11 +25,11 @@ import (
 const (
 	// maxMail is the size of the longest mail, in bytes.
 	maxMail = 4 << 20
-	// timeout bounds the silence of a client.
+	// timeout limits each read from a client and each write to it.
 	timeout = 10 * time.Second
 )
 
-// Sink accepts mails to anybody, and keeps them in a folder, as *.eml, named in their order.
+// Sink accepts mails to anybody and keeps them in a folder as *.eml files that sort by time.
 type Sink struct {
 	dir    string
 	server *smtp.Server
@@ -64,7 +64,7 @@ func (s *Sink) Close() error {
 	return err
 }
 
-// Mail is a mail that was sent. File is its name in the folder.
+// Mail is a received mail. File is the name of its file in the folder.
 type Mail struct{ File, To, Subject string }
 
 // Mails returns all mails, oldest first.
@@ -96,7 +96,7 @@ func (s *Sink) Mails() ([]Mail, error) {
 var list = template.Must(template.New("").Parse( //nolint:gochecknoglobals // constant
 	`<!doctype html><meta charset="utf-8"><title>Mails</title><ol>{{range .}}<li><a href="{{.File}}">{{.Subject}}</a> {{.To}}{{end}}</ol>`))
 
-// ServeHTTP shows the list of mails, and each as it was sent.
+// ServeHTTP shows a list of all mails, or one mail as it was sent.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	all, err := s.Mails()
 	if err != nil {
@@ -130,9 +130,9 @@ func (s session) Data(r io.Reader) error {
 		return err
 	}
 	name := uuid.Must(uuid.NewV7()).String()
-	part := filepath.Join(s.sink.dir, name+".part")
-	if err := os.WriteFile(part, raw, 0o600); err != nil {
+	partial := filepath.Join(s.sink.dir, name+".part")
+	if err := os.WriteFile(partial, raw, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(part, filepath.Join(s.sink.dir, name+".eml"))
+	return os.Rename(partial, filepath.Join(s.sink.dir, name+".eml"))
 }

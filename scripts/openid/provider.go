@@ -24,7 +24,7 @@ import (
 // Client is the only OpenID Connect client (relying party) of the provider.
 type Client struct {
 	ID, Secret string
-	// URL is the client's address as browsers see it, and Redirect its path that gets the codes.
+	// URL is the client's address as browsers see it, and Redirect the path for authorization codes.
 	URL, Redirect string
 }
 
@@ -36,21 +36,21 @@ var formText string
 
 var form = template.Must(template.New("form").Parse(formText))
 
-// New returns the handler of a provider; it serves the paths below that of the URL issuer.
+// New returns a provider's handler. The caller serves it below the path of the URL issuer.
 func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
 	}
 	people := &userStore{roles: map[string][]string{}}
-	known := &store{
+	opStorage := &store{
 		people: people,
 		client: &client{Client: storage.WebClient(c.ID, c.Secret, c.URL+c.Redirect), base: u.Path, afterSignOut: c.URL + "/"},
 	}
-	known.Storage = storage.NewStorageWithClients(people, map[string]*storage.Client{c.ID: known.client.Client})
+	opStorage.Storage = storage.NewStorageWithClients(people, map[string]*storage.Client{c.ID: opStorage.client.Client})
 	provider, err := op.NewProvider(
 		&op.Config{CryptoKey: sha256.Sum256([]byte(c.Secret)), CryptoKeyId: "1", CodeMethodS256: true, AuthMethodPost: true},
-		known, op.StaticIssuer(issuer), op.WithAllowInsecure(), op.WithLogger(log),
+		opStorage, op.StaticIssuer(issuer), op.WithAllowInsecure(), op.WithLogger(log),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("make the provider: %w", err)
@@ -70,11 +70,11 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 		}
 		id, user := r.PostForm.Get("id"), strings.TrimSpace(r.PostForm.Get("user"))
 		if r.PostForm.Has("deny") {
-			known.denySignIn(w, r, id)
+			opStorage.denySignIn(w, r, id)
 			return
 		}
 		people.setRoles(user, r.PostForm["role"])
-		if err := known.CheckUsernamePassword(user, "", id); err != nil {
+		if err := opStorage.CheckUsernamePassword(user, "", id); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
@@ -138,8 +138,8 @@ func (s *store) denySignIn(w http.ResponseWriter, r *http.Request, id string) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	to := request.GetRedirectURI() + "?" + url.Values{"error": {"access_denied"}, "state": {request.GetState()}}.Encode()
-	http.Redirect(w, r, to, http.StatusFound)
+	target := request.GetRedirectURI() + "?" + url.Values{"error": {"access_denied"}, "state": {request.GetState()}}.Encode()
+	http.Redirect(w, r, target, http.StatusFound)
 }
 
 // client is the library's client, with the URLs of this package's form and sign-out.

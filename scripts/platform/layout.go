@@ -36,8 +36,8 @@ func Find() (Layout, error) {
 		return Layout{}, err
 	}
 	l := Layout{Root: root}
-	value, given := os.LookupEnv(OffsetVariable)
-	if !given {
+	value, isSet := os.LookupEnv(OffsetVariable)
+	if !isSet {
 		running, err := os.ReadFile(l.offsetFile())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Layout{}, fmt.Errorf("find the ports of what runs: %w", err)
@@ -167,17 +167,17 @@ func OffsetHint(words string, offset int) string {
 // OtherOffset returns the next offset, from start upwards and then from 0, at which all ports of a
 // platform are free and not blocked by browsers.
 func OtherOffset(start int, free func(port int) bool) (offset int, found bool) {
-	works := func(offset int) bool {
+	isUsable := func(offset int) bool {
 		name, _ := blockedServer(offset)
 		return name == "" && !slices.ContainsFunc(Ports(), func(base int) bool { return !free(base + offset) })
 	}
 	for offset = start + offsetStep; offset <= maxOffset; offset += offsetStep {
-		if works(offset) {
+		if isUsable(offset) {
 			return offset, true
 		}
 	}
 	for offset = 0; offset < start; offset += offsetStep {
-		if works(offset) {
+		if isUsable(offset) {
 			return offset, true
 		}
 	}

@@ -160,7 +160,7 @@ func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	require.Empty(t, env("stats")["SESSION_SECRET"], "a service gets no secret that it does not use")
 }
 
-// 10080 is the only blocked port within reach of an offset, for pages, metrics and ledgers.
+// An offset can reach only one port that browsers block, 10080, for pages, metrics and ledgers.
 func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	t.Parallel()
 	for _, s := range platform.Services() {
@@ -186,13 +186,13 @@ func TestSuggestedOffsetIsUsable(t *testing.T) {
 	t.Parallel()
 	taken := map[int]bool{platform.KafkaPort + 1000: true, 8080 + 3000: true, platform.SQSPort + 46000: true}
 	free := func(port int) bool { return !taken[port] }
-	for from, want := range map[int]int{
+	for start, want := range map[int]int{
 		0:    4000, // Kafka's port is taken at 1000, the pages are blocked at 2000, the gateway's port is taken at 3000
 		4000: 5000, 1888: 2888, 46000: 0, 45500: 0, 45000: 0,
 	} {
-		got, found := platform.OtherOffset(from, free)
+		got, found := platform.OtherOffset(start, free)
 		require.True(t, found)
-		require.Equal(t, want, got, "after %d", from)
+		require.Equal(t, want, got, "after %d", start)
 	}
 	_, found := platform.OtherOffset(7, func(int) bool { return false })
 	require.False(t, found)

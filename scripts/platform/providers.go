@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The payment providers of which FakeProviders has a fake.
+// The names of the payment providers that have a fake in FakeProviders.
 const (
 	Stripe = "stripe"
 	Toss   = "toss"
 )
 
-// The keys of the shop at the fakes. Toss has a public one too.
+// The shop's secret keys at the fakes. At Toss, the shop also has a public key, tossClientKey.
 func (w Wiring) stripeKey() string { return "sk_test_" + w.Secrets.Provider }
 func (w Wiring) tossKey() string   { return "test_sk_" + w.Secrets.Provider }
 
@@ -25,7 +25,7 @@ func (w Wiring) addFakes(env map[string]string, at ListenAddrs) {
 	env["TOSS_WEBHOOK_URL"] = w.WebhookURL + Toss
 }
 
-// addProviders sets payment's providers. Payers pay on the sandbox's page, if it has one.
+// addProviders sets payment's variables for its providers. Payers use the sandbox's page, if any.
 func (w Wiring) addProviders(env map[string]string) {
 	env["PAYMENT_PROVIDERS"] = strings.Join(w.Providers, ",")
 	env["SANDBOX"], env["SANDBOX_URL"], env["SANDBOX_WEBHOOK_SECRET"] = "development", w.SandboxURL, w.Secrets.SandboxWebhook

@@ -19,9 +19,9 @@ type Secrets struct {
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
-	Provider       string            `json:"provider"`       // in the keys of payment at the fakes of real providers
+	Provider       string            `json:"provider"`       // part of payment's keys at the fakes
 	StripeWebhook  string            `json:"stripe_webhook"` // signs the webhooks of the fake of Stripe
-	OIDCClient     string            `json:"oidc_client"`    // the gateway's at the sandbox's identity provider
+	OIDCClient     string            `json:"oidc_client"`    // the gateway's, at the sandbox
 	Beacon         string            `json:"beacon"`         // determines the key of the sandbox's beacon
 	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which seeds of draws follow
 	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed

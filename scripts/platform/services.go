@@ -78,8 +78,8 @@ func Services() []Service {
 	return all
 }
 
-// FakeProviders describes the process with the fakes of payment providers: Stripe's has Port, that
-// of Toss Payments OpsPort.
+// FakeProviders describes the process with the fakes of payment providers. Stripe's fake listens on
+// Port, and that of Toss Payments on OpsPort.
 func FakeProviders() Service {
 	return Service{Name: PSP, Package: "./scripts/cmd/psp", Port: 8100, OpsPort: 8101}
 }
@@ -109,7 +109,7 @@ func Callers(callee string) []string { return access.Callers(access.Calls(), cal
 // mailPort is the base port at which the sandbox accepts e-mails.
 const mailPort = 8102
 
-// Base ports of the backends. RedisClusterPort is the first of three. TestPostgresPort is that of
+// Base ports of the backends. RedisClusterPort is the first of three. TestPostgresPort belongs to
 // the server on which tests create databases.
 const (
 	RedisPort           = 16379

@@ -32,8 +32,8 @@ type Wiring struct {
 	WebhookURL       string // where the providers send webhooks, without their names
 	Ledger           string // the sandbox's ledger file
 	MailAddr         string // where the sandbox accepts e-mails; empty: ticket sends none
-	MailDir          string // where the sandbox keeps them
-	// Providers are payment's, the default one first: the sandbox, and those of FakeProviders.
+	MailDir          string // where the sandbox keeps e-mails
+	// Providers names payment's providers, the default one first: the sandbox, and fakes.
 	Providers          []string
 	StripeURL, TossURL string // of the fakes
 	PayHost            string // the gateway's host in browsers for the page of Toss Payments
@@ -45,7 +45,7 @@ type Wiring struct {
 // ListenAddrs has the listen addresses of one replica of a service.
 type ListenAddrs struct {
 	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
-	Ops  string
+	Ops  string // /healthz, /readyz and /metrics
 }
 
 // Wiring returns the wiring of the development run, which uses the checkout's loopback ports.
@@ -186,7 +186,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = strconv.FormatBool(!w.OIDC), "false"
 		// Simulated visitors run on this machine and send their own addresses.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
-		// They share its processors, so a wait for these is no sign of too many requests.
+		// They share its processors, so a wait for a processor is no sign of too many requests.
 		env["POLL_MAX_WAIT"] = "0s"
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
@@ -210,7 +210,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 			env["SMTP_FROM"], env["PUBLIC_URL"] = "URR <tickets@urr.example>", w.GatewayURL
 		}
 		if slices.Contains(w.Providers, Toss) {
-			env["HOLD_MAX_EXTENSION"] = "45m" // it can still charge a quarter of an hour after the page
+			env["HOLD_MAX_EXTENSION"] = "45m" // Toss can still charge a quarter of an hour after the page
 		}
 	case Payment:
 		w.addProviders(env)
@@ -221,7 +221,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
 		env["REQUESTS_QUEUE"], env["DRAW_RECEIPT_KEYS"] = w.RequestsQueue, w.Secrets.DrawReceipt
-		// These times are below the defaults of minutes, but a root must still be public for a minute.
+		// These times are shorter than the defaults of minutes, but a root must be public for a minute.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
 		w.addDrawKeys(env)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Identity identifies a process of this machine for all time.
+// Identity identifies a process of this machine, even after another process has got its id.
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks after boot, field 22 of proc_pid_stat(5)
@@ -30,11 +30,11 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("read the boot id: %w", err)
 	}
-	now, err := readStat(pid)
+	stat, err := readStat(pid)
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{PID: pid, Start: now.start, Boot: string(bytes.TrimSpace(boot))}, nil
+	return Identity{PID: pid, Start: stat.start, Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
 // Alive reports whether the process still runs. A zombie counts as ended: it stays in the process
@@ -44,9 +44,9 @@ func (id Identity) Alive() bool {
 	if id.PID <= 0 || !id.ThisBoot() {
 		return false
 	}
-	now, err := readStat(id.PID)
-	ended := now.state == 'X' || now.state == 'Z' && now.threads <= 1
-	return err == nil && now.start == id.Start && !ended
+	stat, err := readStat(id.PID)
+	ended := stat.state == 'X' || stat.state == 'Z' && stat.threads <= 1
+	return err == nil && stat.start == id.Start && !ended
 }
 
 func (id Identity) ThisBoot() bool {
@@ -58,9 +58,9 @@ func (id Identity) ThisBoot() bool {
 // process may inspect them.
 func RunningIn(dir, path string) ([]Identity, error) {
 	folder, err := filepath.EvalSymlinks(dir)
-	program, unknown := filepath.EvalSymlinks(path)
-	entries, failed := filepath.Glob("/proc/[0-9]*/cwd")
-	if err := errors.Join(err, unknown, failed); err != nil {
+	program, programErr := filepath.EvalSymlinks(path)
+	entries, globErr := filepath.Glob("/proc/[0-9]*/cwd")
+	if err := errors.Join(err, programErr, globErr); err != nil {
 		return nil, fmt.Errorf("look for processes in %s: %w", dir, err)
 	}
 	var found []Identity

@@ -73,25 +73,25 @@ func TestRunningInFindsAProgramByItsFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
-	here, there := t.TempDir(), t.TempDir()
+	folder, otherFolder := t.TempDir(), t.TempDir()
 	start := func(path, dir string, args ...string) Identity {
 		p, err := Start(Spec{Name: "sleeper", Path: path, Args: args, Dir: dir, Log: filepath.Join(t.TempDir(), "log")})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Stop(syscall.SIGKILL, 0)) })
 		return p.Identity
 	}
-	one := start(sleep, here, "60")
-	start(sleep, there, "60")
-	start("/bin/sh", here, "-c", "while :; do read line; done")
+	first := start(sleep, folder, "60")
+	start(sleep, otherFolder, "60")
+	start("/bin/sh", folder, "-c", "while :; do read line; done")
 	link := filepath.Join(t.TempDir(), "link")
-	require.NoError(t, os.Symlink(here, link))
-	for _, dir := range []string{here, link} {
+	require.NoError(t, os.Symlink(folder, link))
+	for _, dir := range []string{folder, link} {
 		found, err := RunningIn(dir, sleep)
 		require.NoError(t, err)
-		require.Equal(t, []Identity{one}, found)
+		require.Equal(t, []Identity{first}, found)
 	}
-	require.NoError(t, one.Signal(syscall.SIGKILL))
-	found, err := RunningIn(here, sleep)
+	require.NoError(t, first.Signal(syscall.SIGKILL))
+	found, err := RunningIn(folder, sleep)
 	require.NoError(t, err)
 	require.Empty(t, found)
 }
@@ -135,7 +135,7 @@ func TestConcurrentSaves(t *testing.T) {
 	found, err := Load(path, &id)
 	require.NoError(t, err)
 	require.True(t, found)
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, leftovers)
 }

@@ -22,11 +22,11 @@ func (e *PortTaken) Error() string {
 	return fmt.Sprintf("port %d is taken by %s", e.Port, e.Owner)
 }
 
-// CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It tries for a second: a
-// child process that is just being started may briefly have the socket of such a check open.
+// CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It retries for a second,
+// because a child process that is just starting may briefly hold the socket of an earlier check.
 func CheckPort(port int) error {
-	const step, longest = 20 * time.Millisecond, time.Second
-	for deadline := time.Now().Add(longest); ; time.Sleep(step) {
+	const step, limit = 20 * time.Millisecond, time.Second
+	for deadline := time.Now().Add(limit); ; time.Sleep(step) {
 		if err := CheckPortOnce(port); err == nil || time.Now().After(deadline) {
 			return err
 		}
@@ -68,9 +68,9 @@ func portOwner(port int) string {
 
 func listenerInode(port int) string {
 	const listening, localField, stateField, inodeField = "0A", 1, 3, 9
-	four, _ := os.ReadFile("/proc/net/tcp")
-	six, _ := os.ReadFile("/proc/net/tcp6") // absent without IPv6
-	for line := range strings.Lines(string(append(four, six...))) {
+	tcp4, _ := os.ReadFile("/proc/net/tcp")
+	tcp6, _ := os.ReadFile("/proc/net/tcp6") // absent without IPv6
+	for line := range strings.Lines(string(append(tcp4, tcp6...))) {
 		f := strings.Fields(line)
 		if len(f) > inodeField && f[stateField] == listening && strings.HasSuffix(f[localField], fmt.Sprintf(":%04X", port)) {
 			return f[inodeField]

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/backendtest"
 )
 
-// Not parallel with tests that start processes: a child inherits its parent's sockets until its
+// This test is not parallel: a process that another test starts would inherit the socket until its
 // exec.
 func TestCheckPortNamesTheOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -38,17 +38,17 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.NoError(t, CheckPort(port))
 }
 
-// A process that starts during a port check holds the check's socket until its exec: the port still
-// counts as free.
+// A process that starts during a port check holds the check's socket until its exec. The port must
+// still count as free.
 func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
-	over := make(chan struct{})
+	stop := make(chan struct{})
 	var starts sync.WaitGroup
 	failed := make([]error, 4)
 	for i := range failed {
 		starts.Go(func() {
 			for failed[i] == nil {
 				select {
-				case <-over:
+				case <-stop:
 					return
 				default:
 					failed[i] = exec.CommandContext(t.Context(), "/bin/true").Run()
@@ -57,7 +57,7 @@ func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
 		})
 	}
 	defer func() {
-		close(over)
+		close(stop)
 		starts.Wait()
 		require.NoError(t, errors.Join(failed...))
 	}()

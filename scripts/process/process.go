@@ -144,12 +144,12 @@ func Load(path string, v any) (found bool, err error) {
 // LogEnd returns the last 15 lines of a log, with its path, for an error message.
 func LogEnd(path string) string { return fmt.Sprintf("the end of %s:\n%s", path, Tail(path, 15)) }
 
-// Tail returns the last n lines of a file; "" if it cannot be read.
+// Tail returns the last n lines of a file, or the error if the file cannot be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }
 
-// TailFrom returns the last n lines of a file after its first `from` bytes. If the file has become
-// shorter than that, it uses the whole file.
-func TailFrom(path string, from int64, n int) string {
+// TailFrom returns the last n lines of a file after its first `offset` bytes. If the file has
+// become shorter than that, it uses the whole file.
+func TailFrom(path string, offset int64, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,10 +157,10 @@ func TailFrom(path string, from int64, n int) string {
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err == nil {
-		if info.Size() < from {
-			from = 0
+		if info.Size() < offset {
+			offset = 0
 		}
-		if _, err := f.Seek(max(from, info.Size()-window), io.SeekStart); err != nil {
+		if _, err := f.Seek(max(offset, info.Size()-window), io.SeekStart); err != nil {
 			return err.Error()
 		}
 	}

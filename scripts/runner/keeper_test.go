@@ -33,7 +33,7 @@ type fakeBackend struct {
 	stopped    atomic.Bool
 	lives      []time.Duration // after each restart; 0: the restart fails
 	revived    []time.Duration // since the start of the test
-	beginning  time.Time
+	testStart  time.Time
 }
 
 func (m *fakeBackend) Died(string) (time.Time, bool) {
@@ -44,7 +44,7 @@ func (m *fakeBackend) Revive(context.Context, string) (bool, error) {
 	if m.stopped.Load() {
 		return false, nil
 	}
-	m.revived = append(m.revived, time.Since(m.beginning))
+	m.revived = append(m.revived, time.Since(m.testStart))
 	next := m.lives[0]
 	m.lives = m.lives[1:]
 	m.born, m.dies = time.Now(), time.Now().Add(next)
@@ -59,7 +59,7 @@ func TestDeadBackendIsRevivedRepeatedly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		const steady, never = time.Minute, 24 * time.Hour
-		m := &fakeBackend{born: start, dies: start.Add(steady), beginning: start, lives: []time.Duration{0, 0, steady, never}}
+		m := &fakeBackend{born: start, dies: start.Add(steady), testStart: start, lives: []time.Duration{0, 0, steady, never}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

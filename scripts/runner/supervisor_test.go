@@ -63,12 +63,12 @@ func setup(t *testing.T) *Runner {
 	}
 }
 
-func copyFile(t *testing.T, from, to string) {
+func copyFile(t *testing.T, source, target string) {
 	t.Helper()
-	src, err := os.Open(from)
+	src, err := os.Open(source)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, src.Close()) }()
-	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	dst, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o755)
 	require.NoError(t, err)
 	_, err = io.Copy(dst, src)
 	require.NoError(t, err)
@@ -117,9 +117,9 @@ func TestSupervisorRestartsAndStopsServices(t *testing.T) {
 	stop()
 	require.False(t, after.Alive())
 	require.False(t, ticket.Alive())
-	left, err := filepath.Glob(r.layout.State("run", "*.json"))
+	leftovers, err := filepath.Glob(r.layout.State("run", "*.json"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, leftovers)
 }
 
 func TestSecondSupervisorOfACheckoutFails(t *testing.T) {
@@ -174,9 +174,9 @@ func TestStatusShowsRestartsOfBackends(t *testing.T) {
 	died := backends.BackendState{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}
 	require.Equal(t, "redis\t-\t16379\trestarting\t-\t2, last at 14:03:12\tsignal: killed", backendRow(died, true))
 	require.Contains(t, backendRow(died, false), "\tno\t", "nobody restarts it")
-	back := died
-	back.Died, back.PID, back.Ready = false, 7, true
-	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t2, last at 14:03:12\t`, backendRow(back, true))
+	revived := died
+	revived.Died, revived.PID, revived.Ready = false, 7, true
+	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t2, last at 14:03:12\t`, backendRow(revived, true))
 	require.Equal(t, "sqs\t-\t19324\tno\t-\t0\t", backendRow(backends.BackendState{Name: "sqs", Port: 19324}, true), "it was stopped")
 }
 

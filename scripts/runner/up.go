@@ -197,13 +197,13 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	for {
-		last := r.checkReady(ctx, s)
+		readyErr := r.checkReady(ctx, s)
 		rec, found, err := r.loadRecord(s.Name)
 		if err != nil {
 			return err
 		}
 		alive := found && rec.Alive()
-		if last == nil && alive {
+		if readyErr == nil && alive {
 			r.say("%-16s ready on %d after %.1f s", s.Name, r.layout.Port(s.Port), time.Since(began).Seconds())
 			return nil
 		}
@@ -211,19 +211,19 @@ func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 			return fmt.Errorf("%s does not stay up (%s); %s", s.Name, rec.LastExit, process.LogEnd(r.layout.LogFile(s.Name)))
 		}
 		if !loop.Sleep(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%s is not ready: %w; %s", s.Name, last, process.LogEnd(r.layout.LogFile(s.Name)))
+			return fmt.Errorf("%s is not ready: %w; %s", s.Name, readyErr, process.LogEnd(r.layout.LogFile(s.Name)))
 		}
 	}
 }
 
 func (r *Runner) printAddresses() {
-	how := `Sign in on %[1]s/login with any name, or by
+	signInHelp := `Sign in on %[1]s/login with any name, or by
 
   curl -s -X POST %[1]s/api/v1/auth/dev-login -H 'content-type: application/json' -d '{"userId":"alice"}'
 
 (add "roles":["admin"] for the operators' calls; send the answer's token as Authorization: Bearer).`
 	if r.layout.Wiring(r.secrets).OIDC {
-		how = `Sign in on %[1]s/login at the sandbox's identity provider, with any name.`
+		signInHelp = `Sign in on %[1]s/login at the sandbox's identity provider, with any name.`
 	}
 	r.say(`
 URR is up.
@@ -233,7 +233,7 @@ URR is up.
   API docs   %[1]s/docs
   e-mails    %[3]s/mail/
 
-`+how+`
+`+signInHelp+`
 make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent, r.layout.Wiring(r.secrets).SandboxURL)
 }
 
@@ -274,12 +274,12 @@ func seedAs(ctx context.Context, url string, say func(format string, args ...any
 	api := crowd.NewAPI(url, crowd.NewRecorder())
 	defer api.Close()
 	operator := api.NewSession()
-	there, err := operator.Call(ctx, crowd.StepEvent, http.MethodGet, "/api/v1/events/"+demoEvent, nil, nil)
+	existing, err := operator.Call(ctx, crowd.StepEvent, http.MethodGet, "/api/v1/events/"+demoEvent, nil, nil)
 	switch {
-	case err != nil || there.OK():
+	case err != nil || existing.OK():
 		return err
-	case there.Status != http.StatusNotFound:
-		return fmt.Errorf("look for the demo sale: %d: %s", there.Status, there.Body)
+	case existing.Status != http.StatusNotFound:
+		return fmt.Errorf("look for the demo sale: %d: %s", existing.Status, existing.Body)
 	}
 	if err := signIn(ctx, operator); err != nil {
 		return err

@@ -60,7 +60,7 @@ func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, err
 	return response.Body, nil
 }
 
-// readEntries yields the draw's or shuffle's entries in pieces, so that one piece is in memory.
+// readEntries yields the entries of the draw or shuffle in pieces; only one piece is in memory.
 func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 	switch {
 	case a.entries != "":

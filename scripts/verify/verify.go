@@ -45,12 +45,12 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 		fmt.Fprintln(problems, "verify:", printable(err.Error()))
 		return notChecked
 	}
-	known := a.knowsBeacon(&report.Commitment)
-	if err := printReport(out, report, known); err != nil {
+	knownBeacon := a.knowsBeacon(&report.Commitment)
+	if err := printReport(out, report, knownBeacon); err != nil {
 		fmt.Fprintln(problems, "verify:", err)
 		return notChecked
 	}
-	if !known {
+	if !knownBeacon {
 		return trusting
 	}
 	return genuine
@@ -69,7 +69,7 @@ type arguments struct {
 }
 
 // knowsBeacon reports whether the draw's beacon is a public network, or one that the user trusts.
-// It is true without a beacon: such a draw says itself that the operator must be trusted.
+// It is true without a beacon: the report then says that the operator must be trusted.
 func (a *arguments) knowsBeacon(c *fairdraw.Commitment) bool {
 	return c.Beacon == nil || c.Beacon.Network() != "" || c.Beacon.ChainHash == a.trusted
 }
@@ -91,17 +91,17 @@ func parseArguments(args []string) (*arguments, error) {
 	flags.Func("receipt", "", func(s string) error { a.receipts = append(a.receipts, s); return nil })
 	flags.Func("earlier", "", func(s string) error { a.earlier = append(a.earlier, s); return nil })
 	// Options may precede and follow the source.
-	for rest := args[1:]; len(rest) > 0; {
-		if err := flags.Parse(rest); err != nil {
+	for remaining := args[1:]; len(remaining) > 0; {
+		if err := flags.Parse(remaining); err != nil {
 			return nil, err
 		}
-		if rest = flags.Args(); len(rest) == 0 {
+		if remaining = flags.Args(); len(remaining) == 0 {
 			break
 		}
 		if a.source != "" {
-			return nil, fmt.Errorf("%q: there is one URL or file only", rest[0])
+			return nil, fmt.Errorf("%q: there is one URL or file only", remaining[0])
 		}
-		a.source, rest = rest[0], rest[1:]
+		a.source, remaining = remaining[0], remaining[1:]
 	}
 	if a.source == "" {
 		return nil, errors.New("the URL or file is missing")
@@ -189,7 +189,7 @@ func readEarlier(file string) (*fairdraw.Document, error) {
 
 // save writes the document, with the time, to a file, and the entries to another beside it. It
 // never overwrites a file, since an earlier copy is evidence.
-func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byte, error], at time.Time) error {
+func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byte, error], savedAt time.Time) error {
 	document := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &document); err != nil {
 		return err
@@ -199,13 +199,13 @@ func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byt
 			delete(document, name)
 		}
 	}
-	document["savedAt"] = json.RawMessage(fmt.Sprint(at.UnixMilli()))
+	document["savedAt"] = json.RawMessage(fmt.Sprint(savedAt.UnixMilli()))
 	raw, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
 		return err
 	}
-	whole := func(yield func([]byte, error) bool) { yield(append(raw, '\n'), nil) }
-	if err := createFile(file, whole); err != nil || d.Statement == nil {
+	content := func(yield func([]byte, error) bool) { yield(append(raw, '\n'), nil) }
+	if err := createFile(file, content); err != nil || d.Statement == nil {
 		return err
 	}
 	if err := createFile(entriesBeside(file), entries); err != nil {
@@ -220,9 +220,9 @@ func createFile(file string, content iter.Seq2[[]byte, error]) error {
 	if err != nil {
 		return err
 	}
-	for part, unread := range content {
-		if err = unread; err == nil {
-			_, err = f.Write(part)
+	for piece, readErr := range content {
+		if err = readErr; err == nil {
+			_, err = f.Write(piece)
 		}
 		if err != nil {
 			break

@@ -20,7 +20,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// published is a draw or a shuffle of the vectors of pkg/fairdraw.
+// published is a draw or a shuffle from the test vectors of pkg/fairdraw.
 type published struct {
 	Document json.RawMessage `json:"document"`
 	Entries  []byte          `json:"entries"`
@@ -38,18 +38,18 @@ func vectors(t *testing.T) (draw, shuffle published) {
 	return v.Draw, v.Shuffle
 }
 
-// at is between the root and the round of the vectors.
-var at = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
+// beforeRound is a time between the publication of the root and the beacon round of the vectors.
+var beforeRound = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
 
-// call runs the command.
+// call runs the command verify, which trusts the beacon of the vectors.
 func call(t *testing.T, args ...string) (code int, out, problems string) {
 	t.Helper()
 	var o, p bytes.Buffer
-	code = run(t, append(args, "--trust-chain", developmentChain), at, &o, &p)
+	code = run(t, append(args, "--trust-chain", developmentChain), beforeRound, &o, &p)
 	return code, o.String(), p.String()
 }
 
-// developmentChain is the chain of the vectors.
+// developmentChain is the hash of the vectors' beacon chain.
 const developmentChain = "39f39081d41ec7de6603369cb1c5e5cdcfda5cb72518b354614ca6bfb7eb3444"
 
 func run(t *testing.T, args []string, now time.Time, out, problems *bytes.Buffer) int {
@@ -120,8 +120,8 @@ func TestDrawByURL(t *testing.T) {
 	require.Contains(t, problems, "404")
 }
 
-// The entries of a draw are read chunk by chunk, until one is not full; what is behind the signed
-// ones is found. Nothing is saved of entries that break off.
+// The entries of a draw are read in chunks, up to the first that is not full, so that entries
+// behind the signed ones are found. No copy is saved if a chunk is missing.
 func TestChunksByURL(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
@@ -130,11 +130,11 @@ func TestChunksByURL(t *testing.T) {
 		entries = append(entries, bytes.Repeat([]byte{0xff}, 12)...)
 		entries = binary.BigEndian.AppendUint32(entries, uint32(len(entries))) //nolint:gosec // small
 	}
-	var asked atomic.Int64
+	var requested atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /draws/promo-1", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(draw.Document) })
 	mux.HandleFunc("GET /draws/promo-1/entries/{n}", func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requested.Add(1)
 		n, _ := strconv.Atoi(r.PathValue("n"))
 		_, _ = w.Write(entries[min(n*pieceSize, len(entries)):min((n+1)*pieceSize, len(entries))])
 	})
@@ -145,7 +145,7 @@ func TestChunksByURL(t *testing.T) {
 	code, out, _ := call(t, "draw", server.URL+"/draws/promo-1")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "FAULT ENTRY_ADDED: there are 40000 entries, but 20 were signed")
-	require.Equal(t, int64(3), asked.Load(), "the last one is empty")
+	require.Equal(t, int64(3), requested.Load(), "the last one is empty")
 
 	saved := filepath.Join(t.TempDir(), "copy.json")
 	code, _, problems := call(t, "draw", server.URL+"/broken", "--save", saved)
@@ -221,15 +221,15 @@ func TestUnknownBeacon(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
 	var out, problems bytes.Buffer
-	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw)}, at, &out, &problems), problems.String())
+	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw)}, beforeRound, &out, &problems), problems.String())
 	require.Contains(t, out.String(), "whoever has its key knows every value")
 	require.True(t, strings.HasSuffix(out.String(),
 		"\nNOT PROVEN: all 3 winners are genuine, if you trust the owner of the beacon: --trust-chain "+developmentChain+"\n"), out.String())
-	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw), "--trust-chain", strings.Repeat("0", 64)}, at, &out, &problems))
-	require.Equal(t, 2, run(t, nil, at, &out, &problems))
+	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw), "--trust-chain", strings.Repeat("0", 64)}, beforeRound, &out, &problems))
+	require.Equal(t, 2, run(t, nil, beforeRound, &out, &problems))
 }
 
-// A draw is not genuine while its result is overdue; a copy is as old as it says.
+// A draw is faulty while its result is overdue. A copy counts as checked when it was saved.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
@@ -239,14 +239,14 @@ func TestOverdue(t *testing.T) {
 		delete(document, member)
 	}
 	document["phase"] = json.RawMessage(`"ROOT"`)
-	pending, err := json.Marshal(document)
+	pendingDocument, err := json.Marshal(document)
 	require.NoError(t, err)
-	path := onDisk(t, published{Document: pending, Entries: draw.Entries})
-	years := at.AddDate(3, 0, 0)
+	path := onDisk(t, published{Document: pendingDocument, Entries: draw.Entries})
+	yearsLater := beforeRound.AddDate(3, 0, 0)
 	saved := filepath.Join(t.TempDir(), "copy.json")
 	var out, problems bytes.Buffer
-	require.Equal(t, 0, run(t, []string{"draw", path, "--save", saved, "--trust-chain", developmentChain}, at, &out, &problems), out.String())
-	require.Equal(t, 1, run(t, []string{"draw", path}, years, &out, &problems))
+	require.Equal(t, 0, run(t, []string{"draw", path, "--save", saved, "--trust-chain", developmentChain}, beforeRound, &out, &problems), out.String())
+	require.Equal(t, 1, run(t, []string{"draw", path}, yearsLater, &out, &problems))
 	require.Contains(t, out.String(), "FAULT RESULT_OVERDUE: the result was due at 2026-11-01T13:00:00.000Z")
-	require.Equal(t, 0, run(t, []string{"draw", saved, "--trust-chain", developmentChain}, years, &out, &problems))
+	require.Equal(t, 0, run(t, []string{"draw", saved, "--trust-chain", developmentChain}, yearsLater, &out, &problems))
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // printReport prints the report of a check that found no faults. The last line begins with ok, or
-// with NOT PROVEN if known is false: the draw's beacon is neither public nor trusted.
-func printReport(out io.Writer, r *fairdraw.VerificationReport, known bool) error {
+// with NOT PROVEN if knownBeacon is false: the beacon is neither public nor trusted by the user.
+func printReport(out io.Writer, r *fairdraw.VerificationReport, knownBeacon bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
@@ -39,7 +39,7 @@ func printReport(out io.Writer, r *fairdraw.VerificationReport, known bool) erro
 	for _, x := range r.Receipts {
 		line("receipt", "%s", receiptLine(&x))
 	}
-	if known {
+	if knownBeacon {
 		fmt.Fprintf(&b, "ok: %s\n", summaryText(r))
 	} else {
 		fmt.Fprintf(&b, "NOT PROVEN: %s, if you trust the owner of the beacon: --trust-chain %s\n", summaryText(r), c.Beacon.ChainHash)

@@ -23,7 +23,7 @@ import (
 type output struct {
 	files  map[string][]byte
 	maps   map[string][]byte
-	packed int
+	packed int // size of the files compressed by brotli, in bytes
 }
 
 // manifest lists the files that each page needs. The gateway reads it
@@ -42,7 +42,7 @@ type manifestEntry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile has the members that bundle reads of esbuild's metafile, which describes the output.
+// metafile has the fields that bundle reads of esbuild's metafile, which describes the output.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`

@@ -83,7 +83,7 @@ func (o *output) size() int {
 	return n
 }
 
-// write writes all files to dist, compressed ones beside them except for the manifest, and removes
+// write writes all files and, except for the manifest, their compressed forms to dist, and removes
 // all others. It writes the manifest last: after an interrupted build, it names no missing file.
 func (o *output) write(dist, maps string) error {
 	keep := map[string]bool{".keep": true}
@@ -120,8 +120,8 @@ const brotliSuffix, gzipSuffix = ".br", ".gz"
 func putPacked(name string, body []byte) (size int, err error) {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
 		info, err := os.Stat(name + brotliSuffix)
-		_, other := os.Stat(name + gzipSuffix)
-		if err == nil && other == nil {
+		_, gzipErr := os.Stat(name + gzipSuffix)
+		if err == nil && gzipErr == nil {
 			return int(info.Size()), nil
 		}
 	}

@@ -17,7 +17,7 @@ func sales() []plan.Opening {
 	}
 }
 
-// planned returns the figures of the report for plans.
+// planned returns the figures of the report in the form that package plan needs.
 func (r report) planned() plan.Figures {
 	f := plan.Figures{Processors: r.Processors}
 	for _, row := range r.Rows {
@@ -69,8 +69,8 @@ func (r report) calculationTable(sales []plan.Opening) string {
 	return b.String()
 }
 
-// capacityTable returns a table of the processors that each process needs for each sale, and of what
-// its stores take.
+// capacityTable returns a table of the processors that each process needs for each sale, and of the
+// memory and writes that its stores need.
 func (r report) capacityTable(sales []plan.Opening) string {
 	var b strings.Builder
 	f := r.planned()

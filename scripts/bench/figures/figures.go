@@ -19,11 +19,11 @@ import (
 // Write generates the sections with measured figures in the documents of the checkout at root, and
 // the figures of plans.
 func Write(root string) error {
-	kept, err := bench.Reference(root)
+	reference, err := bench.Reference(root)
 	if err != nil {
 		return err
 	}
-	r := report{kept}
+	r := report{reference}
 	text, err := r.planText()
 	if err != nil {
 		return err

@@ -15,14 +15,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The documents have the figures of the kept report.
+// The documents have the figures of the reference report.
 func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	kept, err := bench.Reference(layout.Root)
+	reference, err := bench.Reference(layout.Root)
 	require.NoError(t, err)
-	r := report{kept}
+	r := report{reference}
 	want, err := r.planText()
 	require.NoError(t, err)
 	plans, err := os.ReadFile(planFile(layout.Root))

@@ -29,7 +29,7 @@ type Config struct {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 {
-		if known, err := bench.RunBareServer(ctx, args[0], os.Stdin, os.Stdout); known {
+		if isServer, err := bench.RunBareServer(ctx, args[0], os.Stdin, os.Stdout); isServer {
 			return err
 		}
 	}
@@ -64,11 +64,11 @@ func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 // printSlowerRows prints the rows whose ratio to the baseline is more than a fifth lower than in
 // the reference report, which the repository has.
 func printSlowerRows(layout platform.Layout, r bench.Report) error {
-	kept, err := bench.Reference(layout.Root)
+	reference, err := bench.Reference(layout.Root)
 	if err != nil {
 		return err
 	}
-	for _, slower := range rounds.SlowerRows(r.Rows, kept.Rows) {
+	for _, slower := range rounds.SlowerRows(r.Rows, reference.Rows) {
 		fmt.Println("ratio more than a fifth below that of the kept report:", slower)
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Adapters of one service know its domain and not each other, since app wires them. Queries that sqlc
-// generates belong to the adapter above them.
+// The adapters of a service must not import each other, since app wires them. Only the adapter in
+// the folder above may import queries that sqlc generates.
 func TestAdaptersDoNotImportEachOther(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -32,15 +32,15 @@ func TestAdaptersDoNotImportEachOther(t *testing.T) {
 			if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(pkg, "test") || !slices.Contains(adapters, imported) {
 				continue
 			}
-			above := func(adapter string) bool { return strings.HasPrefix(pkg+"/", adapter+"/") }
-			own := imported == "services/ticket/internal/postgres" && above(imported) // its stores share it
-			require.False(t, slices.ContainsFunc(adapters, above) && !own, "%s imports the adapter %s", file, imported)
+			isAbove := func(adapter string) bool { return strings.HasPrefix(pkg+"/", adapter+"/") }
+			shared := imported == "services/ticket/internal/postgres" && isAbove(imported) // by its stores
+			require.False(t, slices.ContainsFunc(adapters, isAbove) && !shared, "%s imports the adapter %s", file, imported)
 		}
 	}
 }
 
-// adapters lists the folders of the services' adapters: those named after a store or a protocol, and
-// the clients that the rule domain of .golangci.yml leaves out.
+// adapters lists the folders of the services' adapters: folders named after a store or a protocol,
+// and the clients that the linter's rule `domain` (.golangci.yml) excludes.
 func adapters(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string

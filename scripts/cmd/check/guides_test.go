@@ -42,7 +42,7 @@ func text(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// targets are the targets of the Makefile.
+// targets returns the names of the Makefile's targets.
 func targets(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -80,21 +80,21 @@ func TestDocumentsNameExistingFiles(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	made := targets(t, layout.Root)
+	makeTargets := targets(t, layout.Root)
 	for _, guide := range files(t, layout.Root, ".md") {
 		doc := text(t, layout.Root, guide)
 		for _, m := range commandPattern.FindAllStringSubmatch(doc, -1) {
-			require.True(t, made[m[1]], "%s names make %s", guide, m[1])
+			require.True(t, makeTargets[m[1]], "%s names make %s", guide, m[1])
 		}
 		for _, m := range linkPattern.FindAllStringSubmatch(doc, -1) {
-			to := guide
+			target := guide
 			if m[1] != "" {
-				to = filepath.Join(filepath.Dir(guide), m[1])
+				target = filepath.Join(filepath.Dir(guide), m[1])
 			}
-			_, err := os.Stat(filepath.Join(layout.Root, to))
+			_, err := os.Stat(filepath.Join(layout.Root, target))
 			require.NoError(t, err, "a link in %s", guide)
 			if m[2] != "" {
-				require.True(t, anchors(text(t, layout.Root, to))[m[2]], "%s links to #%s of %s", guide, m[2], to)
+				require.True(t, anchors(text(t, layout.Root, target))[m[2]], "%s links to #%s of %s", guide, m[2], target)
 			}
 		}
 	}
@@ -111,15 +111,15 @@ func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	here := map[string]bool{}
+	existing := map[string]bool{}
 	for _, doc := range files(t, layout.Root, ".md") {
-		here[filepath.Base(doc)] = true
+		existing[filepath.Base(doc)] = true
 	}
 	for _, file := range files(t, layout.Root, ".go", ".lua", ".md", ".proto", ".sh", ".sql", ".ts", ".tsx", ".yaml") {
 		for line := range strings.Lines(text(t, layout.Root, file)) {
 			if strings.Contains(line, ".md") {
 				for _, m := range namedPattern.FindAllString(line, -1) {
-					require.True(t, here[filepath.Base(m)], "%s cites %s", file, m)
+					require.True(t, existing[filepath.Base(m)], "%s cites %s", file, m)
 				}
 			}
 			parts := strings.Split(line, "\u00a7")

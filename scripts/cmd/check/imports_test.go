@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// domainRule is the rule of the linter that says which files are a domain, and what they may not
-// import themselves.
+// domainRule is the linter's rule for domain packages: which files it covers, and which packages
+// they may not import directly.
 type domainRule struct {
 	Files []string `yaml:"files"`
 	Deny  []struct {
@@ -41,16 +41,16 @@ func readDomainRule(t *testing.T, root string) domainRule {
 	return rule
 }
 
-// covers reports whether the rule is for a file.
+// covers reports whether the rule applies to a file.
 func (r domainRule) covers(file string) bool {
 	covered := false
 	for _, glob := range r.Files {
-		glob, but := strings.CutPrefix(glob, "!")
+		glob, excluded := strings.CutPrefix(glob, "!")
 		if glob == "$test" {
-			continue // go list names tests elsewhere
+			continue // go list has no tests in GoFiles
 		}
 		if globPattern(strings.TrimPrefix(glob, "${config-path}/")).MatchString(file) {
-			if but {
+			if excluded {
 				return false
 			}
 			covered = true
@@ -67,7 +67,7 @@ func globPattern(glob string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, `\*`, `[^/]*`) + "$")
 }
 
-// clients are the libraries of clients that the rule denies; packages of pkg are followed instead.
+// clients returns the client libraries that the rule denies. Packages of pkg are followed instead.
 func (r domainRule) clients() []string {
 	var clients []string
 	for _, deny := range r.Deny {
@@ -78,13 +78,13 @@ func (r domainRule) clients() []string {
 	return clients
 }
 
-// listedPackage is what go list says of a package.
+// listedPackage has the fields of a package that go list prints.
 type listedPackage struct {
 	Dir, ImportPath  string
 	GoFiles, Imports []string
 }
 
-// listPackages lists the packages of the services, pkg and proto by their import paths.
+// listPackages lists the packages of the services and of pkg by their import paths.
 func listPackages(t *testing.T, root string) map[string]listedPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,ImportPath,GoFiles,Imports", "urr.guru/services/...", "urr.guru/pkg/...")
@@ -103,8 +103,8 @@ func listPackages(t *testing.T, root string) map[string]listedPackage {
 	}
 }
 
-// errorStatus is what the package of errors may import: it converts an error to a gRPC status and back,
-// and connects to nothing.
+// errorStatus lists what pkg/errs may import although it is denied. That package converts an error
+// to a gRPC status and back, and connects to nothing.
 var errorStatus = map[string][]string{
 	"urr.guru/pkg/errs": {
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc/codes", "google.golang.org/grpc/status",
@@ -112,11 +112,11 @@ var errorStatus = map[string][]string{
 	},
 }
 
-// clientOf returns the shortest chain of imports from a package to a client library, through packages
-// of this repository only; nil: there is none.
-func clientOf(listed map[string]listedPackage, from string, clients []string) []string {
-	seen := map[string]bool{from: true}
-	for chains := [][]string{{from}}; len(chains) > 0; chains = chains[1:] {
+// clientOf returns the shortest chain of imports from a package to a client library, through
+// packages of this repository only. It returns nil if there is none.
+func clientOf(listed map[string]listedPackage, start string, clients []string) []string {
+	seen := map[string]bool{start: true}
+	for chains := [][]string{{start}}; len(chains) > 0; chains = chains[1:] {
 		chain := chains[0]
 		importer := chain[len(chain)-1]
 		for _, path := range listed[importer].Imports {

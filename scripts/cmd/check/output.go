@@ -13,10 +13,10 @@ import (
 // first lines of each failure, which the caller prints again at the end: thousands of lines of
 // other packages and of the services' logs may follow a failure.
 type failureCollector struct {
-	out     io.Writer
-	partial []byte
-	left    int // how many more lines of the current failure to keep
-	kept    strings.Builder
+	out         io.Writer
+	partial     []byte
+	linesToKeep int // how many more lines of the current failure to keep
+	kept        strings.Builder
 }
 
 // linesPerFailure limits the kept lines of a failure. They show what a test expected and where.
@@ -30,8 +30,8 @@ var (
 func (f *failureCollector) Write(p []byte) (int, error) {
 	f.partial = append(f.partial, p...)
 	for {
-		line, rest, whole := bytes.Cut(f.partial, []byte("\n"))
-		if !whole {
+		line, rest, complete := bytes.Cut(f.partial, []byte("\n"))
+		if !complete {
 			break
 		}
 		f.keepLine(string(line))
@@ -47,12 +47,12 @@ func (f *failureCollector) Write(p []byte) (int, error) {
 func (f *failureCollector) keepLine(line string) {
 	switch {
 	case failureBegins.MatchString(line):
-		f.left = linesPerFailure
+		f.linesToKeep = linesPerFailure
 	case failureEnds.MatchString(line):
-		f.left = 0
+		f.linesToKeep = 0
 	}
-	if f.left > 0 {
-		f.left--
+	if f.linesToKeep > 0 {
+		f.linesToKeep--
 		f.kept.WriteString(line + "\n")
 	}
 }

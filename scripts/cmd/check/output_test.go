@@ -40,7 +40,7 @@ Read at 0x00
 `, f.String())
 }
 
-// A long failure, as a goroutine dump, is cut.
+// A long failure, such as a goroutine dump, is cut to linesPerFailure lines.
 func TestFailuresAreCut(t *testing.T) {
 	f := failureCollector{out: &strings.Builder{}}
 	_, err := f.Write([]byte("panic: test timed out\n" + strings.Repeat("goroutine\n", 1000)))

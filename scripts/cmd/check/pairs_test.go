@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// generatedPairs is the part of a chart's values that make settings writes.
+// generatedPairs matches the callers and callees that make settings writes into a chart's values.
 var generatedPairs = regexp.MustCompile(`(?ms)^ *# rpc: make settings$.*?^ *# rpc end$`)
 
 // statesPairs reports whether the values of a chart state callers or callees by hand.
@@ -36,8 +36,8 @@ func TestStatesPairs(t *testing.T) {
 	require.True(t, statesPairs(t, "# rpc: make settings\n# rpc end\nrpc:\n  calls:\n    ticket: {address: \"\"}\n"))
 }
 
-// Who calls whom is stated by the option access of the RPCs only; everything else is generated or read
-// from it.
+// Only the RPCs' option `access` says which service calls which. Everything else is generated or
+// read from it.
 func TestPairsAreStatedOnce(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

@@ -18,13 +18,13 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// switchFile has what is kept for the release before, and is explained in the guide for contributors.
+// switchFile has switches: constants for what is kept for the release before; see guideFile.
 const (
 	switchFile = "pkg/compat/compat.go"
 	guideFile  = ".github/CONTRIBUTING.md"
 )
 
-// tracked are the files of the clone, by their paths relative to its root.
+// tracked returns the root of the checkout and the paths of its files, relative to the root.
 func tracked(t *testing.T) (root string, names []string) {
 	t.Helper()
 	layout, err := platform.Find()
@@ -34,10 +34,10 @@ func tracked(t *testing.T) (root string, names []string) {
 	return layout.Root, names
 }
 
-// A sentence may continue on the next line, behind the marker of a comment or of a list.
+// oldWords matches phrases for the release before, also across a line break in a comment or list.
 var oldWords = regexp.MustCompile(`(?i)\b(previous|earlier|former)[\s/*#>;-]+releases?\b`)
 
-// namesRelease returns the words with which a text speaks of the release before; empty: none.
+// namesRelease returns the first phrase for the release before in a text; empty: there is none.
 func namesRelease(text string) string {
 	if strings.Contains(text, "\x00") {
 		return "" // not text
@@ -45,7 +45,7 @@ func namesRelease(text string) string {
 	return oldWords.FindString(text)
 }
 
-// What is kept for the release before is a switch: nothing else speaks of it.
+// Whatever is kept for the release before must be a switch. No other file may mention that release.
 func TestOnlySwitchesNameTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, namesRelease("\t// of the Former\n\t// release, which"))

@@ -174,8 +174,8 @@ func (c *checker) prepareBrowser(ctx context.Context) error {
 	return nil
 }
 
-// faultFolders have the fault tests. Of a service those count that walk through many seeds or simulate
-// a crowd; they need the checkout's backends.
+// faultFolders have the fault tests. Of a service's tests only those count that walk through many
+// seeds or simulate a crowd (see walkName). They need the checkout's backends.
 var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc", "services/queue/internal/line"}
 
 // runFaultTests runs the fault tests in their long form, which `make test` does not run.
@@ -230,7 +230,7 @@ func (c *checker) runFaultFolder(ctx context.Context, folder string, names []str
 	return nil
 }
 
-// faultPart is a fault test.
+// faultPart is a fault test: one part of `make chaos`.
 type faultPart struct{ name, folder string }
 
 func (p faultPart) String() string { return p.name }
@@ -247,16 +247,16 @@ func chaosParts(root string) (parts []faultPart, err error) {
 		if err != nil {
 			return nil, err
 		}
-		named := testName
+		pattern := testName
 		if i > 0 {
-			named = walkName
+			pattern = walkName
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(f)
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range named.FindAllSubmatch(text, -1) {
+			for _, m := range pattern.FindAllSubmatch(text, -1) {
 				if name := string(m[1]); name != "Main" {
 					parts = append(parts, faultPart{name, folder})
 				}
@@ -296,7 +296,7 @@ func (c *checker) testQuickly(ctx context.Context, args []string) error {
 
 // quickFolder returns the folder of a service or of a package in pkg, given its name or path.
 func (c *checker) quickFolder(name string) (string, error) {
-	var known []string
+	var folders []string
 	for _, parent := range []string{"services", "pkg"} {
 		for _, dir := range []string{filepath.Join(parent, name), name} {
 			if isFolder(filepath.Join(c.layout.Root, dir)) && strings.HasPrefix(dir, parent) {
@@ -309,11 +309,11 @@ func (c *checker) quickFolder(name string) (string, error) {
 		}
 		for _, child := range children {
 			if child.IsDir() {
-				known = append(known, child.Name())
+				folders = append(folders, child.Name())
 			}
 		}
 	}
-	return "", fmt.Errorf("there is no service and no package of pkg named %q: S= takes one of %s", name, strings.Join(known, ", "))
+	return "", fmt.Errorf("there is no service and no package of pkg named %q: S= takes one of %s", name, strings.Join(folders, ", "))
 }
 
 func isFolder(path string) bool {

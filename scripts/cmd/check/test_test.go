@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// A package that was moved would end the whole run of go test.
+// go test would run nothing if one of the packages in its arguments did not exist.
 func TestFirstPackagesExist(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

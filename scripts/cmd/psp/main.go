@@ -1,13 +1,13 @@
-// Command psp runs the fakes of payment providers, each at an address of its own. That of Stripe is served
-// at STRIPE_ADDR to whoever has STRIPE_SECRET_KEY, its page to browsers below STRIPE_PUBLIC_URL (default:
-// http:// and STRIPE_ADDR); webhooks go to STRIPE_WEBHOOK_URL, signed with STRIPE_WEBHOOK_SECRET.
-// STRIPE_FAULTS is JSON: what goes wrong at the beginning. PUT /control/faults changes it, and
-// GET /control/orders is what an audit compares.
+// Command psp runs the fakes of payment providers, each at an address of its own. Stripe's is at
+// STRIPE_ADDR. Its API takes the key STRIPE_SECRET_KEY. Browsers reach its page below
+// STRIPE_PUBLIC_URL (default: http:// and STRIPE_ADDR). It sends webhooks to STRIPE_WEBHOOK_URL,
+// signed with STRIPE_WEBHOOK_SECRET. STRIPE_FAULTS has its faults at the start, as JSON. PUT
+// /control/faults changes them, and GET /control/orders lists the orders for an audit.
 //
-// That of Toss Payments is served at TOSS_ADDR to whoever has TOSS_SECRET_KEY; its script, at /v2/standard,
-// takes TOSS_CLIENT_KEY. Webhooks go to TOSS_WEBHOOK_URL, unsigned. TOSS_FAULTS and /control are as above.
-//
-// Once /readyz answers at one of the addresses, all are served.
+// The fake of Toss Payments is at TOSS_ADDR. Its API takes the key TOSS_SECRET_KEY, and its script,
+// at /v2/standard, TOSS_CLIENT_KEY. It sends webhooks to TOSS_WEBHOOK_URL, unsigned. TOSS_FAULTS
+// and /control work as for Stripe. All fakes are ready once /readyz answers at one of the
+// addresses.
 package main
 
 import (
@@ -67,7 +67,7 @@ func run(ctx context.Context, env func(string) string) error {
 
 var errNothing = errors.New("STRIPE_ADDR or TOSS_ADDR must be set")
 
-// open makes the providers that have an address.
+// open creates the fakes for which an address is set.
 func open(env func(string) string) (list []provider, err error) {
 	if env("STRIPE_ADDR") != "" {
 		p, err := openStripe(env)
@@ -130,8 +130,8 @@ func setFaults(variable, text string, calls *fakes.Calls) error {
 	return nil
 }
 
-// serve serves a provider until ctx ends. Connections are not kept: a client repeats by itself a call that
-// is lost on one that was used before.
+// serve serves a fake until ctx ends. It keeps no connections alive, because an HTTP client by
+// itself repeats a call that is lost on a reused connection.
 func (p provider) serve(ctx context.Context, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", p.handler)

@@ -122,7 +122,7 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 }
 
 // openMails returns the handler that shows mails; nil if none are accepted.
-func openMails(ctx context.Context, env func(string) string) (shows http.Handler, closeMails func(), err error) {
+func openMails(ctx context.Context, env func(string) string) (handler http.Handler, closeMails func(), err error) {
 	addr := env("SANDBOX_MAIL_ADDR")
 	if addr == "" {
 		return nil, func() {}, nil
@@ -161,7 +161,7 @@ func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	return beacontest.New([]byte(secret), options)
 }
 
-// readJSONVariable decodes a variable's JSON into a value; without the variable, the value stays.
+// readJSONVariable decodes a variable's JSON into a value, or does nothing without the variable.
 func readJSONVariable(env func(string) string, name string, into any) error {
 	text := env(name)
 	if text == "" {

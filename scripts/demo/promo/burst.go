@@ -18,7 +18,7 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce limits the applications of a burst in progress, and signingIn the logins before it.
+// atOnce limits a burst's concurrent applications, and signingIn the concurrent logins before it.
 const atOnce, signingIn = 512, 32
 
 // burst is a group of users who all apply to one promotion at the same time, and their answers.

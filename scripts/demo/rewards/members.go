@@ -139,13 +139,13 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
 }
 
-// rewardState has the numbers of the campaigns' entries (attendances and draws) and rewards: those
-// paid, those due (still to be paid), and those of the due ones that are PROCESSING.
+// rewardState has the numbers of the campaigns' entries (attendances and draws) and of their
+// rewards: paid ones, due ones (still to be paid), and rewards in points that are PROCESSING.
 type rewardState struct{ entered, paid, due, processing int64 }
 
 // readRewardState reads the numbers of the campaigns' entries and rewards from reward's database.
 func (d *Demo) readRewardState(ctx context.Context) (s rewardState, err error) {
-	err = d.on.DB.QueryRow(ctx, `
+	err = d.target.DB.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),
 		       count(*) FILTER (WHERE reward_status = 'SUCCESS'),
 		       count(*) FILTER (WHERE reward_status IN ('PENDING', 'PROCESSING') OR reward_status = 'FAILED' AND next_retry_at IS NOT NULL),

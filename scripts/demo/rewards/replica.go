@@ -24,7 +24,7 @@ const (
 // address. It ends when this program ends, for whatever reason.
 type replica struct {
 	spec     process.Spec
-	ready    string // URL
+	ready    string // URL of /readyz
 	children *process.Children
 	current  *process.Process // nil: not started
 }
@@ -32,8 +32,8 @@ type replica struct {
 var _ Replica = (*replica)(nil)
 
 func newReplica(local *runner.Runner, layout platform.Layout, s platform.Service) *replica {
-	at := func(port int) string { return net.JoinHostPort("127.0.0.2", strconv.Itoa(layout.Port(port))) }
-	listen := platform.ListenAddrs{Addr: at(s.Port), Ops: at(s.OpsPort)}
+	secondAddr := func(port int) string { return net.JoinHostPort("127.0.0.2", strconv.Itoa(layout.Port(port))) }
+	listen := platform.ListenAddrs{Addr: secondAddr(s.Port), Ops: secondAddr(s.OpsPort)}
 	return &replica{
 		spec:  local.ReplicaSpec(s, s.Name+"-2", listen),
 		ready: "http://" + listen.Ops + "/readyz", children: process.NewChildren(),

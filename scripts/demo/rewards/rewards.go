@@ -70,15 +70,15 @@ type Demo struct {
 	*demo.Stage
 
 	cfg      *Config
-	on       Platform
+	target   Platform
 	campaign campaigns
 	provider sandbox.Client
 	killedAt time.Duration
 }
 
 // New prepares a run of the demo on a running platform.
-func New(cfg *Config, on Platform) *Demo {
-	return &Demo{Stage: demo.NewStage(on.Gateway), cfg: cfg, on: on, provider: sandbox.Client{URL: on.Provider}}
+func New(cfg *Config, target Platform) *Demo {
+	return &Demo{Stage: demo.NewStage(target.Gateway), cfg: cfg, target: target, provider: sandbox.Client{URL: target.Provider}}
 }
 
 // Run runs the demo on the checkout's platform, to which it adds a replica of reward.
@@ -108,14 +108,14 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 // providerFaults returns the faults of the provider. Slow answers keep both replicas busy, so that
 // the one that is killed has calls in progress.
 func (d *Demo) providerFaults() sandbox.Faults {
-	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.on.Slow}
+	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.target.Slow}
 }
 
 // cleanupLimit limits the cleanup at the end of a run, even of an interrupted one.
 const cleanupLimit = 20 * time.Second
 
-// Play has the members visit and injects the faults. It returns when no reward is due any more, or
-// after the limit. It then restores the provider and the replicas.
+// Play lets the members visit, and injects the faults. It returns when no reward is due any more,
+// or after the limit. It then restores the provider and the replicas.
 func (d *Demo) Play(ctx context.Context) (err error) {
 	before, err := d.provider.Faults(ctx)
 	if err != nil {
@@ -130,13 +130,13 @@ func (d *Demo) Play(ctx context.Context) (err error) {
 	defer func() {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupLimit)
 		defer cancel()
-		for _, undo := range []error{d.provider.SetFaults(cleanup, before), d.on.Replica.Stop()} {
+		for _, cleanupErr := range []error{d.provider.SetFaults(cleanup, before), d.target.Replica.Stop()} {
 			if err == nil {
-				err = undo
+				err = cleanupErr
 			}
 		}
 	}()
-	if err := d.on.Replica.Start(ctx); err != nil {
+	if err := d.target.Replica.Start(ctx); err != nil {
 		return fmt.Errorf("another replica of reward: %w", err)
 	}
 	fmt.Printf("%d members attend %s and draw for %d prizes of %s; every fifth answer of the provider is lost (seed %d)\n",
@@ -169,12 +169,12 @@ func (d *Demo) play(ctx context.Context) error {
 
 // killReplica kills the replica and starts it again.
 func (d *Demo) killReplica(ctx context.Context) error {
-	if err := d.on.Replica.Kill(); err != nil {
+	if err := d.target.Replica.Kill(); err != nil {
 		return fmt.Errorf("kill a replica of reward: %w", err)
 	}
 	d.killedAt = d.Elapsed()
 	d.Say("a replica of reward is killed (SIGKILL)")
-	if err := d.on.Replica.Start(ctx); err != nil {
+	if err := d.target.Replica.Start(ctx); err != nil {
 		return fmt.Errorf("start the killed replica of reward: %w", err)
 	}
 	d.Say("it runs again")
@@ -183,7 +183,7 @@ func (d *Demo) killReplica(ctx context.Context) error {
 
 func (d *Demo) evidence() *audit.RewardsRun {
 	return &audit.RewardsRun{
-		DB: d.on.DB, Provider: d.provider, Reconcile: d.on.Reconcile, Attendance: d.campaign.attendance, Random: d.campaign.random,
+		DB: d.target.DB, Provider: d.provider, Reconcile: d.target.Reconcile, Attendance: d.campaign.attendance, Random: d.campaign.random,
 		Members: d.cfg.Members, Prizes: d.cfg.Prizes, Points: attendancePoints, Began: d.Began(), Ended: d.Ended(), Violations: d.Tally.Violations(),
 	}
 }
@@ -200,13 +200,13 @@ func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings,
 func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report, error) {
 	// Calls to the provider: all, those without an answer, and those during which the replica died;
 	// and the number of rewards that took more than one call.
-	var all, unknown, cutOff, repeated int64
-	err := d.on.DB.QueryRow(ctx, `
+	var calls, unknown, cutOff, repeated int64
+	err := d.target.DB.QueryRow(ctx, `
 		SELECT coalesce(sum(n), 0), coalesce(sum(unknown), 0), coalesce(sum(cut_off), 0), count(*) FILTER (WHERE n > 1) FROM (
 			SELECT count(*) AS n, count(*) FILTER (WHERE c.outcome = 'UNKNOWN') AS unknown, count(*) FILTER (WHERE c.ended_at IS NULL) AS cut_off
 			FROM event_reward_allocation AS a JOIN reward_call AS c ON c.allocation_id = a.id
 			WHERE a.event_id = ANY($1) GROUP BY a.id
-		) AS calls`, d.campaign.ids()).Scan(&all, &unknown, &cutOff, &repeated)
+		) AS calls`, d.campaign.ids()).Scan(&calls, &unknown, &cutOff, &repeated)
 	if err != nil {
 		return nil, fmt.Errorf("count the calls: %w", err)
 	}
@@ -224,12 +224,12 @@ func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report
 			},
 		},
 		Counts: demo.NumberTable{Title: "What the members saw, and the calls to the provider", Name: "what", Number: "number", Rows: []demo.NamedNumber{
-			{Name: "calls to the provider", N: all}, {Name: "calls without an answer", N: unknown},
+			{Name: "calls to the provider", N: calls}, {Name: "calls without an answer", N: unknown},
 			{Name: "calls that ended with the killed replica", N: cutOff}, {Name: "rewards with more than one call", N: repeated},
 		}},
 		Details: map[string]any{
 			"attendance_id": d.campaign.attendance, "random_id": d.campaign.random, "prizes": d.cfg.Prizes, "seed": d.cfg.Seed,
-			"killed_after_seconds": d.killedAt.Seconds(), "calls": all, "unknown": unknown, "cut_off": cutOff, "repeated": repeated,
+			"killed_after_seconds": d.killedAt.Seconds(), "calls": calls, "unknown": unknown, "cut_off": cutOff, "repeated": repeated,
 		},
 	}, nil
 }

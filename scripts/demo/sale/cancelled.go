@@ -28,7 +28,7 @@ type cancellationState struct {
 func (s cancellationState) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
 
 // cancelledSale is a small sale beside the large one. When all its buyers have tickets, an operator
-// cancels it, revokes that, cancels it again, and has the refunds begin.
+// cancels the sale, undoes the cancellation, cancels it again, and has the refunds begin.
 type cancelledSale struct {
 	sale  crowd.Sale
 	crowd *crowd.Crowd
@@ -69,15 +69,15 @@ func (c *cancelledSale) cancel(ctx context.Context, operator *crowd.Session) err
 	if _, err := act("cancel"); err != nil {
 		return err
 	}
-	var left cancellationState
+	var remaining cancellationState
 	for deadline := time.Now().Add(refundWithin); time.Now().Before(deadline); {
-		if left, err = act("cancel/refund"); err != nil || left.over() {
+		if remaining, err = act("cancel/refund"); err != nil || remaining.over() {
 			return err
 		}
 		if !loop.Sleep(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
-	c.faults = append(c.faults, fmt.Sprintf("of the cancelled sale is left: %+v", left))
+	c.faults = append(c.faults, fmt.Sprintf("of the cancelled sale is left: %+v", remaining))
 	return nil
 }

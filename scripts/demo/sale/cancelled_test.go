@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// The acts of the operator, and what is seen when an undo loses a ticket.
+// The operator acts in this order. If an undo loses a ticket, that is recorded as a fault.
 func TestCancelSmallSale(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]int{"all come back": 0, "a ticket is lost": 1} {

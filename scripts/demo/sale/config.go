@@ -24,7 +24,7 @@ type Config struct {
 	Rate int `env:"RATE, default=0"`
 	// Proof is the difficulty of the proof of work for tier 1, in leading zero bits; 0: none.
 	Proof int `env:"PROOF, default=0"`
-	// URL is that of the gateway; empty means the checkout's own.
+	// URL is the gateway's URL; empty means the checkout's own gateway.
 	URL string `env:"URL"`
 	// Arrive is the period in which the visitors arrive.
 	Arrive time.Duration `env:"ARRIVE, default=20s"`
@@ -86,7 +86,7 @@ const (
 	slotSeconds = 30
 )
 
-// validateStores refuses store addresses without a URL, and a URL with those of only some stores.
+// validateStores refuses store addresses without a URL, and a URL with only some store addresses.
 func (c *Config) validateStores() error {
 	var named, missing []string
 	for _, v := range []struct{ name, value string }{

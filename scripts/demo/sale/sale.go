@@ -163,7 +163,7 @@ const sampleEvery = 250 * time.Millisecond
 func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	absence := audit.OutageDetector{Say: r.Say}
+	outages := audit.OutageDetector{Say: r.Say}
 	for {
 		select {
 		case <-ctx.Done():
@@ -171,7 +171,7 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 		case <-tick.C:
 			began := time.Now()
 			s, err := r.auditor.ReadNumbers(ctx)
-			absence.Record(began, err)
+			outages.Record(began, err)
 			if err != nil {
 				continue // a missed sample; the final verdict does not depend on it
 			}

@@ -27,14 +27,14 @@ func TestStoresMustBeConfiguredTogether(t *testing.T) {
 	require.True(t, none.withoutStores())
 	none.Break = "oversold"
 	require.ErrorContains(t, none.Validate(), "BREAK")
-	own := Config{Visitors: 1, Seats: 1}
-	require.NoError(t, own.Validate())
-	require.False(t, own.withoutStores())
+	ownCheckout := Config{Visitors: 1, Seats: 1}
+	require.NoError(t, ownCheckout.Validate())
+	require.False(t, ownCheckout.withoutStores())
 }
 
 func TestEventIDsOfDemosAreUnique(t *testing.T) {
 	t.Parallel()
-	one, other := Config{Seed: 1}, Config{Seed: 2}
-	require.NotEqual(t, one.sale().EventID, other.sale().EventID)
-	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, one.sale().EventID)
+	first, second := Config{Seed: 1}, Config{Seed: 2}
+	require.NotEqual(t, first.sale().EventID, second.sale().EventID)
+	require.Regexp(t, `^[A-Za-z0-9_-]{1,64}$`, first.sale().EventID)
 }

@@ -17,7 +17,7 @@ import (
 
 // SmokeConfig has the settings of Smoke, the short sale, read from environment variables.
 type SmokeConfig struct {
-	// URL is that of the gateway, which must have DEV_LOGIN.
+	// URL is the URL of the gateway, which must have DEV_LOGIN.
 	URL string `env:"URL, required"`
 	// Visitors is the number of simulated visitors, who arrive within Arrive.
 	Visitors int           `env:"VISITORS, default=5" min:"1" max:"100000"`
@@ -114,10 +114,10 @@ type prober struct {
 	url    string
 	client *http.Client
 
-	mu     sync.Mutex
-	asked  int
-	failed int
-	last   string
+	mu        sync.Mutex
+	requests  int
+	failed    int
+	lastError string
 }
 
 func newProber(url string) *prober {
@@ -129,10 +129,10 @@ func (p *prober) run(ctx context.Context, perSecond int) {
 	if perSecond == 0 {
 		return
 	}
-	var under sync.WaitGroup
-	defer under.Wait()
+	var inProgress sync.WaitGroup
+	defer inProgress.Wait()
 	_ = loop.Every(ctx, time.Second/time.Duration(perSecond), func(ctx context.Context) { // ends with ctx
-		under.Go(func() { p.recordResult(p.probeOnce(context.WithoutCancel(ctx))) })
+		inProgress.Go(func() { p.recordResult(p.probeOnce(context.WithoutCancel(ctx))) })
 	})
 }
 
@@ -158,10 +158,10 @@ func (p *prober) probeOnce(ctx context.Context) error {
 func (p *prober) recordResult(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked++
+	p.requests++
 	if err != nil {
 		p.failed++
-		p.last = err.Error()
+		p.lastError = err.Error()
 	}
 }
 
@@ -169,11 +169,11 @@ func (p *prober) recordResult(err error) {
 func (p *prober) printResult() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.asked > 0 {
-		fmt.Printf("%d probes, each on a new connection, %d failed\n", p.asked, p.failed)
+	if p.requests > 0 {
+		fmt.Printf("%d probes, each on a new connection, %d failed\n", p.requests, p.failed)
 	}
 	if p.failed > 0 {
-		return fmt.Errorf("%d probes failed, as: %s", p.failed, p.last)
+		return fmt.Errorf("%d probes failed, as: %s", p.failed, p.lastError)
 	}
 	return nil
 }

@@ -12,13 +12,13 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// gateway is the gateways' address inside the cluster, which this machine can reach too.
+// gateway returns the gateways' address inside the cluster, which this machine can reach too.
 func (w *world) gateway(t *testing.T) string {
 	t.Helper()
 	return w.kubectl(t, "get", "service", "urr-gateway", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 }
 
-// crowdSize visitors come within crowdTime, which is longer than any step that they accompany.
+// The number of visitors, and the time in which they come: longer than any step that uses them.
 const (
 	crowdSize = 300
 	crowdTime = 6 * time.Minute
@@ -58,11 +58,11 @@ func (b *buyers) buy(t *testing.T) {
 	testkit.Until(t, func() bool { return b.crowd.Tally().Ticketed.Load() > tickets }, "visitors buy")
 }
 
-// end sends the crowd away. No request may have failed until then.
+// end makes the crowd leave, and requires that no request has failed before.
 func (b *buyers) end(t *testing.T) {
 	t.Helper()
 	require.Less(t, b.crowd.Tally().Gone.Load(), int64(crowdSize), "the crowd must be there until the end")
-	// Read before visitors are interrupted in the middle of a request.
+	// Read these before visitors are interrupted in the middle of a request.
 	steps, outcomes := b.recorder.Summaries(), b.crowd.Tally().Outcomes()
 	b.leave()
 	b.gone.Wait()

@@ -13,14 +13,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-var wanted = flag.Bool("cluster", false, "install the charts on a Kubernetes of this machine")
+var enabled = flag.Bool("cluster", false, "install the charts on a Kubernetes of this machine")
 
 // readyWithin is the time limit of an installation once the images are imported.
 const readyWithin = 3 * time.Minute
 
-// The steps depend on each other, since the cluster is created once.
+// TestCluster runs steps that depend on each other, since the cluster is created only once.
 func TestCluster(t *testing.T) {
-	if !*wanted {
+	if !*enabled {
 		t.Skip("it takes minutes and root: make cluster-test")
 	}
 	w := newWorld(t)
@@ -75,8 +75,8 @@ func (w *world) journey(t *testing.T) {
 	t.Logf("\n%s", w.kubectl(t, "logs", "urr-journey"))
 }
 
-// failedMigration stops an upgrade before any new pod; the release can be rolled back and upgraded
-// again.
+// failedMigration checks that a failed migration stops an upgrade before any pod is replaced. The
+// release can then be rolled back and upgraded.
 func (w *world) failedMigration(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)
@@ -93,17 +93,17 @@ func (w *world) failedMigration(t *testing.T) {
 	require.NotContains(t, w.kubectl(t, "get", "jobs", "-o", "name"), "migrate")
 }
 
-// added are the services that the upgrade adds.
-func added() []string { return []string{platform.Reward, platform.Ingest, platform.Worker} }
+// addedServices are the services that the upgrade adds.
+func addedServices() []string { return []string{platform.Reward, platform.Ingest, platform.Worker} }
 
-// withAdded are the values that install them, or leave them out.
+// withAdded returns the Helm values that install the added services, or leave them out.
 func withAdded(installed bool) []string {
 	address := "none"
 	if installed {
 		address = ""
 	}
 	var args []string
-	for _, name := range added() {
+	for _, name := range addedServices() {
 		args = append(args, "--set", fmt.Sprintf("%s.enabled=%t", name, installed))
 		for _, caller := range platform.Callers(name) {
 			args = append(args, "--set", caller+".rpc.calls."+name+".address="+address)
@@ -127,7 +127,7 @@ func (w *world) upgrade(t *testing.T) {
 	began := time.Now()
 	both := w.replaceAll(t)
 	w.added = true
-	w.rolledOut(t)
+	w.awaitRollouts(t)
 	t.Logf("every pod replaced after %s", time.Since(began).Round(time.Second))
 	require.NotContains(t, w.kubectl(t, "logs", "job/crowd"), "all have gone", "the crowd must be there until the last pod is replaced")
 	for pod := range w.pods(t) {
@@ -147,10 +147,10 @@ func (w *world) upgrade(t *testing.T) {
 // elsewhere.
 func (w *world) alone(t *testing.T) {
 	t.Helper()
-	const place = "alone"
-	w.makeNamespace(t, place)
+	const aloneNamespace = "alone"
+	w.makeNamespace(t, aloneNamespace)
 	secret := func(name string, members ...string) {
-		w.run(t, "kubectl", append([]string{"-n", place, "create", "secret", "generic", name}, members...)...)
+		w.run(t, "kubectl", append([]string{"-n", aloneNamespace, "create", "secret", "generic", name}, members...)...)
 	}
 	key := strings.Repeat("k", 40)
 	secret("urr-database-ticket", "--from-literal=url="+w.databaseURL("urr_ticket"))
@@ -159,13 +159,13 @@ func (w *world) alone(t *testing.T) {
 		secret("urr-rpc-"+caller+"-ticket", "--from-literal=key="+key)
 	}
 	args := append([]string{
-		"install", "ticket", w.chart("ticket"), "-n", place, "--wait", "--timeout", "3m",
+		"install", "ticket", w.chart("ticket"), "-n", aloneNamespace, "--wait", "--timeout", "3m",
 		"--set", "image.registry=urr.local", "--set", "kafka.prefix=alone-", "--set", "kafka.replicationFactor=1",
 	}, w.backendValues()...)
 	w.run(t, "helm", args...)
-	t.Logf("\n%s", w.run(t, "kubectl", "-n", place, "get", "deployments,pods"))
-	w.run(t, "helm", "uninstall", "ticket", "-n", place, "--wait")
-	w.run(t, "kubectl", "delete", "namespace", place, "--timeout=2m")
+	t.Logf("\n%s", w.run(t, "kubectl", "-n", aloneNamespace, "get", "deployments,pods"))
+	w.run(t, "helm", "uninstall", "ticket", "-n", aloneNamespace, "--wait")
+	w.run(t, "kubectl", "delete", "namespace", aloneNamespace, "--timeout=2m")
 }
 
 // uninstall removes everything except the generated keys and the configurations, which outlive a
@@ -188,14 +188,14 @@ func (w *world) makeNamespace(t *testing.T, name string) {
 	w.run(t, "kubectl", "label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
 }
 
-// rolledOut waits for the end of all rollouts. Helm does not wait until the last new pods have been
-// ready for minReadySeconds.
-func (w *world) rolledOut(t *testing.T) {
+// awaitRollouts waits for the end of all rollouts. Helm does not wait until the last new pods have
+// been ready for minReadySeconds.
+func (w *world) awaitRollouts(t *testing.T) {
 	t.Helper()
 	w.kubectl(t, "rollout", "status", "deployment", "-l", "app.kubernetes.io/instance=urr", "--timeout=2m")
 }
 
-// pods are the services' pods that are not terminating.
+// pods returns the names of the services' pods that are not terminating.
 func (w *world) pods(t *testing.T) map[string]bool {
 	t.Helper()
 	pods := map[string]bool{}
@@ -204,9 +204,9 @@ func (w *world) pods(t *testing.T) map[string]bool {
 	for _, name := range strings.Fields(list) {
 		pods[name] = true
 	}
-	services := len(platform.Services()) - 1 // the sandbox is none
+	services := len(platform.Services()) - 1 // all but the sandbox
 	if !w.added {
-		services -= len(added())
+		services -= len(addedServices())
 	}
 	require.Len(t, pods, 2*services, "two of each service")
 	return pods

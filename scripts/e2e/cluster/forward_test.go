@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxies is the library's registry; its metrics are not collected.
+// proxies returns the server of toxiproxy. Its metrics are not collected.
 var proxies = sync.OnceValue(func() *toxiproxy.ApiServer {
 	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 })
 
 // forward forwards connections from one address to another until the test ends: the backends listen
-// on loopback only, and pods connect from outside. Stop and Start of the result interrupt it.
+// on loopback only, and pods connect from outside. The returned proxy can be stopped and started.
 func forward(t *testing.T, from, to string) *toxiproxy.Proxy {
 	t.Helper()
 	proxy := toxiproxy.NewProxy(proxies(), from, from, to)
@@ -27,7 +27,7 @@ func forward(t *testing.T, from, to string) *toxiproxy.Proxy {
 	return proxy
 }
 
-// A failed test must end too, even if pods keep connections open.
+// TestForwardEndsWithTheTest ends a test that has an open connection, as a failed test may.
 func TestForwardEndsWithTheTest(t *testing.T) {
 	t.Parallel()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,9 +39,9 @@ func TestForwardEndsWithTheTest(t *testing.T) {
 		proxy := forward(t, "127.0.0.1:0", server.Addr().String())
 		client, err = net.Dial("tcp", proxy.Listen)
 		require.NoError(t, err)
-		far, err := server.Accept()
+		accepted, err := server.Accept()
 		require.NoError(t, err)
-		_, err = far.Write([]byte("x"))
+		_, err = accepted.Write([]byte("x"))
 		require.NoError(t, err)
 		_, err = io.ReadFull(client, make([]byte, 1))
 		require.NoError(t, err)

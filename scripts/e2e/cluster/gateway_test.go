@@ -10,14 +10,14 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// gatewayAPI calls the API through the gateways for a test, which every refusal fails.
+// gatewayAPI calls the API through the gateways. A refused call fails the test.
 type gatewayAPI struct {
 	t    *testing.T
 	api  *crowd.API
 	step crowd.Step
 }
 
-// dial reaches the gateways until the test ends; the calls are recorded as a step.
+// dial returns a client of the gateways for the test. Its calls are recorded under the step.
 func (w *world) dial(t *testing.T, step crowd.Step) gatewayAPI {
 	t.Helper()
 	g := gatewayAPI{t: t, api: crowd.NewAPI("http://"+w.gateway(t), crowd.NewRecorder()), step: step}
@@ -34,9 +34,9 @@ func (g gatewayAPI) signIn(name string, roles ...string) *crowd.Session {
 
 // call sends a request with an Idempotency-Key of its own, and decodes the response unless into is
 // nil.
-func (g gatewayAPI) call(who *crowd.Session, method, path string, body, into any) {
+func (g gatewayAPI) call(session *crowd.Session, method, path string, body, into any) {
 	g.t.Helper()
-	answer, err := who.Call(g.t.Context(), g.step, method, path, body, map[string]string{"Idempotency-Key": uuid.NewString()})
+	answer, err := session.Call(g.t.Context(), g.step, method, path, body, map[string]string{"Idempotency-Key": uuid.NewString()})
 	require.NoError(g.t, err)
 	require.True(g.t, answer.OK(), "%s %s: %d %s", method, path, answer.Status, answer.Body)
 	if into != nil {
@@ -44,7 +44,7 @@ func (g gatewayAPI) call(who *crowd.Session, method, path string, body, into any
 	}
 }
 
-// metric sums a metric over the pods of a service, as pod.metric does over the samples of one.
+// metric returns the sum of pod.metric over the pods of a service.
 func (w *world) metric(t *testing.T, service, name, text string) (sum float64) {
 	t.Helper()
 	for _, p := range w.podsOf(t, service) {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	interrupted = 5 * time.Second
-	// recoversWithin is the time after an interruption in which requests may still fail.
+	faultDuration = 5 * time.Second
+	// recoversWithin is the time after a fault within which requests may still fail.
 	recoversWithin = 10 * time.Second
 	// calm is the time without a failed request after which the platform has recovered.
 	calm = 10 * time.Second
@@ -26,7 +26,7 @@ const (
 )
 
 // interruption makes Redis unavailable for 5 s under load. No service loses its addresses, which
-// would make callers wait for the next lookup of the name, and requests succeed soon after it.
+// would make callers wait for the next DNS lookup. Requests succeed again soon after the fault.
 func (w *world) interruption(t *testing.T) {
 	t.Helper()
 	link := w.links[platform.RedisPort]
@@ -46,14 +46,14 @@ func (w *world) interruption(t *testing.T) {
 			requests, stop := w.startPolls(t, fault.event)
 			lookups := w.watchAddresses(t)
 			require.NoError(t, fault.begin())
-			time.Sleep(interrupted) // the duration of the fault
+			time.Sleep(faultDuration)
 			require.NoError(t, fault.end())
 			ended := time.Now()
 			recovery := requests.recovery(t, ended)
 			stop()
 			fewest := lookups()
-			asked, failures := requests.seen()
-			t.Logf("%d of %d requests failed, the last %s after the end; fewest addresses: %v", len(failures), asked, recovery, fewest)
+			sent, failures := requests.results()
+			t.Logf("%d of %d requests failed, the last %s after the end; fewest addresses: %v", len(failures), sent, recovery, fewest)
 			require.NotEmpty(t, failures, "Redis was not needed")
 			for service, n := range fewest {
 				require.Positive(t, n, "%s had no address", service)
@@ -64,12 +64,12 @@ func (w *world) interruption(t *testing.T) {
 	}
 }
 
-// recovery returns how long after the end of a fault requests still began that failed.
+// recovery returns the time from the end of a fault to the start of the last request that failed.
 func (p *polls) recovery(t *testing.T, ended time.Time) time.Duration {
 	t.Helper()
 	last := ended
 	testkit.Until(t, func() bool {
-		_, failures := p.seen()
+		_, failures := p.results()
 		if n := len(failures); n > 0 && failures[n-1].began.After(last) {
 			last = failures[n-1].began
 		}
@@ -78,15 +78,15 @@ func (p *polls) recovery(t *testing.T, ended time.Time) time.Duration {
 	return last.Sub(ended).Round(time.Millisecond)
 }
 
-// addresses are the fewest addresses of each service that its callers could see: those behind the
-// name of a gRPC service; 1 for the gateway while its Service accepts connections.
+// addresses records the lowest number of addresses of each service that its callers could see:
+// those of the DNS name of a gRPC service; 1 for the gateway while it accepts connections.
 type addresses struct {
 	resolver *net.Resolver
 	gateway  string
 	fewest   map[string]int
 }
 
-// watchAddresses observes the addresses until the returned function is called.
+// watchAddresses records the numbers of addresses until end is called.
 func (w *world) watchAddresses(t *testing.T) (end func() map[string]int) {
 	t.Helper()
 	dns := w.run(t, "kubectl", "-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}:53")
@@ -95,28 +95,28 @@ func (w *world) watchAddresses(t *testing.T) (end func() map[string]int) {
 		return (&net.Dialer{}).DialContext(ctx, network, dns)
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
-	var going sync.WaitGroup
-	going.Go(func() {
+	var running sync.WaitGroup
+	running.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			a.look(ctx)
+			a.sample(ctx)
 			<-tick.C
 		}
 	})
-	end = func() map[string]int { cancel(); going.Wait(); return a.fewest }
+	end = func() map[string]int { cancel(); running.Wait(); return a.fewest }
 	t.Cleanup(func() { end() })
 	return end
 }
 
-func (a *addresses) look(ctx context.Context) {
+func (a *addresses) sample(ctx context.Context) {
 	for _, service := range platform.Names() {
 		if service == platform.Sandbox {
 			continue
 		}
 		n, err := a.count(ctx, service)
 		if err != nil {
-			continue // no answer from the name server says nothing about the service
+			continue // without a DNS response, the number is unknown
 		}
 		if fewest, seen := a.fewest[service]; !seen || n < fewest {
 			a.fewest[service] = n

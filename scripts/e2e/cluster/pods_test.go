@@ -13,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pod is the part of a pod's status that the steps read.
+// pod has the fields of a pod's status that the steps read.
 type pod struct {
-	name, ip  string
-	service   string
-	container string // id of its container
-	revision  string // hash of the template that it was created from
-	ready     bool
-	since     time.Time // of ready, in whole seconds
-	crashed   bool      // its container has ended by itself
+	name, ip   string
+	service    string
+	container  string // id of its container
+	revision   string // hash of the template that it was created from
+	ready      bool
+	readySince time.Time // in whole seconds
+	crashed    bool      // its container was restarted
 }
 
-// podList is the form in which kubectl prints pods.
+// podList is the JSON with which kubectl lists pods.
 type podList struct {
 	Items []struct {
 		Metadata struct {
@@ -70,7 +70,7 @@ func (w *world) listPods(t *testing.T, labels string) []pod {
 		}
 		for _, c := range item.Status.Conditions {
 			if c.Type == "Ready" {
-				p.ready, p.since = c.Status == "True", c.LastTransitionTime
+				p.ready, p.readySince = c.Status == "True", c.LastTransitionTime
 			}
 		}
 		for _, c := range item.Status.ContainerStatuses {
@@ -85,7 +85,7 @@ func podsLabel(service string) string {
 	return "app.kubernetes.io/instance=urr,app.kubernetes.io/name=" + service
 }
 
-// metrics is what a pod's port of probes and metrics shows.
+// metrics reads a pod's metrics, from its port for probes and metrics.
 func (p pod) metrics(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.ip+":9001/metrics", http.NoBody)
 	if err != nil {

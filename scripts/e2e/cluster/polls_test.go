@@ -24,13 +24,13 @@ const (
 	pollLimit = 3 * time.Second
 )
 
-// polls are steady requests that queue answers from Redis: signed-in users join the line and ask
-// for their place, in turn.
+// polls are steady requests that queue answers from Redis. Signed-in users join the line and ask
+// for their place, alternately.
 type polls struct {
 	event string
 
 	mu       sync.Mutex
-	asked    int
+	sent     int
 	failures []failure
 }
 
@@ -53,11 +53,11 @@ func (w *world) startPolls(t *testing.T, event string) (p *polls, stop func()) {
 		require.NoError(t, users[i].DevLogin(t.Context(), fmt.Sprintf("%s-%d", event, i)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var going sync.WaitGroup
+	var running sync.WaitGroup
 	for _, user := range users {
-		going.Go(func() { p.run(ctx, user) })
+		running.Go(func() { p.run(ctx, user) })
 	}
-	stop = func() { cancel(); going.Wait(); api.Close() }
+	stop = func() { cancel(); running.Wait(); api.Close() }
 	t.Cleanup(stop)
 	p.wait(t, 2*pollers)
 	return p, stop
@@ -103,11 +103,11 @@ func (p *polls) ask(ctx context.Context, user *crowd.Session, joins bool) {
 		err = succeed(user.Call(limited, crowd.StepQueuePoll, http.MethodGet, "/api/v1/queue/status/"+p.event, nil, nil))
 	}
 	if ctx.Err() != nil {
-		return // the end of the polls is no failure
+		return // stop interrupted the request
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked++
+	p.sent++
 	if err != nil {
 		p.failures = append(p.failures, failure{began, err.Error()})
 	}
@@ -116,15 +116,15 @@ func (p *polls) ask(ctx context.Context, user *crowd.Session, joins bool) {
 // wait waits for n more requests.
 func (p *polls) wait(t *testing.T, n int) {
 	t.Helper()
-	from, _ := p.seen()
-	testkit.Until(t, func() bool { asked, _ := p.seen(); return asked >= from+n }, "requests are answered")
+	before, _ := p.results()
+	testkit.Until(t, func() bool { sent, _ := p.results(); return sent >= before+n }, "requests are answered")
 }
 
-// seen returns the number of requests and the failed ones.
-func (p *polls) seen() (asked int, failures []failure) {
+// results returns the number of requests and the failed ones.
+func (p *polls) results() (sent int, failures []failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked, slices.Clone(p.failures)
+	return p.sent, slices.Clone(p.failures)
 }
 
 // succeed turns a response other than 2xx into an error.

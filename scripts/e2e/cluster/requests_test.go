@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// settleRequests lets a member apply for the only place through the gateways, after which it is sold out.
+// settleRequests lets a member apply for a promotion's only place. Then the promotion is sold out.
 func (w *world) settleRequests(t *testing.T) {
 	t.Helper()
 	gateway := w.dial(t, crowd.StepApply)

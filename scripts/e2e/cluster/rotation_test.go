@@ -13,15 +13,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Both sides of the rotated key: gateways sign their calls with it, and queue verifies them.
+// The rotated RPC key: gateways sign their calls with it, and queue verifies them.
 const (
 	pairSecret  = "urr-rpc-gateway-queue"
 	signingKey  = "QUEUE_RPC_KEY"
 	acceptedKey = "RPC_ACCEPT"
 )
 
-// rotation replaces the key of the pair gateway and queue while visitors buy, in the documented
-// order, and no request fails.
+// rotation rotates the RPC key between gateway and queue while visitors buy, in the documented
+// order. No request fails.
 func (w *world) rotation(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)
@@ -50,24 +50,24 @@ func (w *world) rotation(t *testing.T) {
 // applySecret changes the Secret and returns when all pods of both services have loaded it.
 func (w *world) applySecret(t *testing.T, keys string) {
 	t.Helper()
-	type follower struct {
+	type podSecret struct {
 		pod
 		variable string
 		loaded   float64
 	}
-	var followers []follower
+	var podSecrets []podSecret
 	for service, variable := range map[string]string{platform.Gateway: signingKey, platform.Queue: acceptedKey} {
 		for _, p := range w.podsOf(t, service) {
-			followers = append(followers, follower{p, variable, p.reloads(t, variable)})
+			podSecrets = append(podSecrets, podSecret{p, variable, p.reloads(t, variable)})
 		}
 	}
 	w.kubectl(t, "patch", "secret", pairSecret, "-p", fmt.Sprintf(`{"stringData":{"key":%q}}`, keys))
-	for _, f := range followers {
+	for _, f := range podSecrets {
 		testkit.Until(t, func() bool { return f.reloads(t, f.variable) > f.loaded }, "%s loads %s", f.name, f.variable)
 	}
 }
 
-// reloads counts the changes of a mounted secret that the pod has applied.
+// reloads returns how often the pod has loaded a changed secret.
 func (p pod) reloads(t *testing.T, variable string) float64 {
 	t.Helper()
 	return p.metric(t, "urr_secret_reloads_total", fmt.Sprintf(`variable="%s"`, variable))

@@ -11,16 +11,16 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// trafficWithin is the time in which a ready pod must get calls.
+// trafficWithin is the time within which a new pod that is ready must receive calls.
 const trafficWithin = 60 * time.Second
 
-// scaleUp doubles the pods of queue under load, and removes two again: callers find the new ones,
+// scaleUp doubles the pods of queue under load, and then removes two. Callers find the new pods,
 // and no request fails.
 func (w *world) scaleUp(t *testing.T) {
 	t.Helper()
-	known := map[string]bool{}
+	oldPods := map[string]bool{}
 	for _, p := range w.podsOf(t, platform.Queue) {
-		known[p.name] = true
+		oldPods[p.name] = true
 	}
 	requests, stop := w.startPolls(t, "cluster-scale")
 	w.kubectl(t, "scale", "deployment/urr-queue", "--replicas=4")
@@ -28,10 +28,10 @@ func (w *world) scaleUp(t *testing.T) {
 	testkit.Until(t, func() bool {
 		late := false
 		for _, p := range w.podsOf(t, platform.Queue) {
-			if _, found := waits[p.name]; found || known[p.name] || !p.ready {
+			if _, found := waits[p.name]; found || oldPods[p.name] || !p.ready {
 				continue
 			}
-			waited := time.Since(p.since)
+			waited := time.Since(p.readySince)
 			if p.metric(t, "urr_rpc_server_seconds_count", `method="/urr.queue.`) > 0 {
 				waits[p.name] = waited
 			}
@@ -47,7 +47,7 @@ func (w *world) scaleUp(t *testing.T) {
 		return len(strings.Fields(w.kubectl(t, "get", "pods", "-l", podsLabel(platform.Queue), "-o", "name"))) == 2
 	}, "two pods have ended")
 	stop()
-	asked, failures := requests.seen()
-	t.Logf("%d requests", asked)
+	sent, failures := requests.results()
+	t.Logf("%d requests", sent)
 	require.Empty(t, failures)
 }

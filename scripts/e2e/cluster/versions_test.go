@@ -15,15 +15,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// upgradedConnections is the setting that the upgrade changes: ticket's connections to PostgreSQL.
+// upgradedConnections is what the upgrade changes: ticket's maximum of PostgreSQL connections.
 const upgradedConnections = 13
 
-// everyPod selects the pods of all services, and not those of migrations.
+// everyPod selects the pods of all services, but not those of migrations.
 const everyPod = "app.kubernetes.io/instance=urr,helm.sh/chart"
 
 var reportedVersion = regexp.MustCompile(`(?m)^urr_build_info\{version="([^"]+)"\} 1$`)
 
-// version is the tag of the image as the pod's program reports it; the commit may follow.
+// version returns the tag of the image, which the pod's program reports, maybe with "+commit".
 func (p pod) version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -39,11 +39,11 @@ func (p pod) version(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// replaceAll upgrades the release, and returns the services of which ready pods of both versions were
-// seen at one time.
+// replaceAll upgrades the release. It returns the services that had ready pods of both versions at
+// the same time.
 func (w *world) replaceAll(t *testing.T) (both map[string]bool) {
 	t.Helper()
-	// As for charts of another version, whose defaults apply.
+	// With --reset-then-reuse-values, the defaults of the new charts apply.
 	args := append([]string{
 		"upgrade", "urr", w.chart("urr"), "-n", namespace, "--reset-then-reuse-values", "--wait", "--timeout", "5m",
 		"--set", "global.image.tag=" + upgradedTag, "--set", "global.telemetry.logLevel=warn",
@@ -69,7 +69,7 @@ func (w *world) replaceAll(t *testing.T) (both map[string]bool) {
 	return both
 }
 
-// seeVersions asks every ready pod for its version and adds the services that run in two versions.
+// seeVersions asks every ready pod for its version, and adds services with two versions to both.
 func (w *world) seeVersions(t *testing.T, both map[string]bool) {
 	t.Helper()
 	versions := map[string][]string{}
@@ -91,7 +91,7 @@ func (w *world) seeVersions(t *testing.T, both map[string]bool) {
 func (w *world) requireUpgraded(t *testing.T, both map[string]bool) {
 	t.Helper()
 	for _, s := range platform.Services() {
-		if s.Name != platform.Sandbox && !slices.Contains(added(), s.Name) {
+		if s.Name != platform.Sandbox && !slices.Contains(addedServices(), s.Name) {
 			require.True(t, both[s.Name], "%s did not run in both versions at one time", s.Name)
 		}
 	}

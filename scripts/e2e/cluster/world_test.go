@@ -1,4 +1,4 @@
-// Package cluster installs the charts on a real Kubernetes, that of scripts/cluster, against
+// Package cluster_test installs the charts on a real Kubernetes, that of scripts/cluster, against
 // backends on this machine. It needs root, minutes and most of the machine, so it is not part of
 // make test: make cluster-test.
 package cluster_test
@@ -28,7 +28,7 @@ const (
 	// The images of both tags are this checkout's; the programs report the tag as their version.
 	tag         = "dev"
 	upgradedTag = "next"
-	// offset separates the run's ports from those of the checkout and of others.
+	// offset separates the run's ports from those of other runs.
 	offset = 4300
 )
 
@@ -37,7 +37,7 @@ type world struct {
 	checkout platform.Layout
 	layout   platform.Layout // of the backends
 	backends *backends.Set
-	links    map[int]*toxiproxy.Proxy // from pods to backends, by base port
+	links    map[int]*toxiproxy.Proxy // proxies from pods to backends, by the backend's base port
 	helmDir  string
 	added    bool // the services that the upgrade adds are installed
 }
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	w.helmDir, err = tools.Build(t.Context(), checkout, tools.Kubernetes, say, "helm")
 	require.NoError(t, err)
 	w.startCluster(t)
-	for _, version := range []string{upgradedTag, tag} { // each is written to the same file
+	for _, version := range []string{upgradedTag, tag} { // both are written to the same file
 		archive, err := images.Builder{Layout: checkout, Say: say}.Build(t.Context(), version)
 		require.NoError(t, err)
 		w.run(t, "ctr", "images", "import", archive)
@@ -96,10 +96,10 @@ func (w *world) startBackends(t *testing.T) {
 	}
 }
 
-// outside is a backend's address for pods.
+// outside returns a backend's address for pods.
 func (w *world) outside(port int) string { return fmt.Sprintf("%s:%d", node, w.layout.Port(port)) }
 
-// backendValues set the addresses of the backends in a chart.
+// backendValues returns Helm values with the addresses of the backends.
 func (w *world) backendValues() []string {
 	return []string{
 		"--set", "global.kafka.brokers={" + w.outside(platform.KafkaOutsidePort) + "}",
@@ -123,16 +123,16 @@ func (w *world) try(t *testing.T, name string, args ...string) (string, error) {
 	settings := filepath.Join(w.checkout.Root, "scripts", "cluster", "settings.sh")
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", `. "$1" && PATH=$2:$PATH && shift 2 && exec "$@"`, "bash",
 		settings, w.helmDir, name}, args...)...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	if err != nil {
-		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, &out, &said)
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, &out, &stderr)
 	}
 	return out.String(), err
 }
 
-// run is try for commands that must succeed; a failure shows the pods too.
+// run runs a program that must succeed. After a failure it shows the state of the cluster.
 func (w *world) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := w.try(t, name, args...)
@@ -140,7 +140,7 @@ func (w *world) run(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// requireNoError shows the state of the cluster when a command has failed.
+// requireNoError fails the test with err, if any, and shows the state of the cluster.
 func (w *world) requireNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

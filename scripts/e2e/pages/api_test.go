@@ -61,15 +61,15 @@ func signInAs(t *testing.T, user string, roles ...string) *visitor {
 }
 
 var (
-	started = time.Now().UnixMilli()
-	last    atomic.Int64
+	runID   = time.Now().UnixMilli()
+	idCount atomic.Int64
 )
 
 // uniqueID returns an id that no earlier run has used.
-func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, started, last.Add(1)) }
+func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, runID, idCount.Add(1)) }
 
-// call requires success and returns the response's members. While the platform answers that it is
-// overloaded, the call is repeated.
+// call sends a request, requires success, and returns the members of the JSON response. It repeats
+// the request while the platform is overloaded.
 func (v *visitor) call(method, path string, body any) (members object) {
 	v.t.Helper()
 	ctx, cancel := testkit.Context(v.t)
@@ -92,7 +92,7 @@ func (v *visitor) call(method, path string, body any) (members object) {
 	return members
 }
 
-// request makes a request to the API with the visitor's current credentials.
+// request builds a request to the API with the visitor's current credentials.
 func (v *visitor) request(ctx context.Context, method, path string, body any) *http.Request {
 	v.t.Helper()
 	var payload io.Reader = http.NoBody
@@ -119,21 +119,21 @@ func (v *visitor) request(ctx context.Context, method, path string, body any) *h
 	return r
 }
 
-// enter gets a slot of an event whose line admits all visitors, or has this one in front.
+// enter joins an event's line and waits for a slot. The line has to admit this visitor next.
 func (v *visitor) enter(event string) {
 	v.t.Helper()
-	variant := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
+	place := v.call(http.MethodPost, "/api/v1/queue/check/"+event, nil)
 	testkit.Until(v.t, func() bool {
-		v.entry, _ = variant["entryToken"].(string)
+		v.entry, _ = place["entryToken"].(string)
 		if v.entry == "" {
-			variant = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
+			place = v.call(http.MethodGet, "/api/v1/queue/status/"+event, nil)
 		}
 		return v.entry != ""
 	}, "the line lets in")
 }
 
-// occupy gets a slot like enter and keeps it until the visitor leaves or the test ends: a slot ends
-// after two minutes without a heartbeat, and a slow test may take longer.
+// occupy gets a slot like enter and keeps it until the visitor leaves or the test ends. Without a
+// heartbeat a slot ends after two minutes, and a slow test may take longer.
 func (v *visitor) occupy(event string) {
 	v.t.Helper()
 	v.enter(event)
@@ -146,11 +146,11 @@ func (v *visitor) occupy(event string) {
 	v.t.Cleanup(v.stopHeartbeats)
 	go func() {
 		defer close(done)
-		pace := time.NewTicker(10 * time.Second) // the interval of the pages
-		defer pace.Stop()
+		ticker := time.NewTicker(10 * time.Second) // the interval of the pages
+		defer ticker.Stop()
 		for {
 			select {
-			case <-pace.C:
+			case <-ticker.C:
 			case <-ctx.Done():
 				return
 			}
@@ -161,7 +161,7 @@ func (v *visitor) occupy(event string) {
 			}
 			_ = answer.Body.Close()
 			if harness.Overloaded(answer.StatusCode) {
-				continue // like no answer
+				continue // the heartbeat had no effect
 			}
 			if answer.StatusCode != http.StatusOK {
 				v.t.Errorf("the heartbeat of whoever occupies %s: %s", event, answer.Status)
@@ -192,7 +192,7 @@ type sale struct {
 	hold          int
 	timeZone      string
 	transferable  string
-	// presale has the ways to an entitlement to a presale that is on.
+	// presale lists what entitles users to a presale, which is open. nil: there is no presale.
 	presale []object
 }
 
@@ -249,14 +249,14 @@ func (s sale) put(t *testing.T, event string) {
 	signIn(t, "admin").call(http.MethodPut, "/api/v1/admin/events/"+event, body)
 }
 
-// openRoom opens an event's waiting room and puts so many visitors in front of the next one. It
-// serves no position until serve is called.
+// openRoom opens an event's waiting room, in which this number of visitors is ahead of the next
+// one. It serves no position until serveAll is called.
 func openRoom(t *testing.T, event string, ahead int) {
 	t.Helper()
 	openRoomBefore(t, "QUEUE", event, ahead)
 }
 
-// openRoomBefore is openRoom in front of a line, a promotion or a campaign.
+// openRoomBefore opens a waiting room as openRoom does, before a line, a promotion or a campaign.
 func openRoomBefore(t *testing.T, next, event string, ahead int) {
 	t.Helper()
 	activateRoom(t, event, object{"batch": 1, "intervalSeconds": 3600, "next": next})
@@ -265,7 +265,7 @@ func openRoomBefore(t *testing.T, next, event string, ahead int) {
 	}
 }
 
-// activateRoom opens a waiting room and returns when the visitors' gateway has heard of it.
+// activateRoom opens a waiting room and returns when the gateway knows that it is open.
 func activateRoom(t *testing.T, event string, settings object) {
 	t.Helper()
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/activate/"+event, settings)
@@ -282,7 +282,7 @@ func serveAll(t *testing.T, event string) {
 	signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/vwr/advance/"+event, object{"batchSize": 50})
 }
 
-// words are the strings of a language, by group and key.
+// words returns the texts of the pages in a language, by group and key.
 func words(t *testing.T, lang string) map[string]map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "services/gateway/internal/web/lang", lang+".json"))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testCampaignStates: the page says why nobody can take part, and who gets the rewards of winners.
+// testCampaignStates: the page says why nobody can take part, or that winners get the rewards.
 func testCampaignStates(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -21,17 +21,17 @@ func testCampaignStates(t *testing.T) {
 			says := words(t, p.lang)
 			b := openTab(t, platformURL, p.device, p.lang)
 			b.startSession(uniqueID("visitor"))
-			idle := func(name, event, sentence string) {
+			requireIdle := func(name, event, sentence string) {
 				b.visit("/rewards/" + event)
 				b.waitForText(sentence)
 				require.True(t, eval[bool](b, "document.querySelector('.enter button') === null"))
 				b.checkPage(name)
 			}
-			idle("closed", campaign{closes: -time.Hour}.open(t), says["campaign"]["CLOSED"])
+			requireIdle("closed", campaign{closes: -time.Hour}.open(t), says["campaign"]["CLOSED"])
 			cancelled := campaign{kind: "RANDOM", prizes: []object{{"name": "P", "kind": "POINT", "value": 5, "weight": 1}}}.open(t)
 			signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/rewards/events/"+cancelled+"/cancel", object{})
-			idle("cancelled", cancelled, says["campaign"]["CANCELLED"])
-			idle("winners", campaign{kind: "REQUEST_WINNERS"}.open(t), says["campaign"]["winnersHelp"])
+			requireIdle("cancelled", cancelled, says["campaign"]["CANCELLED"])
+			requireIdle("winners", campaign{kind: "REQUEST_WINNERS"}.open(t), says["campaign"]["winnersHelp"])
 			b.visit("/rewards/" + uniqueID("nowhere"))
 			b.waitForText(map[string]string{"en": "This campaign does not exist.", "ko": "존재하지 않는 캠페인입니다."}[p.lang])
 			b.waitFor(`main .notice a[href="/"]`)
@@ -40,9 +40,9 @@ func testCampaignStates(t *testing.T) {
 	}
 }
 
-// testCampaignOpens: before the opening the page counts down by the server's clock, although that
-// of the browser is minutes ahead, and then offers to take part without a reload. If the campaign
-// has begun before its page was loaded, it retries with a later one.
+// testCampaignOpens: before the opening the page counts down by the server's clock, although the
+// browser's clock is minutes ahead. Then it offers to take part, without a reload. If the campaign
+// has begun before its page was loaded, the test retries with a later campaign.
 func testCampaignOpens(t *testing.T) {
 	parallelTab(t)
 	closed := words(t, "ko")["campaign"]["SCHEDULED"]
@@ -91,16 +91,16 @@ func testCampaignUnavailable(t *testing.T) {
 	b.waitFor(".calendar")
 }
 
-// testLostDraw: the responses to a draw are lost. The page repeats it with the same key, also after
-// a reload, and the draw counts once.
+// testLostDraw: the responses to a draw are lost. The page repeats the draw with the same key, also
+// after a reload, and the draw counts once.
 func testLostDraw(t *testing.T) {
 	parallelUnlimited(t)
 	says := words(t, "en")["campaign"]
 	event := campaign{kind: "RANDOM", draws: 3, prizes: []object{{"name": "A point", "kind": "POINT", "value": 1, "weight": 1}}}.open(t)
 	var mu sync.Mutex
 	var keys []string
-	var losing atomic.Bool
-	losing.Store(true)
+	var dropping atomic.Bool
+	dropping.Store(true)
 	base := dropResponses(t, func(r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/draw") {
 			return false
@@ -108,7 +108,7 @@ func testLostDraw(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
-		return losing.Load()
+		return dropping.Load()
 	})
 	b := openTab(t, base, phone, "en")
 	b.startSession(uniqueID("unlucky"))
@@ -120,7 +120,7 @@ func testLostDraw(t *testing.T) {
 	b.checkPage("lost")
 	b.reload()
 	b.waitForText(strings.ReplaceAll(says["won"], "{prize}", "A point"))
-	losing.Store(false)
+	dropping.Store(false)
 	b.click(".enter button")
 	b.waitForText(says["repeated"])
 	require.Contains(t, b.text("#draws-left"), "2")

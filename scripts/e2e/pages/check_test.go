@@ -44,8 +44,8 @@ func (b *tab) checkLayout() {
 	require.LessOrEqual(b.t, found.Overflow, 0, "pixels by which %s is wider than a screen of %d", found.Path, found.Width)
 }
 
-// checkOtherWidth checks the layout at the width of the other device too. A test in a tab of its own
-// for each language and width would take twice as long.
+// checkOtherWidth checks the layout at the width of the other device too. Separate tests for each
+// language and width would take twice as long.
 func (b *tab) checkOtherWidth() {
 	b.t.Helper()
 	other := phone
@@ -66,12 +66,12 @@ type violation struct {
 	} `json:"nodes"`
 }
 
-// checkAccessibility runs axe-core with every rule of WCAG 2.2 AA and its best practices. It does not
-// let axe-core load style sheets and media again first: only a rule about media, which the pages do
-// not have, and an experimental one, which does not run, need them.
+// checkAccessibility runs axe-core with all rules of WCAG 2.2 AA and the best practices. axe-core
+// does not preload style sheets and media: only a rule about media, which the pages do not have,
+// and an experimental one, which does not run, need them.
 func (b *tab) checkAccessibility(name string) {
 	b.t.Helper()
-	if !eval[bool](b, "typeof axe === 'object'") { // it stays loaded until the page is left
+	if !eval[bool](b, "typeof axe === 'object'") { // axe-core stays loaded until the page is left
 		b.do(chromedp.Evaluate[chromedp.Void](axe + "\n;1"))
 	}
 	raw := eval[string](b, `axe.run(document, {preload: false, resultTypes: ["violations"], runOnly:

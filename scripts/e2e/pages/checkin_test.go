@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testCheckIn buys a ticket, shows its QR code, and checks it in at a door: admitted, used already,
-// undone. Another code is refused, and who is no staff sees no door.
+// testCheckIn buys a ticket, shows its QR code, and checks it in at a door, which then says that it
+// is used. An unknown code is refused, and a user who is not staff sees no door.
 func testCheckIn(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {

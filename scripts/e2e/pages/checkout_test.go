@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reserveSeat goes to the checkout of one seat.
+// reserveSeat holds a seat for a user and waits for its checkout.
 func (b *tab) reserveSeat(event, user string) {
 	b.t.Helper()
 	b.openSeatMap(event, user)
@@ -20,15 +20,15 @@ func (b *tab) reserveSeat(event, user string) {
 	b.waitFor("form button[type=submit]")
 }
 
-// payWith pays by the form of the sandbox, with a key that selects the provider's behaviour.
-func (b *tab) payWith(how string) {
+// payWith pays by the form of the sandbox. behaviour selects what the provider does.
+func (b *tab) payWith(behaviour string) {
 	b.t.Helper()
 	b.waitFor("form button[type=submit]:enabled")
-	if !eval[bool](b, visible("input[value="+how+"]")+" ?? false") {
+	if !eval[bool](b, visible("input[value="+behaviour+"]")+" ?? false") {
 		b.click("form button[type=submit]")
 	}
-	b.waitFor("input[value=" + how + "]:enabled")
-	b.click("input[value=" + how + "]")
+	b.waitFor("input[value=" + behaviour + "]:enabled")
+	b.click("input[value=" + behaviour + "]")
 	b.click("form button[type=submit]")
 }
 
@@ -46,8 +46,8 @@ func testWrongClock(t *testing.T) {
 }
 
 // testHoldExpires: the last minute of a hold is highlighted, and the page says when the server has
-// ended the hold. If the hold ended before its last minute was checked, the test retries with a
-// longer one.
+// ended the hold. If the hold ends before the test has checked its last minute, the test retries
+// with a longer hold.
 func testHoldExpires(t *testing.T) {
 	parallelUnlimited(t)
 	expired := words(t, "ko")["checkout"]["EXPIRED"]
@@ -74,25 +74,25 @@ func testHoldExpires(t *testing.T) {
 // the money was charged.
 func testEveryProviderOutcome(t *testing.T) {
 	t.Parallel()
-	for how, end := range map[string]string{"slow": "confirmed", "timeout": "confirmed", "lost": "declined"} {
-		t.Run(how, func(t *testing.T) {
+	for behaviour, outcome := range map[string]string{"slow": "confirmed", "timeout": "confirmed", "lost": "declined"} {
+		t.Run(behaviour, func(t *testing.T) {
 			parallelUnlimited(t)
 			event := sale{}.open(t)
 			b := openTab(t, platformURL, phone, "en")
-			b.reserveSeat(event, uniqueID(how))
-			b.payWith(how)
-			b.waitForText(words(t, "en")["checkout"][end])
-			b.checkPage(end)
+			b.reserveSeat(event, uniqueID(behaviour))
+			b.payWith(behaviour)
+			b.waitForText(words(t, "en")["checkout"][outcome])
+			b.checkPage(outcome)
 		})
 	}
 }
 
-// testImmediateRetry: after a decline no payment can be sent until the next one is prepared; the
-// declined one would be sent again.
+// testImmediateRetry: after a decline no payment can be sent until the next one is prepared, since
+// the declined one would be sent again.
 func testImmediateRetry(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, prepare := blockAfterPayment(t, "/payments/prepare")
+	base, release := blockAfterPayment(t, "/payments/prepare")
 	b := openTab(t, base, phone, "en")
 	b.reserveSeat(event, uniqueID("quick"))
 	b.payWith("decline")
@@ -101,7 +101,7 @@ func testImmediateRetry(t *testing.T) {
 	b.click("form button[type=submit]")
 	b.waitFor("form button[type=submit]:disabled")
 	b.checkPage("declined, not open again")
-	prepare()
+	release()
 	b.waitFor("input[value=ok]:enabled")
 	b.payWith("ok")
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
@@ -112,20 +112,20 @@ func testImmediateRetry(t *testing.T) {
 func testReloadDuringPayment(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	base, end := blockAfterPayment(t, "/my/reservations/") // the page must not see the end before the test has seen it wait
+	base, release := blockAfterPayment(t, "/my/reservations/") // until the test has seen "pending"
 	b := openTab(t, base, desktop, "en")
 	b.reserveSeat(event, uniqueID("reload"))
 	b.payWith("late-decline")
 	b.waitForText(words(t, "en")["checkout"]["pending"])
 	b.checkPage("pending")
 	b.reload()
-	end() // only after the reload: the old page would otherwise see the end, and the new one would have nothing to show
+	release() // so that the new page shows the outcome, not the old one
 	b.waitForText(words(t, "en")["checkout"]["declined"])
 	b.payWith("ok")
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
 }
 
-// testLostHoldResponse: when the response to a hold is lost, the seats are held once and found.
+// testLostHoldResponse: if the response to a hold is lost, the page finds the seats, held once.
 func testLostHoldResponse(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -164,11 +164,11 @@ func testPaidElsewhere(t *testing.T) {
 	b := openTab(t, platformURL, phone, "en")
 	b.reserveSeat(event, user)
 	id := strings.TrimPrefix(b.path(), "/checkout/")
-	same := signInAs(t, user)
-	same.key = uniqueID("key")
-	prepared := same.call(http.MethodPost, "/api/v1/payments/prepare", object{"paymentType": "reservation", "referenceId": id})
-	same.key = uniqueID("key")
-	same.call(http.MethodPost, "/api/v1/payments/confirm", object{
+	sameUser := signInAs(t, user)
+	sameUser.key = uniqueID("key")
+	prepared := sameUser.call(http.MethodPost, "/api/v1/payments/prepare", object{"paymentType": "reservation", "referenceId": id})
+	sameUser.key = uniqueID("key")
+	sameUser.call(http.MethodPost, "/api/v1/payments/confirm", object{
 		"orderId": prepared["orderId"], "paymentKey": uniqueID("ok-elsewhere"), "amount": prepared["amount"],
 	})
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])

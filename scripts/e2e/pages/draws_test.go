@@ -20,7 +20,7 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// drawVectors are the draws of the tests of pkg/fairdraw.
+// drawVectors are the test draws of package fairdraw.
 type drawVectors struct {
 	Draw struct {
 		Document object
@@ -36,7 +36,7 @@ type drawVectors struct {
 	}
 }
 
-// drawServer is a proxy in front of the platform that publishes one of the draws.
+// drawServer is a proxy in front of the platform. It publishes one of the test draws.
 type drawServer struct {
 	t       *testing.T
 	vectors drawVectors
@@ -47,7 +47,7 @@ type drawServer struct {
 	entries  fairdraw.Entries
 }
 
-// publishDraws starts the proxy with the finished draw.
+// publishDraws starts the proxy, which publishes the finished draw.
 func publishDraws(t *testing.T) (base string, s *drawServer) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "pkg/fairdraw/testdata/vectors.json"))
@@ -69,11 +69,11 @@ func publishDraws(t *testing.T) (base string, s *drawServer) {
 		case "/api/v1/promotions/" + s.event:
 			writeJSON(w, http.StatusOK, object{"eventId": s.event, "title": "Autumn lottery", "eventType": "LOTTERY"})
 		default:
-			id, asked := strings.CutPrefix(r.URL.Path, path+"/proof/")
-			if asked {
+			id, isProof := strings.CutPrefix(r.URL.Path, path+"/proof/")
+			if isProof {
 				s.prove(w, id)
 			}
-			return asked
+			return isProof
 		}
 		return true
 	})
@@ -91,7 +91,7 @@ func (s *drawServer) prove(w http.ResponseWriter, id string) {
 	writeJSON(w, http.StatusOK, proof)
 }
 
-// requestIDs are the requests of the receipts, in their order.
+// requestIDs returns the ids of the requests to which the receipts belong, in the same order.
 func (s *drawServer) requestIDs() (ids []string) {
 	for _, c := range s.vectors.Cases {
 		if c.Base == "draw" && c.Name == "drawn" {
@@ -103,13 +103,13 @@ func (s *drawServer) requestIDs() (ids []string) {
 	return ids
 }
 
-// clock sets the clock of the browser to a time between the root and the round of the vectors: by the
-// real one their results are overdue.
-func (s *drawServer) clock(b *tab) {
+// setClock sets the browser's clock to a time between the root and the round of the test draws. By
+// the real time their results are overdue.
+func (s *drawServer) setClock(b *tab) {
 	b.shiftClock(time.Until(time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)))
 }
 
-// publish publishes the draw of a case, and returns the code of what is wrong with it.
+// publish publishes the draw of a test case, and returns the code of its fault.
 func (s *drawServer) publish(name string) (fault string) {
 	s.t.Helper()
 	for _, c := range s.vectors.Cases {
@@ -138,7 +138,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// verify presses the button and returns what the page says then.
+// verify presses the button that verifies a draw, and returns the verdict on the page.
 func (b *tab) verify() string {
 	b.t.Helper()
 	b.click("section:has(#check) button.wide:enabled")
@@ -146,8 +146,8 @@ func (b *tab) verify() string {
 	return b.text("#verdict")
 }
 
-// testVerifiableDraws: the page of a draw shows what is published so far, and verifies it, with the receipts
-// and the first statement that the browser has kept. The curves are loaded for the verification only.
+// testVerifiableDraws: the page of a draw shows what is published so far. It verifies this with the
+// receipts and the first statement that the browser has kept, and only then loads the curves.
 func testVerifiableDraws(t *testing.T) {
 	t.Parallel()
 	for _, p := range []variant{{phone, "ko"}, {desktop, "en"}} {
@@ -156,7 +156,7 @@ func testVerifiableDraws(t *testing.T) {
 			says := words(t, p.lang)["draw"]
 			base, server := publishDraws(t)
 			b := openTab(t, base, p.device, p.lang)
-			server.clock(b)
+			server.setClock(b)
 			server.publish("open")
 			b.visit("/draws/" + server.event)
 			b.waitForText(says["copyNone"])
@@ -208,19 +208,19 @@ func testVerifiableDraws(t *testing.T) {
 	}
 }
 
-// testSuspiciousDraws: the page names the first thing that is wrong, and what the draw's form leaves
-// to trust.
+// testSuspiciousDraws: the page names the first fault of a draw, and what visitors have to trust if
+// the draw has no beacon.
 func testSuspiciousDraws(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "en")["draw"]
 	base, server := publishDraws(t)
 	b := openTab(t, base, phone, "en")
-	server.clock(b)
+	server.setClock(b)
 	show := func(name string) (fault string) {
 		fault = server.publish(name)
 		b.visit("/draws/" + server.event)
 		b.waitFor("section:has(#check) button.wide")
-		eval[bool](b, "(localStorage.clear(), true)") // each case is a draw of its own
+		eval[bool](b, "(localStorage.clear(), true)") // each case is a separate draw
 		b.reload()
 		b.waitFor("section:has(#check) button.wide")
 		return fault

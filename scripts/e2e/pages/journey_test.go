@@ -17,7 +17,7 @@ type variant struct {
 	lang string
 }
 
-// variants have each language and each width once; checkPage checks the layout at both widths.
+// variants has each language and each width once. checkPage checks the layout at both widths.
 var variants = []variant{{phone, "ko"}, {desktop, "en"}}
 
 func (p variant) String() string { return p.name + "-" + p.lang }
@@ -130,7 +130,7 @@ func (b *tab) checkTickets(n int) {
 	require.Contains(b.t, codes, b.text(".code"))
 }
 
-// testGeneralAdmission buys without a map.
+// testGeneralAdmission buys places in a standing area, without a seat map.
 func testGeneralAdmission(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -168,7 +168,7 @@ func testGeneralAdmission(t *testing.T) {
 	}
 }
 
-// testBestSeats lets the platform choose, and shows a refusal in the visitor's language.
+// testBestSeats lets the platform choose the seats, and shows a refusal in the visitor's language.
 func testBestSeats(t *testing.T) {
 	t.Parallel()
 	for lang, refusal := range map[string]string{"en": "You have reached the limit per person.", "ko": "1인당 예매 한도를 초과했습니다."} {

@@ -35,8 +35,8 @@ func testLargeHall(t *testing.T) {
 	b.until("a chosen seat", "document.querySelectorAll('.selection li').length === 1")
 }
 
-// turnWheel zooms in and out completely and counts the frames: the next turn of the wheel comes
-// when the last one was drawn.
+// turnWheel zooms in and out completely and counts the frames. It turns the wheel again when the
+// previous turn was drawn.
 const turnWheel = `new Promise(done => {
 	const turns = %d, canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
 	const draw = CanvasRenderingContext2D.prototype.drawImage;

@@ -12,7 +12,7 @@ import (
 )
 
 // testLobby: the waiting room of a coming sale takes entries of signed-in users, keeps the receipt
-// over a reload, and lets everybody in when an operator opens it.
+// over a reload, and lets everybody in when an operator deactivates it.
 func testLobby(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -44,7 +44,7 @@ func testLobby(t *testing.T) {
 	b.waitForPath("/events/" + event)
 }
 
-// testDrawnPlace: the page waits for the draw, then shows the place and links to its verification.
+// testDrawnPlace: the page waits for the draw, then shows the position and a link to verify it.
 func testDrawnPlace(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)

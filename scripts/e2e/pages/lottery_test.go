@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lottery is a proxy in front of the platform that answers for one lottery as the test sets: a real
-// one takes minutes from its cutoff to its result.
+// lottery is a proxy in front of the platform that answers for one lottery as the test decides: a
+// real lottery takes minutes from its cutoff to its result.
 type lottery struct {
 	event, request string
 
-	mu        sync.Mutex
-	promotion object
-	own       object // nil: no request
-	draw      object
+	mu         sync.Mutex
+	promotion  object
+	ownRequest object // the visitor's request; nil: none
+	draw       object
 }
 
 func openLottery(t *testing.T) (base string, l *lottery) {
@@ -40,13 +40,13 @@ func openLottery(t *testing.T) (base string, l *lottery) {
 		case "GET " + path:
 			writeJSON(w, http.StatusOK, l.promotion)
 		case "GET " + path + "/me":
-			if l.own == nil {
+			if l.ownRequest == nil {
 				writeProblem(w, http.StatusNotFound, `{"status": 404, "code": "REQUEST_NOT_FOUND"}`)
 			} else {
-				writeJSON(w, http.StatusOK, l.own)
+				writeJSON(w, http.StatusOK, l.ownRequest)
 			}
 		case "POST " + path + "/requests":
-			l.own = object{
+			l.ownRequest = object{
 				"requestId": l.request, "eventId": l.event, "eventType": "LOTTERY", "status": "QUEUED", "uiResult": "PENDING",
 				"uiPhase": "COLLECTING", "requestedAt": time.Now().UnixMilli(), "receipt": "c2lnbmVk",
 			}
@@ -55,7 +55,7 @@ func openLottery(t *testing.T) (base string, l *lottery) {
 				"requestId": l.request, "status": "QUEUED", "uiResult": "PENDING", "uiPhase": "COLLECTING", "duplicate": false, "receipt": "c2lnbmVk",
 			})
 		case "DELETE /api/v1/requests/" + l.request:
-			l.own["status"], l.own["uiResult"], l.own["resultCode"] = "REJECTED", "REJECTED", "REJECTED_WITHDRAWN"
+			l.ownRequest["status"], l.ownRequest["uiResult"], l.ownRequest["resultCode"] = "REJECTED", "REJECTED", "REJECTED_WITHDRAWN"
 			w.WriteHeader(http.StatusNoContent)
 		case "GET /api/v1/draws/" + l.event:
 			writeJSON(w, http.StatusOK, l.draw)
@@ -72,11 +72,11 @@ func (l *lottery) set(status string, request object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.promotion["status"] = status
-	if l.own == nil && request != nil {
-		l.own = object{"requestId": l.request, "eventId": l.event, "eventType": "LOTTERY", "status": "QUEUED", "requestedAt": time.Now().UnixMilli()}
+	if l.ownRequest == nil && request != nil {
+		l.ownRequest = object{"requestId": l.request, "eventId": l.event, "eventType": "LOTTERY", "status": "QUEUED", "requestedAt": time.Now().UnixMilli()}
 	}
 	for name, value := range request {
-		l.own[name] = value
+		l.ownRequest[name] = value
 	}
 }
 
@@ -150,7 +150,7 @@ func testLottery(t *testing.T) {
 	}
 }
 
-// testLotteryResults: the page tells winners from others, and from requests that do not take part.
+// testLotteryResults: the page distinguishes winners, others, and requests that do not take part.
 func testLotteryResults(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "en")

@@ -166,8 +166,8 @@ func TestPages(t *testing.T) {
 	t.Run("SuspiciousDraws", testSuspiciousDraws)
 }
 
-// TestProviderPages has a platform whose sandbox has a page of its own, beside the fakes of other
-// providers. Each walk at a fake has one of the languages and devices, by turns.
+// TestProviderPages tests the payment pages of the sandbox and of fake providers. A test at a fake
+// has only one language and device, alternately.
 func TestProviderPages(t *testing.T) {
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestProviderPages(t *testing.T) {
 			t.Parallel()
 			for i, w := range walks {
 				if n > 0 && i >= 5 {
-					break // they are about our pages
+					break // they test the shop's pages, not the provider's
 				}
 				if n > 0 {
 					at.variants = variants[(i+n)%2:][:1]
@@ -213,7 +213,7 @@ func TestProviderPages(t *testing.T) {
 	}
 }
 
-// openBrowser starts the browser, and reads the checker of pages.
+// openBrowser starts the browser, and reads axe-core, which checks the pages.
 func openBrowser(t *testing.T) {
 	t.Helper()
 	script, err := os.ReadFile(filepath.Join(root, "services/gateway/web/node_modules/axe-core/axe.min.js"))
@@ -238,8 +238,8 @@ func startPlatform(t *testing.T, options harness.Options) {
 	identityProvider = "http://" + services.Service(platform.Sandbox).Addr(0) + "/oidc/"
 }
 
-// startBrowser starts the browser that all tests share; each visitor gets a browser context of its
-// own.
+// startBrowser starts the browser that all tests share. Each visitor gets a separate browser
+// context.
 func startBrowser(t *testing.T) {
 	t.Helper()
 	// The headless shell uses less processor time than the whole browser.

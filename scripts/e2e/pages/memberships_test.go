@@ -21,7 +21,7 @@ func testMembershipByPage(t *testing.T, at payPage) {
 		plan, _ := operator.call(http.MethodPost, "/api/v1/admin/memberships/plans", object{"name": name, "price": 9900, "currency": "KRW", "months": 12})["planId"].(string)
 		buy := `button[aria-describedby="` + plan + `"]`
 		b := openTab(t, platformURL, p.device, p.lang)
-		b.others = at.servers
+		b.otherServers = at.servers
 		b.visit("/memberships")
 		b.waitForText(name)
 		b.checkPage("plans")
@@ -46,15 +46,15 @@ func testMembershipByPage(t *testing.T, at payPage) {
 		b.waitFor(".notice.good")
 		b.checkPage("member")
 
-		early := sale{opens: time.Hour, presale: []object{{"planId": plan}}}.open(t)
-		b.visit("/events/" + early)
+		presaleEvent := sale{opens: time.Hour, presale: []object{{"planId": plan}}}.open(t)
+		b.visit("/events/" + presaleEvent)
 		b.waitForText(all["presale"]["MEMBERSHIP"])
 		b.checkPage("presale for members")
-		b.visit("/queue/" + early)
-		b.waitForPath("/events/" + early + "/seats")
+		b.visit("/queue/" + presaleEvent)
+		b.waitForPath("/events/" + presaleEvent + "/seats")
 
 		b.visit("/my")
-		b.waitForText(all["my"]["noRewards"]) // until the lists are shown, the link moves
+		b.waitForText(all["my"]["noRewards"]) // the link moves until the lists are shown
 		b.click(`main a[href="/memberships"]`)
 		b.waitForText(says["ACTIVE"])
 		b.click(buy)

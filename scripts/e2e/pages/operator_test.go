@@ -25,8 +25,8 @@ func skipOnForeignPlatform(t *testing.T) {
 	}
 }
 
-// pausedSale opens a sale and pauses it. It returns the sale, and what the pages say of each status
-// in the language.
+// pausedSale opens a sale and pauses it. It returns the event, and the texts of the pages about
+// each status in the language.
 func pausedSale(t *testing.T, language string) (event string, says map[string]string) {
 	t.Helper()
 	parallelTab(t)
@@ -35,7 +35,7 @@ func pausedSale(t *testing.T, language string) (event string, says map[string]st
 	return event, words(t, language)["sale"]
 }
 
-// testPausedSale: while a sale is paused, its line and its page say so and visitors wait; once it
+// testPausedSale: while a sale is paused, its line and its page say so and visitors wait. Once it
 // is open again, they are admitted.
 func testPausedSale(t *testing.T) {
 	event, says := pausedSale(t, "ko")
@@ -53,7 +53,7 @@ func testPausedSale(t *testing.T) {
 }
 
 // testCancelledSale: while a cancellation can be undone, line, room and event say that the event is
-// cancelled, and places are kept; when its refunds have begun, the wait in the line ends.
+// cancelled, and places are kept. Once its refunds have begun, the wait in the line ends.
 func testCancelledSale(t *testing.T) {
 	event, says := pausedSale(t, "en")
 	b := openTab(t, platformURL, desktop, "en")

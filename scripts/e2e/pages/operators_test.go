@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testOperatorsActs: the page of a line says that an operator has paused it, and that a visitor is
-// blocked, who has no place any more. Unblocked, the visitor queues again and gets in.
+// testOperatorsActs: the page of a line says that an operator has paused it or has blocked the
+// visitor, who loses the place. Once unblocked, the visitor joins again and gets in.
 func testOperatorsActs(t *testing.T) {
 	t.Parallel()
 	blocked := map[string]string{"en": "Your account may not join this line.", "ko": "이 대기열에 참여할 수 없는 계정입니다."}

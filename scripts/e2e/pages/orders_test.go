@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testOrders buys two tickets, gives one of them back, shows the QR code of the other and checks it in.
-// An operator finds the order by its user and by the ticket's code, and sees both.
+// testOrders buys two tickets, returns one, shows the QR code of the other and checks it in. An
+// operator finds the order by its user and by the ticket's code, and sees both tickets.
 func testOrders(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -23,7 +23,7 @@ func testOrders(t *testing.T) {
 			b.payWith("ok")
 			b.waitFor(".notice.good")
 			b.visit("/my")
-			b.waitForText("Autumn Light " + event) // until then the list moves
+			b.waitForText("Autumn Light " + event) // the list moves until its titles are shown
 			b.waitFor(`main a[href^="/orders/"]`)
 			b.click(`main a[href^="/orders/"]`)
 			b.waitFor("input[type=checkbox]:enabled")
@@ -35,7 +35,7 @@ func testOrders(t *testing.T) {
 			b.waitFor("details")
 			b.click("summary")
 			b.until("the image of the code", "(i => i.complete && i.naturalWidth > 0)(document.querySelector('.qr img'))")
-			// The page lists the tickets anew once the other one is refunded, which closes what was open.
+			// When the other ticket is refunded, the page reloads its list and hides the code: ask the API.
 			code := eval[string](b, "fetch('/api/v1/my/tickets').then(r => r.json()).then(l => l.items.find(i => i.status === 'VALID').code)")
 			b.startSession(uniqueID("door"), "staff")
 			b.visit("/check-in?event=" + event)

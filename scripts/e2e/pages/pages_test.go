@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLeavingTheLine leaves the line and joins it again. Another tab of the browser does not join it
-// by itself.
+// testLeavingTheLine leaves the line and joins it again. Another tab of the same browser does not
+// rejoin it automatically.
 func testLeavingTheLine(t *testing.T) {
 	parallelTab(t)
 	event := sale{threshold: 1}.open(t)
@@ -78,7 +78,7 @@ func testRefusalMessages(t *testing.T) {
 	}
 }
 
-// testSwitchingTheLanguage: the choice is kept, and applies to the API's messages too.
+// testSwitchingTheLanguage: the chosen language is kept, and applies to the API's messages too.
 func testSwitchingTheLanguage(t *testing.T) {
 	parallelTab(t)
 	b := openTab(t, platformURL, phone, "ko")
@@ -123,7 +123,7 @@ func testSigningOut(t *testing.T) {
 	b.waitForPath("/login")
 }
 
-// foreignPaths are the paths that the pages refuse to return to.
+// foreignPaths returns the paths to which the pages refuse to return after the sign-in.
 func foreignPaths(t *testing.T) (paths []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "services/gateway/web/test/return-paths.json"))

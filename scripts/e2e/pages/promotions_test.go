@@ -36,9 +36,9 @@ func (p promotion) open(t *testing.T) string {
 	return id
 }
 
-// testFirstCome: a visitor signs in from the page of a promotion, applies, and gets the only place;
-// the next one, whose page was open before, is told that all places are gone. Both see it after a
-// reload, on the way back, and among their own requests.
+// testFirstCome: a visitor signs in from the page of a promotion, applies, and gets the only place.
+// The next visitor, whose page was open before, is told that all places are gone. Both see their
+// result after a reload, on the way back, and among their own requests.
 func testFirstCome(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -96,8 +96,8 @@ func testFirstCome(t *testing.T) {
 	}
 }
 
-// testPromotionStates: the page says why nobody can apply, offers it when the promotion opens or
-// goes on, and tells a repeated application from a first one.
+// testPromotionStates: the page says why nobody can apply, offers the application when the
+// promotion is open, and distinguishes a repeated application from a first one.
 func testPromotionStates(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "ko")["promo"]
@@ -146,8 +146,8 @@ func testPromotionStates(t *testing.T) {
 	visitor.checkPage("the list")
 }
 
-// testPromotionTrouble: while too many requests are not settled the page says so and lets the visitor
-// try again; an application whose responses were lost counts once, and is not taken for a repeated one.
+// testPromotionTrouble: while too many requests are not settled, the page says so and lets the
+// visitor try again. An application whose responses were lost counts once, and not as repeated.
 func testPromotionTrouble(t *testing.T) {
 	parallelUnlimited(t)
 	says, event := words(t, "en"), promotion{}.open(t)
@@ -170,10 +170,10 @@ func testPromotionTrouble(t *testing.T) {
 	trouble.Store("")
 	applyUntilPlaced(b, says)
 
-	var losing atomic.Bool
-	losing.Store(true)
+	var dropping atomic.Bool
+	dropping.Store(true)
 	event = promotion{}.open(t)
-	base = dropResponses(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/requests") && losing.Load() })
+	base = dropResponses(t, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/requests") && dropping.Load() })
 	b = openTab(t, base, phone, "en")
 	b.startSession(uniqueID("unlucky"))
 	b.visit("/promo/" + event)
@@ -183,8 +183,8 @@ func testPromotionTrouble(t *testing.T) {
 	require.NotContains(t, b.text("body"), says["promo"]["duplicate"])
 }
 
-// applyUntilPlaced waits for the visitor's place, and tries again whenever the page offers it: a busy
-// machine may answer too late.
+// applyUntilPlaced waits for the visitor's place, and tries again whenever the page offers it,
+// since a busy machine may answer too late.
 func applyUntilPlaced(b *tab, text map[string]map[string]string) {
 	b.t.Helper()
 	const button = `document.querySelector(".enter button:enabled")`

@@ -13,24 +13,23 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// payPage is the page of a provider, and how a buyer chooses on it.
+// payPage is a provider's payment page, and how buyers use it.
 type payPage struct {
 	provider string
-	// path is the beginning of the page's path, link a part of the address that leads there.
+	// path is the beginning of the page's path, link a part of the URL that leads to the page.
 	path, link string
-	servers    []string // beside the shop
-	// The ids of buttons: late approves after a while.
+	servers    []string // the other servers that pages may call
+	// The ids of buttons. late approves the payment after some seconds.
 	pay, late, decline, stay string
-	// ours: the page that goes to the provider's is one of ours, to which the back button leads.
+	// ours is true if a page of the shop leads to the provider's; the back button leads there.
 	ours bool
-	// unseen: who has paid and stays away is not known to have paid. again: after a decline the same
-	// page takes another card.
+	// unseen is true if a payment is unknown until the buyer comes back, again is true if the page
+	// takes another card after a decline.
 	unseen, again bool
 	variants      []variant
 }
 
-// payPages returns those of the sandbox and of the fakes. Each walk at a fake has one language and
-// device of two, by turns.
+// payPages returns the pages of the sandbox and of the fakes.
 func payPages() []payPage {
 	w := services.Wiring()
 	sandbox, host := "http://"+services.Service(platform.Sandbox).Addr(0), "http://"+w.PayHost
@@ -47,34 +46,34 @@ func payPages() []payPage {
 	}
 }
 
-func (p payPage) continues() string { return fmt.Sprintf(`main .card a.button[href*="%s"]`, p.link) }
+func (p payPage) continueLink() string { return fmt.Sprintf(`main .card a.button[href*="%s"]`, p.link) }
 
-func (p payPage) stops() string {
+func (p payPage) stopButton() string {
 	return fmt.Sprintf(`main .card:has(a.button[href*="%s"]) > button.quiet`, p.link)
 }
 
-// openCheckout holds a seat, whose checkout leads to the provider's page.
+// openCheckout holds a seat and opens its checkout, which leads to the provider's page.
 func openCheckout(t *testing.T, at payPage, p variant) (b *tab, user string) {
 	t.Helper()
 	user = uniqueID("payer")
 	b = openTab(t, platformURL, p.device, p.lang)
-	b.others = at.servers
+	b.otherServers = at.servers
 	b.reserveSeat(sale{}.open(t), user)
 	return b, user
 }
 
-// goToPage presses pay. The checkout may be read anew at that moment; then its link leads to the
-// page.
+// goToPage presses the pay button. The checkout may be reloaded at that moment; then the test
+// clicks its link to the page.
 func (b *tab) goToPage(at payPage) {
 	b.t.Helper()
 	b.waitFor("form button[type=submit]:enabled")
 	b.click(fmt.Sprintf("form input[value=%s]", at.provider))
 	b.click("form button[type=submit]")
 	b.until("the page "+at.path, fmt.Sprintf("location.pathname.startsWith(%q) && document.readyState === 'complete' || "+
-		"document.querySelector('%s') && !window.follows && (window.follows = true) && document.querySelector('%[2]s').click()", at.path, at.continues()))
+		"document.querySelector('%s') && !window.follows && (window.follows = true) && document.querySelector('%[2]s').click()", at.path, at.continueLink()))
 }
 
-// choose decides on the provider's page, by the id of a button.
+// choose clicks a button on the provider's page, by its id.
 func (b *tab) choose(at payPage, button string) {
 	b.t.Helper()
 	b.waitForPath(at.path)
@@ -141,7 +140,7 @@ func testBackAndReload(t *testing.T, at payPage) {
 		b.goToPage(at)
 		page := b.path()
 		if at.ours {
-			page = at.path // each visit opens another one
+			page = at.path // each visit opens another page
 			b.back()
 			b.waitFor("#continue")
 			b.checkPage("before the page")
@@ -149,16 +148,16 @@ func testBackAndReload(t *testing.T, at payPage) {
 			b.waitForPath(page)
 		}
 		b.leavePage(at)
-		b.waitFor(at.continues())
+		b.waitFor(at.continueLink())
 		b.checkPage("open payment")
 		b.reload()
-		b.waitFor(at.continues())
-		b.click(at.continues())
+		b.waitFor(at.continueLink())
+		b.click(at.continueLink())
 		b.waitForPath(page)
 		b.choose(at, "back") // without paying
 		b.waitForPath("/checkout/")
-		b.waitFor(at.continues())
-		b.click(at.continues())
+		b.waitFor(at.continueLink())
+		b.click(at.continueLink())
 		b.waitForPath(page)
 		b.choose(at, at.late)
 		b.waitForPath("/checkout/")
@@ -175,9 +174,9 @@ func testSecondTab(t *testing.T, at payPage) {
 		checkout := b.path()
 		b.goToPage(at)
 		other := b.openBeside()
-		other.others = b.others
+		other.otherServers = b.otherServers
 		other.visit(checkout)
-		other.waitFor(at.continues())
+		other.waitFor(at.continueLink())
 		b.choose(at, at.pay)
 		b.waitForPath("/checkout/")
 		for _, each := range []*tab{b, other} {
@@ -186,8 +185,8 @@ func testSecondTab(t *testing.T, at payPage) {
 	})
 }
 
-// testChangeOfMind: a payment can be stopped, three pages at most can be opened, and then the page
-// says why there is no other.
+// testChangeOfMind: a payment can be stopped, and at most three pages can be opened. Then the
+// checkout says why there is no other page.
 func testChangeOfMind(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
@@ -197,8 +196,8 @@ func testChangeOfMind(t *testing.T, at payPage) {
 		for range 3 {
 			b.goToPage(at)
 			b.leavePage(at)
-			b.waitFor(at.stops())
-			b.click(at.stops())
+			b.waitFor(at.stopButton())
+			b.click(at.stopButton())
 			b.waitForText(says["unpaid"])
 			b.waitFor("form button[type=submit]:enabled")
 		}
@@ -209,8 +208,8 @@ func testChangeOfMind(t *testing.T, at payPage) {
 	})
 }
 
-// testNeverBack: whoever pays and closes the page has the ticket. Where nobody learns of it, the
-// payment goes on at the checkout.
+// testNeverBack: a buyer who pays and closes the page gets the ticket. Where the payment stays
+// unknown, the buyer continues it from the checkout.
 func testNeverBack(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
@@ -222,8 +221,8 @@ func testNeverBack(t *testing.T, at payPage) {
 		b.waitFor("#message")
 		b.visit(checkout)
 		if at.unseen {
-			b.waitFor(at.continues())
-			b.click(at.continues())
+			b.waitFor(at.continueLink())
+			b.click(at.continueLink())
 			b.choose(at, at.pay)
 			b.waitForPath("/checkout/")
 		}
@@ -240,13 +239,13 @@ func testBackElsewhere(t *testing.T, at payPage) {
 		says := words(t, p.lang)["checkout"]
 		for _, how := range []struct{ choice, text string }{{"decline", "declinedThere"}, {"approve", "paidThere"}} {
 			b.goToPage(at)
-			app := openTab(t, platformURL, p.device, p.lang)
-			app.others = b.others
-			app.visitElsewhere(eval[string](b, "location.href"))
-			app.choose(at, how.choice)
-			app.waitForPath("/checkout/")
-			app.waitForText(says[how.text])
-			app.checkPage(how.text)
+			elsewhere := openTab(t, platformURL, p.device, p.lang)
+			elsewhere.otherServers = b.otherServers
+			elsewhere.visitElsewhere(eval[string](b, "location.href"))
+			elsewhere.choose(at, how.choice)
+			elsewhere.waitForPath("/checkout/")
+			elsewhere.waitForText(says[how.text])
+			elsewhere.checkPage(how.text)
 			b.back()
 			b.waitForPath("/checkout/")
 			if how.choice == "decline" {
@@ -254,15 +253,15 @@ func testBackElsewhere(t *testing.T, at payPage) {
 				continue
 			}
 			b.waitForText(says["confirmed"])
-			app.click(`main a.button[href^="/login"]`)
-			app.logIn(user)
-			app.waitForPath("/checkout/")
-			app.waitForText(says["confirmed"])
+			elsewhere.click(`main a.button[href^="/login"]`)
+			elsewhere.logIn(user)
+			elsewhere.waitForPath("/checkout/")
+			elsewhere.waitForText(says["confirmed"])
 		}
 	})
 }
 
-// testPlacesGivenUp: giving the tickets back ends an open payment too, on its page as well.
+// testPlacesGivenUp: giving up the held places also ends an open payment, even on its page.
 func testPlacesGivenUp(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
@@ -274,7 +273,7 @@ func testPlacesGivenUp(t *testing.T, at payPage) {
 		b.back()
 		b.waitForPath("/checkout/")
 		id := strings.TrimPrefix(b.path(), "/checkout/")
-		b.waitFor(at.continues())
+		b.waitFor(at.continueLink())
 		payment := eval[string](b, "fetch('/api/v1/my/reservations/"+id+"').then(r => r.json()).then(r => r.paymentId)")
 		b.click(`section[aria-labelledby="order"] button`)
 		b.waitForText(says["CANCELLED"])
@@ -293,7 +292,7 @@ func testPlacesGivenUp(t *testing.T, at payPage) {
 	})
 }
 
-// testDisputed: a ticket whose payer disputes the charge is let in, and the door is told.
+// testDisputed: a ticket whose payer disputes the charge admits, and the door shows the dispute.
 func testDisputed(t *testing.T) {
 	stripe := payPages()[1]
 	stripe.variants = variants
@@ -306,12 +305,12 @@ func testDisputed(t *testing.T) {
 		b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
 		id := strings.TrimPrefix(b.path(), "/checkout/")
 		ticket := eval[[]string](b, "fetch('/api/v1/my/tickets').then(r => r.json()).then(l => [l.items[0].ticketId, l.items[0].code, l.items[0].eventId])")
-		at := services.For(t)
+		shared := services.For(t)
 		var order string
-		require.NoError(t, at.DB(platform.Payment).QueryRow(t.Context(), `SELECT order_id FROM payments WHERE reference_id = $1`, id).Scan(&order))
-		at.Fake(platform.Stripe).Control(http.MethodPost, "dispute", map[string]string{"order": order})
-		tickets := at.DB(platform.Ticket)
-		at.Eventually(func(ctx context.Context) error {
+		require.NoError(t, shared.DB(platform.Payment).QueryRow(t.Context(), `SELECT order_id FROM payments WHERE reference_id = $1`, id).Scan(&order))
+		shared.Fake(platform.Stripe).Control(http.MethodPost, "dispute", map[string]string{"order": order})
+		tickets := shared.DB(platform.Ticket)
+		shared.Eventually(func(ctx context.Context) error {
 			var disputed bool
 			err := tickets.QueryRow(ctx, `SELECT disputed FROM tickets WHERE ticket_id = $1`, ticket[0]).Scan(&disputed)
 			if err == nil && !disputed {

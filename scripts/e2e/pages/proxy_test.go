@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// intercept starts a proxy in front of the platform in which the test answers some requests itself:
-// answered returns true for those that it has answered.
+// intercept starts a proxy in front of the platform, which passes on the requests that the test
+// does not answer itself. answered returns true if it has answered.
 func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)
@@ -39,13 +39,12 @@ func intercept(t *testing.T, answered func(w http.ResponseWriter, r *http.Reques
 	return s.URL
 }
 
-// saleStatus is the status of sales that a proxy reports, and the number of queries about each
-// event.
+// saleStatus is the sale status that a proxy reports, and the number of queries for each event.
 type saleStatus struct {
-	mu    sync.Mutex
-	says  string
-	ends  map[string]*endedSale // overrides of single events
-	asked map[string]int
+	mu      sync.Mutex
+	status  string
+	ends    map[string]*endedSale // events whose sale is reported as ended
+	queries map[string]int
 }
 
 // endedSale reports the sale of an event as ended, permanently or in the next responses only.
@@ -55,14 +54,14 @@ type endedSale struct {
 }
 
 func newSaleStatus() *saleStatus {
-	return &saleStatus{ends: map[string]*endedSale{}, asked: map[string]int{}}
+	return &saleStatus{ends: map[string]*endedSale{}, queries: map[string]int{}}
 }
 
 // set changes the reported status.
 func (s *saleStatus) set(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.says = status
+	s.status = status
 }
 
 // endSale reports one event's sale as ended.
@@ -89,21 +88,21 @@ func (s *saleStatus) endResponses(event string) int {
 	return s.ends[event].answered
 }
 
-// polls counts the queries about an event.
+// polls counts the queries for an event.
 func (s *saleStatus) polls(event string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[event]
+	return s.queries[event]
 }
 
 // answer records a query and returns the reported status.
 func (s *saleStatus) answer(event string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[event]++
+	s.queries[event]++
 	e := s.ends[event]
 	if e == nil || e.times > 0 && e.answered == e.times {
-		return s.says
+		return s.status
 	}
 	e.answered++
 	return e.status
@@ -154,20 +153,20 @@ func proxyLine(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
 	s = newSaleStatus()
 	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
-		event, ofLine := strings.CutPrefix(r.URL.Path, "/api/v1/queue/check/")
-		if !ofLine {
-			event, ofLine = strings.CutPrefix(r.URL.Path, "/api/v1/queue/status/")
+		event, isLine := strings.CutPrefix(r.URL.Path, "/api/v1/queue/check/")
+		if !isLine {
+			event, isLine = strings.CutPrefix(r.URL.Path, "/api/v1/queue/status/")
 		}
-		if !ofLine {
+		if !isLine {
 			return false
 		}
-		variant := object{"nextPoll": 1, "threshold": 10, "currentUsers": 10, "status": "none"}
-		variant["saleStatus"] = s.answer(event)
-		if variant["saleStatus"] != "CLOSED" && variant["saleStatus"] != "CANCELLED" {
-			maps.Copy(variant, object{"status": "queued", "queued": true, "position": 3, "peopleAhead": 2, "peopleBehind": 1, "estimatedWait": 90})
+		place := object{"nextPoll": 1, "threshold": 10, "currentUsers": 10, "status": "none"}
+		place["saleStatus"] = s.answer(event)
+		if place["saleStatus"] != "CLOSED" && place["saleStatus"] != "CANCELLED" {
+			maps.Copy(place, object{"status": "queued", "queued": true, "position": 3, "peopleAhead": 2, "peopleBehind": 1, "estimatedWait": 90})
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(variant)
+		_ = json.NewEncoder(w).Encode(place)
 		return true
 	})
 	return base, s

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRefund buys two tickets and gives one of them back: the order shows the refund on its way and
-// done, and the other ticket stays valid.
+// testRefund buys two tickets and returns one. The order shows the refund in progress and when it
+// is done, and the other ticket stays valid.
 func testRefund(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {

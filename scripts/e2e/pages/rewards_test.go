@@ -78,7 +78,7 @@ func attendedBefore(t *testing.T, event string, member *visitor, user string, da
 }
 
 // testAttendance: a visitor signs in from the page of a campaign, attends on the third day in a
-// row, and sees the day, the streak, the bonus and the rewards, here and among their rewards.
+// row, and sees the day, the streak, the bonus and the rewards there and among the own rewards.
 func testAttendance(t *testing.T) {
 	skipOnForeignPlatform(t)
 	t.Parallel()
@@ -129,28 +129,28 @@ func testAttendance(t *testing.T) {
 	}
 }
 
-// daysAttended is the number of days marked in the calendar's month, and in the one before when the
-// days reach into it.
+// daysAttended returns the number of attended days in the calendar's month and the month before,
+// since a streak may begin there.
 func (b *tab) daysAttended() int {
 	b.t.Helper()
 	n := eval[int](b, "document.querySelectorAll('.calendar .attended').length")
-	earlier, later := ".card:has(.calendar) .actions button:first-child", ".card:has(.calendar) .actions button:last-child"
+	previousMonth, nextMonth := ".card:has(.calendar) .actions button:first-child", ".card:has(.calendar) .actions button:last-child"
 	month := b.text(".calendar caption")
-	b.click(earlier)
+	b.click(previousMonth)
 	b.until("the month before", fmt.Sprintf("document.querySelector('.calendar caption').innerText !== %q", month))
 	n += eval[int](b, "document.querySelectorAll('.calendar .attended').length")
-	b.click(later)
+	b.click(nextMonth)
 	b.until("the month", fmt.Sprintf("document.querySelector('.calendar caption').innerText === %q", month))
 	return n
 }
 
-// rewards are the lines of the rewards that the page shows.
+// rewards returns the text of each reward that the page shows.
 func (b *tab) rewards() []string {
 	b.t.Helper()
 	return eval[[]string](b, "[...document.querySelectorAll('.rewards .row')].map(r => r.innerText)")
 }
 
-// testDraws: a member draws the only prize and a blank, after which all prizes are gone.
+// testDraws: a member draws the only prize and a blank. Then all prizes are gone.
 func testDraws(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -185,7 +185,7 @@ func testDraws(t *testing.T) {
 	}
 }
 
-// testLastPrizeGone: another member takes the last prize while the page shows it. The draw counts.
+// testLastPrizeGone: another member takes the last prize that the page shows. A draw still counts.
 func testLastPrizeGone(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "en")["campaign"]
@@ -266,7 +266,7 @@ func testAttendanceByKeys(t *testing.T) {
 	b.checkPage("by keys")
 }
 
-// testSessionEndsInACampaign: who is signed out meanwhile comes back after signing in.
+// testSessionEndsInACampaign: a visitor whose session has ended comes back after signing in.
 func testSessionEndsInACampaign(t *testing.T) {
 	parallelTab(t)
 	event, user := campaign{}.open(t), uniqueID("ended")

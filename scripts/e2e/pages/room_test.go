@@ -19,7 +19,7 @@ type roomPosition struct {
 	Ticket    string `json:"ticket"`
 }
 
-// storedPlace is the waiting room's state in the browser.
+// storedPlace returns the waiting room's state that the browser has stored.
 func (b *tab) storedPlace(event string) roomPosition {
 	b.t.Helper()
 	raw := eval[string](b, "localStorage.getItem('urr-vwr-"+event+"') ?? 'null'")
@@ -59,7 +59,7 @@ func testRoomKeepsThePosition(t *testing.T) {
 }
 
 // testRoomSurvivesFailures: the page continues after temporary refusals, and gets a new position
-// when its own is unknown.
+// when the platform does not know the position it has.
 func testRoomSurvivesFailures(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
@@ -98,8 +98,8 @@ func testRoomSurvivesFailures(t *testing.T) {
 	require.GreaterOrEqual(t, assigns.Load(), int32(3), "once refused, once for the first number, once for the second")
 }
 
-// testRoomLeadsOn: a room in front of a promotion or a campaign leads to its page, also visitors who
-// come when the room is not active any more.
+// testRoomLeadsOn: a room before a promotion or a campaign leads to its page, even when the room is
+// no longer active.
 func testRoomLeadsOn(t *testing.T) {
 	t.Parallel()
 	for next, open := range map[string]func(t *testing.T) (event, page string){
@@ -170,14 +170,14 @@ func testRoomsKeepTheLink(t *testing.T) {
 	require.Equal(t, link, b.link())
 }
 
-// testRoomAsksForWork: where a position costs a proof of work, the page says so, does it in a worker,
-// and takes the position with it.
+// testRoomAsksForWork: if a position requires a proof of work, the page says so, solves it in a
+// worker, and gets the position.
 func testRoomAsksForWork(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
 	activateRoom(t, event, object{"batch": 1, "intervalSeconds": 3600, "proofOfWork": 12})
 	for i, lang := range []string{"en", "ko"} {
-		var proven, without atomic.Int32
+		var proven, unproven atomic.Int32
 		seen := make(chan struct{})
 		base := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
 			switch {
@@ -185,22 +185,22 @@ func testRoomAsksForWork(t *testing.T) {
 				<-seen // until the test has looked at the page
 			case !strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/assign/"):
 			case r.Header.Get("X-Vwr-Proof") == "":
-				without.Add(1)
+				unproven.Add(1)
 			default:
 				proven.Add(1)
 			}
 			return false
 		})
-		look := sync.OnceFunc(func() { close(seen) })
-		t.Cleanup(look)
+		release := sync.OnceFunc(func() { close(seen) })
+		t.Cleanup(release)
 		b := openTab(t, base, phone, lang)
 		b.visit("/vwr/" + event)
 		b.waitForText(words(t, lang)["vwr"]["solving"])
 		b.checkPage("solving-" + lang)
-		look()
+		release()
 		b.waitFor("#line")
 		require.Equal(t, 1+i, b.storedPlace(event).Position)
-		require.Positive(t, without.Load(), "refused")
+		require.Positive(t, unproven.Load(), "refused")
 		done := proven.Load()
 		require.Positive(t, done)
 		b.visit("/vwr/" + event)
@@ -209,8 +209,8 @@ func testRoomAsksForWork(t *testing.T) {
 	}
 }
 
-// testTabsShareOneVisitor: two tabs of a browser without a visitor's id get one id for both, not
-// one each, of which the browser would keep one with its positions.
+// testTabsShareOneVisitor: two tabs of a browser without a visitor id get the same id. With two
+// ids, the browser would keep one, and lose the position of the other.
 func testTabsShareOneVisitor(t *testing.T) {
 	parallelTab(t)
 	events := []string{sale{}.open(t), sale{}.open(t)}
@@ -235,22 +235,22 @@ func testTabsShareOneVisitor(t *testing.T) {
 	for _, event := range events {
 		openRoom(t, event, 1)
 	}
-	goOn := sync.OnceFunc(func() { close(answer) })
-	t.Cleanup(goOn)
-	// Both wait for as long as this machine takes: not 15 s for an answer, nor 10 s for the other tab.
-	const patience = `
+	release := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(release)
+	// A slow machine must not end the wait: after 15 s for an answer, or 10 s for the other tab.
+	const noTimeouts = `
 		AbortSignal.timeout = () => new AbortController().signal;
 		const real = window.setTimeout;
 		window.setTimeout = (act, ms) => real(act, ms < 10_000 ? ms : 1e9)`
 	first := openTab(t, base, phone, "en")
-	first.runFirst(patience)
+	first.runFirst(noTimeouts)
 	first.visit("/vwr/" + events[0])
 	<-asked
 	second := first.openBeside()
-	second.runFirst(patience)
+	second.runFirst(noTimeouts)
 	second.visit("/vwr/" + events[1])
 	second.untilAny("a tab that asks too", says(words(t, "en")["vwr"]["taking"]), visible("#line"))
-	goOn()
+	release()
 	for _, b := range []*tab{first, second} {
 		b.waitFor("#line")
 	}

@@ -30,8 +30,8 @@ func (b *tab) visitBeforeOpening(path string) (event string) {
 	}
 }
 
-// testSaleOpens: before the sale the page counts down, shows the opening time, and offers a
-// place in the line; from the opening on it offers tickets.
+// testSaleOpens: before the sale the page counts down, shows the opening time, and offers a place
+// in the line. After the opening it offers tickets.
 func testSaleOpens(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -55,8 +55,7 @@ func testSaleOpens(t *testing.T) {
 	}
 }
 
-// testPlaceBeforeTheSale: the event's page leads to the line before the sale, which keeps the
-// place.
+// testPlaceBeforeTheSale: before the sale, the event's page leads to the line, which keeps places.
 func testPlaceBeforeTheSale(t *testing.T) {
 	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
@@ -75,11 +74,11 @@ func testPlaceBeforeTheSale(t *testing.T) {
 func testLineWithoutSaleStatus(t *testing.T) {
 	parallelTab(t)
 	event := sale{opens: time.Hour}.open(t)
-	var asked, joined atomic.Int32
+	var queried, joined atomic.Int32
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case "/api/v1/queue/status/" + event:
-			asked.Add(1)
+			queried.Add(1)
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(object{"status": "none", "nextPoll": 1})
 			return true
@@ -94,10 +93,10 @@ func testLineWithoutSaleStatus(t *testing.T) {
 	b.visit("/events/" + event)
 	b.click(".enter a")
 	b.waitForPath("/queue/" + event)
-	// The page polls some times in case queue does not know the sale yet. From then on it queries the
-	// sale at least every five minutes, and with it the line.
+	// The page polls a few times, in case queue does not know the sale yet. Then it queries the sale
+	// and the line only about every five minutes.
 	testkit.Until(t, func() bool { return len(pauses()) > 0 }, "the page waits for the sale")
-	require.Greater(t, asked.Load(), int32(1))
+	require.Greater(t, queried.Load(), int32(1))
 	require.GreaterOrEqual(t, slices.Min(pauses()), 270.0)
 	require.Zero(t, joined.Load())
 	b.waitForText(words(t, "ko")["sale"]["SCHEDULED"])
@@ -135,7 +134,7 @@ func testNoLineAfterTheSale(t *testing.T) {
 	b.checkPage("unknown line")
 }
 
-// testSoldOut: the pages say that a sale is sold out, and sell seats that return.
+// testSoldOut: the pages say that a sale is sold out, and sell places that become free.
 func testSoldOut(t *testing.T) {
 	parallelUnlimited(t)
 	event := sale{seating: "GENERAL", sections: []object{{"section": "FLOOR", "price": 1000, "capacity": 1}}}.open(t)
@@ -154,22 +153,22 @@ func testSoldOut(t *testing.T) {
 }
 
 // testTimesShowTheirZone: times of an event are in the zone of its venue, and also in the visitor's
-// where clocks differ. Each names its zone.
+// zone if clocks differ there. Each time names its zone.
 func testTimesShowTheirZone(t *testing.T) {
 	parallelTab(t)
 	event := sale{timeZone: "Asia/Tokyo"}.open(t)
-	for zone, own := range map[string]string{"Asia/Tokyo": "", "Asia/Seoul": "", "Asia/Kolkata": "GMT+5:30"} {
+	for zone, visitorOffset := range map[string]string{"Asia/Tokyo": "", "Asia/Seoul": "", "Asia/Kolkata": "GMT+5:30"} {
 		b := openTab(t, platformURL, desktop, "ko")
 		call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		b.visit("/events/" + event)
 		b.waitFor(".facts")
 		require.Equal(t, 4, strings.Count(b.text(".facts"), "GMT+9"), "the event, the sale's opening and its end, and that of refunds")
-		if own == "" {
+		if visitorOffset == "" {
 			require.NotContains(t, b.text(".facts"), "이용자", "a second time would be the same")
 			continue
 		}
 		require.Contains(t, b.text(".facts time"), "이용자 시간대")
-		require.Equal(t, 4, strings.Count(b.text(".facts"), own))
+		require.Equal(t, 4, strings.Count(b.text(".facts"), visitorOffset))
 		b.checkPage("both zones")
 	}
 }

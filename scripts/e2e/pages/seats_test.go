@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// setValue selects an option and triggers the page's events, as a user would.
+// setValue sets the value of a form field and triggers the page's events, as a user would.
 func setValue(selector, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
 		const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true}))
@@ -88,18 +88,18 @@ func testMouseOnTheMap(t *testing.T) {
 	require.Equal(t, "selection", eval[string](b, "document.activeElement.id"), "the focus stays near")
 }
 
-// testSeatsTakenMeanwhile: seats that another visitor took are named and removed from the
-// selection, and the others can be bought.
+// testSeatsTakenMeanwhile: the page names the seats that another visitor took and deselects them.
+// The others can be bought.
 func testSeatsTakenMeanwhile(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	var still atomic.Bool
+	var frozen atomic.Bool
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		// The visitor's page receives no update, so that the hold itself is refused.
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/changes"):
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case strings.HasSuffix(r.URL.Path, "/availability") && still.Load():
+		case strings.HasSuffix(r.URL.Path, "/availability") && frozen.Load():
 			w.WriteHeader(http.StatusNotModified)
 		default:
 			return false
@@ -109,7 +109,7 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	b := openTab(t, base, phone, "en")
 	b.openSeatMap(event, uniqueID("slow"))
 	b.chooseFromList(2)
-	still.Store(true)
+	frozen.Store(true)
 	other := signIn(t)
 	other.enter(event)
 	other.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": []string{"VIP-1-1"}})
@@ -117,22 +117,22 @@ func testSeatsTakenMeanwhile(t *testing.T) {
 	b.waitForText("Somebody was faster")
 	b.until("the other seat to stay chosen", "document.querySelectorAll('.selection li').length === 1")
 	b.checkPage("taken")
-	still.Store(false)
+	frozen.Store(false)
 	b.until("the seat to be shown as taken", `document.querySelector(".seat input").disabled`)
 	b.click(".selection .wide")
 	b.waitForPath("/checkout/")
 }
 
-// testSeatsByStream: the page polls once, and then hears of changes by the stream.
+// testSeatsByStream: the page polls once, and then receives changes by the stream.
 func testSeatsByStream(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)
-	var still, streams atomic.Bool
+	var frozen, streamed atomic.Bool
 	base := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/changes") {
-			streams.Store(true)
+			streamed.Store(true)
 		}
-		if strings.HasSuffix(r.URL.Path, "/availability") && still.Load() {
+		if strings.HasSuffix(r.URL.Path, "/availability") && frozen.Load() {
 			w.WriteHeader(http.StatusNotModified)
 			return true
 		}
@@ -141,13 +141,13 @@ func testSeatsByStream(t *testing.T) {
 	b := openTab(t, base, desktop, "ko")
 	b.openSeatMap(event, uniqueID("watcher"))
 	b.chooseFromList(1)
-	still.Store(true)
+	frozen.Store(true)
 	other := signIn(t)
 	other.enter(event)
 	other.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": []string{"VIP-1-1"}})
 	b.until("the chosen seat to be gone", "document.querySelectorAll('.selection li').length === 0")
 	b.until("the seat to be shown as taken", `document.querySelector(".seat input").disabled`)
-	require.True(t, streams.Load())
+	require.True(t, streamed.Load())
 	b.checkPage("taken by others")
 }
 
@@ -158,9 +158,9 @@ func testSlotEnds(t *testing.T) {
 	user := uniqueID("over")
 	b := openTab(t, platformURL, desktop, "ko")
 	b.openSeatMap(event, user)
-	same := signInAs(t, user)
-	same.enter(event)
-	same.leave(event)
+	sameUser := signInAs(t, user)
+	sameUser.enter(event)
+	sameUser.leave(event)
 	b.waitForText(words(t, "ko")["common"]["turnOver"])
 	b.checkPage("over")
 	b.click(`main a[href="/queue/` + event + `"]`)

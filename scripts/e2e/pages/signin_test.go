@@ -7,7 +7,7 @@ import (
 )
 
 // testSignInAtTheProvider: a visitor signs in at the identity provider, comes back to the page, and
-// is signed out at both; who refuses there is told so, and can try again.
+// signs out at both. A visitor who refuses there is told so, and can try again.
 func testSignInAtTheProvider(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -18,7 +18,7 @@ func testSignInAtTheProvider(t *testing.T) {
 			b.visit("/my")
 			b.waitForPath("/login")
 			b.waitFor("#provider")
-			b.others = []string{identityProvider}
+			b.otherServers = []string{identityProvider}
 			b.checkPage("sign-in")
 			b.click("#provider")
 			b.waitFor(`input[name="user"]`)

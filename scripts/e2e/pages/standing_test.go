@@ -11,12 +11,12 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// requireNoMorePolls checks that a page has stopped polling for an event, for as long as another
-// visitor of the same address, who still waits, takes for several polls.
-func requireNoMorePolls(t *testing.T, s *saleStatus, event, another string) {
+// requireNoMorePolls requires that the page of an event has stopped polling: it sends no poll while
+// the page of another event, opened from the same address, sends three.
+func requireNoMorePolls(t *testing.T, s *saleStatus, event, otherEvent string) {
 	t.Helper()
-	before, goingOn := s.polls(event), s.polls(another)
-	testkit.Until(t, func() bool { return s.polls(another) >= goingOn+3 }, "the polls of who still waits")
+	before, otherBefore := s.polls(event), s.polls(otherEvent)
+	testkit.Until(t, func() bool { return s.polls(otherEvent) >= otherBefore+3 }, "the polls of who still waits")
 	require.Equal(t, before, s.polls(event), "the page still asks")
 }
 
@@ -43,9 +43,9 @@ func testRoomShowsTheSaleStatus(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			parallelTab(t)
 			says := words(t, p.lang)["sale"]
-			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
+			event, otherEvent := sale{opens: time.Hour}.open(t), sale{}.open(t)
 			openRoom(t, event, 3)
-			openRoom(t, another, 3)
+			openRoom(t, otherEvent, 3)
 			base, saleStatus := proxyRooms(t)
 			saleStatus.set("SCHEDULED")
 			b := openTab(t, base, p.device, p.lang)
@@ -68,23 +68,23 @@ func testRoomShowsTheSaleStatus(t *testing.T) {
 			b.waitForText(words(t, other)["sale"]["SOLD_OUT"])
 			b.click("#language")
 
-			waits := openTab(t, base, p.device, p.lang)
-			waits.visit("/vwr/" + another)
-			waits.waitFor("#line")
+			otherTab := openTab(t, base, p.device, p.lang)
+			otherTab.visit("/vwr/" + otherEvent)
+			otherTab.waitFor("#line")
 			saleStatus.endSale(event, "CANCELLED")
 			b.waitForText(says["CANCELLED"])
 			b.until("no number", `!document.querySelector("#line").checkVisibility()`)
 			b.checkPage("cancelled")
 			testkit.Until(t, func() bool { return saleStatus.endResponses(event) == 3 }, "the page is sure")
-			requireNoMorePolls(t, saleStatus, event, another)
+			requireNoMorePolls(t, saleStatus, event, otherEvent)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
 		})
 	}
 }
 
-// testRoomIgnoresStaleEnds: single stale responses that the sale has ended, as after a reopening,
-// do not end the wait.
+// testRoomIgnoresStaleEnds: single stale responses that say that the sale has ended, as after it
+// was reopened, do not end the wait.
 func testRoomIgnoresStaleEnds(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "ko")["sale"]
@@ -103,7 +103,7 @@ func testRoomIgnoresStaleEnds(t *testing.T) {
 		b.waitFor("#line")
 	}
 	require.Equal(t, number, b.storedPlace(event))
-	require.GreaterOrEqual(t, len(skipped()), 4, "%v", skipped()) // with polls of a minute, as the room serves nobody
+	require.GreaterOrEqual(t, len(skipped()), 4, "%v", skipped()) // also polls, a minute apart
 	for _, seconds := range skipped() {
 		require.InDelta(t, 48.5, seconds, 18.5, "half a minute to a minute, or a poll")
 	}
@@ -137,7 +137,7 @@ func testLineShowsTheSaleStatus(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			parallelTab(t)
 			says := words(t, p.lang)["sale"]
-			event, another := sale{opens: time.Hour}.open(t), sale{}.open(t)
+			event, otherEvent := sale{opens: time.Hour}.open(t), sale{}.open(t)
 			base, saleStatus := proxyLine(t)
 			saleStatus.set("SCHEDULED")
 			b := openTab(t, base, p.device, p.lang)
@@ -158,23 +158,23 @@ func testLineShowsTheSaleStatus(t *testing.T) {
 			b.waitForText(says["SOLD_OUT"] + " " + says["stay"])
 			b.checkPage("sold out")
 
-			waits := openTab(t, base, p.device, p.lang)
-			waits.startSession(uniqueID("another"))
-			waits.visit("/queue/" + another)
-			waits.waitFor("#position")
+			otherTab := openTab(t, base, p.device, p.lang)
+			otherTab.startSession(uniqueID("another"))
+			otherTab.visit("/queue/" + otherEvent)
+			otherTab.waitFor("#position")
 			sale{closes: -time.Minute}.put(t, event)
 			saleStatus.endSale(event, "CLOSED")
 			b.waitForText(says["CLOSED"])
 			b.until("no place", `!document.querySelector("#position")`)
 			b.checkPage("closed")
-			requireNoMorePolls(t, saleStatus, event, another)
+			requireNoMorePolls(t, saleStatus, event, otherEvent)
 			b.click(`main a[href="/"]`)
 			b.until("the list of events", "location.pathname === '/'")
 		})
 	}
 }
 
-// testLineEndsWithTheSale: when a sale is closed early, its line stops the wait of all visitors.
+// testLineEndsWithTheSale: when a sale is closed early, its line ends the wait of all visitors.
 func testLineEndsWithTheSale(t *testing.T) {
 	parallelUnlimited(t)
 	open := sale{threshold: 1}

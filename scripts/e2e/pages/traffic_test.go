@@ -10,8 +10,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 )
 
-// traffic records a tab's requests to find, after a failure, the request without a response, or the
-// last one.
+// traffic records a tab's requests. After a failed test it shows which one had no response.
 type traffic struct {
 	began time.Time
 
@@ -22,8 +21,8 @@ type traffic struct {
 
 // requestRecord is one request of a tab; end is empty until the response arrived.
 type requestRecord struct {
-	at        time.Duration
-	what, end string
+	sentAfter        time.Duration
+	request, outcome string
 }
 
 // shownRequests is the number of a tab's last requests that are shown.
@@ -45,27 +44,27 @@ func (r *traffic) note(event any) {
 	}
 }
 
-func (r *traffic) sent(id network.RequestID, what string) {
+func (r *traffic) sent(id network.RequestID, request string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &requestRecord{at: time.Since(r.began), what: what}
+	a := &requestRecord{sentAfter: time.Since(r.began), request: request}
 	r.requests, r.open[id] = append(r.requests, a), a
 }
 
-func (r *traffic) ended(id network.RequestID, how string) {
+func (r *traffic) ended(id network.RequestID, outcome string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.open[id]; a != nil {
-		a.end = fmt.Sprintf("%s after %v", how, (time.Since(r.began) - a.at).Round(time.Millisecond))
+		a.outcome = fmt.Sprintf("%s after %v", outcome, (time.Since(r.began) - a.sentAfter).Round(time.Millisecond))
 		delete(r.open, id)
 	}
 }
 
-// contain reports whether a request was sent that begins so, as in "GET http://host/path".
-func (r *traffic) contain(what string) bool {
+// contain reports whether a request was sent with this beginning, as "GET http://host/path".
+func (r *traffic) contain(beginning string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.requests, func(a *requestRecord) bool { return strings.HasPrefix(a.what, what) })
+	return slices.ContainsFunc(r.requests, func(a *requestRecord) bool { return strings.HasPrefix(a.request, beginning) })
 }
 
 // String lists the last requests, a line each.
@@ -75,11 +74,11 @@ func (r *traffic) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%v after the tab was opened, its last requests:", time.Since(r.began).Round(time.Millisecond))
 	for _, a := range r.requests[max(0, len(r.requests)-shownRequests):] {
-		end := a.end
+		end := a.outcome
 		if end == "" {
 			end = "no answer"
 		}
-		fmt.Fprintf(&out, "\n%9v %s: %s", a.at.Round(time.Millisecond), a.what, end)
+		fmt.Fprintf(&out, "\n%9v %s: %s", a.sentAfter.Round(time.Millisecond), a.request, end)
 	}
 	return out.String()
 }

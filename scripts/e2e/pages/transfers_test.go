@@ -24,7 +24,7 @@ func (v *visitor) buySeats(event string, seats ...string) {
 	testkit.Until(v.t, func() bool { return len(v.tickets()) == len(seats) }, "the tickets")
 }
 
-// tickets are the ids of the visitor's valid tickets.
+// tickets returns the ids of the visitor's valid tickets.
 func (v *visitor) tickets() (found []string) {
 	v.t.Helper()
 	items, _ := v.call(http.MethodGet, "/api/v1/my/tickets", nil)["items"].([]any)
@@ -37,8 +37,8 @@ func (v *visitor) tickets() (found []string) {
 	return found
 }
 
-// offerTicket passes a ticket on by the form of the page of the tickets, to a user unless that is empty, and
-// returns the path of the link.
+// offerTicket offers a ticket by the form on the page of tickets, to a user or, if to is empty, to
+// anybody. It returns the path of the link.
 func (b *tab) offerTicket(price, to string) string {
 	b.t.Helper()
 	b.visit("/my")
@@ -60,9 +60,9 @@ func (b *tab) offerTicket(price, to string) string {
 	return link
 }
 
-// passable opens a sale whose tickets may be passed on for money, and sells two of them to the user of a
-// new tab.
-func passable(t *testing.T, p variant) (seller *tab, event string) {
+// openSeller opens a sale whose tickets may be passed on for money, and sells two of them to the
+// user of a new tab.
+func openSeller(t *testing.T, p variant) (seller *tab, event string) {
 	t.Helper()
 	event = sale{transferable: "PRICED"}.open(t)
 	user := uniqueID("seller")
@@ -72,8 +72,8 @@ func passable(t *testing.T, p variant) (seller *tab, event string) {
 	return seller, event
 }
 
-// testPassingOn: a ticket passes on for money, by a link that is opened in another browser, and another one
-// as a gift to a user by name. An offer that is taken back is over.
+// testPassingOn: a ticket is passed on for money, by a link that another browser opens, and another
+// ticket as a gift to a named user. An offer that is withdrawn cannot be accepted.
 func testPassingOn(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -81,7 +81,7 @@ func testPassingOn(t *testing.T) {
 			parallelTab(t)
 			all := words(t, p.lang)
 			says, transfer := all["transfers"], all["transfer"]
-			seller, event := passable(t, p)
+			seller, event := openSeller(t, p)
 			seller.visit("/events/" + event)
 			seller.waitForText(all["event"]["PRICED"])
 
@@ -114,11 +114,11 @@ func testPassingOn(t *testing.T) {
 			seller.visit("/my")
 			seller.waitForText(all["my"]["TRANSFERRED"])
 
-			first := seller.offerTicket("0", "")
+			withdrawn := seller.offerTicket("0", "")
 			seller.click(".offered button")
 			seller.waitForDialog(transfer["cancelSure"])
 			seller.until("no offer", "!document.querySelector('.offered')")
-			buyer.visit(first)
+			buyer.visit(withdrawn)
 			buyer.waitForText(map[string]string{"en": "This offer has ended.", "ko": "종료된 제안입니다."}[p.lang])
 			buyer.checkPage("taken back")
 			seller.offerTicket("0", user)
@@ -139,16 +139,16 @@ func testPassingOn(t *testing.T) {
 	}
 }
 
-// testPassedOnByPage: who pays for a ticket on a provider's page comes back to the offer, also by another
-// tab; who gives it up leaves it to others.
+// testPassedOnByPage: a buyer who pays for a ticket on a provider's page comes back to the offer,
+// which another tab shows too. Another buyer can accept an offer that was given up.
 func testPassedOnByPage(t *testing.T, at payPage) {
 	t.Helper()
 	eachVariant(t, at, func(t *testing.T, p variant) {
 		t.Helper()
 		says := words(t, p.lang)["transfers"]
-		seller, _ := passable(t, p)
+		seller, _ := openSeller(t, p)
 		buyer := openTab(t, platformURL, p.device, p.lang)
-		buyer.others = at.servers
+		buyer.otherServers = at.servers
 		buyer.startSession(uniqueID("friend"))
 		link := seller.offerTicket("70000", "")
 		buyer.visit(link)
@@ -157,7 +157,7 @@ func testPassedOnByPage(t *testing.T, at payPage) {
 		buyer.goToPage(at)
 		buyer.back()
 		buyer.waitForPath("/transfers")
-		buyer.waitFor(at.continues())
+		buyer.waitFor(at.continueLink())
 		buyer.click(`section[aria-labelledby="offer"] button`)
 		buyer.waitForText(says["gaveUp"])
 		buyer.checkPage("given up")
@@ -168,11 +168,11 @@ func testPassedOnByPage(t *testing.T, at payPage) {
 		buyer.click("main .card button:enabled")
 		buyer.goToPage(at)
 		other := buyer.openBeside()
-		other.others = at.servers
+		other.otherServers = at.servers
 		other.visit("/transfers")
 		other.waitFor(`main a.button[href^="/transfers/"]`)
 		other.click(`main a.button[href^="/transfers/"]`)
-		other.waitFor(at.continues())
+		other.waitFor(at.continueLink())
 		other.checkPage("open payment of an offer")
 		buyer.choose(at, at.pay)
 		buyer.waitForPath("/transfers/")

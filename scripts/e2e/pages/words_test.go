@@ -109,7 +109,7 @@ func testNaturalOrder(t *testing.T) {
 	require.Empty(t, cmp.Diff(inOrder, b.seatsIn(`[aria-labelledby="reservations"] li li`)), "the reservation")
 }
 
-// requireNoSeatWords: pages for standing places must not mention seats.
+// requireNoSeatWords requires that a page for standing places does not mention seats.
 func (b *tab) requireNoSeatWords() {
 	b.t.Helper()
 	require.NotRegexp(b.t, `(?i)\bseats?\b|좌석|\d석|자리`, b.text("body"), "the page %s", b.path())
@@ -128,10 +128,10 @@ func testTimeZoneName(t *testing.T) {
 		require.Contains(t, b.text(".facts"), strings.ReplaceAll(words(t, lang)["event"]["eventZone"], "{zone}", name))
 		b.checkPage("zone")
 		b.visit("/")
-		ofEvent := `.event-card:has(a[href^="/events/"]) time` // promotions take place nowhere
-		b.waitFor(ofEvent)
-		require.Contains(t, b.text(ofEvent), "GMT+9")
-		require.Regexp(t, `GMT-[45]|E[SD]T`, b.text(ofEvent))
+		eventTime := `.event-card:has(a[href^="/events/"]) time` // promotions have no venue
+		b.waitFor(eventTime)
+		require.Contains(t, b.text(eventTime), "GMT+9")
+		require.Regexp(t, `GMT-[45]|E[SD]T`, b.text(eventTime))
 		b.checkPage("zones of the list")
 	}
 }

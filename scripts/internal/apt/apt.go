@@ -13,7 +13,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Installer installs packages by apt-get, whose output it appends to a log file.
+// Installer installs packages by apt-get, and writes the output of the last run to a log file.
 type Installer struct {
 	Log string                           // file for apt-get's output
 	Say func(format string, args ...any) // prints which package is being installed
@@ -93,7 +93,7 @@ func (i *Installer) aptGet(ctx context.Context, args ...string) error {
 	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
 }
 
-// RunLogged runs a command and appends its output to the file log. Its error quotes the last lines.
+// RunLogged runs a command with its output in the file log. Its error quotes the last lines.
 func RunLogged(cmd *exec.Cmd, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("make log folder: %w", err)

@@ -19,22 +19,22 @@ func givenVariables(dir string) (map[string]bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the variables of all charts: %w", err)
 	}
-	given := map[string]bool{}
+	chartVariables := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+):`).FindAllStringSubmatch(string(raw), -1) {
-		given[m[1]] = true
+		chartVariables[m[1]] = true
 	}
-	return given, nil
+	return chartVariables, nil
 }
 
 // queueVariable matches the environment variables that the charts set from their block "queues".
 var queueVariable = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
 // configProperties returns the schemas of the settings in a chart's block "config": those of the
-// service's Config that are neither secret nor in given.
-func configProperties(service settings.Service, given map[string]bool) object {
+// service's Config that are neither secret nor in chartVariables.
+func configProperties(service settings.Service, chartVariables map[string]bool) object {
 	config := object{}
 	for _, s := range service.Settings {
-		if !given[s.Name] && !s.Secret() && !s.IsPeer() && !queueVariable.MatchString(s.Name) {
+		if !chartVariables[s.Name] && !s.Secret() && !s.IsPeer() && !queueVariable.MatchString(s.Name) {
 			config[s.Name] = settingSchema(s)
 		}
 	}

@@ -45,7 +45,7 @@ func describeServices(root string, services []string, calls map[string][]string)
 	return all, errors.Join(errs...)
 }
 
-// useModules adds modules that are missing in go.work: those of new services.
+// useModules adds the modules of new services to go.work.
 func useModules(ctx context.Context, root string, services []string) error {
 	work, err := os.ReadFile(filepath.Join(root, "go.work"))
 	if err != nil {

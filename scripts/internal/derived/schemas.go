@@ -46,14 +46,14 @@ func Schemas(dir string, services []settings.Service) (map[string][]byte, error)
 	if err := readJSON(filepath.Join(dir, library, "defs.json"), &defs); err != nil {
 		return nil, err
 	}
-	given, err := givenVariables(dir)
+	chartVariables, err := givenVariables(dir)
 	if err != nil {
 		return nil, err
 	}
 	schemas := map[string][]byte{}
 	for _, service := range append(slices.Clip(services), settings.Service{Name: umbrella}) {
 		chart := filepath.Join(dir, service.Name)
-		schema, err := generateSchema(chart, defs, configProperties(service, given), service.Calls)
+		schema, err := generateSchema(chart, defs, configProperties(service, chartVariables), service.Calls)
 		if err != nil {
 			return nil, fmt.Errorf("schema of chart %s: %w", service.Name, err)
 		}
@@ -73,11 +73,11 @@ type dependency struct {
 // generateSchema returns the values schema of one chart. config has the properties of its block
 // "config", and calls the services that it calls.
 func generateSchema(chart string, defs, config object, calls map[string]bool) (object, error) {
-	own := object{}
+	ownSchema := object{}
 	var meta struct {
 		Dependencies []dependency `yaml:"dependencies"`
 	}
-	if err := readJSON(filepath.Join(chart, "schema.json"), &own); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := readJSON(filepath.Join(chart, "schema.json"), &ownSchema); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := readYAML(filepath.Join(chart, "Chart.yaml"), &meta); err != nil {
@@ -90,14 +90,14 @@ func generateSchema(chart string, defs, config object, calls map[string]bool) (o
 		"type":     "object",
 	}
 	if slices.ContainsFunc(meta.Dependencies, func(d dependency) bool { return d.Name != library }) {
-		describeUmbrella(schema, own, meta.Dependencies)
+		describeUmbrella(schema, ownSchema, meta.Dependencies)
 	} else {
 		values, err := withImports(chart, meta.Dependencies)
 		if err != nil {
 			return nil, err
 		}
 		properties := deriveServiceSchemas(values, defs, config, calls)
-		merge(properties, own)
+		merge(properties, ownSchema)
 		describeService(schema, properties, defs)
 	}
 	used := object{}
@@ -111,12 +111,12 @@ func generateSchema(chart string, defs, config object, calls map[string]bool) (o
 // withImports returns the values of a chart as Helm computes them: its own values.yaml replaces
 // what it imports.
 func withImports(chart string, dependencies []dependency) (object, error) {
-	var own object
+	var ownValues object
 	var shared struct {
 		Exports map[string]object `yaml:"exports"`
 	}
 	err := errors.Join(
-		readYAML(filepath.Join(chart, "values.yaml"), &own),
+		readYAML(filepath.Join(chart, "values.yaml"), &ownValues),
 		readYAML(filepath.Join(filepath.Dir(chart), library, "values.yaml"), &shared),
 	)
 	if err != nil {
@@ -132,14 +132,14 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 			merge(values, block)
 		}
 	}
-	merge(values, own)
+	merge(values, ownValues)
 	return values, nil
 }
 
 // describeUmbrella adds the properties of the umbrella chart, which has all others as dependencies.
-func describeUmbrella(schema, own object, dependencies []dependency) {
+func describeUmbrella(schema, ownSchema object, dependencies []dependency) {
 	properties := object{"global": definitionRef("global")}
-	merge(properties, own)
+	merge(properties, ownSchema)
 	schema["required"] = slices.Sorted(maps.Keys(properties))
 	for _, d := range dependencies {
 		properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
@@ -238,9 +238,9 @@ func definitionRef(name string) object { return object{"$ref": "#/$defs/" + name
 // recursively, except for references, which it replaces.
 func merge(to, from object) {
 	for name, value := range from {
-		existing, both := to[name].(object)
+		existing, exists := to[name].(object)
 		added, isObject := value.(object)
-		if both && isObject && existing["$ref"] == nil {
+		if exists && isObject && existing["$ref"] == nil {
 			merge(existing, added)
 		} else {
 			to[name] = value
@@ -284,16 +284,16 @@ func format(schema object) ([]byte, error) {
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes an object with one line per member. Members named in opened are objects that
-// it writes in the same way.
-func writeMembers(out *bytes.Buffer, members object, indent string, opened ...string) error {
+// writeMembers writes an object with one line per member. The members named in expanded are
+// objects, whose members it also writes one per line.
+func writeMembers(out *bytes.Buffer, members object, indent string, expanded ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		fmt.Fprintf(out, "%s\n%s  %q: ", separator, indent, name)
 		separator = ","
 		inner, isObject := members[name].(object)
 		var err error
-		if isObject && len(inner) > 0 && slices.Contains(opened, name) {
+		if isObject && len(inner) > 0 && slices.Contains(expanded, name) {
 			err = writeMembers(out, inner, indent+"  ")
 		} else {
 			err = writeJSON(out, members[name])

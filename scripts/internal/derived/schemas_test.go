@@ -36,13 +36,13 @@ secrets: {KEY: {}}
 config: {X: 1}
 `
 
-// own narrows what follows from the Config.
+// own is the chart's schema.json. It restricts the schema that follows from the Config.
 const own = `{"config": {"properties": {"X": {"minimum": 3}, "TEXT": {"pattern": "^a"}}}}`
 
 // template is the library's template of variables: it sets ADDR.
 const template = "{{ define }}\nADDR: a\n{{ end }}\n"
 
-// services are those of the charts.
+// services are the services with a chart.
 var services = []settings.Service{{
 	Name: "promo", Calls: map[string]bool{"b": false, "c": true},
 	Settings: []settings.Setting{

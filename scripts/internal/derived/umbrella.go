@@ -40,12 +40,12 @@ func WriteUmbrella(dir string, services []string) error {
 }
 
 func chartYAML(dir string, old []byte, services []string) ([]byte, error) {
-	own, _, found := bytes.Cut(old, []byte(marker))
+	handWritten, _, found := bytes.Cut(old, []byte(marker))
 	if !found {
 		return nil, fmt.Errorf("%s/Chart.yaml lacks the line %q", umbrella, marker)
 	}
 	var out bytes.Buffer
-	out.Write(own)
+	out.Write(handWritten)
 	out.WriteString(marker + "dependencies:\n")
 	for _, chart := range append([]string{library}, services...) {
 		version, err := readChartVersion(filepath.Join(dir, chart))

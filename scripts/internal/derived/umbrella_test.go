@@ -54,7 +54,7 @@ func TestWriteUmbrellaNamesTheProblem(t *testing.T) {
 	require.ErrorContains(t, derived.WriteUmbrella(dir, []string{"unknown"}), "version of chart unknown")
 }
 
-// links are the links under charts/ of a chart and where they lead.
+// links maps the symbolic links in a chart's folder charts/ to their targets.
 func links(t *testing.T, dir, chart string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, chart, "charts"))

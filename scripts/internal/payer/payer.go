@@ -29,29 +29,29 @@ const (
 	Back    Choice = "back"    // go back without paying
 )
 
-// timeLimit bounds a request. There may be thousands at once.
+// timeLimit limits a request. It is long because thousands of requests may run at once.
 const timeLimit = time.Minute
 
-// Choose makes a choice on the page that a payment has been given. It returns the address to which
-// the buyer is sent. It is "" if the page keeps the buyer: after Stay, when nothing can be paid
-// there any more, and at Stripe after Decline, where another card can be tried.
-func Choose(ctx context.Context, page string, choice Choice) (to string, err error) {
-	at, err := url.Parse(page)
+// Choose makes a choice on a payment's page. It returns the address to which the page sends the
+// buyer, or "" if the page keeps the buyer: after Stay, when nothing can be paid there any more,
+// and at Stripe after Decline, where another card can be tried.
+func Choose(ctx context.Context, page string, choice Choice) (next string, err error) {
+	pageURL, err := url.Parse(page)
 	if err != nil {
 		return "", fmt.Errorf("the address of the page: %w", err)
 	}
-	if at.Fragment != "" {
-		if at, err = openToss(ctx, at); err != nil {
+	if pageURL.Fragment != "" {
+		if pageURL, err = openToss(ctx, pageURL); err != nil {
 			return "", err
 		}
 	} else if choice == Stay {
 		choice = "close"
 	}
-	status, location, body, err := do(ctx, http.MethodPost, at.String(), "application/x-www-form-urlencoded", url.Values{"choice": {string(choice)}}.Encode())
+	status, location, body, err := do(ctx, http.MethodPost, pageURL.String(), "application/x-www-form-urlencoded", url.Values{"choice": {string(choice)}}.Encode())
 	switch {
 	case err != nil:
 		return "", err
-	case status == http.StatusOK || location == at.Path: // it says how the payment stands
+	case status == http.StatusOK || location == pageURL.Path: // the page shows the payment's state
 		return "", nil
 	case status == http.StatusSeeOther:
 		return location, nil
@@ -61,14 +61,14 @@ func Choose(ctx context.Context, page string, choice Choice) (to string, err err
 
 var pageData = regexp.MustCompile(`(?s)<script type="application/json" id="page">(.*?)</script>`)
 
-// openToss does what our page with the vendor's script does: it opens a payment of the order that
-// the fragment of its address names, and goes to the page of it.
-func openToss(ctx context.Context, at *url.URL) (*url.URL, error) {
-	order, err := url.ParseQuery(at.EscapedFragment())
+// openToss does what the gateway's page does with the vendor's script. It opens a payment for the
+// order in the fragment of the page's address, and returns the address of the vendor's page.
+func openToss(ctx context.Context, pageURL *url.URL) (*url.URL, error) {
+	order, err := url.ParseQuery(pageURL.EscapedFragment())
 	if err != nil {
 		return nil, fmt.Errorf("the fragment of the page: %w", err)
 	}
-	status, _, body, err := do(ctx, http.MethodGet, at.String(), "", "")
+	status, _, body, err := do(ctx, http.MethodGet, pageURL.String(), "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +80,14 @@ func openToss(ctx context.Context, at *url.URL) (*url.URL, error) {
 	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &page); err != nil {
 		return nil, fmt.Errorf("the data of the page: %w", err)
 	}
-	q := toss.Request{ClientKey: page.ClientKey, Method: "CARD", OrderID: order.Get("order"), OrderName: "Tickets: " + order.Get("event"), WindowTarget: "self"}
-	q.Amount.Currency = "KRW"
-	if q.Amount.Value, err = strconv.ParseInt(order.Get("amount"), 10, 64); err != nil {
+	request := toss.Request{ClientKey: page.ClientKey, Method: "CARD", OrderID: order.Get("order"), OrderName: "Tickets: " + order.Get("event"), WindowTarget: "self"}
+	request.Amount.Currency = "KRW"
+	if request.Amount.Value, err = strconv.ParseInt(order.Get("amount"), 10, 64); err != nil {
 		return nil, fmt.Errorf("the amount in the fragment: %w", err)
 	}
-	back := page.Shop + "/api/v1/payments/return/toss?" + url.Values{"order": {q.OrderID}, "token": {order.Get("token")}}.Encode()
-	q.SuccessURL, q.FailURL = back, back
-	sent, err := json.Marshal(q)
+	returnURL := page.Shop + "/api/v1/payments/return/toss?" + url.Values{"order": {request.OrderID}, "token": {order.Get("token")}}.Encode()
+	request.SuccessURL, request.FailURL = returnURL, returnURL
+	sent, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +107,15 @@ func openToss(ctx context.Context, at *url.URL) (*url.URL, error) {
 }
 
 // do sends a request without following redirects.
-func do(ctx context.Context, method, to, kind, form string) (status int, location, body string, err error) {
+func do(ctx context.Context, method, address, contentType, form string) (status int, location, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewBufferString(form))
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewBufferString(form))
 	if err != nil {
 		return 0, "", "", err
 	}
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)

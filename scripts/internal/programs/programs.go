@@ -21,19 +21,19 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
-	aside, err := os.MkdirTemp(dir, ".new-")
+	tmp, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
 		return fmt.Errorf("make a folder to build in: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(aside) }()
+	defer func() { _ = os.RemoveAll(tmp) }()
 	if err := sweep(dir); err != nil {
 		return err
 	}
 	for _, pkg := range packages {
 		name := filepath.Base(pkg)
-		_ = os.Link(filepath.Join(dir, name), filepath.Join(aside, name)) // without the link, the program is built again
+		_ = os.Link(filepath.Join(dir, name), filepath.Join(tmp, name)) // on failure, it is built again
 	}
-	args = append([]string{"build", "-o", aside + "/"}, args...)
+	args = append([]string{"build", "-o", tmp + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
 	// An interrupted compiler removes its temporary files; a killed one does not.
@@ -43,7 +43,7 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	}
 	for _, pkg := range packages {
 		name := filepath.Base(pkg)
-		if err := os.Rename(filepath.Join(aside, name), filepath.Join(dir, name)); err != nil {
+		if err := os.Rename(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("put %s in place: %w", name, err)
 		}
 	}
@@ -52,13 +52,13 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 
 // sweep removes the temporary folders that killed builds left in dir.
 func sweep(dir string) error {
-	const longest = time.Hour // no build runs longer
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	const maxBuildTime = time.Hour // no build runs longer
+	leftovers, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if err != nil {
 		return fmt.Errorf("look for leftovers: %w", err)
 	}
-	for _, path := range left {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > longest {
+	for _, path := range leftovers {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > maxBuildTime {
 			if err := os.RemoveAll(path); err != nil {
 				return fmt.Errorf("remove a leftover: %w", err)
 			}

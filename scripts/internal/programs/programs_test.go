@@ -55,8 +55,8 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	root, dir := module(t)
 	killed := filepath.Join(dir, ".new-killed")
 	require.NoError(t, os.MkdirAll(killed, 0o755))
-	long := time.Now().Add(-2 * time.Hour)
-	require.NoError(t, os.Chtimes(killed, long, long))
+	longAgo := time.Now().Add(-2 * time.Hour)
+	require.NoError(t, os.Chtimes(killed, longAgo, longAgo))
 	require.NoError(t, build(t, root, dir))
 	first := requireSays(t, dir, "one")
 	require.NoError(t, build(t, root, dir))
@@ -74,9 +74,9 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "word", "main.go"), []byte("no program"), 0o600))
 	require.Error(t, build(t, root, dir))
 	requireSays(t, dir, "two")
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	leftovers, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, leftovers)
 }
 
 func TestConcurrentBuilds(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 // columns is the maximum width of the lists, in characters.
 const columns = 150
 
-// shared reports whether a setting is defined in pkg; pkg/README.md lists those for all services.
+// shared reports whether a setting is defined in pkg. pkg/README.md lists such settings.
 func (s Setting) shared() bool { return strings.HasPrefix(s.Of, "pkg/") }
 
-// List returns a Markdown list of the settings that a service itself defines. Of the others it
-// names only their packages in pkg, and the services that this one calls.
-func List(all []Setting) string {
-	var packages, required, optional, own []string
-	for _, s := range all {
+// List returns a Markdown list of the settings that a service itself defines. For all other
+// settings it lists only their packages in pkg, and the addresses of called services.
+func List(settings []Setting) string {
+	var packages, required, optional, items []string
+	for _, s := range settings {
 		switch {
 		case s.IsPeer():
 			peers := &required
@@ -29,7 +29,7 @@ func List(all []Setting) string {
 			}
 			*peers = append(*peers, "`"+s.Name+"`")
 		case !s.shared():
-			own = append(own, s.item())
+			items = append(items, s.item())
 		case !slices.Contains(packages, s.group()):
 			packages = append(packages, s.group())
 		}
@@ -41,7 +41,7 @@ func List(all []Setting) string {
 	if len(optional) > 0 {
 		list = append(list, wrap("- Services that may be absent: "+strings.Join(optional, ", ")+"."))
 	}
-	return strings.Join(append(list, own...), "\n") + "\n"
+	return strings.Join(append(list, items...), "\n") + "\n"
 }
 
 // Shared returns a Markdown list of the settings that pkg defines for services, by package.

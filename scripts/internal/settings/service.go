@@ -17,7 +17,7 @@ type Service struct {
 	Name     string
 	Settings []Setting
 	Callers  []string        // sorted
-	Calls    map[string]bool // the services that it calls; true: it also runs without
+	Calls    map[string]bool // called services; true: the service also runs without it
 }
 
 // Describe reads the Config of a service, and checks that it has an address for every service that

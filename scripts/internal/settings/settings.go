@@ -46,9 +46,9 @@ func Read(root, service string) ([]Setting, error) {
 
 type configReader struct{ root string }
 
-func (configReader) requireDescriptions(all []Setting) error {
+func (configReader) requireDescriptions(settings []Setting) error {
 	var errs []error
-	for _, s := range all {
+	for _, s := range settings {
 		if s.Meaning == "" {
 			errs = append(errs, fmt.Errorf("%s: its field has no comment", s.Name))
 		}
@@ -76,11 +76,11 @@ func (r configReader) readStruct(dir, name, prefix string) ([]Setting, error) {
 		if inner == "" || !isExported(f) {
 			continue
 		}
-		more, err := r.readStruct(inner, innerName, prefix+prefixOfField)
+		innerSettings, err := r.readStruct(inner, innerName, prefix+prefixOfField)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, more...)
+		all = append(all, innerSettings...)
 	}
 	// NAME_FILE is left out: that every secret can come from a file is described once for all.
 	return slices.DeleteFunc(all, func(s Setting) bool {
@@ -159,7 +159,7 @@ func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	return tag, tagOption(tag, "prefix=")
 }
 
-// variablesByField maps the names of a struct's own fields to those of their variables.
+// variablesByField maps the names of a struct's own fields to the names of their variables.
 func variablesByField(t *ast.StructType, prefix string) map[string]string {
 	found := map[string]string{}
 	for _, f := range t.Fields.List {
@@ -194,28 +194,28 @@ func describeVariable(f *ast.Field, tag reflect.StructTag, variable string, sibl
 // acceptedValues returns a text that says which values a variable accepts.
 func acceptedValues(t ast.Expr, tag reflect.StructTag) string {
 	if set := tag.Get("oneof"); set != "" {
-		of := strings.Join(strings.Fields(set), ", ")
+		kind := strings.Join(strings.Fields(set), ", ")
 		if typeText(t) == "[]string" {
-			return "list of " + of
+			return "list of " + kind
 		}
-		return of
+		return kind
 	}
 	words := map[string]string{
 		"string": "text", "bool": "true or false", "time.Duration": "duration", "config.Secret": "**secret**",
 		"[]string": "list", "map[string]config.Secret": "**secrets** by name", "float64": "number",
 	}
-	of := words[typeText(t)]
-	if of == "" {
-		of = "whole number"
+	kind := words[typeText(t)]
+	if kind == "" {
+		kind = "whole number"
 	}
 	low, high := tag.Get("min"), tag.Get("max")
 	switch {
 	case low != "" && high != "":
-		return of + ", " + low + " to " + high
+		return kind + ", " + low + " to " + high
 	case low != "":
-		return of + ", from " + low
+		return kind + ", from " + low
 	default:
-		return of
+		return kind
 	}
 }
 

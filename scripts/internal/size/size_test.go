@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/internal/size"
 )
 
-// clone is a clone with these files.
+// clone creates a git clone with these files.
 func clone(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -33,7 +33,7 @@ func git(t *testing.T, root string, args ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// values are the figures in the order of the table.
+// values returns the value of each figure, in the order of the figures.
 func values(t *testing.T, root string, rows int) (values []int) {
 	t.Helper()
 	figures, err := size.Figures(t.Context(), root, rows)

@@ -21,29 +21,29 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 		return nil, fmt.Errorf("open kafka: %w", err)
 	}
 	defer client.Close()
-	whole, err := readOffsetRanges(ctx, kadm.NewClient(client), topic)
+	ranges, err := readOffsetRanges(ctx, kadm.NewClient(client), topic)
 	if err != nil {
 		return nil, err
 	}
-	open := map[int32]int64{} // the end offset, by partition
-	from := map[int32]kgo.Offset{}
-	for _, e := range whole {
+	unread := map[int32]int64{} // end offsets, by partition not yet read to its end
+	starts := map[int32]kgo.Offset{}
+	for _, e := range ranges {
 		if e.end > e.start {
-			open[e.partition], from[e.partition] = e.end, kgo.NewOffset().At(e.start)
+			unread[e.partition], starts[e.partition] = e.end, kgo.NewOffset().At(e.start)
 		}
 	}
-	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts})
 	var records []*kgo.Record
-	for len(open) > 0 {
+	for len(unread) > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			return nil, fmt.Errorf("read %s: %w", topic, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			if end, wanted := open[r.Partition]; wanted && r.Offset < end {
+			if end, wanted := unread[r.Partition]; wanted && r.Offset < end {
 				records = append(records, r)
 				if r.Offset == end-1 {
-					delete(open, r.Partition)
+					delete(unread, r.Partition)
 				}
 			}
 		})
@@ -74,11 +74,11 @@ func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[s
 	if len(names) == 0 {
 		return depths, nil
 	}
-	found, err := readOffsetRanges(ctx, admin, names...)
+	ranges, err := readOffsetRanges(ctx, admin, names...)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range found {
+	for _, e := range ranges {
 		if e.end > e.start {
 			depths[e.topic] += e.end - e.start
 		}
