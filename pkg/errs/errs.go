@@ -55,8 +55,8 @@ func (k Kind) HTTPStatus() int { return k.statusRow().httpStatus }
 
 // Field names a member of a request that is wrong, and says why.
 type Field struct {
-	Path    string // as the client wrote it: "sections[2].price"
-	Message string // part of an English sentence: "must be at least 1"
+	Path    string `json:"path"`    // as the client wrote it: "sections[2].price"
+	Message string `json:"message"` // part of an English sentence: "must be at least 1"
 }
 
 // Error is a failure with a stable code. An Error is never changed: With, Wrap and the others

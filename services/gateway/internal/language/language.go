@@ -4,6 +4,7 @@ package language
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/text/language"
@@ -36,8 +37,8 @@ func Of(h http.Header) string {
 	if l := OfEdge(h); l != "" {
 		return l
 	}
-	if c, err := (&http.Request{Header: h}).Cookie(Cookie); err == nil {
-		if slices.Contains(All, c.Value) {
+	if strings.Contains(h.Get("Cookie"), Cookie) { // seldom: to parse all cookies costs more
+		if c, err := (&http.Request{Header: h}).Cookie(Cookie); err == nil && slices.Contains(All, c.Value) {
 			return c.Value
 		}
 	}

@@ -4,7 +4,6 @@
 package problem
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -17,10 +16,13 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
+	"urr.guru/services/gateway/internal/language"
 )
 
 // ContentType of every problem document.
 const ContentType = "application/problem+json"
+
+var contentType = []string{ContentType}
 
 // Metadata keys with a special meaning.
 const (
@@ -51,23 +53,23 @@ func (p *Writer) WithPage(page ErrorPage) *Writer {
 	return p
 }
 
-type problemDocument struct {
-	Type       string          `json:"type"`
-	Title      string          `json:"title"`
-	Status     int             `json:"status"`
-	Detail     string          `json:"detail"`
-	Instance   string          `json:"instance"`
-	Code       string          `json:"code"`
-	Error      string          `json:"error"`
-	RequestID  string          `json:"requestId"`
-	RedirectTo string          `json:"redirectTo,omitempty"`
-	RetryAfter int64           `json:"retryAfter,omitempty"`
-	Fields     []invalidMember `json:"fields,omitempty"`
+// codeMembers are the members of a problem document that depend on the code and the language only.
+type codeMembers struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Error  string `json:"error"`
 }
 
-type invalidMember struct {
-	Path    string `json:"path"`
-	Message string `json:"message"`
+// requestMembers follow the codeMembers, and precede those of the error's metadata.
+type requestMembers struct {
+	Instance   string       `json:"instance"`
+	RequestID  string       `json:"requestId"`
+	RedirectTo string       `json:"redirectTo,omitempty"`
+	RetryAfter int64        `json:"retryAfter,omitempty"`
+	Fields     []errs.Field `json:"fields,omitempty"`
 }
 
 // reserved are the members that the metadata of an error cannot overwrite.
@@ -81,29 +83,27 @@ func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string,
 	e := errs.From(err)
 	p.logRefusal(r, requestID, e)
 	h := w.Header()
-	lang := p.language(r)
-	doc := newDocument(e, lang)
-	doc.Instance, doc.RequestID = r.URL.Path, requestID
+	lang, status, retry := p.language(r), Status(e), retryAfter(e)
 	if allow := e.Metadata[metaAllow]; allow != "" {
 		h.Set("Allow", allow)
 	}
-	if doc.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
+	if retry > 0 {
+		h.Set("Retry-After", strconv.FormatInt(retry, 10))
 	}
 	if e.Kind == errs.Unauthenticated {
 		h.Set("WWW-Authenticate", `Bearer realm="urr"`)
 	}
-	for _, name := range []string{"ETag", "Content-Encoding", "Content-Length"} { // set for the response that the error replaces
-		h.Del(name)
+	for _, name := range []string{"Etag", "Content-Encoding", "Content-Length"} { // set for the response that the error replaces
+		delete(h, name)
 	}
 	h["Content-Language"], h["Cache-Control"], h["X-Content-Type-Options"] = []string{lang}, edge.NoStore, edge.Nosniff
-	if p.page != nil && p.page(w, r, doc.Status, doc.Detail, requestID) {
+	if p.page != nil && p.page(w, r, status, userSentence(e, lang), requestID) {
 		return
 	}
-	h.Set("Content-Type", ContentType)
-	w.WriteHeader(doc.Status)
+	h["Content-Type"] = contentType
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(encodeProblem(doc, e))
+		_, _ = w.Write(encodeProblem(e, lang, requestMembers{r.URL.Path, requestID, RedirectTo(e), retry, e.Fields}))
 	}
 }
 
@@ -130,17 +130,36 @@ func RedirectTo(e *errs.Error) string {
 	return ""
 }
 
-func newDocument(e *errs.Error, lang string) problemDocument {
+// encodeCode returns the JSON object of an error's codeMembers.
+func encodeCode(e *errs.Error, lang string) []byte {
 	status := Status(e)
-	doc := problemDocument{
-		Type: "/docs#" + e.Reason, Title: statusTitle(status), Status: status, Detail: userSentence(e, lang),
-		Code: e.Reason, Error: englishSentence(e), RedirectTo: RedirectTo(e), RetryAfter: retryAfter(e),
-	}
-	for _, f := range e.Fields {
-		doc.Fields = append(doc.Fields, invalidMember{Path: f.Path, Message: f.Message})
-	}
-	return doc
+	return encode(codeMembers{"/docs#" + e.Reason, statusTitle(status), status, userSentence(e, lang), e.Reason, englishSentence(e)})
 }
+
+// encode returns the JSON of a value that cannot fail to be encoded.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+type codeKey struct {
+	reason, lang string
+	kind         errs.Kind
+}
+
+// encodedCodes has the result of encodeCode for the codes of the catalogue.
+var encodedCodes = func() map[codeKey][]byte {
+	encoded := make(map[codeKey][]byte)
+	for _, e := range errs.Catalogue() {
+		for _, lang := range language.All {
+			encoded[codeKey{e.Reason, lang, e.Kind}] = encodeCode(e, lang)
+		}
+	}
+	return encoded
+}()
 
 // englishSentence returns the sentence of the catalogue, not the text of the service, which may
 // come from a library. A code that is not in the catalogue gets the sentence of its kind.
@@ -182,38 +201,25 @@ func retryAfter(e *errs.Error) int64 {
 
 // encodeProblem returns the JSON of a problem document, with the error's metadata as members.
 // Metadata whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
-func encodeProblem(doc problemDocument, e *errs.Error) []byte {
-	body, err := json.Marshal(doc)
-	if err != nil { // strings and numbers only
-		body = []byte(`{"code":"INTERNAL"}`)
+func encodeProblem(e *errs.Error, lang string, request requestMembers) []byte {
+	code, ok := encodedCodes[codeKey{e.Reason, lang, e.Kind}]
+	if !ok { // of a service that is newer than this gateway
+		code = encodeCode(e, lang)
 	}
-	names := make([]string, 0, len(e.Metadata))
-	for name := range e.Metadata {
-		if !slices.Contains(reserved, name) {
-			names = append(names, name)
+	b := append(slices.Clip(code[:len(code)-1]), ',')
+	b = append(b, encode(request)[1:]...)
+	for _, name := range slices.Sorted(maps.Keys(e.Metadata)) {
+		if slices.Contains(reserved, name) {
+			continue
 		}
-	}
-	if len(names) == 0 {
-		return append(body, '\n')
-	}
-	slices.Sort(names)
-	b := bytes.NewBuffer(body[:len(body)-1])
-	for _, name := range names {
 		var value any = e.Metadata[name]
 		if strings.HasSuffix(name, "Ids") || strings.HasSuffix(name, "Reasons") {
 			value = strings.Split(e.Metadata[name], ",")
 		}
-		k, kerr := json.Marshal(name)
-		v, verr := json.Marshal(value)
-		if kerr == nil && verr == nil {
-			b.WriteByte(',')
-			b.Write(k)
-			b.WriteByte(':')
-			b.Write(v)
-		}
+		b = append(b[:len(b)-1], ',')
+		b = append(b, encode(map[string]any{name: value})[1:]...)
 	}
-	b.WriteString("}\n")
-	return b.Bytes()
+	return append(b, '\n')
 }
 
 func (p *Writer) logRefusal(r *http.Request, requestID string, e *errs.Error) {
