@@ -39,13 +39,13 @@ var (
 
 // tab is one visitor: a browser context (cookies, storage) with one page.
 type tab struct {
-	t        *testing.T
-	ctx      context.Context //nolint:containedctx // chromedp identifies a tab by its context
-	base     string
-	device   device
-	lang     string
-	others   []string // URLs of other servers that the test leads to
-	requests *traffic
+	t            *testing.T
+	ctx          context.Context //nolint:containedctx // chromedp identifies a tab by its context
+	base         string
+	device       device
+	lang         string
+	otherServers []string // URLs of other servers that pages may call
+	requests     *traffic
 
 	mu          sync.Mutex
 	problems    []string
@@ -88,7 +88,7 @@ func openIn(t *testing.T, ctx context.Context, base string, d device, lang strin
 	return b
 }
 
-// emulate gives the tab the screen of a device, with a width that may be another one's.
+// emulate gives the tab the screen of a device, with a width that may be that of the other device.
 func (b *tab) emulate(d device, width int64) {
 	b.t.Helper()
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(d.scale)}
@@ -123,7 +123,7 @@ func (b *tab) watch(event any) {
 			b.addProblem(fmt.Sprintf("content security policy: %+v", e.Issue.Details.ContentSecurityPolicyIssueDetails))
 		}
 	case *network.EventRequestWillBeSent:
-		if u := e.Request.URL; !slices.ContainsFunc(append(b.others, b.base, "data:", "blob:"), func(at string) bool { return strings.HasPrefix(u, at) }) {
+		if u := e.Request.URL; !slices.ContainsFunc(append(b.otherServers, b.base, "data:", "blob:"), func(at string) bool { return strings.HasPrefix(u, at) }) {
 			b.addProblem("request to another origin: " + u)
 		}
 	case *page.EventJavascriptDialogOpening:
@@ -154,16 +154,16 @@ func (b *tab) reportProblems() {
 	if !b.t.Failed() {
 		return
 	}
-	const enough = 5 * time.Second // the browser itself may be the cause of the failure
-	ctx, cancel := context.WithTimeout(b.ctx, enough)
+	const timeLimit = 5 * time.Second // the browser itself may be the cause of the failure
+	ctx, cancel := context.WithTimeout(b.ctx, timeLimit)
 	defer cancel()
-	says, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
-	b.t.Logf("the page %s (%v)", says, err)
+	pageText, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + ' says: ' + document.body.innerText"))
+	b.t.Logf("the page %s (%v)", pageText, err)
 	b.t.Log(b.requests)
 	b.screenshot(ctx, "failed")
 }
 
-// bounded returns the tab's context with a deadline shortly before the test run is killed.
+// bounded returns the tab's context with a deadline shortly before the test binary is killed.
 func (b *tab) bounded() (context.Context, context.CancelFunc) {
 	limit, cancel := testkit.Context(b.t)
 	defer cancel()
@@ -225,9 +225,25 @@ func (b *tab) back() {
 	b.do(chromedp.NavigateBack())
 }
 
+// click clicks an element. A click that misses it, because the layout of the page has just moved, is
+// repeated.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.onElement(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	ctx, cancel := b.bounded()
+	defer cancel()
+	watch := fmt.Sprintf(`window.clicked = new Promise(hit => document.addEventListener("pointerdown", e => {
+		const at = document.querySelector(%q)?.getBoundingClientRect();
+		hit(!at || e.clientX >= at.left && e.clientX <= at.right && e.clientY >= at.top && e.clientY <= at.bottom);
+	}, {capture: true, once: true}))`, selector)
+	// The event of a touch comes later. Without any event, the click counts as a hit.
+	const hit = "Promise.race([window.clicked ?? true, new Promise(done => setTimeout(done, 2000, true))])"
+	for {
+		_, _ = tryEval[any](ctx, "void ("+watch+")")
+		b.onElement(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+		if landed, err := tryEval[bool](ctx, hit); landed || err != nil {
+			return
+		}
+	}
 }
 
 func (b *tab) fill(selector, text string) {
@@ -235,8 +251,8 @@ func (b *tab) fill(selector, text string) {
 	b.onElement(chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
-// onElement finds an element and acts on it. While one page gives way to the next, the element may be
-// gone once it is found; nothing has been done then, and it is searched for again.
+// onElement finds an element and acts on it. During a navigation the element may disappear before
+// the action. The action then had no effect, and is repeated.
 func (b *tab) onElement(act chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := b.bounded()
@@ -268,17 +284,23 @@ func eval[T any](b *tab, expression string) T {
 	return v
 }
 
+// answerWithin is the time limit of tryEval. A call of untilAny takes 2 s.
+const answerWithin = 10 * time.Second
+
+// tryEval is eval for a page that is perhaps being left. Such a page returns an error, or no answer.
+func tryEval[T any](ctx context.Context, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
 // until waits for an expression to become true, across navigations.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	b.untilAny(what, expression)
 }
 
-// answerWithin is the time limit of one call of untilAny, which takes 2 s. A call into a page that
-// is being reloaded may never return.
-const answerWithin = 10 * time.Second
-
-// longestWait is the time within which the page of a busy machine shows what a test waits for.
+// longestWait is the time within which a page has to show what a test waits for, on a busy machine.
 const longestWait = 10 * time.Minute
 
 // untilAny waits for one of several expressions to become true and returns the index of the first.
@@ -305,11 +327,8 @@ func (b *tab) untilAny(what string, expressions ...string) int {
 		if time.Since(start) > longestWait {
 			b.t.Fatalf("after %v the page does not show: %s", longestWait, what)
 		}
-		// An error, or no response, comes from a page that is being left: retry on the next one.
-		attempt, cancel := context.WithTimeout(ctx, answerWithin)
-		defer cancel()
-		index, err := chromedp.Run(attempt, chromedp.Evaluate[int](script, chromedp.EvalAwaitPromise))
-		if err != nil {
+		index, err := tryEval[int](ctx, script)
+		if err != nil { // retry on the next page
 			return false
 		}
 		found = index
@@ -330,7 +349,7 @@ func (b *tab) waitFor(selector string) {
 	b.until(selector, visible(selector))
 }
 
-// visible is the expression for an element that can be seen.
+// visible returns the JavaScript expression that is true if the element is visible.
 func visible(selector string) string {
 	return fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector)
 }
@@ -341,12 +360,12 @@ func (b *tab) waitForText(sentence string) {
 	b.until("the words "+sentence, says(sentence))
 }
 
-// says is the expression for a string in the page's text.
+// says returns the JavaScript expression that is true if the page shows the text.
 func says(sentence string) string {
 	return fmt.Sprintf("document.body.innerText.includes(%q)", sentence)
 }
 
-// waitForDialog waits for a dialog with this text; all dialogs are accepted.
+// waitForDialog waits for a dialog with this text. All dialogs are accepted.
 func (b *tab) waitForDialog(words string) {
 	b.t.Helper()
 	testkit.Until(b.t, func() bool {
@@ -366,7 +385,7 @@ func (b *tab) path() string {
 	return eval[string](b, "location.pathname")
 }
 
-// link is the query and the fragment of the page.
+// link returns the query and the fragment of the page's URL.
 func (b *tab) link() string {
 	b.t.Helper()
 	return eval[string](b, "location.search + location.hash")
