@@ -1,4 +1,4 @@
-// Package sqs sends requests to the queue.
+// Package sqs sends requests to an SQS queue, from which the worker service receives them.
 package sqs
 
 import (
@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	inflight = 4 // concurrent calls of a replica to the queue
-	// maxWaiting bounds the requests that wait for a call to the queue, to about those of a second.
-	// Above it no others are accepted.
+	inflight = 4 // how many calls to SQS a replica makes at once
+	// maxWaiting is the most requests that may wait to be sent: about one second's worth. Beyond it,
+	// new requests are refused.
 	maxWaiting = 1000
-	// collectFor is how long the first request of a batch waits for others, so that requests accepted
-	// together share a message. During a call it waits for the call's end, up to collectAtMost.
+	// collectFor is how long the first request of a batch waits for more, so that requests accepted
+	// together share a message. While a call is running, it waits longer, up to collectAtMost.
 	collectFor, collectAtMost = 2 * time.Millisecond, 20 * time.Millisecond
-	// sendTimeout bounds the calls of a batch, and the record of what the queue took.
+	// sendTimeout limits the time to send a batch and to record what SQS has accepted.
 	sendTimeout = 8 * time.Second
-	// failurePause is how long nothing is sent after the queue took no message of a call.
+	// failurePause is how long nothing is sent after SQS has accepted no message of a call.
 	failurePause = time.Second
 )
 
@@ -38,24 +38,24 @@ var (
 	_ request.Resender = (*Sender)(nil)
 )
 
-// MarkAfter is how long a request may be in the queue before that is recorded, unless it is settled.
+// MarkAfter is when a sent request is recorded as queued, unless it has a result by then.
 const MarkAfter = time.Second
 
-// Recorder records which requests are in the queue, and since when; table.Store is one.
+// Recorder records which requests are in the SQS queue, and since when. table.Store implements it.
 type Recorder interface {
 	MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) ([]promotion.Request, error)
-	// MarkUnsettled does the same for the requests that have not changed since their acceptance.
+	// MarkUnsettled is MarkQueued for only those requests that are unchanged since acceptance.
 	MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error
 }
 
-// UnsentPromotions knows the promotions with requests that the queue has not taken;
-// request.UnsentList is one.
+// UnsentPromotions is the list of promotions with requests that SQS has not accepted.
+// request.UnsentList implements it.
 type UnsentPromotions interface {
 	Has(event string) bool
 	Add(ctx context.Context, event string) error
 }
 
-// Sender sends concurrent requests in batches.
+// Sender sends requests to the SQS queue. It combines concurrent requests into batches.
 type Sender struct {
 	queue       *queue.Queue
 	recorder    Recorder
@@ -72,18 +72,18 @@ type Sender struct {
 	endMarks func() // closes closing
 }
 
-// New returns a Sender; markAfter is MarkAfter, except in tests.
+// New returns a Sender. markAfter is the constant MarkAfter, except in tests.
 func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, markAfter time.Duration, now func() time.Time) *Sender {
 	s := &Sender{queue: q, recorder: recorder, unsent: unsent, markAfter: markAfter, now: now, closing: make(chan struct{})}
 	s.endMarks = sync.OnceFunc(func() { close(s.closing) })
-	// A request stays in its batch when its caller does not wait any longer (Keep).
+	// Because of Keep, a request is sent even if its caller does not wait any longer.
 	s.calls = batch.NewItems(batch.Config{
 		Max: queue.MaxRequests, Delay: collectFor, Overlap: collectAtMost, Inflight: inflight, Timeout: sendTimeout, Keep: true,
 	}, s.sendGroup)
 	return s
 }
 
-// Close waits for the calls in flight, and until the requests that they have sent are recorded.
+// Close waits for the calls in progress, and then until their requests are recorded as queued.
 func (s *Sender) Close(ctx context.Context) error {
 	err := s.calls.Close(ctx)
 	s.endMarks()
@@ -111,26 +111,34 @@ func (s *Sender) Send(ctx context.Context, r promotion.Request) (promotion.Reque
 	return sent, nil
 }
 
-// Busy reports whether more requests wait for their call than are sent in about a second.
+// Busy reports whether more than maxWaiting requests wait to be sent.
 func (s *Sender) Busy() bool { return s.calls.Waiting() > maxWaiting }
 
-// mustWait reports whether a request to a promotion must not be sent now: other requests wait
-// before it, or the queue has just refused all of a call.
+// mustWait reports whether a request to a promotion must not be sent now: earlier requests to it
+// wait to be sent, or SQS has just refused all messages of a call.
 func (s *Sender) mustWait(ctx context.Context, event string) bool {
 	if s.unsent.Has(event) {
 		return true
 	}
 	paused := s.now().UnixMilli() < s.pausedUntil.Load()
 	if paused {
-		_ = s.unsent.Add(ctx, event) // else the sweeper finds the request
+		s.listUnsent(ctx, event)
 	}
 	return paused
+}
+
+// listUnsent lists a promotion of which a request was not sent, also after the time limit of its
+// call. If that fails too, the sweeper finds the request.
+func (s *Sender) listUnsent(ctx context.Context, event string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
+	_ = s.unsent.Add(ctx, event)
 }
 
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
 	out := make([]batch.Result[promotion.Request], len(requests))
 	var copies []request.MessageCopy
-	index := make(map[string]int, len(requests)) // the index in copies, by request id
+	index := make(map[string]int, len(requests)) // the index in copies by request id
 	for _, i := range inOrder(requests) {
 		r := requests[i]
 		out[i].Value = r
@@ -143,26 +151,26 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	if len(copies) == 0 {
 		return out, nil
 	}
-	refused := s.offer(ctx, copies)
+	refused := s.sendMessages(ctx, copies)
 	takenAt := s.now().UnixMilli()
 	for i, r := range requests {
 		n, sent := index[r.RequestID]
-		if !sent || out[i].Err != nil { // the request waits, or another call has sent it
+		if !sent || out[i].Err != nil { // the request is still to be sent, or another call has sent it
 			continue
 		}
 		if out[i].Err = refused[n]; refused[n] == nil {
 			out[i].Value = r.Queued(takenAt).After
 		} else {
-			_ = s.unsent.Add(ctx, r.EventID) // else the sweeper finds the request
+			s.listUnsent(ctx, r.EventID)
 			s.recent.Delete(r.RequestID)
 		}
 	}
-	s.markLater(ctx, taken(copies, refused), takenAt)
+	s.markLater(ctx, acceptedRequests(copies, refused), takenAt)
 	return out, nil
 }
 
-// inOrder returns the indexes of requests in the order of their ids, which is that of acceptance:
-// those that were accepted together call Send in any order.
+// inOrder returns the indexes of requests in the order of their ids, in which they were accepted.
+// Requests that were accepted together may arrive in any order.
 func inOrder(requests []promotion.Request) []int {
 	order := make([]int, len(requests))
 	for i := range order {
@@ -172,9 +180,9 @@ func inOrder(requests []promotion.Request) []int {
 	return order
 }
 
-// markLater records after some time which requests the queue has taken. It skips requests that are
-// settled by then, since their settlement has recorded it. If the process dies before, the sweeper
-// finds the markers of the unsettled requests later, and sends these requests again.
+// markLater records after a while which requests SQS has accepted. It skips requests with a result,
+// since storing the result has recorded this too. If the process dies before, the sweeper
+// finds the markers of the other requests later, and sends these requests again.
 func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, takenAt int64) {
 	if len(accepted) == 0 {
 		return
@@ -195,8 +203,8 @@ func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, ta
 	})
 }
 
-// taken returns the requests that the queue did not refuse.
-func taken(copies []request.MessageCopy, refused []error) (out []promotion.Request) {
+// acceptedRequests returns the requests that SQS did not refuse.
+func acceptedRequests(copies []request.MessageCopy, refused []error) (out []promotion.Request) {
 	for i, err := range refused {
 		if err == nil {
 			out = append(out, copies[i].Request)
@@ -205,8 +213,8 @@ func taken(copies []request.MessageCopy, refused []error) (out []promotion.Reque
 	return out
 }
 
-// offer sends requests, and returns the error of the queue for each.
-func (s *Sender) offer(ctx context.Context, copies []request.MessageCopy) (refused []error) {
+// sendMessages sends the messages of requests, and returns the error of SQS for each.
+func (s *Sender) sendMessages(ctx context.Context, copies []request.MessageCopy) (refused []error) {
 	out := make([]promotion.Outgoing, len(copies))
 	for i, c := range copies {
 		out[i] = promotion.Outgoing{Message: promotion.MessageOf(&c.Request), CopyID: c.ID}
@@ -221,8 +229,8 @@ func (s *Sender) offer(ctx context.Context, copies []request.MessageCopy) (refus
 
 func allRefused(refused []error) bool { return !slices.Contains(refused, nil) }
 
-// Resend sends requests, as many per call as fit, and records at once what the queue has taken. It
-// sends the next ones while it records those before.
+// Resend sends requests, as many per call as fit, and records at once what SQS has accepted. While
+// it records the requests of a call, it makes the next call.
 func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refused []error, failure error) {
 	var records errgroup.Group
 	records.SetLimit(inflight)
@@ -233,14 +241,14 @@ func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refu
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-		answers := s.offer(ctx, chunk)
+		answers := s.sendMessages(ctx, chunk)
 		if allRefused(answers) {
 			down = answers[0]
 		}
 		refused = append(refused, answers...)
 		records.Go(func() error {
 			defer cancel()
-			_, err := s.recorder.MarkQueued(ctx, taken(chunk, answers), s.now().UnixMilli())
+			_, err := s.recorder.MarkQueued(ctx, acceptedRequests(chunk, answers), s.now().UnixMilli())
 			failpoint.Hit("ingest.queued")
 			return err
 		})
