@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// Ports of the backends before URR_PORT_OFFSET is added.
+// The ports of the backends. URR_PORT_OFFSET, if set, is added to each.
 const (
 	redisPort    = 16379
 	clusterPort  = 16380 // the first of three consecutive ports
@@ -68,8 +68,8 @@ func SQS(t testing.TB) (url string) {
 	return "http://" + requireBackend(t, "ElasticMQ", sqsPort)
 }
 
-// reachable holds the addresses that have accepted a connection from this process. Each address is
-// tried only once, because PostgreSQL starts a process for every connection.
+// reachable contains the addresses that have accepted a connection from this process, so that each
+// is tried only once: PostgreSQL starts a process for every connection.
 //
 //nolint:gochecknoglobals // shared by the tests of a process
 var reachable sync.Map
@@ -85,7 +85,7 @@ func requireBackend(t testing.TB, name string, port int) string {
 	if _, ok := reachable.Load(addr); ok {
 		return addr
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // cleanups call this too
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // not t.Context(), which has ended when a cleanup calls this
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {

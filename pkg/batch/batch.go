@@ -1,6 +1,6 @@
 // Package batch combines concurrent single calls into batches. A batch contains the calls that
 // arrive within a short delay, or the calls that arrived while the previous batch ran (group
-// commit). The queue of waiting calls is bounded: a call that finds it full is refused at once.
+// commit). The number of waiting calls is limited: any further call is refused at once.
 package batch
 
 import (
@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Max is the largest number of items in a batch; default 100. A full batch starts at once.
 	Max int
-	// Delay is how long the first item of a batch waits for others. It waits longer only while the
-	// maximum number of batches (Inflight) runs. 0 means group commit.
+	// Delay is how long the first item of a batch waits for further items. It waits longer only while
+	// the maximum number of batches (Inflight) runs. 0 means group commit.
 	Delay time.Duration
 	// Overlap, if longer than Delay, makes a batch wait until no other batch runs, and then for Delay,
 	// but at most for Overlap after its first item arrived. So batches run at the same time only when
@@ -26,7 +26,7 @@ type Config struct {
 	Overlap  time.Duration
 	Inflight int           // maximum number of batches that run at once; default 1
 	Queue    int           // maximum number of items that wait for a batch; default 10,000
-	Timeout  time.Duration // limits a batch, whatever its callers' deadlines; default 5 s
+	Timeout  time.Duration // the longest time that a batch may run, whatever its callers' deadlines; default 5 s
 	// Keep makes batches also run the items whose callers gave up before the batch began.
 	Keep bool
 }
@@ -58,7 +58,7 @@ type Coalescer[I, O any] struct {
 
 	mu      sync.Mutex
 	pending []*queuedCall[I, O]
-	running int         // batches in flight
+	running int         // number of batches that are running
 	timer   *time.Timer // starts the batch that is being collected; nil when no batch waits
 	first   time.Time   // when the first item of the collected batch arrived; set only with Overlap
 	closed  bool
@@ -171,7 +171,7 @@ func (c *Coalescer[I, O]) enqueue(calls ...*queuedCall[I, O]) (n int, err error)
 	if c.cfg.Delay > 0 && waiting == 0 && n > 0 {
 		c.scheduleBatchLocked()
 	}
-	for c.isBatchDueLocked() && c.running < c.cfg.Inflight { // others start when a batch ends
+	for c.isBatchDueLocked() && c.running < c.cfg.Inflight { // further batches start when one ends
 		c.startBatchLocked()
 	}
 	return n, err
@@ -194,7 +194,7 @@ func (c *Coalescer[I, O]) startBatchAfterLocked(delay time.Duration) {
 	t = time.AfterFunc(delay, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.timer != t { // the batch has begun, or has another timer
+		if c.timer != t { // the batch has begun, or a newer timer will start it
 			return
 		}
 		c.timer = nil
@@ -263,7 +263,7 @@ func (c *Coalescer[I, O]) hasNoWork() bool {
 	return c.running == 0 && len(c.pending) == 0
 }
 
-// takeBatchLocked takes the next batch off the queue and stops the timer: the other items are due.
+// takeBatchLocked removes the next batch and stops the timer: the remaining items are due.
 func (c *Coalescer[I, O]) takeBatchLocked() []*queuedCall[I, O] {
 	if c.timer != nil {
 		c.timer.Stop()

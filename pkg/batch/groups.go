@@ -45,7 +45,7 @@ func (g *Groups[K, I, O]) Do(ctx context.Context, key K, in I) (O, error) {
 	return k.calls.Do(ctx, in)
 }
 
-// DoAll runs items in batches of their key, like Coalescer.DoAll, with the additional error of Do.
+// DoAll runs items in batches of their key. It fails like Coalescer.DoAll, and like Groups.Do.
 func (g *Groups[K, I, O]) DoAll(ctx context.Context, key K, in []I) []Result[O] {
 	k, err := g.useGroup(key)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestSlowKeyDoesNotDelayOtherKeys(t *testing.T) {
 		gate := make(chan struct{})
 		g := batch.NewGroups(batch.Config{Inflight: 1, Queue: 2, Timeout: time.Second}, 10, double(gate))
 		slow := make(chan error, 4)
-		for range 4 { // one under way, two wait, one is refused
+		for range 4 { // one runs, two wait, one is refused
 			go func() {
 				_, err := g.Do(t.Context(), "slow", 1)
 				slow <- err

@@ -39,7 +39,7 @@ func readValuesSchema(t *testing.T, charts, service string) chartSchema {
 	return s
 }
 
-// peerAddresses returns helm arguments that set the address of every service that service calls.
+// peerAddresses returns helm arguments that set the address of every service that this one calls.
 func peerAddresses(t *testing.T, service string) []string {
 	t.Helper()
 	var args []string

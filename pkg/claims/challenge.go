@@ -14,7 +14,7 @@ const challengeBodySize = 8 + 8 + 1 + hashLen
 var challengeDomain = []byte("urr/pow/1")
 
 // Challenge is the puzzle of a proof of work (pkg/proofofwork). It is signed, so that gateways need
-// not store those that they issue. Its encoding, big-endian and in base64url, is
+// not store the challenges that they issue. Its encoding, big-endian and in base64url, is
 //
 //	0x01 | kid length | kid | round u64 | expires u64 | bits u8 | SHA-256(visitor)[:16] |
 //	HMAC-SHA256 32

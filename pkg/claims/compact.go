@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Labels under which keys are derived from the secret of an issuer (token.KeySet.Derive).
+// The labels with which token.KeySet.Derive derives keys from the secret of an issuer.
 const (
 	LabelVwrTicket   = "urr/vwr-ticket"   // from VWR_TOKEN_SECRET
 	LabelQueueTicket = "urr/queue-ticket" // from QUEUE_ENTRY_TOKEN_SECRET
@@ -39,15 +39,15 @@ const (
 	maxSealedSize  = 2 + maxKID + ticketBodySize + token.MACSize
 )
 
-// The input of a MAC starts with one of these texts, which identifies the kind of the value. So a
+// The input of a MAC starts with one of these texts, which says what kind of value is signed. So a
 // value of one kind is not accepted as another kind.
 var (
 	ticketDomain = []byte("urr/t1/1")
 	anonDomain   = []byte("urr/a/1")
 )
 
-// VwrTicket proves a visitor's tier-1 position by its signature: answering a poll needs no store.
-// Its encoding, big-endian and in base64url, is
+// VwrTicket proves a visitor's tier-1 position by its signature, so that a poll is answered without
+// reading a store. Its encoding, big-endian and in base64url, is
 //
 //	0x01 | kid length | kid | round u64 | requestId 16 | position u64 |
 //	SHA-256(visitor)[:16] | HMAC-SHA256 32

@@ -28,7 +28,7 @@ func tokens() map[string]jwt.Claims {
 	}
 }
 
-// Only texts that are signed tokens verify, each only as its own kind.
+// Verify accepts only signed tokens, and each only as a token of its own kind.
 func FuzzTokens(f *testing.F) {
 	rotated := tokentest.KeySet(f, "b:"+strings.ToUpper(secret)+",a:"+secret)
 	signers := []token.KeySet{rotated, tokentest.KeySet(f, "a:"+secret)}

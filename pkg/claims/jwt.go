@@ -27,8 +27,8 @@ const (
 	SignInLife = 15 * time.Minute  // of an attempt to sign in at the identity provider
 )
 
-// UserPrefix begins a Tier1.UID that names a signed-in user, who joined by a lobby, not an
-// anonymous visitor.
+// UserPrefix is the start of a Tier1.UID that contains a user id, because the user signed in and
+// joined through a lobby. Any other UID is the id of an anonymous visitor.
 const UserPrefix = "user:"
 
 // registeredClaims are the claims that every kind of token has. Times are Unix seconds.
@@ -90,7 +90,7 @@ func NewTier1(eventID, uid, requestID string, round, position int64, now time.Ti
 
 func (c *Tier1) GetSubject() (string, error) { return c.EventID, nil }
 
-// Validate is called by the JWT library after the signature was checked.
+// Validate checks the claims. The JWT library calls it after it has checked the signature.
 func (c *Tier1) Validate() error {
 	if c.Tier != 1 || !ids.ValidEventID(c.EventID) || c.UID == "" || c.Position < 1 || c.Round < 1 || c.RequestID == "" {
 		return errors.New("claims: incomplete tier-1 token")

@@ -62,12 +62,12 @@ func kinds() map[string]struct {
 	}
 }
 
-// A token of one kind is never accepted as another, even if its audience is changed; every member
+// A token of one kind is never accepted as another, even if its audience is changed; every claim
 // must be present with its type.
 func TestTokensAreOfTheirKindAndComplete(t *testing.T) {
 	t.Parallel()
 	k := tokentest.KeySet(t, secret)
-	optional := map[string]bool{"iat": true, "roles": true, "aud": true, "exp": true} // token.Sign sees to the last two
+	optional := map[string]bool{"iat": true, "roles": true, "aud": true, "exp": true} // token.Sign requires the last two
 	for kind, want := range kinds() {
 		verify := func(c jwt.MapClaims) error {
 			tok, err := k.Sign(c)

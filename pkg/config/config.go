@@ -134,7 +134,7 @@ func (l *configLoader) setField(ctx context.Context, dst reflect.Value, v variab
 		dst.Set(value)
 		return
 	case err == nil && raw == "":
-		raw = fmt.Sprint(value.Interface()) // not set and without a default: the zero value is refused
+		raw = fmt.Sprint(value.Interface()) // the variable is not set and has no default: its zero value is invalid
 	}
 	l.problems = append(l.problems, Invalid(v.name, redact(raw, v.field.Type), describeType(v.field)))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// FileSuffix ends the name of a variable that holds the path of a secret's file, as in
+// FileSuffix is the end of the name of a variable that contains the path of a secret's file, as in
 // SESSION_SECRET_FILE=/etc/urr/session.
 const FileSuffix = "_FILE"
 

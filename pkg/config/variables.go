@@ -7,7 +7,7 @@ import (
 )
 
 // Variables lists the environment variables that fill a C, in the order of the fields. A chart may
-// set each of them. Those that hold secrets may also be given as files.
+// set each of them. A variable that holds a secret may also be given as a file.
 func Variables[C any]() []string { return variableNames(variablesOf(reflect.TypeFor[C]())) }
 
 // Secrets lists the environment variables of a C that hold secrets.

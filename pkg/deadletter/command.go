@@ -110,7 +110,7 @@ func (l *Letters) redriveTopics(ctx context.Context, opts *redriveOptions, out i
 }
 
 // redriveTopic redrives at most limit letters of one topic, or only lists them if listOnly is set.
-// n is the number of these letters, refused the number that the broker refused.
+// n is the number of these letters, and refused how many of them the broker refused.
 func (l *Letters) redriveTopic(ctx context.Context, topic string, limit int, listOnly bool, out io.Writer) (n, refused int, err error) {
 	span, err := l.reader.Span(ctx, topic)
 	if err != nil {

@@ -191,7 +191,7 @@ func TestRedriveReachesAll(t *testing.T) {
 	require.Equal(t, f.topic+": 0 redriven, 0 refused by the broker\n", out, "each once")
 }
 
-// The command redrives any number of letters, the oldest first. The next run redrives the others.
+// The command redrives any number of letters, the oldest first. The next run redrives the rest.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
@@ -221,7 +221,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// An interrupted redrive reports how many letters it published. The next one publishes the others.
+// An interrupted redrive reports how many letters it published. The next one publishes the rest.
 func TestRedriveAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)
@@ -251,7 +251,7 @@ func TestRedriveAfterAnInterruption(t *testing.T) {
 	requireInOrder(t, slices.Concat(values[:12], values[17:]), 30)
 }
 
-// A letter that the broker refuses does not stop the others.
+// A letter that the broker refuses does not stop the redrive of the other letters.
 func TestRefusedLetter(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 1)

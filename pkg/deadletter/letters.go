@@ -20,8 +20,8 @@ import (
 )
 
 // Marks records which letters were redriven. A letter is identified by a string that the caller
-// chooses. The committed offsets of a consumer group cannot record this: brokers forget the offsets
-// after seven days without a member, and operators also redrive single letters by id.
+// chooses. The committed offsets of a consumer group cannot record this: brokers forget them after
+// the group has had no member for seven days, and operators also redrive single letters by id.
 type Marks interface {
 	// Redriven returns when each letter was redriven; letters that never were are left out.
 	Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error)
@@ -65,16 +65,16 @@ type Letter struct {
 // ID returns <partition>-<offset>, which is unique within the dead-letter topic.
 func (l *Letter) ID() string { return fmt.Sprintf("%d-%d", l.Partition, l.Offset) }
 
-// nameInMarks returns the string that identifies the letter in Marks. So a letter is not taken for
-// one with the same offset in a topic that was deleted.
-func (l *Letter) nameInMarks() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
+// markKey returns the string that identifies the letter in Marks. It contains the letter's time, to
+// differ from the letter with the same offset in an earlier topic that was deleted.
+func (l *Letter) markKey() string { return fmt.Sprintf("%s-%d", l.ID(), l.Time.UnixMilli()) }
 
-// Result has the ids of the letters that were published again, and of those that the broker will
-// never accept.
+// Result has the ids of the letters that were published again (Redriven), and of those that the
+// broker will never accept (Refused).
 type Result struct{ Redriven, Refused []string }
 
-// maxPages is the largest number of pages that one call reads to find the group's letters among
-// those of other groups.
+// maxPages is the most pages that one call reads to find the group's letters among the letters of
+// other groups.
 const maxPages = 10
 
 // List returns a page of at most limit letters, approximately the latest first. From a partition in
@@ -98,7 +98,7 @@ func (l *Letters) List(ctx context.Context, topic string, before kafka.Offsets, 
 	return page, before, nil
 }
 
-// pageSize is the largest number of letters that are read and published at once.
+// pageSize is the most letters that are read and published at once.
 const pageSize = 1000
 
 // Next reads one page of the oldest letters in a span. It returns at most limit of the group's
@@ -119,7 +119,7 @@ func (l *Letters) Next(ctx context.Context, topic string, span kafka.Span, limit
 	return pending[:limit], remaining, err
 }
 
-// Find returns those letters with the given ids that belong to the group and were not redriven,
+// Find returns the letters with the given ids that belong to the group and were not redriven,
 // ordered by partition and offset.
 func (l *Letters) Find(ctx context.Context, topic string, ids []string) ([]Letter, error) {
 	wanted := map[int32][]int64{}
@@ -146,7 +146,7 @@ func (l *Letters) ownLetters(ctx context.Context, topic string, records []kafka.
 	for _, r := range records {
 		if r.Headers[kafka.HeaderGroup] == l.source.Group {
 			letters = append(letters, Letter{Record: r})
-			marks = append(marks, letters[len(letters)-1].nameInMarks())
+			marks = append(marks, letters[len(letters)-1].markKey())
 		}
 	}
 	if len(letters) == 0 {
@@ -163,7 +163,7 @@ func notRedriven(letters []Letter) []Letter {
 	return slices.DeleteFunc(letters, func(l Letter) bool { return !l.RedrivenAt.IsZero() })
 }
 
-// noteTimeout limits the recording of redriven letters, which continues when the caller gives up.
+// noteTimeout is the time limit of recording letters as redriven, even if the caller gives up.
 const noteTimeout = 5 * time.Second
 
 // Redrive publishes letters again, in this order, and records those that the brokers have stored.
@@ -179,13 +179,13 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 	}
 	var marks []string
 	for i, publishErr := range l.producer.PublishEach(ctx, records) {
-		if kafka.Refused(publishErr) && err == nil { // this record was refused, or another of its batch
+		if kafka.Refused(publishErr) && err == nil { // the broker refused this record, or another one of its batch
 			publishErr = l.producer.PublishEach(ctx, records[i:i+1])[0]
 		}
 		switch {
 		case publishErr == nil:
 			done.Redriven = append(done.Redriven, letters[i].ID())
-			marks = append(marks, letters[i].nameInMarks())
+			marks = append(marks, letters[i].markKey())
 		case kafka.Refused(publishErr):
 			done.Refused = append(done.Refused, letters[i].ID())
 		case err == nil:

@@ -117,8 +117,8 @@ func (s *rpcService) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicR
 }
 
 // redriveOldest redrives the oldest letters after the request's cursor and adds the results to out.
-// The first cursor fixes the end of the topic, so that letters that fail again are not redriven for
-// ever.
+// The first cursor contains the end of the topic, so that letters that fail again, and are appended
+// to the topic, are not redriven for ever.
 func (s *rpcService) redriveOldest(ctx context.Context, in *kafkav1.RedriveTopicRequest, out *kafkav1.RedriveTopicResponse) error {
 	span, err := s.requestedSpan(ctx, in)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// batchGetMax and batchWriteMax are DynamoDB's limits of keys per call. batchTries is the maximum
-// number of calls that are made until no key is left unprocessed.
+// batchGetMax and batchWriteMax are the most keys that DynamoDB accepts in one call. batchTries is
+// the maximum number of calls that are made until no key is left unprocessed.
 const (
 	batchGetMax   = 100
 	batchWriteMax = 25
@@ -42,7 +42,7 @@ func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys [
 }
 
 // EachChunk calls do concurrently with chunks of at most size items, and waits for the calls. The
-// caller's goroutine runs the last one, since a new goroutine would grow its stack for an SDK call.
+// last call runs in the caller's goroutine: the stack of a new one would have to grow for the SDK.
 func EachChunk[I any](items []I, size int, do func([]I)) {
 	var work sync.WaitGroup
 	for ; len(items) > size; items = items[size:] {

@@ -23,8 +23,8 @@ var (
 	processSkew = &skewEstimate{}
 )
 
-// maxSkew is the largest clock skew that is tolerated. The clocks of processes decide until when
-// requests are accepted and from when data is public.
+// maxSkew is the largest clock skew that is tolerated. A wrong clock does harm, since processes
+// decide by their clocks until when requests are accepted and from when data is public.
 const maxSkew = 2 * time.Second
 
 // ClockSkew returns by how much, at least, the clock of this process is ahead of DynamoDB's clock
@@ -53,9 +53,9 @@ func watchClock(s *middleware.Stack) error {
 		}), middleware.After)
 }
 
-// skewEstimate bounds how far this process's clock is ahead of DynamoDB's: at least by sent − Date
-// − 1 s, since the header Date has whole seconds, and at most by received − Date. Many responses
-// narrow the interval to at most the duration of the shortest call.
+// skewEstimate is an interval for how far this process's clock is ahead of DynamoDB's. One response
+// shows that it is at least sent − Date − 1 s, since the header Date has whole seconds, and at most
+// received − Date. With many responses the interval becomes as short as the shortest call.
 type skewEstimate struct {
 	mu          sync.Mutex
 	since       time.Time

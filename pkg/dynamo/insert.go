@@ -32,7 +32,7 @@ var ErrExists = errors.New("an item with this key exists")
 // The result at i is nil if items[i] was stored, ErrExists if its key existed, and another error if
 // it may or may not be stored. Throttled items are sent again, at most 4 times. When a response is
 // lost, the SDK's retry can return ErrExists for an item that this call stored: the caller must
-// compare them.
+// compare the stored item with its own.
 func InsertNew(ctx context.Context, client *dynamodb.Client, table string, items []Item) []error {
 	results := make([]error, len(items))
 	names := slices.Sorted(maps.Keys(items[0]))
@@ -56,7 +56,7 @@ func insertStatement(table string, names []string) string {
 	return fmt.Sprintf(`INSERT INTO "%s" VALUE {'%s': ?}`, table, strings.Join(names, "': ?, '"))
 }
 
-// insertOnce inserts items[i] for each i in todo, sets results[i], and returns the throttled i.
+// insertOnce inserts items[i] for each i in todo and sets results[i]. It returns each throttled i.
 func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, todo []int, results []error) (throttled []int) {
 	statements := make([]types.BatchStatementRequest, len(todo))
 	values := make([]types.AttributeValue, 0, len(todo)*len(names))

@@ -19,7 +19,7 @@ type Leases struct {
 	Now    func() time.Time
 }
 
-// Acquire takes the lease with a name, or renews it. ok is false while another replica has it.
+// Acquire makes l.Owner the holder of a lease, or renews it. ok is false if another owner has it.
 func (l Leases) Acquire(ctx context.Context, name string) (ok bool, err error) {
 	now := l.Now()
 	_, err = l.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

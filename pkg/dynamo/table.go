@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// activeWait limits the wait for a new table, and then for its backups (AWS needs some ten
-	// seconds for each).
+	// activeWait is the longest wait until a new table is active, and then until AWS has prepared its
+	// backups (some ten seconds each). It also ends the backupTries attempts to enable them.
 	activeWait  = 2 * time.Minute
 	backupTries = 100
 	backupPause = 2 * time.Second // maximum pause between two tries
@@ -30,14 +30,14 @@ type Key struct {
 type Index struct {
 	Name      string
 	Partition Key
-	Sort      Key // optional: an empty name
+	Sort      Key // optional; if there is none, its name is empty
 }
 
 // Table describes a table for EnsureTable.
 type Table struct {
 	Name      string // in full, as Config.Table returns it
 	Partition Key
-	Sort      Key // optional: an empty name
+	Sort      Key // optional; if there is none, its name is empty
 	Indexes   []Index
 	TTL       string // attribute with the expiry time in seconds since the epoch; empty: none
 	PITR      bool   // enables point-in-time recovery

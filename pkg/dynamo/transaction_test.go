@@ -60,7 +60,7 @@ func TestReasonsOfACanceledTransaction(t *testing.T) {
 	require.True(t, dynamo.Contended(&types.ConditionalCheckFailedException{}), "of a single write")
 }
 
-// The reasons survive the trip through the SDK, with the stored item of a failed condition.
+// The SDK's error has the reason of each item, and the stored item of a failed condition.
 func TestTransactionNamesItsFailedItem(t *testing.T) {
 	t.Parallel()
 	cfg, client := dynamotest.Tables(t)

@@ -14,10 +14,10 @@ import (
 	"urr.guru/pkg/plan"
 )
 
-// Warm raises the warm throughput of an opening's table and its indexes to the opening's loads. It
-// lowers nothing, since AWS refuses that, and skips indexes that the table lacks. It returns a text
-// that says what it requested. AWS raises the throughput within minutes, at most hours, and bills
-// the addition once. While AWS changes the table the call fails: repeat it later.
+// Warm raises the warm throughput of a table and its indexes to the loads that are expected when a
+// sale or promotion opens. It lowers nothing, since AWS refuses that, and skips indexes that the
+// table lacks. It returns a text that says what it requested. AWS needs minutes, at most hours, and
+// bills the addition once. While AWS changes the table the call fails: repeat it later.
 func Warm(ctx context.Context, client *dynamodb.Client, cfg Config, o plan.Opening) (requested string, err error) {
 	loads := map[string]plan.Load{}
 	in := &dynamodb.UpdateTableInput{}

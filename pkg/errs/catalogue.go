@@ -3,8 +3,8 @@ package errs
 import "slices"
 
 // catalogue contains every stable code of the HTTP API with its kind and its English sentence (the
-// member `error` of a problem document). Codes that any request may get are in codes_request.go,
-// the others in the file of their service. Codes and sentences are a contract with clients: a code
+// field `error` of a problem document). Codes that any request may get are in codes_request.go, all
+// other codes in the file of their service. Codes and sentences are a contract with clients: a code
 // is never renamed or given another meaning. Domain packages use aliases (var ErrSoldOut =
 // errs.ErrSoldOut).
 var catalogue []*Error //nolint:gochecknoglobals // filled by declare while the package is initialized

@@ -30,7 +30,7 @@ func TestCatalogueIsWellFormed(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Codes that clients switch on, with their status, are a contract to the letter.
+// Clients depend on the exact text of these codes and on their status, so neither may change.
 func TestContractualCodes(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[string]int{

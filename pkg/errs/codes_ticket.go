@@ -32,7 +32,7 @@ var (
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
 )
 
-// Tickets that pass from one user to another.
+// Errors of passing a ticket from one user to another.
 var (
 	ErrCodeInvalid      = declare(NotFound, "CODE_INVALID", "The code is wrong, used up or withdrawn")
 	ErrTooManyCodes     = declare(Exhausted, "TOO_MANY_CODES", "Too many wrong codes within an hour")

@@ -53,23 +53,23 @@ func (k Kind) CausedByClient() bool { return k != Internal && k != Unavailable &
 
 func (k Kind) HTTPStatus() int { return k.statusRow().httpStatus }
 
-// Field names a member of a request that is wrong, and says why.
+// Field contains the path of a wrong value in a request, and says why it is wrong.
 type Field struct {
 	Path    string `json:"path"`    // as the client wrote it: "sections[2].price"
 	Message string `json:"message"` // part of an English sentence: "must be at least 1"
 }
 
-// Error is a failure with a stable code. An Error is never changed: With, Wrap and the others
-// return changed copies, so that goroutines may share it.
+// Error is a failure with a stable code. An Error is never changed, so that goroutines may share
+// it: its methods, such as With and Wrap, return changed copies.
 type Error struct {
 	Kind Kind
-	// Reason is the stable code, UPPER_SNAKE; the API's member `code`.
+	// Reason is the stable code, UPPER_SNAKE; the field `code` of the API's problem document.
 	Reason string
 	// Message is the code's fixed English sentence; public.
 	Message string
 	// Metadata is public detail for programs, such as seatIds.
 	Metadata map[string]string
-	// Fields are the offending members of an Invalid request.
+	// Fields says which values of an Invalid request are wrong.
 	Fields []Field
 	// RetryAfter is the time after which a retry makes sense; 0: unknown.
 	RetryAfter time.Duration
@@ -153,10 +153,10 @@ func FromPanic(recovered any) *Error {
 	return ErrInternal.Wrap(fmt.Errorf("panic: %v\n%s", recovered, debug.Stack()))
 }
 
-// From returns the *Error in the chain of err. If there is none it converts err. A context error
-// becomes kind Deadline or Canceled, a gRPC status the error that the server returned, and any
-// other error INTERNAL with err as its cause. Text of wrapping errors stays in the cause. From(nil)
-// is nil.
+// From returns the *Error in the chain of err. If there is none it converts err: a context error
+// becomes kind Deadline or Canceled, a gRPC status becomes the error that the server returned, and
+// any other error becomes INTERNAL with err as its cause. The text of errors that wrap the *Error
+// is kept in the cause. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

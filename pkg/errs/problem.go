@@ -7,8 +7,8 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// fieldPrefix begins the metadata keys of a Problem that carry an error's Fields: a Problem has no
-// other place for them.
+// fieldPrefix is the start of the metadata keys of a Problem that contain an error's Fields, for
+// which the message Problem has no field of its own.
 const fieldPrefix = "field."
 
 // ToProblem converts an error to the Problem of one item in a batch response; nil stays nil. The

@@ -15,8 +15,8 @@ import (
 // Domain is the ErrorInfo.domain of the gRPC errors of this platform.
 const Domain = "urr.guru"
 
-// kindRow has the HTTP and gRPC status codes of a kind. A received status without our ErrorInfo,
-// which another program or grpc itself has made, becomes the error fallback of its gRPC code.
+// kindRow has the HTTP and gRPC status codes of a kind. fallback is the error for a received status
+// of this gRPC code without our ErrorInfo, which another program or grpc itself has made.
 type kindRow struct {
 	kind       Kind
 	httpStatus int
@@ -84,7 +84,7 @@ func ToStatus(err error) error {
 	}
 	st := status.New(e.Kind.statusRow().code, e.Message)
 	full, derr := st.WithDetails(details...)
-	if derr != nil { // a string that is not UTF-8 in the metadata; the code and sentence must still arrive
+	if derr != nil { // the metadata has a string that is not UTF-8; the code and sentence must still arrive
 		return st.Err()
 	}
 	return full.Err()

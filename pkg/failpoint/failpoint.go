@@ -1,6 +1,6 @@
-// Package failpoint marks places between two writes where a process may die, so that a test can
-// kill it exactly there and check the invariants afterwards. Only a build with the tag `failpoint`
-// contains failpoints; in any other build Hit is an empty function.
+// Package failpoint lets a test kill a process at exactly one point between two writes, and check
+// the invariants afterwards. The code calls Hit at each such point. Only a build with the tag
+// `failpoint` contains failpoints; in any other build Hit is an empty function.
 //
 // URR_FAILPOINTS="name=action;name=action;…" arms them, once, at the first use. Actions:
 //

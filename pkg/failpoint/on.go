@@ -19,7 +19,7 @@ import (
 // Variable is the environment variable that arms failpoints.
 const Variable = "URR_FAILPOINTS"
 
-// point is one armed failpoint.
+// point is one failpoint with the action that URR_FAILPOINTS gives it.
 type point struct {
 	name, action string
 	wait         time.Duration

@@ -17,8 +17,8 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// TestMain provides a child process that passes two failpoints three times each. Each case needs
-// its own process, since a process arms its failpoints only once.
+// TestMain provides a child process that calls two failpoints three times each. Each case needs its
+// own process, since a process reads URR_FAILPOINTS only once.
 func TestMain(m *testing.M) {
 	processtest.Main(m, func() int {
 		for range 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ChunkSize is the number of entries in a chunk (320 kB); only the last chunk may have fewer. A
-// list of entries is stored, served and verified in chunks, to need little memory.
+// ChunkSize is the number of entries in a chunk (320 kB); only the last chunk may have fewer. Lists
+// of entries are stored, served and verified in chunks, so that this needs little memory.
 const ChunkSize = 20_000
 
 // ErrOtherEntries means that a chunk differs from the one that was added to the Index.
@@ -26,8 +26,8 @@ func (e Entries) Chunk(n int) Entries {
 	return e[from:min(from+ChunkSize*entrySize, len(e))]
 }
 
-// Index holds the hashes with which Prove proves that an entry is in a list, given its chunk: 130
-// kB for a million entries. It is safe for concurrent use once all chunks are added.
+// Index holds the hashes that Prove needs, besides the chunk of an entry, to prove that the entry
+// is in a list: 130 kB for a million entries. It is safe for concurrent use after the last Add.
 type Index struct {
 	count  int
 	last   uuid.UUID

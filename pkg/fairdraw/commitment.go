@@ -33,9 +33,9 @@ const (
 // Times that services use by default. Shorter times are valid, since RootLead protects the draw
 // with any delay. But people then have less time to save the statement.
 const (
-	MinDelay         = 2 * time.Minute  // the shortest delay of the beacon after the cutoff
-	DefaultDelay     = 10 * time.Minute // the delay if an operator names none
-	AnnouncementLead = 2 * time.Minute  // the shortest time from the delay's end to the announcement
+	MinDelay         = 2 * time.Minute  // the shortest time from the cutoff to the beacon's round
+	DefaultDelay     = 10 * time.Minute // the time from the cutoff to the beacon's round if an operator sets none
+	AnnouncementLead = 2 * time.Minute  // the shortest time from the end of that delay to the announcement
 )
 
 // Limits that keep every number exact in JavaScript.
@@ -68,8 +68,8 @@ type Commitment struct {
 	ReceiptKey   Hash    `json:"receiptKey"`       // Ed25519 public key of the receipts
 	StatementKey Hash    `json:"statementKey"`     // Ed25519 public key of the statement, a different one
 	SeedHash     Hash    `json:"seedHash"`         // SHA-256 of the seed
-	SeedKID      string  `json:"seedKid"`          // names the operator's secret from which the seed is derived
-	Beacon       *Beacon `json:"beacon,omitempty"` // absent when the draw trusts the operator
+	SeedKID      string  `json:"seedKid"`          // id of the operator's secret from which the seed is derived
+	Beacon       *Beacon `json:"beacon,omitempty"` // absent if there is no beacon, so that people must trust the operator
 	Round        uint64  `json:"round"`            // the beacon's first round at CutoffAt + DelaySeconds or later; 0 without a beacon
 }
 
@@ -175,7 +175,7 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 	public := at.Add(RootLead)
 	if late := public.UnixMilli() - c.CutoffAt; late > 0 {
-		// Skips rounds that are certainly before the time public, so that the loop is short.
+		// Skips most of the rounds that come too early, so that the loop below is short.
 		missed = max(0, late/(c.Beacon.DelaySeconds*1000)-1)
 	}
 	for {

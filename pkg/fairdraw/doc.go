@@ -37,7 +37,7 @@
 //   - A receipt: denying that a request was accepted. Whoever holds one that is neither an entry nor
 //     excluded has proof against the operator. Its key is not that of the statement: whoever accepts
 //     requests can neither compute a result nor sign a list.
-//   - Canonical texts, signed and served verbatim (RFC 8785): two readings of the same signature.
+//   - Canonical texts, signed and served verbatim (RFC 8785): two readings of one signed text.
 //
 // # Who might cheat
 //

@@ -111,8 +111,8 @@ func (d *draw) receipt(id uuid.UUID, at time.Time) string {
 	return fairdraw.Receipt{EventID: d.commitment.EventID, RequestID: id, At: at.UnixMilli(), Commitment: d.hash}.Sign(d.receiptKeys, "draw-1")
 }
 
-// root publishes the statement.
-func (d *draw) root(t testing.TB, at time.Time) *draw {
+// publishRoot publishes the statement.
+func (d *draw) publishRoot(t testing.TB, at time.Time) *draw {
 	t.Helper()
 	var err error
 	d.statement, err = fairdraw.NewStatement(&d.commitment, d.hash, d.entries.Root(), int64(d.entries.Len()), d.excluded, at)
@@ -160,6 +160,6 @@ func (d *draw) announce(t testing.TB, seed fairdraw.Hash, round uint64) *draw {
 // drawn returns a complete draw or shuffle.
 func drawn(t testing.TB, algorithm string) *draw {
 	t.Helper()
-	d := newDraw(t, algorithm, nil).root(t, cutoff.Add(time.Minute))
+	d := newDraw(t, algorithm, nil).publishRoot(t, cutoff.Add(time.Minute))
 	return d.announce(t, d.seed, d.statement.Round)
 }

@@ -2,7 +2,7 @@ package fairdraw
 
 import "fmt"
 
-// FaultCode names what is wrong with a draw. The codes never change.
+// FaultCode says what is wrong with a draw. The codes never change.
 type FaultCode string
 
 // The codes in the order of the checks. A verification reports only the first fault that it finds.
@@ -12,20 +12,20 @@ const (
 	CommitmentChanged  FaultCode = "COMMITMENT_CHANGED"   // N, the cutoff or another term is not the one that was published, saved, received or signed
 	ReceiptForged      FaultCode = "RECEIPT_FORGED"       // the committed key did not sign the receipt
 	ReceiptOther       FaultCode = "RECEIPT_OTHER"        // a receipt that was signed for other terms or another event
-	StatementMissing   FaultCode = "STATEMENT_MISSING"    // the phase, or another member of the document, requires a statement
+	StatementMissing   FaultCode = "STATEMENT_MISSING"    // the phase, or another field of the document, requires a statement
 	StatementInvalid   FaultCode = "STATEMENT_INVALID"    // not the canonical JSON of a statement
 	StatementForged    FaultCode = "STATEMENT_FORGED"     // the committed key did not sign it
 	RootSecond         FaultCode = "ROOT_SECOND"          // an earlier copy has another root with a valid signature: proof of fraud
-	StatementSecond    FaultCode = "STATEMENT_SECOND"     // as ROOT_SECOND, where other members differ
+	StatementSecond    FaultCode = "STATEMENT_SECOND"     // like ROOT_SECOND, but the root is the same and another field differs
 	RootEarly          FaultCode = "ROOT_EARLY"           // the root is older than the cutoff
-	RootLate           FaultCode = "ROOT_LATE"            // the root was made less than a minute before the round that the statement names
+	RootLate           FaultCode = "ROOT_LATE"            // the root was made less than a minute before the round in the statement
 	RoundWrong         FaultCode = "ROUND_WRONG"          // the terms lead to another round
 	RootUnseen         FaultCode = "ROOT_UNSEEN"          // a copy proves that the root was not public a minute before the round
 	EntriesUnsorted    FaultCode = "ENTRIES_UNSORTED"     // entries out of order, twice, or malformed
 	EntryAdded         FaultCode = "ENTRY_ADDED"          // there are more entries than were signed
 	EntryRemoved       FaultCode = "ENTRY_REMOVED"        // there are fewer entries than were signed
-	EntriesChanged     FaultCode = "ENTRIES_CHANGED"      // as many entries as signed, but others
-	ExcludedChanged    FaultCode = "EXCLUDED_CHANGED"     // the exclusions are not those signed
+	EntriesChanged     FaultCode = "ENTRIES_CHANGED"      // as many entries as signed, but with different ids
+	ExcludedChanged    FaultCode = "EXCLUDED_CHANGED"     // the list of exclusions is not the signed one
 	ReceiptNotIncluded FaultCode = "RECEIPT_NOT_INCLUDED" // the request of a receipt is neither an entry nor excluded
 	VoidLate           FaultCode = "VOID_LATE"            // cancelled when the round could be known, or with a result
 	ValueMissing       FaultCode = "VALUE_MISSING"        // there is a result, but no beacon value

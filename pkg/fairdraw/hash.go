@@ -47,7 +47,7 @@ func canonicalJSON(v any) ([]byte, error) {
 }
 
 // parseCanonical reads the canonical JSON of a value. It refuses any other spelling, and unknown or
-// repeated members. Otherwise two programs could read different content in the same signed bytes.
+// repeated fields. Otherwise two programs could read different content in the same signed bytes.
 func parseCanonical[T any](raw []byte, v *T) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

@@ -18,8 +18,8 @@ type KeyConfig struct {
 	DrawStatementKeys config.Secret `env:"DRAW_STATEMENT_KEYS, required"`
 }
 
-// ReceiptConfig has the secrets of a service that accepts entries. They differ from those of
-// KeyConfig, so that a thief of them can neither compute a result nor sign a list of entries.
+// ReceiptConfig has the secrets of a service that accepts entries. They are not those of KeyConfig:
+// whoever steals them can neither compute a result nor sign a list of entries.
 type ReceiptConfig struct {
 	// DrawReceiptKeys sign receipts: Ed25519, kid:seed[,kid:seed…] with 32 bytes in base64 each; new draws
 	// take the first. A key must stay until every draw with it is closed.
@@ -55,7 +55,7 @@ func (c KeyConfig) Keys() (Keys, error) {
 	return Keys{Seeds: secrets.Derive(LabelSeed), Statements: statements}, nil
 }
 
-// CheckTerms fails if the keys that a commitment names are missing: its draw could not be finished.
+// CheckTerms fails if k lacks a key that the commitment requires: the draw could not be finished.
 func (k Keys) CheckTerms(c *Commitment) error {
 	if _, ok := k.Statements.KidOf(c.StatementKey[:]); !ok {
 		return ErrNoKey

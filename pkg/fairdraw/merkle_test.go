@@ -85,7 +85,7 @@ func TestProofsRefuse(t *testing.T) {
 	}
 }
 
-// A node is no leaf: two hashes of 32 bytes cannot be mistaken for entries.
+// A node with two children has another hash than an entry that consists of their two hashes.
 func TestNodesAreNoLeaves(t *testing.T) {
 	t.Parallel()
 	left, right := leafHash([]byte("a")), leafHash([]byte("b"))

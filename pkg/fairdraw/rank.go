@@ -101,10 +101,10 @@ func orderByMAC(key Hash, entries Entries, indexBits int) []uint32 {
 	return order
 }
 
-// worstFirst is a heap of the best entries so far, with the worst of them on top.
+// worstFirst is a heap of the entries with the smallest HMACs so far, the largest of them on top.
 type worstFirst []rankedEntry
 
-// keepIfBest adds an entry if it is among the n best so far. Among many entries that is rare.
+// keepIfBest adds an entry if its HMAC is among the n smallest so far; in long lists that is rare.
 func (w *worstFirst) keepIfBest(n int, mac *Hash, id []byte) {
 	switch {
 	case len(*w) < n:
@@ -117,7 +117,7 @@ func (w *worstFirst) keepIfBest(n int, mac *Hash, id []byte) {
 	}
 }
 
-// sorted returns the entries, the best first. It reorders w, which is no heap afterwards.
+// sorted returns the ids in the order of their HMACs. It reorders w, which is no heap afterwards.
 func (w worstFirst) sorted() []uuid.UUID {
 	slices.SortFunc(w, func(a, b rankedEntry) int { return compareRanked(&a, &b) })
 	winners := make([]uuid.UUID, len(w))

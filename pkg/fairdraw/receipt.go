@@ -39,8 +39,8 @@ const receiptVersion = 1
 var receiptEncoding = base64.RawURLEncoding.Strict()
 
 // Sign encodes the receipt and signs it with the key kid. It returns "" when the set has no such
-// key or the event id is invalid. For a draw, kid is the id of the key that the commitment names
-// (token.SigningKeys.KidOf).
+// key or the event id is invalid. For a draw, kid is the id of the commitment's ReceiptKey (see
+// token.SigningKeys.KidOf).
 func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
 	if !ids.ValidEventID(r.EventID) || keys.Public(kid) == nil {
 		return ""
@@ -62,7 +62,7 @@ func (r Receipt) Sign(keys token.SigningKeys, kid string) string {
 
 func (r Receipt) Time() time.Time { return time.UnixMilli(r.At).UTC() }
 
-// OpenReceipt verifies and decodes a receipt. public is the key that the commitment names. Every
+// OpenReceipt verifies and decodes a receipt. public is the ReceiptKey of the commitment. Every
 // failure is ErrReceipt.
 func OpenReceipt(public ed25519.PublicKey, s string) (Receipt, error) {
 	// The decoder skips line breaks, so a text with line breaks is recognised by its length.

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Each signed text starts with its purpose, so no signature is valid for another kind of text.
+// Each signed text starts with its purpose, so that its signature is valid for no other purpose.
 const (
 	statementDomain = "urr/draw-statement/1"
 	receiptDomain   = "urr/draw-receipt/1"
@@ -49,8 +49,9 @@ type Exclusion struct {
 	Reason    string `json:"reason"` // a result code, such as REJECTED_LATE
 }
 
-// NewStatement makes the statement of a list of entries, given by its Merkle root and count, and of
-// exclusions, sorted by request id. The time at determines the beacon's round.
+// NewStatement returns the statement to publish before a draw. root and count describe the list of
+// entries (its Merkle tree); excluded is sorted by request id; commitment is the hash of c. The
+// draw uses the round of the beacon at the time `at`.
 func NewStatement(c *Commitment, commitment Hash, root Hash, count int64, excluded []Exclusion, at time.Time) (Statement, error) {
 	excludedRoot, err := ExcludedRoot(excluded)
 	if err != nil {
@@ -80,11 +81,11 @@ func ParseStatement(text []byte) (Statement, error) {
 	return s, nil
 }
 
-// ErrNoKey means that the key which the commitment names for the statement is not in the set.
+// ErrNoKey means that the set lacks the private key of the commitment's StatementKey.
 var ErrNoKey = errors.New("fairdraw: the commitment's statement key is not in the set")
 
-// SignStatement signs a stored text with the key that the commitment names. Signing the same text
-// again gives the same signature. It fails with ErrNoKey.
+// SignStatement signs a stored text with the private key of the commitment's StatementKey. Signing
+// the same text again gives the same signature. It fails with ErrNoKey.
 func SignStatement(keys token.SigningKeys, c *Commitment, text []byte) (SignedStatement, error) {
 	kid, ok := keys.KidOf(c.StatementKey[:])
 	if !ok {
@@ -105,7 +106,7 @@ func parseSignature(s string) ([]byte, bool) {
 }
 
 // ExcludedRoot computes the Merkle root of exclusions. A leaf is the 16 bytes of the request id and
-// the reason. It fails with ErrUnsorted unless they are sorted by id, and with ErrMalformed.
+// the reason. It fails with ErrUnsorted if ids do not ascend, with ErrMalformed for a wrong id.
 func ExcludedRoot(excluded []Exclusion) (Hash, error) {
 	var tree Tree
 	var last uuid.UUID

@@ -30,7 +30,7 @@ type receiptRank struct {
 }
 
 // newSurvey prepares the pass over the entries. The pass ranks the entries by the published seed
-// and value; other checks verify these before the result is checked.
+// and value before these are verified; they are verified before the result is checked.
 func (v *verification) newSurvey() *entrySurvey {
 	s := &entrySurvey{wanted: map[uuid.UUID]bool{}}
 	for _, e := range v.doc.Excluded {

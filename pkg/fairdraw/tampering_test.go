@@ -29,7 +29,7 @@ func replaced(t testing.TB, text, old, with string) string {
 // drawnWithTerms returns a complete draw like d, of the same operator, with other terms.
 func drawnWithTerms(t testing.TB, d *draw, change func(*fairdraw.Commitment)) *draw {
 	t.Helper()
-	other := newDraw(t, d.commitment.Algorithm, change).root(t, cutoff.Add(time.Minute))
+	other := newDraw(t, d.commitment.Algorithm, change).publishRoot(t, cutoff.Add(time.Minute))
 	return other.announce(t, other.seed, other.statement.Round)
 }
 
@@ -43,7 +43,7 @@ func flipped(s string) string {
 
 // tamperings returns all cases for a draw, or for a shuffle.
 func tamperings(algorithm string) []tampering {
-	both := slices.Concat(tamperedTerms(), tamperedStatements(), unseen(), tamperedEntries(), tamperedResults())
+	both := slices.Concat(tamperedTerms(), tamperedStatements(), publicTooLate(), tamperedEntries(), tamperedResults())
 	if algorithm == fairdraw.AlgorithmDraw {
 		return append(both, tamperedWinners()...)
 	}
@@ -122,11 +122,11 @@ func tamperedStatements() []tampering {
 		{"second root", fairdraw.RootSecond, func(d *draw, o *fairdraw.Options) {
 			o.Earlier = append(o.Earlier, copyOf(d.t, d, cutoff.Add(2*time.Minute)))
 			d.entries = entriesOf(21)
-			d.root(d.t, cutoff.Add(time.Minute)).announce(d.t, d.seed, d.statement.Round)
+			d.publishRoot(d.t, cutoff.Add(time.Minute)).announce(d.t, d.seed, d.statement.Round)
 		}},
 		{"second statement", fairdraw.StatementSecond, func(d *draw, o *fairdraw.Options) {
 			o.Earlier = append(o.Earlier, copyOf(d.t, d, cutoff.Add(2*time.Minute)))
-			d.root(d.t, cutoff.Add(2*time.Minute)).announce(d.t, d.seed, d.statement.Round)
+			d.publishRoot(d.t, cutoff.Add(2*time.Minute)).announce(d.t, d.seed, d.statement.Round)
 		}},
 		{"an earlier copy with a forged statement", fairdraw.StatementForged, func(d *draw, o *fairdraw.Options) {
 			o.Earlier = append(o.Earlier, copyOf(d.t, d, cutoff))
@@ -148,8 +148,8 @@ func tamperedStatements() []tampering {
 	}
 }
 
-// unseen returns draws in which something was public too late, as saved copies prove.
-func unseen() []tampering {
+// publicTooLate returns draws in which something was public too late, as saved copies prove.
+func publicTooLate() []tampering {
 	without := func(at time.Duration) func(*draw, *fairdraw.Options) {
 		return func(d *draw, o *fairdraw.Options) {
 			early := copyOf(d.t, newDraw(d.t, d.commitment.Algorithm, nil), cutoff.Add(at))
@@ -158,14 +158,14 @@ func unseen() []tampering {
 	}
 	unrevealed := func(at time.Time) func(*draw, *fairdraw.Options) {
 		return func(d *draw, o *fairdraw.Options) {
-			o.Earlier = append(o.Earlier, copyOf(d.t, newDraw(d.t, d.commitment.Algorithm, nil).root(d.t, cutoff.Add(time.Minute)), at))
+			o.Earlier = append(o.Earlier, copyOf(d.t, newDraw(d.t, d.commitment.Algorithm, nil).publishRoot(d.t, cutoff.Add(time.Minute)), at))
 		}
 	}
 	pending := func(now time.Time, root bool) func(*draw, *fairdraw.Options) {
 		return func(d *draw, o *fairdraw.Options) {
 			*d = *newDraw(d.t, d.commitment.Algorithm, nil)
 			if root {
-				d.root(d.t, cutoff.Add(time.Minute))
+				d.publishRoot(d.t, cutoff.Add(time.Minute))
 			}
 			o.Now = now
 		}
@@ -203,7 +203,7 @@ func tamperedEntries() []tampering {
 		}},
 		{"an entry excluded", fairdraw.ExcludedChanged, func(d *draw, _ *fairdraw.Options) {
 			d.excluded = []fairdraw.Exclusion{{RequestID: d.entries.At(3).String(), Reason: "WITHDRAWN"}}
-			d.root(d.t, cutoff.Add(time.Minute)).announce(d.t, d.seed, d.statement.Round)
+			d.publishRoot(d.t, cutoff.Add(time.Minute)).announce(d.t, d.seed, d.statement.Round)
 		}},
 		{"cancelled after the round", fairdraw.VoidLate, func(d *draw, _ *fairdraw.Options) {
 			d.document.Phase, d.document.Seed, d.document.Winners, d.document.OrderHash = fairdraw.PhaseVoid, "", nil, ""

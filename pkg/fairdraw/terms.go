@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// termsChanged lists the members in which two commitments differ, such as "winners was 5, is 6".
+// termsChanged lists the fields in which two commitments differ, such as "winners was 5, is 6".
 func termsChanged(old, now *Commitment) string {
 	before, after := termsByName(old), termsByName(now)
 	names := slices.Sorted(maps.Keys(before))

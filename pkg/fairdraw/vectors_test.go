@@ -41,7 +41,7 @@ type vectorCase struct {
 	Name      string                     `json:"name"`
 	Base      string                     `json:"base"`
 	Algorithm string                     `json:"algorithm,omitempty"` // required one, if not the base's
-	Changes   map[string]json.RawMessage `json:"changes,omitempty"`   // members of the document; null removes one
+	Changes   map[string]json.RawMessage `json:"changes,omitempty"`   // fields of the document; null removes one
 	Entries   *[]byte                    `json:"entries,omitempty"`
 	Receipts  *[]string                  `json:"receipts,omitempty"`
 	Earlier   []*fairdraw.Document       `json:"earlier,omitempty"`
@@ -130,28 +130,28 @@ func caseOf(t *testing.T, name string, base vector, d *draw, o fairdraw.Options)
 func genuine(t *testing.T) map[string]*draw {
 	t.Helper()
 	early := cutoff.Add(time.Minute)
-	withheld := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, early)
+	withheld := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, early)
 	withheld.announce(t, fairdraw.Hash{}, withheld.commitment.ZeroSeedRound(withheld.statement.Round))
-	missed := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(25*time.Minute))
+	missed := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(25*time.Minute))
 	missed.announce(t, missed.seed, missed.statement.Round)
-	plain := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon = nil }).root(t, early)
+	plain := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon = nil }).publishRoot(t, early)
 	plain.announce(t, plain.seed, 0)
 	empty := newDraw(t, fairdraw.AlgorithmDraw, nil)
 	empty.entries, empty.excluded, empty.receipts = nil, nil, nil
-	empty.root(t, early).announce(t, empty.seed, empty.statement.Round)
+	empty.publishRoot(t, early).announce(t, empty.seed, empty.statement.Round)
 	g2, err := beacontest.New(bytes.Repeat([]byte{7}, 32), beacontest.Options{Scheme: beacon.SchemeG2})
 	require.NoError(t, err)
-	other := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon.Chain = g2.Chain() }).root(t, early)
+	other := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon.Chain = g2.Chain() }).publishRoot(t, early)
 	other.beacon = g2
 	other.announce(t, other.seed, other.statement.Round)
 	void := newDraw(t, fairdraw.AlgorithmDraw, nil)
 	void.document.Phase, void.document.VoidedAt = fairdraw.PhaseVoid, cutoff.UnixMilli()
 	large := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Winners = 30 })
 	large.entries = entriesOf(333)
-	large.root(t, early).announce(t, large.seed, large.statement.Round)
+	large.publishRoot(t, early).announce(t, large.seed, large.statement.Round)
 	return map[string]*draw{
 		"drawn": drawn(t, fairdraw.AlgorithmDraw), "shuffled": drawn(t, fairdraw.AlgorithmShuffle),
-		"open": newDraw(t, fairdraw.AlgorithmDraw, nil), "root": newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, early),
+		"open": newDraw(t, fairdraw.AlgorithmDraw, nil), "root": newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, early),
 		"seed withheld": withheld, "rounds missed": missed, "without a beacon": plain, "without entries": empty,
 		"signatures in G2": other, "void": void, "333 entries": large,
 	}

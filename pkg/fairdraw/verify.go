@@ -23,7 +23,7 @@ type Options struct {
 type VerificationReport struct {
 	Commitment     Commitment
 	CommitmentHash Hash
-	// Statement is nil before the statement is public; all members below are then zero.
+	// Statement is nil before the statement is public; all fields below are then zero.
 	Statement *Statement
 	// RootSeenAt is the SavedAt of the earliest copy that has this statement and was saved before
 	// the round; zero when the statement's time is only the operator's claim.
@@ -46,7 +46,7 @@ const (
 	OutcomeWon      ReceiptOutcome = "WON"      // rank 1–N
 	OutcomeLost     ReceiptOutcome = "LOST"     // a rank after N
 	OutcomePlaced   ReceiptOutcome = "PLACED"   // a position of a shuffle
-	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // takes no part; ReceiptReport.Reason says why
+	OutcomeExcluded ReceiptOutcome = "EXCLUDED" // does not take part; ReceiptReport.Reason says why
 	OutcomeLate     ReceiptOutcome = "LATE"     // received at the cutoff or later
 )
 
@@ -222,7 +222,7 @@ func (v *verification) recordStatementSeen(e *Document) {
 	if at.IsZero() || v.report.Commitment.Beacon == nil {
 		return
 	}
-	// The round is computed, not read: whether the statement names the right one is checked later.
+	// The round is computed here, since the round in the statement is checked only later.
 	round, _ := v.report.Commitment.RoundFor(time.UnixMilli(v.statement.At))
 	if at.Before(v.report.Commitment.Beacon.TimeOf(round)) && (v.report.RootSeenAt.IsZero() || at.Before(v.report.RootSeenAt)) {
 		v.report.RootSeenAt = at

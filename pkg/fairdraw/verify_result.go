@@ -58,7 +58,7 @@ func (v *verification) checkValue() *Fault {
 func (v *verification) checkSignature() *Fault {
 	r := *v.doc.Beacon
 	sum, value := signatureHash(r.Signature), r.Randomness
-	// Verify gets the value of the signature: a forged signature is reported before a wrong value.
+	// Verify gets the value that the signature gives, so that it fails only for a forged signature.
 	r.Randomness = sum.String()
 	if err := v.report.Commitment.Beacon.Verify(r); err != nil {
 		return fault(ValueForged, "the beacon did not sign this value for round %d", r.Round)
@@ -130,7 +130,7 @@ func (v *verification) checkResultInTime() *Fault {
 	return nil
 }
 
-// hasZeroSeed reports whether zeros replace a seed that was not revealed; that needs a beacon.
+// hasZeroSeed reports whether zeros replace a seed that was not revealed, in a draw with a beacon.
 func (v *verification) hasZeroSeed() bool {
 	return v.doc.Seed == Hash{}.String() && v.report.Commitment.Beacon != nil
 }

@@ -20,7 +20,7 @@ func verify(d *draw, o fairdraw.Options) (*fairdraw.VerificationReport, error) {
 	report, err := fairdraw.Verify(d.document, d.entries, o)
 	for _, size := range []int{16, 7 * 16} {
 		parts := func(yield func([]byte, error) bool) {
-			buffer := make([]byte, size) // reused, as a reader does
+			buffer := make([]byte, size) // reused for each part, like the buffer of a reader
 			for part := range slices.Chunk(d.entries, size) {
 				if !yield(buffer[:copy(buffer, part)], nil) {
 					return
@@ -110,7 +110,7 @@ func TestVerifyShuffle(t *testing.T) {
 	}
 }
 
-// A document verifies in every phase, as far as the draw has come.
+// Verify accepts the document of every phase, and reports what is known in that phase.
 func TestVerifyPhases(t *testing.T) {
 	t.Parallel()
 	d := newDraw(t, fairdraw.AlgorithmDraw, nil)
@@ -126,7 +126,7 @@ func TestVerifyPhases(t *testing.T) {
 	check(fairdraw.OutcomePending, false)
 	d.document.Phase = fairdraw.PhaseClosed
 	check(fairdraw.OutcomePending, false)
-	d.root(t, cutoff.Add(time.Minute))
+	d.publishRoot(t, cutoff.Add(time.Minute))
 	check(fairdraw.OutcomeEntered, false)
 	value := d.beacon.Round(d.statement.Round)
 	d.document.Beacon = &value
@@ -139,7 +139,7 @@ func TestVerifyPhases(t *testing.T) {
 
 func TestRootIsProvenByAnEarlierCopy(t *testing.T) {
 	t.Parallel()
-	d := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(time.Minute))
+	d := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(time.Minute))
 	round := d.commitment.Beacon.TimeOf(d.statement.Round)
 	earlier := func(at ...time.Time) (copies []*fairdraw.Document) {
 		for _, a := range at {
@@ -157,7 +157,7 @@ func TestRootIsProvenByAnEarlierCopy(t *testing.T) {
 		"at the round":        {earlier(round), time.Time{}},
 		"at an unknown time":  {earlier(time.UnixMilli(0)), time.Time{}},
 	} {
-		full := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(time.Minute))
+		full := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(time.Minute))
 		full.announce(t, full.seed, full.statement.Round)
 		r, err := verify(full, fairdraw.Options{Earlier: tc.copies})
 		require.NoError(t, err, name)
@@ -167,7 +167,7 @@ func TestRootIsProvenByAnEarlierCopy(t *testing.T) {
 
 func TestMissedRounds(t *testing.T) {
 	t.Parallel()
-	d := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(25*time.Minute))
+	d := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(25*time.Minute))
 	require.EqualValues(t, 2, d.statement.MissedRounds)
 	r, err := verify(d.announce(t, d.seed, d.statement.Round), fairdraw.Options{})
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestMissedRounds(t *testing.T) {
 
 func TestZeroSeed(t *testing.T) {
 	t.Parallel()
-	d := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(time.Minute))
+	d := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(time.Minute))
 	r, err := verify(d.announce(t, fairdraw.Hash{}, d.commitment.ZeroSeedRound(d.statement.Round)), fairdraw.Options{})
 	require.NoError(t, err)
 	require.True(t, r.SeedWithheld)
@@ -185,7 +185,7 @@ func TestZeroSeed(t *testing.T) {
 
 func TestWithoutABeacon(t *testing.T) {
 	t.Parallel()
-	d := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon = nil }).root(t, cutoff.Add(time.Minute))
+	d := newDraw(t, fairdraw.AlgorithmDraw, func(c *fairdraw.Commitment) { c.Beacon = nil }).publishRoot(t, cutoff.Add(time.Minute))
 	r, err := verify(d.announce(t, d.seed, 0), fairdraw.Options{})
 	require.NoError(t, err)
 	require.True(t, r.Complete)
@@ -202,7 +202,7 @@ func TestSmallDraws(t *testing.T) {
 	for _, n := range []int{0, 1, 3} {
 		d := newDraw(t, fairdraw.AlgorithmDraw, nil)
 		d.entries, d.excluded = entriesOf(n), nil
-		d.root(t, cutoff.Add(time.Minute)).announce(t, d.seed, d.statement.Round)
+		d.publishRoot(t, cutoff.Add(time.Minute)).announce(t, d.seed, d.statement.Round)
 		r, err := verify(d, fairdraw.Options{})
 		require.NoError(t, err)
 		require.True(t, r.Complete)
@@ -215,7 +215,7 @@ func TestParseDocument(t *testing.T) {
 	d := drawn(t, fairdraw.AlgorithmDraw)
 	raw, err := json.Marshal(d.document)
 	require.NoError(t, err)
-	// Zero values and members of later releases are accepted.
+	// Zero values and fields of later releases are accepted.
 	got, err := fairdraw.ParseDocument([]byte(replaced(t, string(raw), `{"eventId"`, `{"orderHash":"","later":{"x":1},"voidedAt":0,"eventId"`)))
 	require.NoError(t, err)
 	require.Equal(t, d.document, got)
@@ -231,7 +231,7 @@ func TestInTime(t *testing.T) {
 	announced := cutoff.Add(time.Hour)
 	d := drawn(t, fairdraw.AlgorithmDraw)
 	open := newDraw(t, fairdraw.AlgorithmDraw, nil)
-	root := newDraw(t, fairdraw.AlgorithmDraw, nil).root(t, cutoff.Add(time.Minute))
+	root := newDraw(t, fairdraw.AlgorithmDraw, nil).publishRoot(t, cutoff.Add(time.Minute))
 	years := announced.AddDate(10, 0, 0)
 	for name, tc := range map[string]struct {
 		d       *draw

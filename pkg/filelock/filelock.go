@@ -18,7 +18,7 @@ func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	return lock(ctx, path, syscall.LOCK_EX, waiting)
 }
 
-// LockShared takes a shared lock: several processes may hold one, but none the exclusive lock then.
+// LockShared takes a lock that several processes may hold at once if none holds the exclusive lock.
 func LockShared(ctx context.Context, path string) (unlock func(), err error) {
 	return lock(ctx, path, syscall.LOCK_SH, nil)
 }

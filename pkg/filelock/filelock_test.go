@@ -23,7 +23,7 @@ func TestLockIsExclusiveAndWaitingEndsWithTheContext(t *testing.T) {
 	require.False(t, taken)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = filelock.Lock(ctx, path, cancel) // interrupted while it waits
+	_, err = filelock.Lock(ctx, path, cancel) // Lock calls cancel when it has to wait
 	require.ErrorIs(t, err, context.Canceled)
 
 	waits := make(chan struct{})

@@ -14,10 +14,10 @@ import (
 	"urr.guru/pkg/postgres"
 )
 
-// Retention is how long the inbox keeps the id of a processed event. It bounds how late a copy of
-// the event may arrive: a redelivery after a crash or a rebalance (seconds), a second publication
-// by a relay that died before it recorded the first (as long as that relay is down), a dead letter
-// that is redriven twice (as long as operators need).
+// Retention is how long the inbox keeps the id of a processed event. A copy of the event must
+// arrive within this time: a redelivery after a crash or a rebalance (seconds), a second
+// publication by a relay that died before it recorded the first (as long as that relay is down), or
+// a dead letter that is redriven twice (as long as operators need).
 //
 // A group that lost its offsets reads its topics from the start. Topics keep everything, so it also
 // reads events older than Retention. Consumers must therefore handle such events correctly without
@@ -26,8 +26,8 @@ import (
 const Retention = 30 * 24 * time.Hour
 
 const (
-	// clockSkew is how far the clocks of publishers and the database may differ. Rows are kept that
-	// much longer, since an event may look younger by the one clock than its row by the other.
+	// clockSkew is the most by which the clocks of publishers and of the database may differ. Rows are
+	// kept that much longer than Retention: by its publisher's clock an event may look younger.
 	clockSkew = time.Hour
 	// One call of Prune deletes at most pruneStatements × pruneBatch rows, a million.
 	pruneBatch      = 5000

@@ -80,7 +80,7 @@ func TestPruneConcurrently(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// A batch may be short because others lock the remaining rows; the next run deletes those.
+		// A batch may be short because other replicas lock the rest; the next run deletes these rows.
 		n, err := inbox.Prune(ctx, pool, &now)
 		require.EqualValues(t, old-1, total+n, "all but the locked one")
 		return err

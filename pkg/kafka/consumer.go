@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxPoll is the largest number of records that one poll fetches. Together with backlogLimit it
-	// limits how many records of a partition are in memory.
+	// maxPoll is the most records that one poll fetches. A partition with backlogLimit waiting
+	// records is not fetched. Both limit how many records are in memory.
 	maxPoll      = 1000
 	backlogLimit = 2000
 	// fetchMaxWait is how long a broker delays its answer to a fetch that finds nothing. A newly
@@ -25,10 +25,10 @@ const (
 	// stopGrace is how much longer a running handler call may take after its partition was revoked
 	// or the consumer was stopped.
 	stopGrace = 5 * time.Second
-	// handlerTimeout bounds one call of a handler, so that a backend that accepts requests and
-	// never answers cannot block a partition forever.
+	// handlerTimeout is the time limit of one call of a handler, so that a backend that accepts
+	// requests and never answers cannot block a partition forever.
 	handlerTimeout = 30 * time.Second
-	commitTimeout  = 5 * time.Second // limits the last commit when partitions are revoked
+	commitTimeout  = 5 * time.Second // time limit of the last commit when partitions are revoked
 )
 
 // Handler processes consumed records. If it returns nil the records are done. If it returns an
@@ -60,7 +60,7 @@ type Consumer struct {
 	handler    Handler
 	backoff    time.Duration // pause before the second attempt
 	maxBackoff time.Duration // longest pause between two attempts
-	timeout    time.Duration // limit of one handler call
+	timeout    time.Duration // time limit of one handler call
 	grace      time.Duration // time for the running handler call after a revocation
 	lagEvery   time.Duration // interval of the lag metric
 	log        *slog.Logger
@@ -168,8 +168,8 @@ func (c *Consumer) dispatch(fetches kgo.Fetches) {
 }
 
 func (c *Consumer) onAssigned(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
-	// The client remembers a pause: a partition that was revoked with a full backlog would never
-	// be fetched again after it comes back.
+	// The client remembers that a partition is paused. Without this call, one that was revoked with a
+	// full backlog would not be fetched when it is assigned again.
 	client.ResumeFetchPartitions(parts)
 	c.mu.Lock()
 	defer c.mu.Unlock()

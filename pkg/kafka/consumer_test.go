@@ -301,7 +301,7 @@ func TestPrefixes(t *testing.T) {
 	require.Empty(t, others.values())
 }
 
-// Topics are created by their publishers at any time: a consumer that starts earlier waits.
+// A topic is created by its publisher at any time. A consumer that starts earlier waits for it.
 func TestConsumerWaitsForItsTopic(t *testing.T) {
 	t.Parallel()
 	topic := kafkatest.Name("later")

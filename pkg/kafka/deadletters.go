@@ -136,7 +136,7 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 }
 
 // RedrivenRecord returns the record that publishes a dead letter again: unchanged, to its original
-// topic. Its header `group` names the group that failed to process it; all other groups skip it.
+// topic. Its header `group` has the group that failed to process it; all other groups skip it.
 func RedrivenRecord(topic string, letter Record) Record {
 	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
@@ -163,7 +163,7 @@ func takeLatest(byPartition map[int32][]Record, to Offsets, limit int) (page []R
 			break
 		}
 		last := func(p int32) Record { return byPartition[p][len(byPartition[p])-1] }
-		// MaxFunc returns the first maximum: the lowest partition of those with the same time.
+		// MaxFunc returns the first maximum, so of two partitions with the same time the lower one.
 		latest := slices.MaxFunc(partitions, func(p, q int32) int { return last(p).Time.Compare(last(q).Time) })
 		record := last(latest)
 		page, next[latest], byPartition[latest] = append(page, record), record.Offset, byPartition[latest][:len(byPartition[latest])-1]

@@ -22,7 +22,7 @@ func KeyHash(key []byte) int32 {
 	return int32(p.Partition(&kgo.Record{Key: key}, hashSpace)) //nolint:gosec // below 2^31
 }
 
-// partitioners are reused: a new one seeds a random number generator, which takes most of the time.
+// partitioners are reused, because making one takes long: it seeds a random number generator.
 //
 //nolint:gochecknoglobals // a pool of equal values
 var partitioners = sync.Pool{New: func() any { return kgo.StickyKeyPartitioner(nil).ForTopic("") }}

@@ -27,8 +27,8 @@ func (c *Consumer) StartAt(p Positions) {
 	c.opts = append(c.opts, kgo.AdjustFetchOffsetsFn(c.startOffsets))
 }
 
-// positionTimeout limits reading and storing an offset. If reading fails, the group assigns the
-// partitions again.
+// positionTimeout is the time limit of reading an offset, and of storing it. If reading fails, the
+// group assigns the partitions again.
 const positionTimeout = 5 * time.Second
 
 func (c *Consumer) startOffsets(ctx context.Context, assigned map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {

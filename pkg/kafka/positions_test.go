@@ -18,7 +18,7 @@ import (
 type stored struct {
 	mu   sync.Mutex
 	next kafka.Offsets
-	fail int // the number of next loads that fail
+	fail int // how many of the next loads fail
 }
 
 func (s *stored) Load(context.Context, string) (kafka.Offsets, error) {

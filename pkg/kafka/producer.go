@@ -38,7 +38,7 @@ type Producer struct {
 // ProducerOption is an option of NewProducer.
 type ProducerOption func(*Producer)
 
-// WithTimeout sets how long a call waits for acks, in place of 8 s.
+// WithTimeout sets how long a call waits for acks, instead of 8 s.
 func WithTimeout(d time.Duration) ProducerOption { return func(p *Producer) { p.timeout = d } }
 
 // NewProducer makes an idempotent producer that waits for the acks of all in-sync replicas. It

@@ -19,8 +19,8 @@ const (
 	HeaderSpecVersion = "ce_specversion"
 	HeaderTime        = "ce_time"
 	HeaderContentType = "content-type"
-	// HeaderGroup names the only consumer group that is to read a record. It is set on dead letters;
-	// redriven records keep it, and all other groups skip them.
+	// HeaderGroup has the name of the only consumer group that is to read a record. It is set on dead
+	// letters; redriven records keep it, and all other groups skip them.
 	HeaderGroup = "group"
 	// HeaderError is the error because of which a record became a dead letter.
 	HeaderError = "error"
@@ -56,7 +56,7 @@ func EventHeaders(id uuid.UUID, source, eventType string, at time.Time) map[stri
 	}
 }
 
-// Decode reads the JSON in a record into m. It skips unknown members, since producers are upgraded
+// Decode reads the JSON in a record into m. It skips unknown fields, since producers are upgraded
 // first. Any other mismatch is an error made by Poison.
 func Decode(rec Record, m proto.Message) error {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(rec.Value, m); err != nil {

@@ -29,10 +29,10 @@ type Topic struct {
 // EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
 // existing topic stays as it is: an operator may have added partitions or changed the replication
-// factor. EnsureTopics fails for a topic with fewer partitions than wanted: to add the missing ones
+// factor. EnsureTopics fails for a topic with fewer partitions than wanted: adding the missing ones
 // would move keys and break their order, so an operator must decide. It also fails for a topic that
-// deletes records, such as one that other tools made with their defaults: figures that are counted
-// anew would be too small.
+// deletes records, such as one that another tool made with its defaults: services that count
+// figures again from its records would get too small ones.
 func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	client, err := cfg.newClient("ensure-topics", kgo.MetadataMinAge(describeEvery))
 	if err != nil {
@@ -119,8 +119,8 @@ const (
 	// describeEvery is the interval at which a topic is described, and the longest time for which
 	// the client caches the answer.
 	describeEvery = 50 * time.Millisecond
-	// agreeWithin limits the wait until the brokers agree about a topic. It is long, since a broker
-	// that was stalled or restarted counts as absent until it is back.
+	// agreeWithin is the longest wait until the brokers agree about a topic. It is long, since a
+	// broker that was stalled or restarted counts as absent until it is back.
 	agreeWithin = 30 * time.Second
 )
 

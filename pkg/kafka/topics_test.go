@@ -27,8 +27,8 @@ func member(t *testing.T, s *seen, log *slog.Logger, group string, topics ...str
 	return c
 }
 
-// A platform that lacks a service lacks its topic. Consumers of that topic and of others work, and
-// neither their log nor their metrics report a fault.
+// If a service is not deployed, its topic does not exist. Consumers of that topic and other topics
+// work, and neither their log nor their metrics report a fault.
 func TestMissingTopicIsNoFault(t *testing.T) {
 	t.Parallel()
 	present, missing, group := kafkatest.TopicOf(t, 1), kafkatest.Name("missing"), kafkatest.Name("group")
@@ -53,8 +53,8 @@ func TestMissingTopicIsNoFault(t *testing.T) {
 	require.NotContains(t, log.String(), missing)
 }
 
-// During an upgrade a group has members that do not know an added topic yet. Its
-// partitions go to the members that do, whichever member assigns them.
+// During an upgrade some members of a group do not know an added topic yet. Its partitions go to
+// the other members, whichever member assigns them.
 func TestTopicThatOnlySomeMembersConsume(t *testing.T) {
 	t.Parallel()
 	for name, nextFirst := range map[string]bool{"a member without the topic assigns": false, "a member with it assigns": true} {
@@ -85,7 +85,7 @@ func TestTopicThatOnlySomeMembersConsume(t *testing.T) {
 	}
 }
 
-// A topic that another tool made with its defaults is refused, unless it may forget.
+// A topic that another tool made with its defaults is refused, unless MayForget is set.
 func TestTopicThatDeletesRecordsIsRefused(t *testing.T) {
 	t.Parallel()
 	for setting, value := range map[string]string{"retention.ms": "604800000", "retention.bytes": "1000000", "cleanup.policy": "compact"} {

@@ -20,9 +20,9 @@ import (
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	// maxRecordBackoff limits the pause between attempts at a record that itself causes the
-	// failure. So the record is dead-lettered after about a minute. It must not take two: when a
-	// group is 2 min behind, the service payment refuses confirmations.
+	// maxRecordBackoff is the longest pause between attempts at a record that itself causes the
+	// failure. It makes the record a dead letter after about a minute. Two minutes would be too late:
+	// the payment service refuses confirmations while a group is 2 min behind.
 	maxRecordBackoff = 4 * time.Second
 	// maxAttempts is how many times a single record is tried, not counting transient errors, before
 	// it goes to the dead-letter topic.

@@ -16,8 +16,8 @@ import (
 	"urr.guru/pkg/telemetry/otlp"
 )
 
-// flushTimeout limits the last export of traces and metrics, so that an unavailable collector does
-// not use up the shutdown time.
+// flushTimeout is the time limit of the last export of traces and metrics, so that an unavailable
+// collector does not use up the shutdown time.
 const flushTimeout = 3 * time.Second
 
 // App holds the servers, workers and closing functions of a process; Run runs them. All methods but
@@ -190,7 +190,7 @@ func (a *App) Go(name string, fn func(ctx context.Context) error) {
 }
 
 // OnClose adds a function to call after servers and workers have ended, the last one added first.
-// It gets what is left of ShutdownTimeout, at least an eighth; then it is abandoned.
+// It may take what is left of ShutdownTimeout, at least an eighth, and is then abandoned.
 func (a *App) OnClose(name string, fn func(context.Context) error) {
 	a.closers = append(a.closers, closer{name: name, fn: fn})
 }

@@ -6,7 +6,7 @@ import "runtime"
 const heapFloor = 32 << 20
 
 // ReserveHeap makes the garbage collector run less often in a process with a small heap. It starts
-// when the heap has grown by GOGC percent: under load a heap of a few MB does often.
+// when the heap has grown by GOGC percent, which under load a heap of a few MB does often.
 //
 // ReserveHeap adds an array of the given size to the heap until release is called. The array is never
 // written to, so it takes address space and no memory. It counts as part of the heap: by default

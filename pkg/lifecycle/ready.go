@@ -18,7 +18,7 @@ import (
 const (
 	checkEvery   = time.Second
 	checkTimeout = time.Second
-	// checkEveryAtStart applies until all conditions have held once, so that a start is quick.
+	// checkEveryAtStart is the interval until all conditions have held once: short for a fast start.
 	checkEveryAtStart = 50 * time.Millisecond
 )
 

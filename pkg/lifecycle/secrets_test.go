@@ -93,7 +93,7 @@ func follow(t *testing.T, dir string) *recorder {
 	return w
 }
 
-// mount writes a Secret as the kubelet does: all members change at once.
+// mount writes a Secret as the kubelet does: all its files change at once.
 func mount(t *testing.T, dir string, members map[string]string) {
 	t.Helper()
 	data := filepath.Join(dir, "..data-"+rand.Text())

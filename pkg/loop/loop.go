@@ -46,8 +46,8 @@ func Try(ctx context.Context, interval time.Duration, log *slog.Logger, message 
 }
 
 // Pruner returns a worker that calls prune, which deletes old rows, at the interval until its
-// context ends. It logs failures like Try. The random first wait spreads the replicas and keeps the
-// work away from the start.
+// context ends. It logs failures like Try. The first wait is random, so that replicas do not prune
+// at the same time, nor while they start.
 func Pruner(every time.Duration, log *slog.Logger, message string, prune func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		Sleep(ctx, rand.N(every)) //nolint:gosec // jitter
@@ -110,8 +110,8 @@ var (
 // Stream is the receiving side of a gRPC server stream.
 type Stream[M any] interface{ Recv() (M, error) }
 
-// Read opens a gRPC stream and passes each message to take. It returns when the stream breaks, take
-// fails, or nothing arrives for the time of silence, since a peer that hangs does not end its
+// Read opens a gRPC stream and passes each message to take. It returns when the stream breaks, when
+// take fails, or when nothing arrives for the duration silence: a peer that hangs does not end its
 // stream. received reports that take accepted at least one message; the error is never nil.
 func Read[M any](ctx context.Context, silence time.Duration, open func(context.Context) (Stream[M], error), take func(context.Context, M) error) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)

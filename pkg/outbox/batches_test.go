@@ -66,7 +66,7 @@ func publishAll(t *testing.T, events []outbox.Event) *sizedPublisher {
 	return &m
 }
 
-// The rows in flight are looked up in a hash, also when the plan was made without their number.
+// The rows in flight are looked up in a hash, also if their number is unknown to the plan.
 func TestRowsInFlightAreHashed(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)

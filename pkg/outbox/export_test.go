@@ -9,7 +9,7 @@ import (
 // ReadRows is the query of a batch that follows rows in flight.
 const ReadRows = readRows
 
-// MaxBytes bounds the batches of a backlog.
+// MaxBytes is the largest size of the batches of a backlog.
 const MaxBytes = maxBytes
 
 // ShortenPauses shortens the pauses between sessions, lock attempts and retries.

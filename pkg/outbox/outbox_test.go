@@ -162,7 +162,7 @@ func TestFailedEventIsPublishedBeforeLaterOnes(t *testing.T) {
 	require.Equal(t, []int64{9}, m.versions(t, "b"), "another key is neither held up nor repeated")
 }
 
-// Only one of two relays serves; when it loses its session, the other takes over.
+// Only one of two relays publishes; when it loses its session, the other relay does.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)

@@ -13,7 +13,7 @@ const (
 	// maxReadAge is the age past which rows that were read are not published: the session may have
 	// ended since, and another relay may publish them.
 	maxReadAge = 5 * time.Second
-	// publishTimeout limits the wait for the slowest partition of a batch. That partition is then
+	// publishTimeout is the longest wait for the slowest partition of a batch. That partition is then
 	// left out of the next batches.
 	publishTimeout = 3 * time.Second
 )
@@ -113,8 +113,8 @@ func (r *Relay) markStalled(ctx context.Context, s *relaySession, p partition, e
 }
 
 func (r *Relay) findPartition(row row) partition {
-	// Either client may know the topic first; after partitions were added, the larger number is the
-	// newer one.
+	// The publisher or the prober may learn of the topic first. After partitions were added, the
+	// larger number is the newer one.
 	n := int32(max(1, r.publisher.Partitions(row.Topic), r.prober.Partitions(row.Topic))) //nolint:gosec // a number of partitions
 	return partition{topic: row.Topic, count: n, number: row.KeyHash % n}
 }

@@ -10,9 +10,9 @@ import (
 const (
 	// maxPrefetchAge is the age past which prefetched rows are read again.
 	maxPrefetchAge = time.Second
-	// maxGrowth limits the batches of a backlog, as a multiple of the configured size. Each full batch
-	// is followed by one of twice its size, unless that would probably exceed maxBytes. A batch of
-	// larger events ends before the event that exceeds maxBytes, but not below the configured size.
+	// maxGrowth is the largest size of a backlog's batches, as a multiple of the configured size. A
+	// full batch is followed by one of twice its size, unless that would probably exceed maxBytes. A
+	// batch of larger events ends before the event that exceeds maxBytes, but not below that size.
 	maxGrowth = 8
 	maxBytes  = 4 << 20
 )

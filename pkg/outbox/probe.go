@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/kafka"
 )
 
-// probeTimeout limits one attempt to publish to the partitions in back-off.
+// probeTimeout is the time limit of one attempt to publish to the partitions in back-off.
 const probeTimeout = time.Second
 
 // partitionProbe is a running attempt to publish the first row of each partition due for a retry.
@@ -50,8 +50,8 @@ func (r *Relay) probeStalled(ctx context.Context, s *relaySession) (int, error) 
 }
 
 // rowsToProbe returns the first rows that are to be published. A partition without rows counts as
-// recovered. A partition whose first row is not settled is postponed: a transaction that may insert
-// an earlier row still runs.
+// recovered. A partition is postponed if a running transaction may still insert a row before its
+// first one (row.Settled is false).
 func (r *Relay) rowsToProbe(ctx context.Context, s *relaySession, due []partition, firstRows []row) []row {
 	now := time.Now()
 	ready := make([]row, 0, len(firstRows))
@@ -87,7 +87,7 @@ func (r *Relay) startProbe(ctx context.Context, s *relaySession, firstRows []row
 	}
 	p := &partitionProbe{firstRows: firstRows, results: make([]error, len(firstRows)), done: make(chan struct{})}
 	s.probe = p
-	go func() { // bounded by its timeout; the session's close waits for it
+	go func() { // ends after probeTimeout; the session's close waits for it
 		defer close(p.done)
 		defer r.Signal()
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -21,7 +21,7 @@ const (
 	// slowRead is the duration from which a read counts as slow because it had to skip many rows of
 	// partitions in back-off. After a slow read the relay pauses for as long as the read took.
 	slowRead = 20 * time.Millisecond
-	// drainTimeout limits the publishing of the last committed events when the process stops.
+	// drainTimeout is the time limit of publishing the last committed events when the process stops.
 	drainTimeout = 3 * time.Second
 )
 

@@ -20,9 +20,9 @@ type App interface {
 }
 
 // Attach adds the relay of a service to the process, with its producer and a prober: a second
-// producer, which retries failing partitions over connections of its own. It must be called before
-// the service's other workers are added: those stop first, and the relay then publishes what they
-// have committed.
+// producer, which retries failing partitions over connections of its own. Call it before the other
+// workers of the service are added: at shutdown those stop first, and the relay then publishes what
+// they have committed.
 func Attach(a App, cfg kafka.Config, pool *pgxpool.Pool) (*Relay, error) {
 	producer, err := kafka.NewProducer(cfg, a.Name())
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	// relayLock is the key of the advisory lock that the publishing relay holds in its database.
 	relayLock = 0x6f7574 // "out"
 	lockEvery = time.Second
-	// sessionIdle is how long the session of a relay may be idle before the server ends it: the relay
-	// is paused or unreachable. That releases the lock.
+	// sessionIdle is how long the session of a relay may be idle, as when the relay is paused or
+	// unreachable, before the server ends it. That releases the lock.
 	sessionIdle  = 10 * time.Second
 	queryTimeout = 6 * time.Second
 )
@@ -35,7 +35,7 @@ type relaySession struct {
 	walk       tableWalk
 	prefetched *prefetched   // nil if no rows are prefetched
 	took       time.Duration // duration of the last read
-	size       int           // number of rows of a batch that has not grown
+	size       int           // largest number of rows of a batch while there is no backlog
 }
 
 func (r *Relay) openSession(ctx context.Context) (*relaySession, error) {
@@ -84,9 +84,9 @@ type row struct {
 	Payload   string
 	Headers   []byte
 	CreatedAt time.Time
-	// Settled: no running transaction may still insert a row before this one, since every transaction
-	// up to the row's own has ended, or since the row is older than the longest inserting transaction.
-	// Without the second case a transaction that hangs anywhere on the server would delay all rows.
+	// Settled means that no running transaction can still insert a row before this one: every
+	// transaction up to the row's own has ended, or the row is older than any inserting transaction.
+	// Without the second case one transaction that hangs on the server would delay all rows.
 	Settled bool
 }
 
@@ -100,9 +100,9 @@ const columns = `o.id, o.event_id::text, o.topic, o.key, o.key_hash, o.payload, 
 // filter on the scan of the id index, whatever sizes of the tables the planner estimates.
 const unparked = `(o.topic, o.key) NOT IN (SELECT topic, key FROM outbox_parked)`
 
-// NOT IN with a subquery looks up a hash in every plan. Against an array with <> ALL, the plan
-// without the values of the parameters, which the server changes to after some executions, compares
-// each row with each element.
+// NOT IN with a subquery looks each row up in a hash, whatever the plan. With <> ALL and an array
+// it would not: the generic plan, to which the server changes after some executions, compares each
+// row with each element.
 const readRows = `
 	SELECT ` + columns + `
 	FROM outbox AS o
@@ -119,8 +119,8 @@ const readOthers = `
 	ORDER BY o.id LIMIT $6`
 
 // read returns the first rows, in the order of ids, of all partitions but those in leaveOut. Of
-// each key it returns only the rows before its first unsettled row. It omits the rows in flight,
-// which it is given only if leaveOut is empty.
+// each key it returns only the rows before the first one that is not Settled. It omits inFlight,
+// the rows that are being published; these are given only if leaveOut is empty.
 func (s *relaySession) read(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (batch, error) {
 	b := batch{limit: limit, readAt: time.Now()}
 	all, cut, err := s.readWithUnsettled(ctx, leaveOut, inFlight, limit, scan)
@@ -144,8 +144,8 @@ func (s *relaySession) read(ctx context.Context, leaveOut []partition, inFlight 
 	return b, nil
 }
 
-// readWithUnsettled is like read, but keeps unsettled rows. cut reports that it returned fewer than
-// limit because of maxBytes.
+// readWithUnsettled is like read, but also returns rows that are not Settled. cut reports that it
+// returned fewer than limit because of maxBytes.
 func (s *relaySession) readWithUnsettled(ctx context.Context, leaveOut []partition, inFlight []row, limit, scan int) (all []row, cut bool, err error) {
 	if len(leaveOut) == 0 {
 		s.walk = tableWalk{}

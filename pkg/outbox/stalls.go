@@ -99,7 +99,7 @@ func (s *stalls) postpone(p partition, now time.Time) {
 	}
 }
 
-// remove ends the back-off of a partition that does not exist: its rows belong to another.
+// remove ends the back-off of a partition that does not exist: other partitions have its rows.
 func (s *stalls) remove(p partition) {
 	delete(s.byPartition, p)
 	s.rescan = true

@@ -80,7 +80,7 @@ func TestHangingWriterDelaysEventsOnlyBriefly(t *testing.T) {
 	require.Equal(t, []int64{1}, m.versions(t, "l"))
 }
 
-// A broker that refuses one record refuses the whole batch.
+// If a broker refuses a batch because of one record, only the key of that record is parked.
 func TestRefusedBatchParksOnlyTheRefusedKey(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, outbox.Migrations)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// scanRows is how many rows one read covers while partitions are in back-off: these partitions'
-	// rows, which are skipped, may be a million.
+	// scanRows is how many rows one read covers at first while partitions are in back-off, scanRowsMax
+	// the most that it covers. It may have to skip a million rows of these partitions.
 	scanRows    = 5000
 	scanRowsMax = 1 << 20
 	// rewalkAfter is the shortest time after which reading starts at the table's first row again. A
@@ -36,19 +36,19 @@ type tableWalk struct {
 		id   int64
 		xmax uint64
 	}
-	until  int64 // last id of the current read
-	end    int64 // last id of the table
-	scan   int   // how many rows the current read covers
-	began  time.Time
-	whole  bool          // the end of the table was reached
-	took   time.Duration // duration of the last complete walk
-	parked string
+	until      int64 // last id of the current read
+	end        int64 // last id of the table
+	scan       int   // how many rows the current read covers
+	began      time.Time
+	reachedEnd bool          // the end of the table was reached
+	took       time.Duration // duration of the last complete walk
+	parked     string
 }
 
 // advanceWalk chooses the range of ids that the next read covers.
 func (s *relaySession) advanceWalk(ctx context.Context, scan int) error {
 	w := &s.walk
-	old := w.whole && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
+	old := w.reachedEnd && time.Since(w.began) > max(rewalkAfter, rewalkFactor*w.took)
 	if w.began.IsZero() || old || s.stalls.rescan {
 		s.walk = tableWalk{scan: scan, began: time.Now(), took: w.took, bound: w.bound, mark: w.mark, parked: w.parked}
 		s.stalls.rescan = false
@@ -98,8 +98,8 @@ func (w *tableWalk) recordRead(found []row, scan int) (more bool) {
 		w.scan = min(2*w.scan, scanRowsMax)
 		more = w.scan < scanRowsMax
 	}
-	if w.until >= w.end && !w.whole {
-		w.whole, w.took = true, time.Since(w.began)
+	if w.until >= w.end && !w.reachedEnd {
+		w.reachedEnd, w.took = true, time.Since(w.began)
 	}
 	return more
 }

@@ -1,5 +1,5 @@
-// Package plan computes what an opening needs of processors and stores: from the crowd that
-// operators expect, and from what `make bench` has measured.
+// Package plan computes what processors and stores an opening (of a sale, promotion or campaign)
+// needs, from the crowd that operators expect and from what `make bench` has measured.
 package plan
 
 import (
@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// SettledPerSecond is the largest number of requests to one promotion that are settled per second.
+	// SettledPerSecond is how many requests to one promotion the workers process per second, at most.
 	SettledPerSecond = 1000
 	// MaxWithinSeconds is the longest time in which a crowd is expected.
 	MaxWithinSeconds = 86_400
 
 	maxVisitors = 100_000_000
 	// shardRate is how many requests per second a partition of the index of a promotion's requests
-	// takes: 1,000 writes, of which a request needs four. maxShards is the maximum number of
-	// partitions.
+	// accepts: 1,000 writes per second, of which a request needs four. maxShards is the maximum number
+	// of partitions.
 	shardRate, maxShards = 250, 128
 )
 

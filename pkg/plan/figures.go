@@ -45,8 +45,8 @@ func (f Figures) Row(names ...string) (r Row, measured bool) {
 	return Row{Name: names[0]}, false
 }
 
-// Cores returns the name of the row with the CPU time of one request, this time, and how many
-// processors perSecond such requests per second keep busy. ok is false if that was not measured.
+// Cores returns the row with the CPU time of one request, this time in µs, and how many processors
+// are busy with perSecond such requests per second. ok is false if that was not measured.
 func (f Figures) Cores(c Cost, perSecond float64) (row string, µs, cores float64, ok bool) {
 	r, ok := f.Row(c.rows...)
 	if c.part == "" {

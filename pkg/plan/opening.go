@@ -32,8 +32,8 @@ const (
 	Busy = 0.5
 )
 
-// Slots is the threshold of a sale: the visitors on the seat map or paying. Its seats are ten times
-// as many.
+// Slots is the threshold of a sale: the most visitors who are on the seat map or paying at once.
+// The sale is assumed to have ten times as many seats.
 func (o Opening) Slots() float64 { return float64(o.Visitors) / 100 }
 
 // Line is the number of visitors who wait in tier 2, which tier 1 keeps full.
@@ -45,7 +45,7 @@ type PollInterval struct{ Ahead, Seconds float64 }
 
 // The poll intervals that tier 1 (pkg/waits, at the rate Admitted) and tier 2
 // (services/queue/internal/line) advise. Where the intervals of tier 1 grow with the wait, a row
-// has that of its first visitor.
+// has the interval of its first visitor.
 var (
 	Tier1Polls = []PollInterval{ //nolint:gochecknoglobals // constant tables
 		{500, 2}, {2000, 5}, {10_000, 10}, {40_000, 15}, {60_000, 20}, {80_000, 30}, {100_000, 40}, {120_000, 50}, {0, 60},
@@ -156,8 +156,8 @@ func (o Opening) Processes() (out []string) {
 	return out
 }
 
-// Load is the load per second of an opening on its table of DynamoDB, or on an index. An item of at
-// most 1 KB takes a write unit, in a transaction two.
+// Load is the load per second of an opening on its table of DynamoDB, or on an index. Writing an
+// item of at most 1 KB needs one write unit, or two in a transaction.
 type Load struct {
 	Table, Index  string // Table without the installation's prefix; Index empty: the table itself
 	Writes, Reads float64
@@ -165,9 +165,9 @@ type Load struct {
 }
 
 // Loads returns the loads of an opening, all of one table. A position is read, and then stored. An
-// application is stored (lock, request, log, marker), queued if it is not settled within a second
-// (request, log, marker) and settled (request and its share of the items that ninety have in
-// common; outside the transaction three logs and the marker); queueing it moves it in the indexes.
+// application is stored (lock, request, log, marker). If it is not processed within a second it is
+// marked as queued (request, log, marker), which moves it in the indexes. Its result is stored with
+// its share of the items that ninety have in common, and then three logs; the marker is deleted.
 func (o Opening) Loads() []Load {
 	rate := o.PerSecond()
 	load := func(table, index string, perVisitor, perSettled, reads float64) Load {

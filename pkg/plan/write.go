@@ -101,8 +101,8 @@ func (f Figures) NeedText(process string, o Opening) string {
 	}
 }
 
-// machine says what runs a process: pods with requests.cpu of 1, or a class of AWS by its number of
-// processors. A node of Redis runs its commands on one processor.
+// machine says on what a process runs: on pods with requests.cpu of 1, or on a class of AWS with so
+// many processors. A node of Redis runs its commands on one processor.
 func machine(process string, cores int) string {
 	classes := []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
 	class := bits.Len(uint(max(2, cores)-1)) - 1 //nolint:gosec // positive
@@ -118,8 +118,8 @@ func machine(process string, cores int) string {
 	}
 }
 
-// newTableWrites is how many writes per second a new on-demand table takes, or an index of it. A
-// partition key takes partitionWrites; the positions of a room have at most maxRoomShards keys.
+// newTableWrites is how many writes per second a new on-demand table, or its index, accepts,
+// partitionWrites how many one partition key. A room's positions have at most maxRoomShards keys.
 const newTableWrites, partitionWrites, maxRoomShards = 4000, 1000, 64
 
 func writeStores(w io.Writer, o Opening) {

@@ -45,8 +45,8 @@ type failingRow struct{}
 
 func (failingRow) Scan(...any) error { return errDeferred }
 
-// Send executes the statements in their order. After a failed statement the others are not
-// executed; Send returns its error.
+// Send executes the statements in their order. If one fails, Send returns its error and does not
+// execute the statements after it.
 func (d *Deferred) Send(ctx context.Context) error {
 	if d.batch.Len() == 0 {
 		return nil

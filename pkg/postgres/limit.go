@@ -13,7 +13,7 @@ const (
 	// The server's statement_timeout ends slow statements; only this ends a call on a hanging
 	// connection.
 	statementCallTimeout = 8 * time.Second
-	// pingTimeout limits the check whether a connection that was idle for a second still works.
+	// pingTimeout is the time limit of the check whether a connection idle for a second still works.
 	pingTimeout = 3 * time.Second
 )
 

@@ -37,8 +37,8 @@ const (
 	lockPause    = 500 * time.Millisecond
 )
 
-// migrationIdle is how long a migration may be idle in its transaction. While a transaction hangs,
-// the whole server keeps old versions of rows.
+// migrationIdle is how long a migration may be idle in its transaction before the server ends it.
+// While a transaction hangs, the whole server keeps old versions of rows.
 const migrationIdle = time.Minute
 
 // MigrateOnce opens a pool, applies the sets as Migrate does, and closes the pool: the whole

@@ -14,11 +14,11 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// rollbackTimeout limits the rollback after an error, when its context may have ended.
+// rollbackTimeout is the time limit of the rollback after an error; the context may have ended.
 const rollbackTimeout = 2 * time.Second
 
-// txTimeout limits a whole transaction. Each statement and pause has its own limit, but there may
-// be many of them. The outbox relies on it: no transaction that inserted rows 10 s ago still runs.
+// txTimeout is the time limit of a whole transaction, which may have many statements and pauses.
+// The outbox relies on it: no transaction that inserted rows 10 s ago still runs.
 const txTimeout = 8 * time.Second
 
 // InTx runs fn in one transaction (READ COMMITTED) of at most 8 s, and commits it when fn returns

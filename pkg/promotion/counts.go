@@ -16,7 +16,7 @@ func (c Counts) Unsettled() int64 {
 	return n
 }
 
-// Waiting returns how many requests can be settled now: without the entries that wait for a draw.
+// Waiting returns how many requests can be processed now. Entries must wait for the draw.
 func (c Counts) Waiting() int64 { return c.Unsettled() - c.Entered }
 
 func (c *Counts) Add(code ResultCode, n int64) {

@@ -20,7 +20,7 @@ type DeadLetter struct {
 	RedrivenAt         int64 // when an operator put the request back into the queue; 0: never
 }
 
-// NewDeadLetter makes a dead letter. id is that of the request, else of the message.
+// NewDeadLetter makes a dead letter. id is the request's or, if that cannot be read, the message's.
 func NewDeadLetter(id string, now int64) DeadLetter {
 	return DeadLetter{ID: fmt.Sprintf("%013d#%s", now, id), At: now}
 }

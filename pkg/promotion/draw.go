@@ -9,16 +9,15 @@ import (
 
 // DrawPhase says how far a draw has come.
 //
-//	OPEN ──▶ CLOSED ──▶ ROOT ──▶ DRAWN ──▶ SETTLED
-//	  └─────────┴─────────┴────────┴──▶ VOID
+//	OPEN → CLOSED → ROOT → DRAWN → SETTLED    as the draw proceeds
+//	OPEN, CLOSED, ROOT or DRAWN → VOID        cancelled, or the beacon never publishes its round
+//	DRAWN → ROOT                              the seed was not revealed in time
 //
-// An operator cancels a draw (VOID) before the beacon's round, or if a key is lost (VoidReason). A
-// draw becomes VOID by itself if its beacon never publishes the round. A phase never goes back,
-// except that a draw whose seed was not revealed in time returns from DRAWN to ROOT and is decided
-// again. Nothing of the first decision was public.
+// An operator cancels a draw before the beacon's round, or later if a key is lost (VoidReason). A
+// draw that returned to ROOT is decided again. Nothing of its first decision was public.
 type DrawPhase string
 
-// The phases.
+// The phases of a draw.
 const (
 	DrawOpen    DrawPhase = "OPEN"    // the draw has no item yet
 	DrawClosed  DrawPhase = "CLOSED"  // entries and exclusions no longer change
@@ -28,15 +27,15 @@ const (
 	DrawVoid    DrawPhase = "VOID"    // there will be no result
 )
 
-// VoidReason is the loss for which a draw was cancelled when its result could already be known.
+// VoidReason says what was lost, so that a draw was cancelled although its result could be known.
 // Without such a loss an operator may cancel a draw only before the beacon's round.
 type VoidReason string
 
-// The losses.
+// The losses for which a draw may be cancelled late.
 const (
 	SigningKeyLost VoidReason = "SIGNING_KEY_LOST"
 	SeedKeyLost    VoidReason = "SEED_KEY_LOST"
-	BeaconLost     VoidReason = "BEACON_LOST" // it has not published the round (fairdraw.BeaconDeadline)
+	BeaconLost     VoidReason = "BEACON_LOST" // the beacon has not published the round (fairdraw.BeaconDeadline)
 )
 
 // Draw is the state of a lottery's draw. Every write requires that the stored phase, statement,
@@ -59,7 +58,7 @@ type Draw struct {
 	SettledAt            int64  // when the last request had its result, also of a void draw
 	VoidedAt             int64
 	VoidReason           VoidReason // empty if cancelled in time
-	// DueAt is when the next step is possible, 0: at once. Open draws are listed by it.
+	// DueAt is when the next step is possible, 0: at once. Draws not yet settled are listed by it.
 	DueAt int64
 }
 

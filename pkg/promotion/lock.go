@@ -1,7 +1,7 @@
 package promotion
 
-// Lock makes sure that a user has only one request to a promotion: it has the id of the request
-// that counts. When the user withdraws the request, the lock stays and counts the withdrawal.
+// Lock makes sure that a user has only one valid request to a promotion: it contains that request's
+// id. When the user withdraws the request, the lock stays and counts the withdrawal.
 type Lock struct {
 	EventID, UserID string
 	RequestID       string

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// lotteryGroups is the number of groups of a lottery's requests, which are settled in parallel.
+// lotteryGroups is the number of groups of a lottery's requests. Groups are processed in parallel.
 const lotteryGroups = 64
 
 // LotteryGroup returns the group of a lottery request: two hexadecimal digits.
@@ -25,10 +25,10 @@ func LotteryGroups() []string {
 // EntryCounter counts the entries of one group of a lottery. It is stored from the first entry on.
 type EntryCounter struct {
 	N int64
-	// ClosedAt is when the draw closed the group, which then takes no entries; 0: it is open.
+	// ClosedAt is when the draw closed the group, which accepts no entries since then; 0: it is open.
 	ClosedAt int64
-	// SentAt is when the queue, by its clock, got the latest message of the group that has been
-	// settled. Every message of the group sent before that time has been settled or is lost.
+	// SentAt is when the queue, by its clock, received the latest message of the group that workers
+	// have processed. Every message sent before that time has been processed or is lost.
 	SentAt int64
 }
 

@@ -2,17 +2,17 @@ package promotion
 
 import "hash/fnv"
 
-// Marker says that a request is not settled yet. It is written with the request and deleted by the
-// settlement. It lets the sweeper, a worker, find requests that never got into the queue or whose
-// message was lost.
+// Marker says that the worker service has not processed a request yet. It is written with the
+// request and deleted with the processing. With it the sweeper of the ingest service finds requests
+// that never got into the queue or whose message was lost.
 type Marker struct {
 	RequestID, EventID string
 	Gen                int64
-	// RequestedAt is that of the request, so that markers are sorted by the time of acceptance.
+	// RequestedAt is copied from the request, so that markers are sorted by the time of acceptance.
 	RequestedAt int64
 	// MarkedAt is when the marker was written, or its message sent again.
 	MarkedAt int64
-	// QueuedAt is when the queue took the message; 0: it is not known whether the queue took it.
+	// QueuedAt is when the queue accepted the message; 0: it is not known whether it did.
 	QueuedAt int64
 }
 

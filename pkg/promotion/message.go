@@ -39,16 +39,16 @@ type messageBody struct {
 	Members   []Message `json:"members"`
 }
 
-// Body returns the body of a message of the queue with these members, all of one group.
-func Body(members ...Message) string {
-	b, _ := json.Marshal(messageBody{members[0].EventID, members[0].EventType, members}) // strings and numbers always marshal
+// Body returns the body of a message of the queue with these requests, all of one group.
+func Body(requests ...Message) string {
+	b, _ := json.Marshal(messageBody{requests[0].EventID, requests[0].EventType, requests}) // strings and numbers always marshal
 	return string(b)
 }
 
 func (m Message) GenText() string { return strconv.FormatInt(m.Gen, 10) }
 
-// DecodeBody reads the members of a message of the queue, one or more. An error means that the body
-// can never be read.
+// DecodeBody reads the requests in a message of the queue, one or more. An error means that the
+// body can never be read.
 func DecodeBody(body string) ([]Message, error) {
 	var b messageBody
 	if err := json.Unmarshal([]byte(body), &b); err != nil {
@@ -68,7 +68,7 @@ func DecodeBody(body string) ([]Message, error) {
 }
 
 // Group returns the FIFO group of the message. All requests to a first-come promotion are in one
-// group, so that they are settled in one order.
+// group, so that they are processed in one order.
 func (m Message) Group() string {
 	if m.EventType == Lottery {
 		return m.EventID + "#" + LotteryGroup(m.RequestID)
@@ -77,7 +77,7 @@ func (m Message) Group() string {
 }
 
 // DeduplicationID is equal for all messages of one generation of a request: of those sent within
-// five minutes the queue takes only the first. For a copy of a lost message copyID makes it differ.
+// five minutes the queue accepts only the first. copyID makes the id of a repeated message differ.
 func (m Message) DeduplicationID(copyID string) string {
 	id := m.RequestID
 	if m.Gen > 0 {
@@ -96,11 +96,11 @@ type Outgoing struct {
 	CopyID string // distinguishes a copy of a lost message; empty for the message itself
 }
 
-// DeduplicationID returns the id of a queue's message, which depends on its members. A request that
-// is sent again with others, or alone, is in two messages. The second one settles nothing.
-func DeduplicationID(members []Outgoing) string {
-	all := make([]string, len(members))
-	for i, m := range members {
+// DeduplicationID returns the id of a message, which depends on the requests in it. A request that
+// is sent again in another combination is in two messages; the second one has no effect.
+func DeduplicationID(requests []Outgoing) string {
+	all := make([]string, len(requests))
+	for i, m := range requests {
 		all[i] = m.DeduplicationID(m.CopyID)
 	}
 	if len(all) == 1 {
@@ -114,8 +114,8 @@ func DeduplicationID(members []Outgoing) string {
 type Delivery struct {
 	Body, Group    string
 	ID             string // id of the message, the same each time it is received
-	SequenceNumber string // its place in the order of the queue, a decimal number
-	SentAt         int64  // when the queue took it, by the queue's clock
+	SequenceNumber string // its position in the queue, a decimal number
+	SentAt         int64  // when the queue accepted it, by the queue's clock
 	Receives       int    // how often it was received, this time included
 	Handle         string // for deleting or releasing the received message
 }

@@ -1,16 +1,16 @@
-// Package promotion is the domain that ingest and worker share: promotions, the requests to them,
+// Package promotion is the domain that the services ingest and worker share: promotions, requests,
 // draws and messages, and how a request may change. Package table stores them; package queue sends
 // the messages. Times are epoch milliseconds.
 //
-// The status machine of a request. Every change names the status, statusAt, gen and attempts that
-// it read, and sets statusAt to max(now, statusAt + 1): the log has one entry per millisecond, in
-// order, whatever the clocks of the processes are.
+// The statuses of a request. A write requires status, statusAt, gen and attempts as they were read,
+// and sets statusAt to max(now, statusAt+1): with any clocks the log is in order, one entry per ms.
 //
-//	RECEIVED ──▶ QUEUED ──▶ PROCESSING ──▶ SUCCEEDED
-//	   │            │            ├───────▶ REJECTED
-//	   │            │            └───────▶ FAILED_FINAL ──▶ QUEUED (redriven by an operator)
-//	   ├────────────┴─▶ REJECTED (nothing is left)
-//	   └─▶ FAILED_FINAL (it could not be put in the queue)
+//	RECEIVED            → QUEUED                 the queue has accepted its message
+//	RECEIVED            → FAILED_FINAL           it could not be put in the queue
+//	RECEIVED, QUEUED    → REJECTED               nothing is left
+//	QUEUED              → PROCESSING             the worker service has received its message
+//	PROCESSING          → SUCCEEDED, REJECTED or FAILED_FINAL
+//	FAILED_FINAL        → QUEUED                 an operator has redriven it
 package promotion
 
 import "urr.guru/pkg/plan"
@@ -32,7 +32,7 @@ type Promotion struct {
 	// SeedNonce makes the seed of the draw unique: 32 bytes in hex. It is not public before the seed.
 	SeedNonce string
 
-	Paused bool // takes no requests at present
+	Paused bool // accepts no requests at present
 	// DropRejected: applications to a first-come promotion with no places left leave no record.
 	DropRejected bool
 	Shards       int64 // partitions of the index GSI2 for its requests; at least 1, never fewer than before
@@ -43,8 +43,8 @@ type Promotion struct {
 }
 
 const (
-	// minUnsettled and maxUnsettled bound MaxUnsettled. 100,000 requests are settled within 100 s. A
-	// pass of the sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
+	// minUnsettled and maxUnsettled are the limits of MaxUnsettled. 100,000 requests are processed in
+	// 100 s. A pass of the sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
 	minUnsettled = 10_000
 	maxUnsettled = 100 * plan.SettledPerSecond
 )
@@ -56,7 +56,7 @@ func (p *Promotion) Expect(e plan.Expected) {
 	p.Shards = max(p.Shards, e.Shards())
 }
 
-// MaxUnsettled is the limit of requests that wait to be settled, above which new ones are refused
+// MaxUnsettled is the most requests that may wait to be processed. Above it new ones are refused
 // for some seconds. Requests of the expected crowd are below it and wait in their order instead.
 func (p *Promotion) MaxUnsettled() int64 {
 	return min(max(minUnsettled, p.Expected.Visitors), maxUnsettled)
@@ -102,7 +102,7 @@ func (p *Promotion) closingTime() int64 {
 func (p *Promotion) EndsAt() int64 { return max(p.ClosesAt, p.AnnouncedAt) }
 
 // ResultDue reports whether the result of a lottery may be public: from its announcement until its
-// lists expire.
+// requests expire.
 func (p *Promotion) ResultDue(now int64) bool {
 	return p.EventType == Lottery && now >= p.AnnouncedAt && !p.RequestsExpired(now)
 }
@@ -114,7 +114,7 @@ const RetentionDays = 90
 const LockDays = 7
 
 // LocksExpired reports whether the locks of users may have been deleted, so that only the indexes
-// tell who has applied.
+// show who has applied.
 func (p *Promotion) LocksExpired(now int64) bool { return p.EndsAt()/1000+LockDays*24*3600 <= now/1000 }
 
 // RequestsExpired reports whether the promotion's requests, entries and winners may be deleted.
@@ -127,7 +127,7 @@ type Capacity struct {
 	EventID          string
 	Total, Remaining int64
 	UpdatedAt        int64
-	// SentAt is when the queue, by its clock, got the latest message that has been settled. Every
-	// message of the promotion sent before that time has been settled or is lost.
+	// SentAt is when the queue, by its clock, received the latest message that workers have processed.
+	// Every message of the promotion sent before that time has been processed or is lost.
 	SentAt int64
 }

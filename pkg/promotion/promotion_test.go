@@ -21,8 +21,8 @@ func request() promotion.Request {
 	return promotion.NewRequest(&promotion.Promotion{EventID: "demo", EventType: promotion.FirstCome, ClosesAt: now + day, Shards: 1}, id, "ann", now)
 }
 
-// path returns the statuses in a change's log, or says what is wrong with it.
-func path(c promotion.Change) string {
+// statusPath returns the statuses in a change's log, or says what is wrong with it.
+func statusPath(c promotion.Change) string {
 	var steps []string
 	last := c.Before.StatusAt
 	for _, l := range c.Logs {
@@ -64,7 +64,7 @@ func TestStatusMachine(t *testing.T) {
 		"redriven":                    {failed.After.Redriven(now), "QUEUED"},
 		"requeued":                    {attempted.After.Requeued(), ""},
 	} {
-		require.Equal(t, tc.want, path(tc.change), name)
+		require.Equal(t, tc.want, statusPath(tc.change), name)
 	}
 	done := settle(attempted.After, now).After
 	require.Empty(t, done.ErrorCode, "what an attempt left is gone")

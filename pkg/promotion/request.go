@@ -22,10 +22,10 @@ type Request struct {
 	RequestedAt, QueuedAt, StartedAt, FinishedAt int64
 	// EnteredAt is when a lottery request became an entry.
 	EnteredAt int64
-	// QueueSeq is the Turn in which the request was settled, as a text: the order of first come.
+	// QueueSeq is the request's Turn (its position in the queue) as text: the order of first come.
 	QueueSeq string
 	// Place is the place of a successful first-come request among the winners, from 1, in the order in
-	// which they were settled; 0 if it has none.
+	// which they were processed; 0 if it has none.
 	Place int64
 
 	ResultCode   ResultCode
@@ -94,7 +94,7 @@ func (r *Request) Created() Change {
 	return Change{After: *r, Logs: []LogEntry{{RequestID: r.RequestID, To: r.Status, OccurredAt: r.StatusAt, EndsAt: r.EndsAt}}}
 }
 
-// Queued is the change that records that the queue has taken the request's message.
+// Queued is the change that records that the queue has accepted the request's message.
 func (r *Request) Queued(now int64) Change {
 	c := r.change()
 	c.moveTo(Queued, now)
@@ -102,7 +102,7 @@ func (r *Request) Queued(now int64) Change {
 }
 
 // ensureStarted moves the request to PROCESSING, through the statuses that are still missing. The
-// queue took it at sentAt.
+// queue accepted its message at sentAt.
 func (c *Change) ensureStarted(now, sentAt int64) {
 	if c.After.Status == Received {
 		c.moveTo(Queued, sentAt)
@@ -112,7 +112,7 @@ func (c *Change) ensureStarted(now, sentAt int64) {
 	}
 }
 
-// Settled ends a request that the service worker has processed in its turn.
+// Settled ends a request that the worker service has processed at its position t in the queue.
 func (r *Request) Settled(now int64, s Status, code ResultCode, t Turn) Change {
 	c := r.change()
 	c.ensureStarted(now, t.SentAt)
@@ -121,16 +121,16 @@ func (r *Request) Settled(now int64, s Status, code ResultCode, t Turn) Change {
 	return c
 }
 
-// Won gives a first-come request one of the places; place counts from 1.
+// Won ends a first-come request as successful. place is its place among the winners, from 1.
 func (r *Request) Won(now, place int64, t Turn) Change {
 	c := r.Settled(now, Succeeded, Success, t)
 	c.After.Place = place
 	return c
 }
 
-// SettledLog computes the log entries of a settled request, from QUEUED on, from its times. ok is
-// false for requests where that is impossible: those of a lottery, and those that were not settled
-// in their turn in the queue or had failed before.
+// SettledLog computes the log of a first-come request that has ended, from QUEUED on, from its
+// times. ok is false where that is impossible: for lottery requests, and for those that ended
+// without a Turn in the queue or had failed before.
 func (r *Request) SettledLog() (log []LogEntry, ok bool) {
 	if r.EventType != FirstCome || r.QueueSeq == "" || r.Gen != 0 || r.Status != Succeeded && r.Status != Rejected {
 		return nil, false
@@ -146,8 +146,8 @@ func (r *Request) SettledLog() (log []LogEntry, ok bool) {
 	return log, true
 }
 
-// Entered makes a lottery request an entry of the draw, in its turn. The entry gets its result at
-// the announcement, by Ended.
+// Entered makes a lottery request, processed at its position t in the queue, an entry of the draw.
+// The entry gets its result at the announcement, by Ended.
 func (r *Request) Entered(now int64, t Turn) Change {
 	c := r.change()
 	c.ensureStarted(now, t.SentAt)
@@ -211,7 +211,7 @@ func (r *Request) Failed(now int64, code ResultCode, f Failure) Change {
 	return c
 }
 
-// Requeued gives an unsettled request a new generation: its earlier messages are dropped.
+// Requeued gives a request without a result a new generation: its earlier messages are dropped.
 func (r *Request) Requeued() Change {
 	c := r.change()
 	c.After.Gen++
@@ -233,7 +233,7 @@ func (r *Request) Redriven(now int64) Change {
 var ErrNotRedrivable = errors.New("the request cannot begin anew")
 
 // ErrUnreadable means that one item of the table cannot be decoded. It must not stop the handling
-// of others.
+// of other items.
 var ErrUnreadable = errors.New("the item cannot be read")
 
 // Redrivable reports whether an operator may redrive the request. A request that never got into the
@@ -260,7 +260,7 @@ const queueSeqDigits = 39
 type Turn struct {
 	SequenceNumber string // of the request's message
 	Member         int    // its index among the requests of the message
-	SentAt         int64  // when the queue took the message, by the queue's clock
+	SentAt         int64  // when the queue accepted the message, by the queue's clock
 }
 
 // QueueSeq returns the turn as a text: the SequenceNumber, padded with zeros so that texts sort

@@ -3,7 +3,7 @@ package promotion
 // Type is the kind of a promotion.
 type Type string
 
-// The kinds.
+// The kinds of promotions.
 const (
 	FirstCome Type = "FIRST_COME"
 	Lottery   Type = "LOTTERY"
@@ -12,7 +12,7 @@ const (
 // Status is the status of a request.
 type Status string
 
-// The statuses.
+// The statuses of a request.
 const (
 	Received    Status = "RECEIVED"
 	Queued      Status = "QUEUED"
@@ -28,7 +28,7 @@ func (s Status) Final() bool { return s == Succeeded || s == Rejected || s == Fa
 // ResultCode says why a request ended as it did.
 type ResultCode string
 
-// The codes.
+// The result codes of requests.
 const (
 	Success             ResultCode = "SUCCESS"
 	RejectedCapacity    ResultCode = "REJECTED_CAPACITY"
@@ -54,7 +54,7 @@ func ResultCodes() []ResultCode {
 // FailureClass says whether a failed attempt may succeed when repeated.
 type FailureClass string
 
-// The classes.
+// The classes of failures.
 const (
 	Retryable    FailureClass = "RETRYABLE"
 	NonRetryable FailureClass = "NON_RETRYABLE"
@@ -63,7 +63,7 @@ const (
 // UIResult is what web pages show of a request's status.
 type UIResult string
 
-// The results.
+// The results that web pages show.
 const (
 	UIPending  UIResult = "PENDING"
 	UISuccess  UIResult = "SUCCESS"
@@ -88,7 +88,7 @@ func (s Status) UIResult() UIResult {
 // UIPhase is what web pages show of a lottery's progress.
 type UIPhase string
 
-// The phases.
+// The phases of a lottery that web pages show.
 const (
 	Collecting UIPhase = "COLLECTING"
 	Drawing    UIPhase = "DRAWING"

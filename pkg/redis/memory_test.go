@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// The metric tells a server that evicts keys from one that refuses writes, also after a change.
+// The metric shows whether a full server evicts keys or refuses writes, also after a change.
 func TestMemoryIsExported(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "64mb", "--maxmemory-policy", "noeviction")

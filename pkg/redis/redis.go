@@ -38,7 +38,7 @@ type Config struct {
 	PoolSize int `env:"REDIS_POOL_SIZE, default=32" min:"1" max:"1000"`
 }
 
-// Timeouts of Redis calls, which bound a visitor's wait.
+// Time limits of Redis calls, so that a visitor does not wait long.
 const (
 	dialTimeout = time.Second
 	callTimeout = 500 * time.Millisecond

@@ -21,7 +21,7 @@ type Result struct {
 	Baseline float64 `json:"baseline"` // median over the rounds
 	// Ratio is the median of Baseline / Value over the rounds: more is better.
 	Ratio float64 `json:"ratio"`
-	// Must is the least ratio that is accepted, Aim the one to strive for.
+	// Must is the least ratio that is accepted, Aim the ratio to strive for.
 	Must float64 `json:"must"`
 	Aim  float64 `json:"aim"`
 	// Parts splits Value, such as by process, and has more figures, such as of stores.

@@ -21,8 +21,8 @@ func isPublic(service string) bool {
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")
 }
 
-// allowedCallers returns, for each method of a service, the services that may call it. The option
-// urr.common.v1.access of the method names them.
+// allowedCallers returns, for each method of a service, the services that may call it. They are
+// listed in the method's option urr.common.v1.access.
 func allowedCallers(desc *grpc.ServiceDesc) (map[string][]string, error) {
 	methods := make(map[string][]string)
 	sd, err := serviceDescriptor(desc.ServiceName)

@@ -16,10 +16,10 @@ import (
 // round_robin with health checking when more than half of the replicas report NOT_SERVING:
 //
 //	replicas                             round_robin             balancing
-//	all report SERVING                   all in turn             all in turn
-//	at most half report NOT_SERVING      the others in turn      the others in turn
-//	more than half report NOT_SERVING    the others in turn      all connected in turn
-//	all connected report NOT_SERVING     every call fails        all connected in turn
+//	all report SERVING                   uses all                uses all
+//	at most half report NOT_SERVING      uses the SERVING ones   uses the SERVING ones
+//	more than half report NOT_SERVING    uses the SERVING ones   uses all connected
+//	all connected report NOT_SERVING     fails every call        uses all connected
 //
 // So a single replica that lost its store gets no calls. When most have lost a store that they
 // share, or are overloaded, each call gets the answer of the service, which may not need that
@@ -74,7 +74,7 @@ func (c *servingFirst) UpdateState(s balancer.State) {
 	c.ClientConn.UpdateState(s)
 }
 
-// roundRobin uses several pickers in turn.
+// roundRobin uses several pickers, one after another.
 type roundRobin struct {
 	pickers []balancer.Picker
 	next    atomic.Uint32

@@ -90,8 +90,8 @@ func (f *fleet) stop(host string) {
 	require.NoError(f.t, <-m.served)
 }
 
-// answer sets what look-ups find from now on.
-func (f *fleet) answer(err error, hosts ...string) {
+// setDNS sets the result of all further look-ups.
+func (f *fleet) setDNS(err error, hosts ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fails, f.found = err, hosts
@@ -131,18 +131,18 @@ func (f *fleet) dial() (call func() error) {
 	}
 }
 
-// settle waits until the bubble is idle: connections and health reports have then arrived.
-func settle() { synctest.Wait() }
+// waitIdle waits until the bubble is idle: connections and health reports have then arrived.
+func waitIdle() { synctest.Wait() }
 
 func TestReplicaThatLostItsStoreGetsNoCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.add("10.0.0.1"), f.add("10.0.0.2")
-		f.answer(nil, "10.0.0.1", "10.0.0.2")
+		f.setDNS(nil, "10.0.0.1", "10.0.0.2")
 		call := f.dial()
 		calls := func(n int) (atA, atB int32) {
-			settle()
+			waitIdle()
 			wasA, wasB := a.calls.Load(), b.calls.Load()
 			for range n {
 				require.NoError(t, call())
@@ -173,11 +173,11 @@ func TestFewServingReplicasDoNotGetAllCalls(t *testing.T) {
 		for _, addr := range addrs {
 			replicas = append(replicas, f.add(addr))
 		}
-		f.answer(nil, addrs...)
+		f.setDNS(nil, addrs...)
 		call := f.dial()
 		require.NoError(t, call())
 		callsOfFirst := func() int32 {
-			settle()
+			waitIdle()
 			was := replicas[0].calls.Load()
 			for range 12 {
 				require.NoError(t, call())
@@ -200,7 +200,7 @@ func TestLossOfASharedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		replicas := []*member{f.add("10.0.0.1"), f.add("10.0.0.2")}
-		f.answer(nil, "10.0.0.1", "10.0.0.2")
+		f.setDNS(nil, "10.0.0.1", "10.0.0.2")
 		call := f.dial()
 		require.NoError(t, call())
 		away := errs.ErrUnavailable.WithRetry(time.Second)
@@ -208,7 +208,7 @@ func TestLossOfASharedStore(t *testing.T) {
 			m.fails.Store(away)
 			m.SetServing(false)
 		}
-		settle()
+		waitIdle()
 		start := time.Now()
 		for range 10 {
 			require.ErrorIs(t, call(), errs.ErrUnavailable)
@@ -234,18 +234,18 @@ func TestDrainingReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		old := f.add("10.0.0.1")
-		f.answer(nil, "10.0.0.1")
+		f.setDNS(nil, "10.0.0.1")
 		call := f.dial()
 		require.NoError(t, call())
 		next := f.add("10.0.0.2")
 		old.SetServing(false) // its drain begins
-		settle()
+		waitIdle()
 		require.NoError(t, call())
 		require.EqualValues(t, 2, old.calls.Load())
 
-		f.answer(nil, "10.0.0.1", "10.0.0.2") // the clients' DNS cache ends
+		f.setDNS(nil, "10.0.0.1", "10.0.0.2") // the clients' DNS cache ends
 		<-time.After(longestLookup)
-		settle()
+		waitIdle()
 		for range 4 {
 			require.NoError(t, call())
 		}
@@ -265,12 +265,12 @@ func TestNewReplicaGetsCallsWithoutAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.add("10.0.0.1")
-		f.answer(nil, "10.0.0.1")
+		f.setDNS(nil, "10.0.0.1")
 		call := f.dial()
 		require.NoError(t, call())
 		for i, host := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
 			m := f.add(host)
-			f.answer(nil, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}[:i+2]...)
+			f.setDNS(nil, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}[:i+2]...)
 			start := time.Now()
 			for m.calls.Load() == 0 {
 				require.Less(t, time.Since(start), longestLookup+time.Second, host) // calls go to the others in turn
@@ -294,7 +294,7 @@ func TestNameWithoutAddress(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t)
-				f.answer(err)
+				f.setDNS(err)
 				call := f.dial()
 				require.ErrorIs(t, call(), errs.ErrUnavailable)
 				<-time.After(10 * time.Minute)
@@ -303,11 +303,11 @@ func TestNameWithoutAddress(t *testing.T) {
 				require.Less(t, time.Since(start), time.Second, "retries only")
 
 				f.add("10.0.0.1")
-				f.answer(nil, "10.0.0.1")
+				f.setDNS(nil, "10.0.0.1")
 				<-time.After(2 * time.Second)
 				require.NoError(t, call())
 
-				f.answer(err)
+				f.setDNS(err)
 				<-time.After(time.Minute)
 				require.NoError(t, call(), "known addresses stay in use")
 			})
@@ -320,7 +320,7 @@ func TestLookupsAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		f.add("10.0.0.1")
-		f.answer(nil, "10.0.0.1")
+		f.setDNS(nil, "10.0.0.1")
 		call := f.dial()
 		require.NoError(t, call())
 		<-time.After(10 * time.Minute)

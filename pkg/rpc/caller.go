@@ -8,10 +8,10 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Gateway is the only service whose Caller messages are trusted. They name the user of a request.
+// Gateway is the only service whose Caller messages, which contain the user, are trusted.
 const Gateway = "gateway"
 
-// CallerFrom returns the member `caller` of a request, never nil. The gateway has verified it;
+// CallerFrom returns the field `caller` of a request, never nil. The gateway has verified it;
 // requests with a Caller from any other service never reach a handler.
 func CallerFrom(msg any) *commonv1.Caller {
 	if m, ok := msg.(interface{ GetCaller() *commonv1.Caller }); ok {
@@ -44,7 +44,7 @@ func ValidUserFrom(msg any) (string, error) {
 func HasRole(c *commonv1.Caller, role string) bool { return slices.Contains(c.GetRoles(), role) }
 
 // RequireRole returns the user if the caller has one of the roles. Otherwise it fails with
-// errs.ErrUnauthenticated, or with errs.ErrRoleRequired, which names the first role.
+// errs.ErrUnauthenticated, or with errs.ErrRoleRequired, which contains the first role.
 func RequireRole(msg any, role string, others ...string) (string, error) {
 	user, err := UserFrom(msg)
 	has := func(role string) bool { return HasRole(CallerFrom(msg), role) }

@@ -56,7 +56,7 @@ type dialConfig struct {
 // DialOption is an option of Dial.
 type DialOption func(*dialConfig)
 
-// WithTimeout sets the deadline of calls whose context has none, in place of CallTimeout.
+// WithTimeout sets the deadline of calls whose context has none, instead of CallTimeout.
 func WithTimeout(d time.Duration) DialOption { return func(c *dialConfig) { c.timeout = d } }
 
 // WithGRPC passes options to grpc, such as a dialer for tests.

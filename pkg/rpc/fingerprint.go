@@ -7,7 +7,7 @@ import (
 )
 
 // Fingerprint returns a text that is equal for equal requests, whoever sends them: the JSON form of
-// the generated struct without its member `caller`. Stored idempotency keys contain its hash, so it
+// the generated struct without its field `caller`. Stored idempotency keys contain its hash, so it
 // must not change: a repeated request would count as a different one.
 func Fingerprint(msg proto.Message) string {
 	body := proto.Clone(msg)

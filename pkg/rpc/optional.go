@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Optional returns a pointer for an optional member of a message; nil for the zero value.
+// Optional returns a pointer for an optional field of a message; nil for the zero value.
 func Optional[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil

@@ -26,7 +26,7 @@ const (
 // lookupFunc returns the addresses of a host name.
 type lookupFunc func(ctx context.Context, host string) ([]string, error)
 
-// nameResolver resolves dns:///host:port and dns://server:port/host:port, in place of grpc's own
+// nameResolver resolves dns:///host:port and dns://server:port/host:port, instead of grpc's own
 // resolver for this scheme.
 type nameResolver struct{ lookup lookupFunc }
 

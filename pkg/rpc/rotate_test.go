@@ -15,7 +15,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// The key of a pair is a set on both sides: the first signs, all verify. To replace a key, the new
+// Caller and callee both have a set of keys: the first signs, all verify. To replace a key, the new
 // one is added after the old one, then moved to the front, then the old one is removed. In each
 // step either side may go first.
 func TestKeyRotation(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// maxMessage bounds a message in both directions, in bytes; the layout of a 50,000-seat venue is
-// the largest, at about 3 MB.
+// maxMessage is the largest message that is sent or received, in bytes. The layout of a 50,000-seat
+// venue is the largest that occurs, at about 3 MB.
 const maxMessage = 16 << 20
 
 // Flow-control windows, in bytes. By default grpc estimates them, and sends a ping for that with
@@ -40,7 +40,7 @@ const (
 const handlerWorkers = 16
 
 // Connections are closed at this age, so that clients behind one virtual address find new replicas.
-// Their streams get the grace to end; then their watchers reconnect.
+// Streams on them end at the latest after the grace; then their watchers reconnect.
 const (
 	maxConnectionAge      = 5 * time.Minute
 	maxConnectionAgeGrace = 30 * time.Second
@@ -155,7 +155,7 @@ func (s *Server) Rekey(accept map[string]config.Secret) error {
 func (s *Server) Name() string { return s.name }
 
 // Check reports why the server cannot serve: a method does not declare who may call it (option
-// urr.common.v1.access), or a caller that it names has no key.
+// urr.common.v1.access), or a caller that it declares has no key.
 func (s *Server) Check() error { return errors.Join(s.problems...) }
 
 // Serve serves calls on l until Stop. It fails at once if Check does.

@@ -19,8 +19,8 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// A call is signed with the key of its pair caller → callee, so that a compromised service cannot
-// forge calls between others. The metadata key `urr-auth` has the value
+// A call is signed with a key that only its caller and its callee have, so that a compromised
+// service cannot forge calls of another one. The metadata key `urr-auth` has the value
 //
 //	v1 <caller> <unix seconds> <mac>
 //
@@ -36,9 +36,9 @@ const maxSkew = 30 * time.Second
 // minKey is the shortest key that is accepted, in bytes.
 const minKey = 32
 
-// parsePairKeys parses the keys of a pair of services, key[|key…]. The first signs and all verify,
-// so that keys can be replaced while both sides run. The separator is not a comma, which would end
-// the entry of the caller in RPC_ACCEPT.
+// parsePairKeys parses the keys that a caller and a callee share, key[|key…]. The first signs and
+// all verify, so that keys can be replaced while both run. The separator is not a comma, which
+// would end the entry of the caller in RPC_ACCEPT.
 func parsePairKeys(s config.Secret) ([][]byte, error) {
 	var keys [][]byte
 	for key := range strings.SplitSeq(s.Reveal(), "|") {

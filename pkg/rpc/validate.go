@@ -30,8 +30,8 @@ func Validate(m proto.Message) error {
 	return errs.ErrInvalidRequest.WithFields(fields...)
 }
 
-// specPrefix is left out of the paths that clients see: if a request has a member named spec, that
-// member is the body of the HTTP request (body: "spec" in the rule of google.api.http).
+// specPrefix is left out of the paths that clients see: if a request has a field named spec, that
+// field is the body of the HTTP request (body: "spec" in the rule of google.api.http).
 const specPrefix = "spec."
 
 // lowerCamel converts a path of names in the .proto to the JSON names that clients use:

@@ -113,7 +113,7 @@ func ensureQueue(ctx context.Context, client *sqs.Client, name string, attribute
 }
 
 // Err converts errors of the client to the platform's: throttling and an unavailable or failing SQS
-// become errs.ErrUnavailable; all others are returned unchanged.
+// become errs.ErrUnavailable; all other errors are returned unchanged.
 func Err(err error) error {
 	var known *errs.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -14,10 +14,10 @@ const (
 	margin = 20 * time.Second // before the deadline of the run, for the failure's message and cleanups
 )
 
-// Until polls until condition holds. The message (a format and its arguments) names the state that
-// the test waits for. There is no time limit of its own, so that a test is slow but does not fail
-// on a slow machine. It fails shortly before the deadline of the run (`go test -timeout`), so that
-// the failure names the waiting test. Inside a testing/synctest bubble use synctest.Wait instead.
+// Until polls until condition holds. The message (a format and its arguments) says which state the
+// test waits for. There is no time limit of its own, so that a test is slow but does not fail on a
+// slow machine. It fails shortly before the deadline of the run (`go test -timeout`), so that the
+// failure shows which test waits. Inside a testing/synctest bubble use synctest.Wait instead.
 func Until(t testing.TB, condition func() bool, message ...any) {
 	t.Helper()
 	pollUntilDeadline(t, func() error {

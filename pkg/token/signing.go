@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/config"
 )
 
-// SigningKeys is a set of Ed25519 keys (RFC 8032) for signatures that others verify: the first key
-// signs, all verify. The zero value has no keys. It is safe for concurrent use.
+// SigningKeys is a set of Ed25519 keys (RFC 8032). Verifying its signatures needs no secret. The
+// first key signs, all verify. The zero value has no keys. It is safe for concurrent use.
 type SigningKeys struct {
 	keyList[ed25519.PrivateKey]
 }

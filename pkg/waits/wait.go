@@ -1,5 +1,5 @@
 // Package waits computes the waiting times and poll intervals that visitors of both waiting rooms
-// are told. The service vwr reports them with the position, and the gateways from memory at every
+// are told. The vwr service reports them with the position, and the gateways from memory at every
 // later poll, so both must compute the same.
 package waits
 

@@ -1,10 +1,10 @@
 // Package wire reads and writes the platform's JSON form of protobuf messages, for HTTP and Kafka.
 // Unlike protojson it writes 64-bit integers as numbers (all of ours are below 2^53) and always
-// writes zero values, so that a client can read every member without a check for absence:
+// writes zero values, so that a client can read every field without a check for absence:
 //
-//   - members are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and
+//   - fields are lowerCamel, in the order of the .proto; scalars without presence, lists ([]) and
 //     maps ({}, sorted) are always written;
-//   - unset `optional` members, unset messages and unset oneof members are absent;
+//   - unset `optional` fields, unset messages and unset oneof fields are absent;
 //   - enums are names, bytes are base64, google.protobuf.Timestamp is RFC 3339 in UTC with
 //     milliseconds.
 package wire

@@ -29,12 +29,12 @@ func offsetOf(b []byte, line, column int) int {
 // pathLevel is one object or array around the current position in a JSON document.
 type pathLevel struct {
 	array bool
-	name  string // object: the current member
+	name  string // object: the current field
 	index int    // array: the current element
 	value bool   // object: a name was read, its value comes next
 }
 
-// pathAt returns the path of the member whose name or value begins at the offset. ok is false when
+// pathAt returns the path of the field whose name or value begins at the offset. ok is false when
 // b is not valid JSON up to there.
 func pathAt(b []byte, offset int) (path string, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(b))

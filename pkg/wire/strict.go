@@ -13,7 +13,7 @@ import (
 )
 
 // checkStrict refuses JSON that protojson accepts but our schemas do not: numbers as strings,
-// integers with a fraction or an exponent, members by their name in the .proto instead of their
+// integers with a fraction or an exponent, fields by their name in the .proto instead of their
 // JSON name, text with U+0000, and every Caller, null or not. protojson must have read the document
 // into a message of type md before, so all names and nestings are known to fit.
 func checkStrict(b []byte, md protoreflect.MessageDescriptor) error {
@@ -38,7 +38,7 @@ const (
 )
 
 // strictWalk checks a document token by token. Its methods return the path of the first wrong
-// member, as ".sections[0].price", and what is wrong; both are "" if nothing is.
+// field, as ".sections[0].price", and what is wrong; both are "" if nothing is.
 type strictWalk struct{ dec *json.Decoder }
 
 // nextToken returns the next token. It returns nil for a null and at the end of the input, which a

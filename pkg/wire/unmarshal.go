@@ -14,17 +14,17 @@ import (
 
 // Unmarshal reads JSON into m strictly, in the form that Marshal writes:
 //
-//   - unknown members are refused, including names as in the .proto (event_id), and so is any
+//   - unknown fields are refused, including names as in the .proto (event_id), and so is any
 //     Caller, which only the gateway's own code may set;
-//   - a repeated member is refused, whatever its values;
+//   - a repeated field is refused, whatever its values;
 //   - integers are JSON numbers without a fraction or an exponent, exactly within the range of
 //     their kind; "3", 3.0 and 3e0 are refused, and so are other numbers out of range or as text
 //     ("NaN");
 //   - null means absent; an element of a list cannot be null;
-//   - absent members keep their value in m.
+//   - absent fields keep their value in m.
 //
 // The error is errs.ErrInvalidUTF8, errs.ErrUnknownField or errs.ErrInvalidRequest; its field is
-// the path of the member, as "sections[0].price". m must not be used then.
+// the path of the field, as "sections[0].price". m must not be used then.
 func Unmarshal(b []byte, m proto.Message) error {
 	if !utf8.Valid(b) {
 		return errs.ErrInvalidUTF8
@@ -42,8 +42,8 @@ var (
 	repeatedRE = regexp.MustCompile(`duplicate (?:field|map key)|is already set`)
 )
 
-// explainError finds the member that protojson refused. protojson's errors have a position, but no
-// path and no stable text. An error without a position is reported without the member.
+// explainError finds the field that protojson refused. protojson's errors have a position, but no
+// path and no stable text. An error without a position is reported without the field.
 func explainError(b []byte, err error) error {
 	text := err.Error()
 	pos := positionRE.FindStringSubmatch(text)

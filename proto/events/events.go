@@ -7,7 +7,7 @@ package events
 
 import "slices"
 
-// Reservations is ticket's topic, with these types; the key is the reservation's id.
+// Reservations is the ticket service's topic, with these types; the key is the reservation's id.
 const (
 	Reservations = "reservation-events"
 
@@ -16,13 +16,13 @@ const (
 	ReservationCancelled = "RESERVATION_CANCELLED"
 	ReservationExpired   = "RESERVATION_EXPIRED"
 	ReservationRejected  = "RESERVATION_REJECTED"
-	// TicketsRefundDue is about tickets of a cancelled event that payment has to refund.
+	// TicketsRefundDue is about tickets of a cancelled event that the payment service has to refund.
 	TicketsRefundDue = "TICKETS_REFUND_DUE"
 	// TicketsCheckedIn counts tickets that were used, or made valid again; the key is the event's id.
 	TicketsCheckedIn = "TICKETS_CHECKED_IN"
 )
 
-// Payments is payment's topic, with these types; the key is the order's id.
+// Payments is the payment service's topic, with these types; the key is the order's id.
 const (
 	Payments = "payment-events"
 
@@ -34,8 +34,8 @@ const (
 	PaymentDisputeClosed = "PAYMENT_DISPUTE_CLOSED"
 )
 
-// Transfers is ticket's topic of tickets that pass from one user to another, with these types; the
-// key is the transfer's id.
+// Transfers is the ticket service's topic of tickets that pass from one user to another, with these
+// types; the key is the transfer's id.
 const (
 	Transfers = "transfer-events"
 
@@ -44,7 +44,7 @@ const (
 	TransferRejected  = "TRANSFER_REJECTED"
 )
 
-// Memberships is ticket's topic of memberships, with these types; the key is the membership's id.
+// Memberships is the ticket service's topic of memberships; the key is the membership's id.
 const (
 	Memberships = "membership-events"
 
@@ -53,7 +53,7 @@ const (
 	MembershipEnded     = "MEMBERSHIP_ENDED"
 )
 
-// Rewards is reward's topic, with these types; the key is the allocation's id.
+// Rewards is the reward service's topic, with these types; the key is the allocation's id.
 const (
 	Rewards = "reward-events"
 
@@ -85,7 +85,7 @@ const (
 // Topic is a topic of domain events.
 type Topic struct {
 	Name string
-	// Key is the member of the payload that is the key of a record.
+	// Key is the field of the payload that is the key of a record.
 	Key string
 	// Producer is the only service that publishes to the topic, Consumers are those that read it, sorted.
 	Producer  string

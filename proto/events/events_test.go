@@ -81,7 +81,7 @@ func TestEveryTypeHasATopic(t *testing.T) {
 	}
 }
 
-// The topics, keys and groups that other programs may rely on keep their names.
+// The names of topics, keys and groups do not change, since other programs may rely on them.
 func TestNamesAreKept(t *testing.T) {
 	t.Parallel()
 	for _, want := range []struct{ topic, key, producer, groups string }{

@@ -26,9 +26,9 @@ func SoleWriter(client *dynamodb.Client, partition string) *dynamodb.Client {
 type soleWriter struct {
 	partition string
 
-	mu      sync.Mutex
-	written map[string]bool
-	unknown bool // a call may have written partitions that cannot be told from its input
+	mu           sync.Mutex
+	written      map[string]bool
+	wroteUnknown bool // a call may have written partitions that its input does not show
 }
 
 func (s *soleWriter) answerOrForward(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (
@@ -52,7 +52,7 @@ func (s *soleWriter) neverWritten(q *dynamodb.QueryInput) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.unknown && !s.written[pk.Value]
+	return !s.wroteUnknown && !s.written[pk.Value]
 }
 
 func (s *soleWriter) recordWrite(in any) {
@@ -82,7 +82,7 @@ func (s *soleWriter) recordWrite(in any) {
 		}
 	case *dynamodb.BatchExecuteStatementInput, *dynamodb.ExecuteStatementInput, *dynamodb.ExecuteTransactionInput,
 		*dynamodb.ImportTableInput, *dynamodb.RestoreTableFromBackupInput, *dynamodb.RestoreTableToPointInTimeInput:
-		s.unknown = true
+		s.wroteUnknown = true
 	}
 }
 
@@ -91,5 +91,5 @@ func (s *soleWriter) addPartition(it map[string]types.AttributeValue) {
 		s.written[pk.Value] = true
 		return
 	}
-	s.unknown = true
+	s.wroteUnknown = true
 }

@@ -32,7 +32,7 @@ var (
 )
 
 // Chain describes a beacon, as the beacon's /info publishes it. It contains all that is needed to
-// verify rounds. The chain's hash covers all other members except the scheme, so that a known hash
+// verify rounds. The chain's hash covers all other fields except the scheme, so that a known hash
 // implies the key and the rounds' times.
 type Chain struct {
 	Scheme    string `json:"scheme"`
@@ -101,8 +101,8 @@ const (
 	maxID      = 64 // characters of a beacon's id
 )
 
-// Validate checks the form of each member, that the public key is a point of its group, and that
-// ChainHash is the hash of the others.
+// Validate checks the form of each field, that the public key is a point of its group, and that
+// ChainHash is the hash of the other fields.
 func (c Chain) Validate() error {
 	if _, _, err := c.keyAndSignatureSizes(); err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 var ErrNotPublished = errors.New("beacon: the round is not published yet")
 
 const (
-	// sourceTimeout limits one request, so that a hanging source does not delay the next one for long.
+	// sourceTimeout is the time limit of one request: the next source is then asked.
 	sourceTimeout   = 5 * time.Second
-	maxResponseSize = 64 << 10
+	maxResponseSize = 64 << 10 // bytes of a source's response
 )
 
 // Client fetches rounds of one beacon chain from several HTTP servers, its sources. It verifies
@@ -85,8 +85,8 @@ var (
 	ErrStopped = errors.New("beacon: the latest round is not the one that is due")
 )
 
-// maxLate is the tolerance for clocks that differ: the latest round may be three periods and
-// maxLate old, or maxLate in the future.
+// maxLate is the tolerance for clocks that differ: the latest round may be at most three periods
+// and maxLate old, and at most maxLate in the future.
 const maxLate = time.Minute
 
 // Check makes sure that at least one source publishes the chain: its /info describes the chain, and

@@ -50,7 +50,7 @@ func (s *Sources) Get(ctx context.Context, chain Chain, round uint64) (Round, er
 	return c.Get(ctx, round)
 }
 
-// checkTimeout limits the check of a chain. It is shorter than the deadline of an operator's call.
+// checkTimeout is the time limit of a check, shorter than the deadline of an operator's call.
 const checkTimeout = 2500 * time.Millisecond
 
 // Check makes sure that a server publishes the chain now: its /info describes the chain, and its

@@ -96,12 +96,12 @@ func (b *Beacon) Round(round uint64) beacon.Round {
 
 // Latest returns the number of the last published round, 0 before the first.
 func (b *Beacon) Latest() uint64 {
-	// A round is published at its time, so the first one after now is the next.
+	// FirstAt(now) may be the round published right now; after that moment it is the next one.
 	return b.Chain().FirstAt(b.now().Add(time.Nanosecond)) - 1
 }
 
 // ServeHTTP serves /chains, /info, /public/latest and /public/{round}, the last three also under
-// /{chainHash}. A round of the future is 404.
+// /{chainHash}. It answers 404 for a round that is not published yet.
 func (b *Beacon) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.mux.ServeHTTP(w, r) }
 
 func (b *Beacon) registerRoutes() {

@@ -229,8 +229,8 @@ func Finish(ctx context.Context, tx postgres.Execer, subject uuid.UUID, answer s
 	return nil
 }
 
-// pruneBatch limits the rows that one statement deletes: all keys of a busy day would take longer
-// than the statement timeout.
+// pruneBatch is the most rows that one statement deletes: to delete all keys of a busy day would
+// take longer than the statement timeout.
 const pruneBatch = 5000
 
 // Prune deletes keys older than 24 hours. Any number of replicas may prune at once.

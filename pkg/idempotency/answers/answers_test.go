@@ -39,7 +39,7 @@ func claim(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key) (answer string,
 	return answer, err
 }
 
-// keep runs a request of one transaction.
+// keep runs a request that needs one transaction, and stores its answer.
 func keep(t *testing.T, pool *pgxpool.Pool, k *idempotency.Key, answer string) {
 	t.Helper()
 	inTx(t, pool, func(ctx context.Context, tx pgx.Tx) {

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceCalls adds a client span per call, including its retries, but only in a recorded trace.
+// traceCalls adds a client span for each call, not for each retry, but only in a recorded trace.
 func traceCalls(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("URRTrace", traceCall), middleware.After)
 }

@@ -1,5 +1,5 @@
 // Package planned exports how many processors the openings of the next half hour need. An alert
-// compares them with those that are ready.
+// compares this number with the processors that are ready.
 package planned
 
 import (
@@ -32,7 +32,7 @@ type Opening struct {
 // Exporter exports the needs of one kind of openings.
 type Exporter struct {
 	Kind plan.Kind
-	// Find returns the openings between since and until; it may return others too.
+	// Find returns the openings between since and until; it may return other openings too.
 	Find func(ctx context.Context, since, until time.Time) ([]Opening, error)
 	Now  func() time.Time
 

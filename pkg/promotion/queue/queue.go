@@ -35,12 +35,12 @@ const (
 
 // Names of message attributes, with which operators recognise messages without reading bodies.
 const (
-	attributeRequestID = "requestId" // of the first member
-	attributeGen       = "gen"       // of the first member
-	attributeMembers   = "members"
+	attributeRequestID = "requestId" // of the first request in the message
+	attributeGen       = "gen"       // of the first request in the message
+	attributeMembers   = "members"   // the number of requests in the message
 )
 
-// Config names the queue of requests.
+// Config has the name of the queue of requests.
 type Config struct {
 	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
 	// -dlq.fifo.
@@ -68,7 +68,7 @@ type Queue struct {
 	url string
 }
 
-// New returns the queue from which the service worker takes requests.
+// New returns the queue from which the worker service receives requests.
 func New(client *awssqs.Client, cfg Config) *Queue {
 	return &Queue{client: client, name: cfg.Name + ".fifo", limit: callTimeout}
 }
@@ -92,9 +92,9 @@ func (q *Queue) queueURL(ctx context.Context) (*string, error) {
 }
 
 // Send sends requests, those of one group together in messages of up to 9, ten messages a call. It
-// returns an error for each request that SQS did not take; when SQS takes none of a call, it sends
-// no more. After a time-out SQS may have taken a message too; sending it again within five minutes
-// changes nothing.
+// returns an error for each request that SQS did not accept; when SQS accepts none of a call, it
+// sends no more. After a time-out SQS may have accepted a message too; sending it again within five
+// minutes changes nothing.
 func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	results := make([]error, len(out))
 	var down error
@@ -118,8 +118,8 @@ func (q *Queue) Send(ctx context.Context, out []promotion.Outgoing) []error {
 	return results
 }
 
-// pack divides requests among messages, in their order within each group. A message is the list of
-// the indexes of its members.
+// pack divides requests among messages, in their order within each group. A message is given as the
+// indexes, in out, of its requests.
 func pack(out []promotion.Outgoing) (messages [][]int) {
 	last := map[string]int{} // the last message of each group
 	for i, m := range out {
@@ -244,7 +244,7 @@ func (q *Queue) Delete(ctx context.Context, messages []promotion.Delivery) error
 }
 
 // Release makes received messages visible again after some time, in whole seconds. The last message
-// is released first: while the first of a group is hidden, nobody receives those behind it.
+// is released first, since nobody receives a message while an earlier one of its group is hidden.
 func (q *Queue) Release(ctx context.Context, messages []promotion.Delivery, after time.Duration) error {
 	if len(messages) == 0 {
 		return nil

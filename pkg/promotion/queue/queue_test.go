@@ -119,7 +119,7 @@ func outgoing(event string, kind promotion.Type, n int) (out []promotion.Outgoin
 	return out
 }
 
-// The requests of a group share messages, in their order, even if others lie between them.
+// The requests of a group share messages, in their order, even with other groups' requests between.
 func TestRequestsShareMessages(t *testing.T) {
 	t.Parallel()
 	server, q := newFakeSQS(t)
@@ -150,8 +150,8 @@ func TestRequestsShareMessages(t *testing.T) {
 	require.Equal(t, b[0].RequestID, got[1].MessageDeduplicationId, "alone")
 }
 
-// The requests of a lottery are in 64 groups: their messages take several calls. If the queue takes
-// none of a call, the others are not sent.
+// The requests of a lottery are in 64 groups: their messages need several calls. If the queue
+// accepts none of a call, the later messages are not sent.
 func TestMessagesOfManyGroups(t *testing.T) {
 	t.Parallel()
 	server, q := newFakeSQS(t)

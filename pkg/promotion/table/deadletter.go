@@ -11,7 +11,7 @@ import (
 // deadLetterDays is how many days a dead letter is kept.
 const deadLetterDays = 90
 
-// DeadLetterKey is the key of the dead letter of a queue with this id.
+// DeadLetterKey is the key of the dead letter that has this id in a queue.
 func DeadLetterKey(queue, id string) dynamo.Item { return Key(DeadLetterPartition(queue), id) }
 
 // DeadLetterPartition is the key of the partition with the dead letters of a queue.

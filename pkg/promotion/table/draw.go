@@ -64,7 +64,7 @@ func DecodeDraw(event string, it dynamo.Item) (promotion.Draw, error) {
 }
 
 // DrawUnchanged is the condition that the stored draw has not changed since d was read. Each write
-// of a draw changes at least one of the attributes that the condition names.
+// of a draw changes at least one of the attributes in the condition.
 func DrawUnchanged(d *promotion.Draw) Condition {
 	if d.Phase == promotion.DrawOpen {
 		return Absent()
@@ -88,7 +88,7 @@ func DrawUnchanged(d *promotion.Draw) Condition {
 	return c
 }
 
-// winnersPerItem keeps an item with winners, 16 bytes each, below DynamoDB's 400 KB.
+// winnersPerItem is the most winners in an item: of 16 bytes each, to stay below DynamoDB's 400 KB.
 const winnersPerItem = 20_000
 
 // WinnersKey is the key of the i-th item with winners. It contains the beacon's round that decided,
@@ -143,7 +143,7 @@ func DecodeWinners(it dynamo.Item) ([]uuid.UUID, error) {
 }
 
 // OpenDraws is the partition that lists the lotteries whose draw is not settled, in the order in
-// which their next steps are due. The service ingest adds a lottery when it creates the promotion;
+// which their next steps are due. The ingest service adds a lottery when it creates the promotion;
 // each write of the draw moves or removes it.
 const OpenDraws = "DRAWS"
 

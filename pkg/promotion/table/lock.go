@@ -31,11 +31,11 @@ func DecodeLock(it dynamo.Item) (promotion.Lock, error) {
 	}, d.Err()
 }
 
-// lockWithdrawals is the attribute with the number of withdrawals, which conditions name.
+// lockWithdrawals is the attribute with the number of withdrawals, which conditions refer to.
 const lockWithdrawals = "withdrawals"
 
-// LockUnchanged is the condition that a stored lock has not changed since l was read: it names the
-// same request, and the user has not withdrawn since.
+// LockUnchanged is the condition that a stored lock has not changed since l was read: it has the id
+// of the same request, and the user has not withdrawn since.
 func LockUnchanged(l *promotion.Lock) Condition {
 	c := LockNamesRequest(l.RequestID)
 	if l.Withdrawals == 0 {
@@ -66,7 +66,7 @@ func (t *Tx) Withdraw(owner int, r *promotion.Request) {
 	t.Update(owner, LockKey(r.EventID, r.UserID), u, lockAbsentOrNames(r.RequestID))
 }
 
-// lockAbsentOrNames is the condition that there is no lock, or that it names this request.
+// lockAbsentOrNames is the condition that there is no lock, or that it has the id of this request.
 func lockAbsentOrNames(requestID string) Condition {
 	c := LockNamesRequest(requestID)
 	c.Expression = "attribute_not_exists(" + PK + ") OR " + c.Expression

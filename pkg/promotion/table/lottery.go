@@ -36,7 +36,7 @@ func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {
 }
 
 // entryCounterUpdate makes the update that adds n entries to a counter and, unless sentAt is 0,
-// sets when the latest settled message was sent.
+// sets when the latest message that workers have processed was sent.
 func entryCounterUpdate(added, sentAt int64) dynamo.Change {
 	u := dynamo.Change{
 		Expression: "SET #type = :type", Names: map[string]string{"#type": "entityType"}, Values: dynamo.Item{":type": dynamo.String("ENTRIES")},
@@ -61,7 +61,7 @@ func CloseEntryCounter(now int64) dynamo.Change {
 	}
 }
 
-// entryCounterOpen is the condition that a group still takes entries.
+// entryCounterOpen is the condition that a group still accepts entries.
 func entryCounterOpen() Condition {
 	return Condition{Expression: "attribute_not_exists(#closed)", Names: map[string]string{"#closed": entryCounterClosed}}
 }

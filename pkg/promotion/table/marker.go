@@ -17,8 +17,8 @@ func MarkerPartition(number int) string { return fmt.Sprintf("PENDING#%02x", num
 // MarkersBefore is the sort key below which are the markers of requests accepted before a time.
 func MarkersBefore(ms int64) string { return sortableTime(ms) }
 
-// MarkerKey is the key of a marker. It depends on the request alone, so that the settlement of the
-// request need not search for its marker.
+// MarkerKey is the key of a marker. It depends on the request alone, so that whoever has processed
+// the request need not search for its marker.
 func MarkerKey(m *promotion.Marker) dynamo.Item {
 	sk := sortableTime(m.RequestedAt) + "#" + m.RequestID
 	if m.Gen > 0 {

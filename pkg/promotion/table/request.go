@@ -31,7 +31,7 @@ func eventShard(event string, shard int64) string {
 	return fmt.Sprintf("EVENT#%s#%d", event, shard)
 }
 
-// RequestItem encodes a request. Attributes that conditions name are written even if they are 0.
+// RequestItem encodes a request. Attributes that are used in conditions are written even if 0.
 func RequestItem(r *promotion.Request) dynamo.Item {
 	b := newItem("REQ#"+r.RequestID, "META", "REQUEST")
 	b.setString("requestId", r.RequestID)
@@ -94,7 +94,7 @@ func DecodeRequest(it dynamo.Item) (promotion.Request, error) {
 	return r, nil
 }
 
-// LogPrefix begins the sort keys of the entries of a request's status log.
+// LogPrefix is the beginning of the sort keys of a request's status log.
 const LogPrefix = "LOG#"
 
 // LogItem encodes an entry of a request's status log.

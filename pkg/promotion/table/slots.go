@@ -14,7 +14,7 @@ import (
 const (
 	countBlocks = 16 // one per process; further processes share blocks
 	blockSlots  = 4  // concurrent transactions of a process with figures of one event
-	// blockRenewal is the time between two renewals of a block's lease, blockLife that of the lease.
+	// blockRenewal is the time between two renewals of a block's lease, blockLife how long it lasts.
 	blockRenewal = 30 * time.Second
 	blockLife    = 2 * blockRenewal
 )
@@ -33,15 +33,15 @@ type Slots struct {
 	used map[string]uint8 // a bit for each slot in use, by event
 }
 
-// NewSlots returns the slots of a process that takes leases.
+// NewSlots makes the Slots of a process, which leases its block of slots through leases.
 func NewSlots(leases dynamo.Leases) *Slots {
 	leases.Life = blockLife
 	return &Slots{leases: leases, used: map[string]uint8{}}
 }
 
-// take reserves a slot for each event until release is called. A nil Slots returns the first slot
-// for all.
-func (s *Slots) take(ctx context.Context, events []string) (slots map[string]int, release func()) {
+// reserve reserves a slot for each event until release is called. A nil Slots returns the first
+// slot for every event.
+func (s *Slots) reserve(ctx context.Context, events []string) (slots map[string]int, release func()) {
 	slots = make(map[string]int, len(events))
 	if s == nil || len(events) == 0 {
 		return slots, func() {}

@@ -70,11 +70,11 @@ func (s Store) Request(ctx context.Context, id string) (r promotion.Request, fou
 	return r, err == nil, err
 }
 
-// markedAtOnce is how many requests a transaction marks, each with at most three items.
+// markedAtOnce is the most requests that a transaction marks as queued, up to three items each.
 const markedAtOnce = 30
 
-// MarkUnsettled records that the queue took requests at takenAt, but only for those that are as
-// they were accepted. One read finds them, since most are settled by then.
+// MarkUnsettled records that the queue accepted requests at takenAt, except those that have changed
+// since they were created. It reads them first, since workers have processed most of them by then.
 func (s Store) MarkUnsettled(ctx context.Context, accepted []promotion.Request, takenAt int64) error {
 	keys := make([]dynamo.Item, len(accepted))
 	for i := range accepted {
@@ -93,7 +93,7 @@ func (s Store) MarkUnsettled(ctx context.Context, accepted []promotion.Request, 
 	return err
 }
 
-// MarkQueued records that the queue took the messages of requests at takenAt, and returns the
+// MarkQueued records that the queue accepted the messages of requests at takenAt, and returns the
 // requests in their new state. Requests that have changed since they were read are skipped, and
 // returned as they were read.
 func (s Store) MarkQueued(ctx context.Context, requests []promotion.Request, takenAt int64) (out []promotion.Request, failure error) {

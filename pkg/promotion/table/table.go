@@ -2,7 +2,7 @@
 // attributes, conditions, times of expiry, and the transactions that both ingest and worker write.
 //
 //	item            PK                    SK                  written by
-//	request         REQ#<id>              META                ingest creates, worker settles
+//	request         REQ#<id>              META                ingest creates, worker adds the result
 //	status log      REQ#<id>              LOG#<ms>            with each change of the status
 //	lock            IDEMP#<event>#<user>  LOCK                ingest: one per user and event
 //	promotion       EVENT#<event>         CONFIG              ingest
@@ -10,19 +10,19 @@
 //	figures         COUNTS#<event>#<slot> COUNTS              ADDed to by ingest and worker
 //	list            EVENTS                EVENT#<event>       ingest
 //	creation key    KEY#<user>#<key>      LOCK                ingest, with the promotion
-//	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  from acceptance until the settlement
+//	marker          PENDING#<00..3f>      <ms>#<id>[#r<gen>]  until the request is processed
 //	unsent          UNSENT                EVENT#<event>       ingest, while the queue is away
-//	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each settlement; the relay deletes
+//	announcements   OUTBOX#<00..3f>       <ms>#<uuid>         with each result; the relay deletes
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
 //	lottery entry   ENTRY#<event>#<gg>    <id>                worker
 //	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
-//	excluded        EXCLUDED#<event>      <id>                what ends one without an entry
+//	excluded        EXCLUDED#<event>      <id>                with a result that is not an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	entries, chunk  LIST#<event>#<n>      ENTRIES#<root>      worker, before the root is public
 //	their ranks     LIST#<event>#<n>      RANKS#<round>       worker, with the winners
 //	winners         EVENT#<event>         WINNERS#<round>#<n> worker
-//	winners         WINNER#<event>        <first place>       the settlement, first come
+//	winners         WINNER#<event>        <first place>       worker, in first-come promotions
 //	open draw       DRAWS                 <due ms>#<event>    ingest; worker moves and deletes it
 //	lease           LEASE#<name>          LEASE               see pkg/dynamo
 //

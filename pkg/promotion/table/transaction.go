@@ -15,7 +15,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Shared is the owner of those writes of a transaction that do not belong to a single request.
+// Shared is the owner of a write that does not belong to a single request.
 const Shared = -1
 
 // repeatTries is how many times a transaction is sent, at most, while it conflicts with other
@@ -50,7 +50,7 @@ func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
 	return &Tx{client: client, table: table, now: now, counts: map[string]*promotion.Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
 }
 
-// Len returns the number of writes so far, without those of counts and announcements.
+// Len returns the number of writes so far, without the writes of counts and announcements.
 func (t *Tx) Len() int { return len(t.items) }
 
 // Owner returns the owner that was given with write i of the transaction.
@@ -74,7 +74,7 @@ func Absent() Condition { return Condition{Expression: "attribute_not_exists(" +
 // Present is the condition that an item with the key exists.
 func Present() Condition { return Condition{Expression: "attribute_exists(" + PK + ")"} }
 
-// LockNamesRequest is the condition that a lock names this request.
+// LockNamesRequest is the condition that a lock has the id of this request.
 func LockNamesRequest(requestID string) Condition {
 	return Condition{Expression: "requestId = :request", Values: dynamo.Item{":request": dynamo.String(requestID)}}
 }
@@ -233,7 +233,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.won) > 0 {
 		t.Put(Shared, WinnersItem(t.won), Condition{})
 	}
-	slots, release := t.slots.take(ctx, slices.Collect(maps.Keys(t.counts)))
+	slots, release := t.slots.reserve(ctx, slices.Collect(maps.Keys(t.counts)))
 	defer release()
 	fixed := len(t.items)
 	for try := 1; ; try++ {

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// entryGroup names a group of a lottery's requests.
+// entryGroup identifies a group of a lottery's requests.
 type entryGroup struct{ event, group string }
 
 // groupChange is the change of a group's counter: entries is added, sentAt is set.
@@ -69,8 +69,8 @@ func (t *Tx) groupChangeOf(r *promotion.Request) *groupChange {
 	return g
 }
 
-// SetSentAt stores, in the counter of the group of r, when the queue got the latest of the settled
-// messages of the group.
+// SetSentAt stores, in the counter of the group of r, when the queue received the latest message of
+// the group that workers have processed.
 func (t *Tx) SetSentAt(r *promotion.Request, at int64) { t.groupChangeOf(r).sentAt = at }
 
 // writeGroupCounters adds the updates of the groups' counters. The number of entries changes only

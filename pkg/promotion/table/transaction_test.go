@@ -42,7 +42,7 @@ func query(t *testing.T, client *dynamodb.Client, name string, p table.Partition
 	return items
 }
 
-// During its life a request leaves only these items: a marker until it is settled, its log in
+// During its life a request leaves only these items: a marker until it is processed, its log in
 // order, one announcement for each end, and the figures.
 func TestLifeOfARequest(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func exclusionUnchanged(it dynamo.Item) Condition {
 
 // EndUnreadable ends a request whose item cannot be read, unless it has ended or is an entry: it
 // deletes the marker, so that nothing waits for the request, and counts, announces and excludes it
-// as FAILED_SERDE. It writes the dead letter in the same transaction. Members of m that are not
+// as FAILED_SERDE. It writes the dead letter in the same transaction. Fields of m that are not
 // known may be empty.
 func (s Store) EndUnreadable(ctx context.Context, m promotion.Message, letter promotion.DeadLetter) error {
 	items, err := s.Read(ctx, RequestKey(m.RequestID))

@@ -2,7 +2,7 @@ package table
 
 import "urr.guru/pkg/dynamo"
 
-// Unsent is the partition that lists the promotions with requests that the queue has not taken.
+// Unsent is the partition that lists the promotions with requests that the queue has not accepted.
 const Unsent = "UNSENT"
 
 // UnsentDrainedAt is the attribute with the time from which new requests of a listed promotion are

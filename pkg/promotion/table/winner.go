@@ -16,8 +16,8 @@ type Winner struct {
 }
 
 // winnerPartition is the key of the partition with the successful requests to a first-come
-// promotion. Each item has those of one transaction, in the order of their places, which have no
-// gaps.
+// promotion. Each item has the requests of one transaction, in the order of their places, which
+// have no gaps.
 func winnerPartition(event string) string { return "WINNER#" + event }
 
 // WinnersItem encodes the winners of one transaction, which all are of one promotion.

@@ -26,8 +26,8 @@ func SkipShare(t *testing.T, i int) {
 	}
 }
 
-// OnCluster runs the tests of the calling package once more on the cluster, in a second process:
-// all but the calling one and those named in except, which use servers of their own. A script that
+// OnCluster runs the tests of the calling package once more on the cluster, in a second process,
+// without the calling test and the tests in except, which use servers of their own. A script that
 // works on one server may fail on a cluster, where its keys must be declared and on one node.
 func OnCluster(t *testing.T, except ...string) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/rounds"
 )
 
-// ResultFile is the environment variable that names the file for Compare's result, as JSON.
+// ResultFile is the environment variable with the path of the file for Compare's result, as JSON.
 const ResultFile = "BENCH_RESULT"
 
 // Compare measures one round per iteration of the benchmark (-benchtime 7x: seven rounds), after

@@ -2,8 +2,8 @@
 // response with one result per item in the same order, each a value or a Problem (proto/README.md,
 // "Batches"). The gRPC status concerns the whole call only.
 //
-// A server uses Each when items are independent, or Whole when the domain takes the whole batch.
-// A client uses Call to turn a method into the function of a batch.Coalescer.
+// A server uses Each when items are independent, or Whole when the domain processes the whole
+// batch. A client uses Call to turn a method into the function of a batch.Coalescer.
 package batchrpc
 
 import (

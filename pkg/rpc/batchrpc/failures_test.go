@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/rpc/batchrpc"
 )
 
-// Faults of the server are logged once per call; those of clients are not.
+// Faults of the server are logged once per call; faults of clients are not logged.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	var failed batchrpc.Failures

@@ -15,7 +15,7 @@ import (
 )
 
 // Queue makes a FIFO queue with a dead-letter queue, both deleted when the test ends, and returns a
-// configuration that names it.
+// configuration with its URL.
 func Queue(t testing.TB) (sqs.Config, *awssqs.Client) {
 	t.Helper()
 	cfg := sqs.Config{Region: "elasticmq", Endpoint: backendtest.SQS(t)}

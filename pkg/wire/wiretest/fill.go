@@ -15,10 +15,10 @@ import (
 // epoch is earlier than all times that Fill sets, which are whole days apart.
 var epoch = time.Date(2042, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Fill sets every member of a message, and of the messages in it, to a different value that is not
-// zero. Lists get two elements. Members with stricter rules get the values in given, keyed by their
-// path in the .proto, as "sections.price"; nil leaves a member out. So a test that fills a message
-// and reads it back fails by itself when a new member is lost on the way.
+// Fill sets every field of a message, and of the messages in it, to a different value that is not
+// zero. Lists get two elements. Fields with stricter rules get the values in given, keyed by their
+// path in the .proto, as "sections.price"; nil leaves a field out. So a test that fills a message
+// and reads it back fails by itself when a new field is lost on the way.
 func Fill(m proto.Message, given map[string]any) {
 	(&filler{given: given}).fillMessage("", m.ProtoReflect())
 }
@@ -80,8 +80,8 @@ func (f *filler) nextValue(path string, fd protoreflect.FieldDescriptor, empty p
 	}
 }
 
-// Unset returns the paths of the members that are set in none of the messages, which are all of one
-// type. A test with Fill does not cover these members.
+// Unset returns the paths of the fields that are set in none of the messages, which are all of one
+// type. A test with Fill does not cover these fields.
 func Unset[M proto.Message](messages ...M) []string {
 	set := map[string]bool{}
 	for _, m := range messages {
@@ -116,8 +116,8 @@ func markSet(set map[string]bool, prefix string, m protoreflect.Message) {
 	}
 }
 
-// RequireShown fails unless the message view has every member of the message made, with the same
-// name, type and value, apart from the members named in except.
+// RequireShown fails unless the message view has every field of the message made, with the same
+// name, type and value, apart from the fields listed in except.
 func RequireShown(t testing.TB, made, view proto.Message, except ...string) {
 	t.Helper()
 	from, to := made.ProtoReflect(), view.ProtoReflect()

@@ -1,4 +1,4 @@
-// Command victim passes a failpoint of each kind.
+// Command victim calls Hit and Err once each, for the tests of package failpoint.
 package main
 
 import (

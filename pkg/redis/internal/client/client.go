@@ -17,7 +17,7 @@ type Options struct {
 	DB                 int
 	Credentials        func(context.Context) (username, password string, err error) // nil: no authentication
 	PoolSize           int
-	Dialing, Answering time.Duration // Answering also bounds writing and waiting for a connection
+	Dialing, Answering time.Duration // Answering is also the limit of writing and of waiting for a connection
 	Dialer             Dialer        // nil means the network
 }
 
