@@ -48,7 +48,7 @@ const (
 	sweepBatch      = 50
 )
 
-// Replica simulates one process of the service, without its servers, outbox relay and background loops.
+// Replica simulates one process of the service, without servers, outbox relay and background loops.
 type Replica struct {
 	events       *event.Service
 	eventStore   *events.Store
@@ -60,7 +60,7 @@ type Replica struct {
 	codes        *ticket.Service
 	doors        *checkin.Service
 	walker       *cancellation.Walker
-	settle       func(context.Context, []kafka.Record) error
+	apply        func(context.Context, []kafka.Record) error
 	expirer      *expiry.Store
 	holds        *holds.Store
 }
@@ -88,12 +88,12 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	}
 	r.codes = ticket.NewService(tickets.NewStore(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
-	r.settle = ticketkafka.Handle(r.targets, payments.NewStore(database))
+	r.apply = ticketkafka.Handle(r.targets, payments.NewStore(database))
 	return r, nil
 }
 
-// Register registers the RPC services for events, holds, reservations, payments, tickets, transfers,
-// memberships and doors.
+// Register registers the RPC services for events, holds, reservations, payments, tickets,
+// transfers, memberships and doors with a server.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
@@ -112,10 +112,10 @@ type emptyBacklog struct{}
 func (emptyBacklog) Age() (oldest, measuredAgo time.Duration, known bool) { return 0, 0, true }
 
 // Consume applies records of the topic payment-events.
-func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.settle(ctx, recs) }
+func (r *Replica) Consume(ctx context.Context, recs []kafka.Record) error { return r.apply(ctx, recs) }
 
-// Sweep ends holds, transfers and purchases of memberships that are due, ends the rest of cancelled
-// events, and puts returned places on sale again.
+// Sweep ends holds, transfers and purchases of memberships whose time is over, ends what is left of
+// cancelled events, and puts returned places on sale again.
 func (r *Replica) Sweep(ctx context.Context) error {
 	if _, err := r.expirer.ExpireDue(ctx, sweepBatch); err != nil {
 		return fmt.Errorf("sweep: %w", err)

@@ -44,8 +44,8 @@ const (
 	key          = config.Secret("a key of at least thirty-two bytes")
 )
 
-// installation is the database, Kafka topics and groups of one test, named with a unique prefix.
-// Like a platform without the services reward and worker, it has no topics of rewards and requests.
+// installation is the database, Kafka topics and groups of one test, named with a unique prefix. As
+// if the reward and worker services were not installed, it has no topics of rewards and requests.
 type installation struct {
 	cfg      app.Config
 	pool     *pgxpool.Pool
@@ -158,8 +158,8 @@ func (w *installation) requireFigures(t *testing.T, want *statsv1.OperatorEventS
 	})
 }
 
-// Published events are counted in few transactions, and once even if they are published twice.
-// Unreadable ones become dead letters.
+// Many events are counted in one transaction. An event that is published twice counts once. An
+// unreadable one becomes a dead letter.
 func TestPublishedEventsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -170,7 +170,7 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 		busy[i] = reservation("busy", "RESERVATION_CREATED", 1, at)
 	}
 	w.publish(t, reservations, "busy", busy...)
-	for range 2 { // an outbox that crashed before it deleted published rows
+	for range 2 { // as after a crash of the outbox relay before it deleted published rows
 		w.publish(t, reservations, "r", reservation("e", "RESERVATION_CREATED", 2, at), reservation("e", "RESERVATION_CONFIRMED", 2, at))
 		w.publish(t, payments, "p", payment("PAYMENT_CONFIRMED", 3000, at), payment("PAYMENT_REFUNDED", 1000, at))
 	}
@@ -199,7 +199,7 @@ func TestPublishedEventsAreCounted(t *testing.T) {
 }
 
 // A database that was restored from a backup, or whose figures were dropped, is behind the offsets
-// of the consumer group. The events that it lacks are counted again.
+// that the consumer group has committed. The events that it lacks are counted again.
 func TestFiguresFollowTheirDatabase(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -218,8 +218,8 @@ func TestFiguresFollowTheirDatabase(t *testing.T) {
 	w.requireFigures(t, want)
 }
 
-// The services reward and worker, and their topics, may be installed while stats runs. Until then
-// the events of the other topics are counted.
+// The reward and worker services, with their topics, may be installed while stats runs. Before
+// that, stats counts the events of the other topics.
 func TestNewTopicsAreCountedOnceTheyExist(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -272,7 +272,7 @@ func TestPublishedActsAreListed(t *testing.T) {
 		}
 		return e
 	}
-	for range 2 { // a gateway that died after publishing
+	for range 2 { // as after a crash of the gateway, which then publishes again
 		w.publish(t, operators, "first", act(1, "OPERATOR_ACTED"), act(1, "OPERATOR_ACT_ENDED"), act(2, "OPERATOR_ACT_ENDED"), act(3, "OPERATOR_ACTED"))
 	}
 	w.publish(t, operators, "second", act(2, "OPERATOR_ACTED"), []byte("{"))

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	processtest.Main(m, func() int { return lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild()) })
 }
 
-// environment returns the variables of a child process, which listens at an address of its own.
+// environment returns the environment variables of a child process, with its own address.
 func (w *installation) environment(t *testing.T) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -94,7 +94,7 @@ func (w *installation) schemas(t *testing.T) []string {
 	return names
 }
 
-// Figures are rebuilt repeatedly while events come in. The acts of operators stay.
+// Figures are rebuilt repeatedly while events come in. The stored acts of operators are kept.
 func TestRebuildBesideTraffic(t *testing.T) {
 	t.Parallel()
 	w := newInstallation(t)
@@ -170,7 +170,7 @@ func TestKillsDuringTheSwap(t *testing.T) {
 	rebuilding.Kill()
 	release()
 	out, err := w.rebuild(t)
-	for err != nil && strings.Contains(err.Error(), "another rebuild is running") { // lock still held
+	for err != nil && strings.Contains(err.Error(), "another rebuild is running") { // the killed rebuild's lock is not released yet
 		out, err = w.rebuild(t)
 	}
 	require.NoError(t, err, out)
@@ -181,7 +181,7 @@ func TestKillsDuringTheSwap(t *testing.T) {
 	require.Contains(t, out, " 0 differences\n")
 }
 
-// holdSwap locks a table that a swap must lock too. A swap that has begun waits until release.
+// holdSwap locks a table that a swap must lock too. A swap that has begun waits for release().
 func (w *installation) holdSwap(t *testing.T) (release func()) {
 	t.Helper()
 	tx, err := w.pool.Begin(t.Context())

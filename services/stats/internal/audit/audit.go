@@ -30,7 +30,7 @@ type Act struct {
 	Outcome *Outcome
 }
 
-// Outcome is the answer that the operator got.
+// Outcome is the response that the operator got.
 type Outcome struct {
 	Status int
 	// Code is the code of the error, "" after success.
@@ -38,7 +38,7 @@ type Outcome struct {
 	At   time.Time
 }
 
-// Merge combines the acts with the same id into one: an act is published twice, first without its
+// Merge makes one act of those with the same id, since each is published twice, first without its
 // outcome. The result is sorted by id, so that concurrent batches lock rows in one order.
 func Merge(acts []Act) []Act {
 	merged := make(map[uuid.UUID]Act, len(acts))
@@ -51,7 +51,7 @@ func Merge(acts []Act) []Act {
 	return slices.SortedFunc(maps.Values(merged), func(a, b Act) int { return slices.Compare(a.ID[:], b.ID[:]) })
 }
 
-// Filter selects acts. Zero values select all.
+// Filter selects acts. A field that is zero excludes none.
 type Filter struct {
 	EventID, UserID string
 	From, To        time.Time // To is exclusive
@@ -59,7 +59,7 @@ type Filter struct {
 	Limit           int
 }
 
-// Position is the place of an act in the log, which is sorted by time, then by id.
+// Position is the position of an act in the log, which is sorted by time, then by id.
 type Position struct {
 	At time.Time
 	ID uuid.UUID
@@ -70,7 +70,7 @@ func (p Position) Cursor() string {
 	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
 }
 
-// ParseCursor parses the text of Cursor; "" is the zero Position. It fails with errs.ErrInvalidCursor.
+// ParseCursor parses the text of Cursor, or fails with errs.ErrInvalidCursor. "" is Position{}.
 func ParseCursor(cursor string) (p Position, err error) {
 	if cursor == "" {
 		return p, nil

@@ -13,22 +13,22 @@ type Batch struct {
 	Partition int32
 	// Next is the offset after the batch's last record.
 	Next int64
-	// EventIDs are the ids of the batch's Kafka events, Times the times at which they were published.
+	// EventIDs are the ids of the batch's Kafka events, in the order of the records.
 	EventIDs []string
-	Times    []time.Time
+	Times    []time.Time // when each of these events was published
 	// Delta returns what the events whose ids are in fresh add to the figures. Callers must not
 	// change the result.
 	Delta func(fresh map[string]bool) (Delta, error)
 	// Old maps ids to offsets, for events so old that the inbox may have deleted their ids. The offset
-	// of such an event tells whether it was counted.
+	// of such an event shows whether it was counted.
 	Old map[string]int64
 	// Redriven are the ids of dead letters that were published again. Each of them counts once,
 	// however late another copy of it arrives.
 	Redriven []string
 }
 
-// newBatch makes a batch of consecutive records, at least one. The inbox may have deleted the ids of
-// events published before oldest.
+// newBatch makes a batch of consecutive records, of which there must be one or more. The inbox may
+// have deleted the ids of events published before oldest.
 func newBatch(topic string, partition int32, records []Record, oldest time.Time) Batch {
 	b := Batch{Topic: topic, Partition: partition, Next: records[len(records)-1].Offset + 1}
 	for _, r := range records {
@@ -76,13 +76,13 @@ func sumInBackground(records []Record) *expectedDelta {
 // deltaOf returns what the records whose event ids are in fresh add to the figures.
 func (e *expectedDelta) deltaOf(records []Record, fresh map[string]bool) (Delta, error) {
 	if len(fresh) < len(e.ids) {
-		return sumFresh(records, fresh) // e.err may be that of an event that is counted already
+		return sumFresh(records, fresh) // e.err may be about an event that is counted already
 	}
 	e.done.Wait()
 	return e.delta, e.err
 }
 
-// sumFresh adds up the records whose event ids are in fresh. An event that occurs twice counts once.
+// sumFresh adds up the records whose event ids are in fresh. If an id occurs twice, it counts once.
 func sumFresh(records []Record, fresh map[string]bool) (Delta, error) {
 	var d Delta
 	seen := make(map[string]bool, len(records))

@@ -47,10 +47,10 @@ func (d *Delta) Add(e Event) {
 	}
 }
 
-// ReasonRefunded is the reason of a cancellation in which a refund gives places back.
-// StatusConfirmed is the status of a reservation that keeps other places after such a refund.
 const (
-	ReasonRefunded  = "REFUNDED"
+	// ReasonRefunded is the reason of a cancellation in which a refund gives places back.
+	ReasonRefunded = "REFUNDED"
+	// StatusConfirmed is the status of a reservation that keeps other places after such a refund.
 	StatusConfirmed = "CONFIRMED"
 )
 

@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// MaxDays is the largest number of days that one list may span.
+// MaxDays is the most days that one list may span.
 const MaxDays = 366
 
 // DefaultDaysPage is the length of a page of days unless the caller asks for another.
@@ -36,7 +36,7 @@ type Days struct {
 	zones Zones
 }
 
-// NewDays makes Days that read figures from store.
+// NewDays makes Days that read figures from store, and time zones from zones.
 func NewDays(store DayStore, zones Zones) *Days { return &Days{store, zones} }
 
 // DaysFilter selects a page of the days from From to To, both included. EventID is "" for all
@@ -48,7 +48,7 @@ type DaysFilter struct {
 	After    DayPosition // position of the previous page's last day
 }
 
-// DayPosition is the place of an event's day in a list, which is sorted by day, then by event.
+// DayPosition is the position of an event's day in a list sorted by day, then by event.
 type DayPosition struct {
 	Day     time.Time
 	EventID string
@@ -57,8 +57,8 @@ type DayPosition struct {
 // Cursor returns the position as text, with which a client asks for the next page.
 func (p DayPosition) Cursor() string { return p.Day.Format(time.DateOnly) + "." + p.EventID }
 
-// ParseDayCursor parses the text of Cursor; "" is the zero position. It fails with
-// errs.ErrInvalidCursor.
+// ParseDayCursor parses the text of Cursor, or fails with errs.ErrInvalidCursor. "" is the zero
+// position.
 func ParseDayCursor(cursor string) (p DayPosition, err error) {
 	if cursor == "" {
 		return p, nil

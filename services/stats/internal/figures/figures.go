@@ -11,7 +11,7 @@ import (
 	"urr.guru/proto/events"
 )
 
-// Figure is the name of a number that is counted. The database stores it.
+// Figure is the name of a number that is counted, as the database stores it.
 type Figure string
 
 // The figures of sales, payments, transfers, memberships, campaigns and promotions that are not
@@ -35,7 +35,7 @@ const (
 	MembershipsRejected  Figure = "memberships_rejected"
 	MembershipsEnded     Figure = "memberships_ended"
 
-	// Entries are days attended and entries to prize draws, of campaigns.
+	// Entries counts each day that a member attended a campaign, and each entry in a prize draw.
 	Entries          Figure = "entries"
 	RewardsPaid      Figure = "rewards_paid"
 	RewardsFailed    Figure = "rewards_failed"

@@ -12,13 +12,13 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// evening is no whole minute, so that tests see whether times are truncated.
+// evening is not a whole minute, so that tests notice whether times are truncated.
 var evening = time.Date(2026, 11, 20, 15, 30, 7, 5, time.UTC)
 
-// at returns a Kafka event of a type, about event e at evening.
+// at returns a Kafka message of this kind about the event "e", with the time evening.
 func at(kind string) figures.Event { return figures.Event{Type: kind, EventID: "e", At: evening} }
 
-// counted returns a delta for event e at evening: figure f was incremented want[f] times.
+// counted returns the delta in which figure f of event e was incremented want[f] times at evening.
 func counted(want map[figures.Figure]int64) (d figures.Delta) {
 	for figure, n := range want {
 		if d == nil {
@@ -38,7 +38,7 @@ func amounts(d figures.Delta) map[figures.Figure]int64 {
 	return out
 }
 
-// Each type of event adds to the right figures, or to none. Tests of other packages rely on this.
+// Each type of Kafka event adds to the right figures, or none. Other packages' tests rely on this.
 func TestReservationsAdd(t *testing.T) {
 	t.Parallel()
 	reservation := func(kind, reason, status string, quantity, fee int64) figures.Reservation {
@@ -158,7 +158,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// Concurrent batches lock their rows in key order.
+// Keys are sorted, so that concurrent batches lock their rows in the same order.
 func TestKeysAreSorted(t *testing.T) {
 	t.Parallel()
 	var d figures.Delta

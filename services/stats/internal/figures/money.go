@@ -10,14 +10,14 @@ const (
 	SaleRefund       Figure = "sale_refund"
 	Membership       Figure = "membership"
 	MembershipRefund Figure = "membership_refund"
-	// Transfer is what buyers paid for tickets of other visitors. It passes through to the sellers
-	// (TransferPayout), or back to the buyer of a transfer that was rejected (TransferReturn), so it is
-	// no revenue.
+	// Transfer is what buyers paid for tickets of other visitors. It goes to the sellers
+	// (TransferPayout), or back to the buyer if the transfer is rejected (TransferReturn), so it is no
+	// revenue.
 	Transfer       Figure = "transfer"
 	TransferPayout Figure = "transfer_payout"
 	TransferReturn Figure = "transfer_return"
-	// TransferRefund is what the buyer of a transferred ticket got back for it, as after a
-	// cancellation. It reduces revenue. In return less of the seller's payment can be refunded.
+	// TransferRefund is what the buyer of a transferred ticket got back, as after a cancellation. It
+	// reduces revenue. So much less of the seller's own payment can be refunded.
 	TransferRefund Figure = "transfer_refund"
 	// Fee is the part of Sale that is fees, FeeRefund the part of the refunds that is fees.
 	Fee       Figure = "fee"
@@ -56,8 +56,8 @@ const (
 	causeCompensation = "COMPENSATION" // a payment is given back for which the buyer got nothing
 )
 
-// Payment is one Kafka event about a payment: it was confirmed or refunded. Amount is the amount of
-// the payment or refund, in minor units.
+// Payment is one Kafka event about a payment: it was confirmed, declined or refunded. Amount is the
+// amount of the payment or refund, in minor units.
 type Payment struct {
 	Event
 

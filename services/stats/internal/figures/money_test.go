@@ -62,8 +62,8 @@ func TestMoneyHasACause(t *testing.T) {
 	require.Empty(t, totals(unknown))
 }
 
-// A sells a ticket bought for 100 to B for 60, and B sells it to C for 50. Transfers never count as
-// revenue. Refunds to their buyers reduce it.
+// A sells a ticket bought for 100 to B for 60, and B sells it to C for 50. What B and C pay never
+// counts as revenue. Refunds to B and C reduce it.
 func TestTransfersAreNoRevenue(t *testing.T) {
 	t.Parallel()
 	var done []figures.Payment

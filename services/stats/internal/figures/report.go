@@ -41,7 +41,7 @@ func (f Figures) Revenue(currency string) Revenue {
 	return r
 }
 
-// EventFigures are the totals of an event. Updated tells when each figure last changed.
+// EventFigures are the totals of an event. Updated has the time of each figure's last change.
 type EventFigures struct {
 	Figures
 
@@ -58,14 +58,14 @@ func (e *EventFigures) UpdatedAt(figures ...Figure) (last time.Time) {
 	return last
 }
 
-// Point has the figures of one step of an event's series. The step begins At.
+// Point has an event's figures in one step of a series. At is the begin of the step.
 type Point struct {
 	At time.Time
 	Figures
 }
 
-// SeriesQuery asks for an event's figures from From to To, summed by Step. All three are whole
-// minutes. Only selects figures; empty selects all.
+// SeriesQuery asks for an event's figures from From to To, summed over steps of length Step. All
+// three are whole minutes. Only lists the figures to return; if it is empty, all are returned.
 type SeriesQuery struct {
 	EventID  string
 	From, To time.Time
@@ -83,7 +83,7 @@ type EventDay struct {
 }
 
 // DaysQuery asks for at most Limit days of events from From to To, both included, sorted by day and
-// event. They come after the position of AfterDay and AfterEvent.
+// event. The first one is that after the day AfterDay of the event AfterEvent.
 type DaysQuery struct {
 	From, To   time.Time
 	AfterDay   time.Time

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Group is the Kafka consumer group of all replicas of stats. The inbox uses this name too.
+// Group is the Kafka consumer group of the stats service. The inbox uses this name too.
 const Group = "stats-service-group"
 
 // Record is one Kafka event, read from a partition.
 type Record struct {
 	EventID string
 	Offset  int64
-	// Redriven marks a dead letter (an event that could not be processed) that was published again.
+	// Redriven is true for a dead letter (an event that could not be processed) published again.
 	Redriven bool
 	// Time is when the event was published.
 	Time time.Time
@@ -22,7 +22,7 @@ type Record struct {
 
 // Store adds the figures of batches to the database.
 type Store interface {
-	// Apply counts each event of a batch once. An error changes nothing.
+	// Apply counts each event of a batch once. If it fails, it has changed nothing.
 	Apply(ctx context.Context, b Batch) error
 }
 
@@ -33,13 +33,13 @@ type Service struct {
 	now      func() time.Time
 }
 
-// NewService makes the service. The inbox of the store may delete ids after inboxAge.
+// NewService makes the service. The store's inbox may delete ids of events after inboxAge.
 func NewService(store Store, inboxAge time.Duration, now func() time.Time) *Service {
 	return &Service{store: store, inboxAge: inboxAge, now: now}
 }
 
-// Count counts consecutive records of one partition in one transaction, each event once. It does
-// not wrap an error of AddTo.
+// Count counts consecutive records of one partition in one transaction, each event once. It returns
+// an error of AddTo as it is.
 func (s *Service) Count(ctx context.Context, topic string, partition int32, records []Record) error {
 	if len(records) == 0 {
 		return nil

@@ -25,7 +25,7 @@ func (b *batches) Apply(_ context.Context, batch figures.Batch) error {
 
 const inboxAge = 30 * 24 * time.Hour
 
-// count has the service count records of partition 1 and returns the batch that the store is given.
+// count has a Service count records of partition 1, and returns the batch that the store gets.
 func count(t *testing.T, records ...figures.Record) figures.Batch {
 	t.Helper()
 	var store batches
@@ -79,7 +79,7 @@ func TestNewEventsAreDecodedOnce(t *testing.T) {
 	require.Equal(t, 1, decoded)
 }
 
-// A panic while the events are decoded in the background is an error of the batch.
+// A panic while events are decoded in the background becomes an error of the batch.
 func TestPanicOfAnEventFailsItsBatch(t *testing.T) {
 	t.Parallel()
 	batch := count(t, created("a", 1), figures.Record{EventID: "b", AddTo: func(*figures.Delta) error { panic("cannot be read") }})

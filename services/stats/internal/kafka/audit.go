@@ -21,8 +21,8 @@ type ActKeeper interface {
 
 var _ ActKeeper = audit.Store(nil)
 
-// keepActs decodes the acts in the records and has keeper store them. Records of other types are
-// skipped.
+// keepActs decodes the acts in the records and has keeper store them. It skips records of other
+// types.
 func keepActs(ctx context.Context, keeper ActKeeper, recs []kafka.Record) error {
 	var acts []audit.Act
 	for _, r := range recs {
@@ -45,7 +45,7 @@ func keepActs(ctx context.Context, keeper ActKeeper, recs []kafka.Record) error 
 	return keeper.Keep(ctx, audit.Merge(acts))
 }
 
-// toAct converts a Kafka event to an act. It fails for values that the database would always refuse.
+// toAct converts a Kafka event to an act. It fails for values that the database always refuses.
 func toAct(e *eventsv1.AuditEvent) (a audit.Act, err error) {
 	id, err := uuid.Parse(e.GetActId())
 	if err != nil {

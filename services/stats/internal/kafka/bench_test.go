@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/stats/internal/postgres"
 )
 
-// Numbers of events that take each method about half a second, which is one round.
+// countedInBatches and countedSingly are the events per round, which takes about half a second.
 const (
 	countedInBatches = 20_000
 	countedSingly    = 500

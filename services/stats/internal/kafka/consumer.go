@@ -1,5 +1,5 @@
 // Package kafka counts the events of the topics of reservations, payments, transfers, memberships,
-// rewards and requests, and keeps the acts of operators.
+// rewards and requests, and stores the acts of operators.
 package kafka
 
 import (
@@ -47,9 +47,9 @@ func (p positions) Save(ctx context.Context, topic string, partition int32, next
 	return p.offsets.SaveOffset(ctx, topic, partition, next)
 }
 
-// NewConsumer makes the consumer of all topics. It hands the records of the topic of operators'
-// acts to keeper and all other records to counter, and starts each partition at its stored offset.
-// The topic of a service that is not installed is consumed as soon as it exists.
+// NewConsumer makes the consumer of all topics. It passes the records of the topic of operators'
+// acts to keeper and all others to counter, and starts each partition at its stored offset. The
+// topic of a service that is not installed is consumed as soon as it exists.
 func NewConsumer(cfg kafka.Config, counter RecordCounter, keeper ActKeeper, offsets OffsetStore, log *slog.Logger) (*kafka.Consumer, error) {
 	handle := func(ctx context.Context, recs []kafka.Record) error { // recs are of one partition
 		if recs[0].Topic == events.Audit {
@@ -132,7 +132,7 @@ func checkStorable(e kafkaEvent) error {
 	}
 }
 
-// membershipEvent has no event id, since memberships are sold apart from events.
+// membershipEvent has no event id, since memberships belong to no event.
 type membershipEvent struct{ *eventsv1.MembershipEvent }
 
 func (membershipEvent) GetEventId() string { return "" }

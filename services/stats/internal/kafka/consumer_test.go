@@ -150,7 +150,7 @@ func TestUnreadableRecordsArePoison(t *testing.T) {
 	}
 }
 
-// A Kafka event whose type is not counted may lack members that counted types require.
+// A Kafka event whose type is not counted may lack fields that counted types require.
 func TestUnknownTypesAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, topic := range []string{"reservation-events", "payment-events", "transfer-events", "membership-events", "reward-events", "request-events"} {

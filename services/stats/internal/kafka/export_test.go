@@ -1,6 +1,6 @@
 package kafka
 
-// BatchSize is the largest batch of the consumer.
+// BatchSize is the most records that the consumer counts in one transaction.
 const BatchSize = batchSize
 
 // Exported for tests without a Kafka broker.

@@ -18,7 +18,7 @@ var _ rebuild.Source = Replay{}
 // NewReplay makes a Replay.
 func NewReplay(cfg kafka.Config) Replay { return Replay{kafka.NewReplay(cfg, figures.Group)} }
 
-// Check fails unless these topics still have all their records.
+// Check fails unless the topics from which figures are counted still have all their records.
 func (r Replay) Check(ctx context.Context) error {
 	for _, topic := range slices.DeleteFunc(events.ConsumedBy("stats"), func(topic string) bool { return topic == events.Audit }) {
 		if err := r.replay.CheckComplete(ctx, topic); err != nil {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/stats/internal/audit"
 )
 
-// newAct returns act number n, n seconds after noon. The acts have two users and three events.
+// newAct returns act number n, n seconds after noon. The acts are of two users, on three events.
 func newAct(n int) audit.Act {
 	return audit.Act{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n)), At: noon.Add(time.Duration(n) * time.Second), UserID: fmt.Sprint("user-", n%2),
@@ -76,7 +76,7 @@ func TestActs(t *testing.T) {
 	require.Equal(t, []int{11, 10}, list(audit.Filter{}))
 }
 
-// Acts of the same moment are listed by their ids, and a cursor between them loses none.
+// Acts of the same time are sorted by id, so that a page that ends between them loses none.
 func TestActsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	store, _ := setup(t)
@@ -104,7 +104,7 @@ func TestActsOfOneMoment(t *testing.T) {
 	require.Len(t, seen, len(acts))
 }
 
-// The two events of an act arrive in any order, and together; the first outcome stays.
+// The two Kafka events of an act may come in any order or together. The first outcome is kept.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	outcome := &audit.Outcome{Status: 200, At: noon.Add(time.Second)}

@@ -31,7 +31,7 @@ func (s *Store) FoldMinutes(ctx context.Context, before time.Time) (total int64,
 	return total, err
 }
 
-// MinutesFolder returns the worker that folds the minutes older than MinutesKept every foldEvery.
+// MinutesFolder returns the worker that merges minutes older than MinutesKept, every foldEvery.
 func (s *Store) MinutesFolder(now func() time.Time, log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(foldEvery, log, "old minutes not folded", func(ctx context.Context) error {
 		_, err := s.FoldMinutes(ctx, now().Add(-MinutesKept))

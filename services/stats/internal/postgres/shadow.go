@@ -26,7 +26,7 @@ const (
 	shadowName = schema.Name + "_new"
 	oldName    = schema.Name + "_old"
 
-	// compareTimeout bounds the comparison, during which live counting continues.
+	// compareTimeout is the time limit of the comparison, during which live counting continues.
 	compareTimeout = time.Hour
 )
 
@@ -40,8 +40,8 @@ func (s *Store) lockShared(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Shadow is a second schema of figures, in which everything is counted anew while the first one is in
-// use. It takes the place of the first in one transaction.
+// Shadow is a second schema of figures, in which everything is counted anew while the first one is
+// in use. Swap then replaces the first by it, in one transaction.
 type Shadow struct {
 	*Store // counts into the shadow
 
@@ -51,11 +51,11 @@ type Shadow struct {
 
 var _ rebuild.Shadow = (*Shadow)(nil)
 
-// ErrRebuilding is the error of a second rebuild at the same time.
+// ErrRebuilding means that a rebuild was begun while another one is running.
 var ErrRebuilding = errors.New("another rebuild is running")
 
-// NewShadow makes an empty shadow beside the live figures. It removes what a rebuild that died has
-// left. The caller must close the shadow.
+// NewShadow makes an empty shadow beside the live figures. It removes what an earlier rebuild has
+// left if it died. The caller must close the shadow.
 func NewShadow(ctx context.Context, cfg postgres.Config) (s *Shadow, err error) {
 	s = &Shadow{}
 	defer func() {
@@ -116,12 +116,12 @@ func (s *Shadow) Close(ctx context.Context) {
 	}
 }
 
-// LiveOffsets returns, by topic and partition, how far the live figures have been counted.
+// LiveOffsets returns, by topic and partition, up to which offset the live figures are counted.
 func (s *Shadow) LiveOffsets(ctx context.Context) (rebuild.Offsets, error) {
 	return offsetsIn(ctx, s.live)
 }
 
-// Offsets returns how far the shadow has been counted.
+// Offsets returns up to which offset the shadow is counted.
 func (s *Shadow) Offsets(ctx context.Context) (rebuild.Offsets, error) { return offsetsIn(ctx, s.pool) }
 
 func offsetsIn(ctx context.Context, pool *pgxpool.Pool) (rebuild.Offsets, error) {
@@ -140,8 +140,8 @@ func offsetsIn(ctx context.Context, pool *pgxpool.Pool) (rebuild.Offsets, error)
 	return offsets, postgres.Err(err)
 }
 
-// Compare calls catchUp while live counting is stopped, and compares all figures as they are then.
-// It returns the number of rows, and at most max rows that differ.
+// Compare stops live counting only while it calls catchUp and takes a snapshot of all figures,
+// which it then compares. It returns the number of rows, and at most max rows that differ.
 func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Context) error) (rows int64, differences []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout) // instead of statement_timeout
 	defer cancel()
@@ -174,8 +174,8 @@ func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Cont
 	return rows, differences, postgres.Err(err)
 }
 
-// compareFigures lists the rows of the two schemas that differ. Minutes that may have been folded
-// in only one of them are compared by quarter of an hour.
+// compareFigures lists the rows of the two schemas that differ. It compares minutes by quarter of
+// an hour if they are so old that one schema may already have merged them.
 const compareFigures = `
 WITH live AS (` + figuresOfSchema + schema.Name + minutesOfSchema + schema.Name + groupOfSchema + `),
      anew AS (` + figuresOfSchema + shadowName + minutesOfSchema + shadowName + groupOfSchema + `)

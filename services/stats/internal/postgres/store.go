@@ -34,7 +34,7 @@ type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
 	now  *time.Time // nil: the database's clock; tests set it
-	// shadow says that the figures are those of a rebuild, which nobody reads yet.
+	// shadow is true if the figures are a rebuild's, which nobody reads yet.
 	shadow bool
 }
 
@@ -98,8 +98,8 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d figures.Delta) error {
 	})
 }
 
-// claim claims the events of a batch, and returns those that are not counted yet. A rebuild claims
-// them as of their publication, so that the inbox deletes their ids in time.
+// claim records the events of a batch in the inbox, and returns those that are not counted yet. A
+// rebuild records them as of their publication, so that the inbox deletes their ids in time.
 func (s *Store) claim(ctx context.Context, tx pgx.Tx, b figures.Batch) (map[string]bool, error) {
 	if s.shadow {
 		return inbox.ClaimAllAt(ctx, tx, b.EventIDs, b.Times, figures.Group)
@@ -111,10 +111,10 @@ func (s *Store) claim(ctx context.Context, tx pgx.Tx, b figures.Batch) (map[stri
 	return inbox.ClaimAll(ctx, tx, ids, figures.Group)
 }
 
-// possiblyUncounted returns the ids of a batch's events, without the old events below the saved
-// offset. Those are counted already; a consumer group that lost its offsets reads them again, and
-// the inbox may have deleted their ids. Only the inbox tells whether a younger event is counted:
-// its offset proves nothing, since a recreated topic has other events at the same offsets.
+// possiblyUncounted returns the ids of a batch's events, except old events below the saved offset.
+// These are counted already, but are read again if the consumer group loses its offsets, and the
+// inbox may have deleted their ids. For a younger event only the inbox decides, and not its offset,
+// since a recreated topic has other events at the same offsets.
 func (s *Store) possiblyUncounted(ctx context.Context, tx pgx.Tx, b figures.Batch) ([]string, error) {
 	if len(b.Old) == 0 {
 		return b.EventIDs, nil
@@ -132,8 +132,8 @@ func (s *Store) possiblyUncounted(ctx context.Context, tx pgx.Tx, b figures.Batc
 	return ids, nil
 }
 
-// claimRedriven records the redriven events in fresh as counted, and removes from fresh those that
-// were redriven and counted before, however long ago.
+// claimRedriven records that the redriven dead letters in fresh are counted. It removes from fresh
+// those that were redriven and counted before, however long ago.
 func (s *Store) claimRedriven(ctx context.Context, tx pgx.Tx, redriven []string, fresh map[string]bool) error {
 	redriven = slices.DeleteFunc(slices.Clone(redriven), func(id string) bool { return !fresh[id] })
 	if len(redriven) == 0 {
@@ -168,7 +168,7 @@ func (s *Store) Offsets(ctx context.Context, topic string) (map[int32]int64, err
 	return next, postgres.Err(err)
 }
 
-// SaveOffset saves the offset after the last stored record of a partition. It never lowers an offset.
+// SaveOffset saves the offset after a partition's last stored record. It never lowers an offset.
 func (s *Store) SaveOffset(ctx context.Context, topic string, partition int32, next int64) error {
 	if topic == events.Audit {
 		return postgres.Err(s.q.SaveActOffset(ctx, s.pool, db.SaveActOffsetParams{Partition: partition, NextOffset: next}))

@@ -37,7 +37,7 @@ func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	return postgres.NewStore(pool), pool
 }
 
-// fixedBatch returns a batch that adds d, whichever of its events are fresh.
+// fixedBatch returns a batch that adds d, whether or not its events are already counted.
 func fixedBatch(next int64, d figures.Delta, ids ...string) figures.Batch {
 	return figures.Batch{
 		Topic: "topic", Next: next, EventIDs: ids, Delta: func(map[string]bool) (figures.Delta, error) { return d, nil },
@@ -50,7 +50,7 @@ var figuresOfE = []figures.ID{
 	{Figure: figures.Sale, Currency: "KRW"}, {Figure: figures.Sale, Currency: "USD"},
 }
 
-// countingBatch returns a batch that adds 1 to each of figuresOfE for every fresh id.
+// countingBatch returns a batch that adds 1 to each of figuresOfE for every id not counted yet.
 func countingBatch(next int64, ids ...string) figures.Batch {
 	b := fixedBatch(next, nil, ids...)
 	b.Delta = func(fresh map[string]bool) (figures.Delta, error) {
@@ -65,7 +65,7 @@ func countingBatch(next int64, ids ...string) figures.Batch {
 	return b
 }
 
-// requireFigures fails unless every figure of event e is n.
+// requireFigures fails the test unless every figure of event e is n.
 func requireFigures(t *testing.T, store *postgres.Store, n int64) {
 	t.Helper()
 	var want figures.Figures
@@ -191,7 +191,7 @@ func TestDaysAreThoseOfTheEvent(t *testing.T) {
 	requireDays("2026-11-21 kathmandu 6", "2026-11-21 new-york 6")
 }
 
-// Old minutes are folded into quarters of an hour. Sums stay right, also if events come late.
+// Old minutes are merged into quarters of an hour. Events of that time may still be added later.
 func TestOldMinutesAreFolded(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
@@ -222,7 +222,7 @@ func TestOldMinutesAreFolded(t *testing.T) {
 	requireRows(t, pool, []string{"created 12", "sale 1200"}, `SELECT figure || ' ' || sum(amount) FROM minutes GROUP BY figure ORDER BY 1`)
 }
 
-// requireRows fails unless the query returns the wanted lines.
+// requireRows fails the test unless the query returns the wanted lines.
 func requireRows(t *testing.T, pool *pgxpool.Pool, want []string, query string) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), query)
@@ -251,9 +251,9 @@ func TestEachEventCountsOnce(t *testing.T) {
 	require.Equal(t, int64(3), offset(t, pool), "a replay does not take the offset back")
 }
 
-// A consumer group that lost its offsets reads its topics from the start. If the inbox has deleted
-// the id of an event, its offset tells that it is counted: figures and offset are saved in one
-// transaction.
+// A consumer group that lost its offsets reads its topics from the start. The inbox may have
+// deleted the id of a counted event. The saved offset then shows that the event is counted, since
+// it is saved in one transaction with the figures.
 func TestPrunedEventsAreNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
@@ -271,7 +271,7 @@ func TestPrunedEventsAreNotCountedAgain(t *testing.T) {
 	requireFigures(t, store, 7)
 }
 
-// A counted dead letter may be redriven again after the inbox has deleted its id.
+// A dead letter that is redriven again counts once, though the inbox has deleted its id meanwhile.
 func TestRedrivenEventCountsOnce(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)

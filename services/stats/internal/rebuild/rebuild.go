@@ -1,5 +1,5 @@
-// Package rebuild counts all figures anew from the Kafka topics while the live ones are in use, compares
-// both, and swaps them.
+// Package rebuild counts all figures anew from the Kafka topics while the live ones are in use,
+// compares both, and replaces the live ones.
 package rebuild
 
 import (
@@ -22,7 +22,7 @@ type Source interface {
 	// Read calls count with the records of a topic between the offsets from and to, in order within
 	// each partition. next is the offset after the records.
 	Read(ctx context.Context, topic string, from, to map[int32]int64, count func(ctx context.Context, partition int32, recs []figures.Record, next int64) error) error
-	// Unreadable reports whether an error of figures.Record.AddTo means that the record is a dead letter.
+	// Unreadable reports whether an error of figures.Record.AddTo makes the record a dead letter.
 	Unreadable(err error) bool
 }
 
@@ -40,16 +40,16 @@ type Shadow interface {
 
 const (
 	maxDifferences = 20
-	// maxBehind is how many records the shadow may be behind when live counting is stopped.
+	// maxBehind is the most records that the shadow may be behind when live counting is stopped.
 	maxBehind = 2000
-	// maxAttempts is how often live counting may be stopped if the shadow does not catch up in time.
+	// maxAttempts is the most times that live counting is stopped because the shadow was too slow.
 	maxAttempts = 10
 )
 
-// ErrDifferent says that the figures counted anew differ from those in use.
+// ErrDifferent means that the figures counted anew differ from the live ones.
 var ErrDifferent = errors.New("the figures differ")
 
-// Rebuild counts all figures anew. Unless Accept is set, it swaps only what equals the live figures.
+// Rebuild counts all figures anew. Unless Accept is set, they replace the live ones only if equal.
 type Rebuild struct {
 	Source  Source
 	Shadow  Shadow
@@ -107,13 +107,13 @@ func (r *Rebuild) whenNear(ctx context.Context, fn func(context.Context) error) 
 	}
 }
 
-// catchUp counts what is missing while live counting is stopped. Then both have the same records.
+// catchUp counts the records that the shadow lacks, while live counting is stopped.
 func (r *Rebuild) catchUp(ctx context.Context) error {
 	_, err := r.advance(ctx)
 	return err
 }
 
-// advance counts up to the offsets of the live figures, and returns the number of records.
+// advance counts up to the offsets of the live figures, and returns how many records that were.
 func (r *Rebuild) advance(ctx context.Context) (read int64, err error) {
 	live, err := r.Shadow.LiveOffsets(ctx)
 	if err != nil {
@@ -143,8 +143,8 @@ func (r *Rebuild) advance(ctx context.Context) (read int64, err error) {
 // batchSize is how many records are counted in one transaction.
 const batchSize = 1000
 
-// count counts records in batches. Those that cannot be read are dead letters of the live consumer, and
-// are left out.
+// count counts records in batches. It skips those that cannot be read: they are dead letters of the
+// live consumer.
 func (r *Rebuild) count(ctx context.Context, topic string, partition int32, recs []figures.Record) error {
 	for len(recs) > 0 {
 		n := min(batchSize, len(recs))

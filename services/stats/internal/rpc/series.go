@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// maxSteps is the largest number of steps of a series, enough for a day by minute.
+// maxSteps is the most steps that a series may have: enough for one day by minute.
 const maxSteps = 1440
 
 func (s *Stats) GetEventSeries(ctx context.Context, req *statsv1.GetEventSeriesRequest) (*statsv1.EventSeries, error) {
@@ -46,7 +46,7 @@ func (s *Stats) GetEventSeriesForOperators(ctx context.Context, req *statsv1.Get
 	return out, nil
 }
 
-// seriesRequest is a request for a series, by anybody or by an operator.
+// seriesRequest has what visitors' and operators' requests for a series have in common.
 type seriesRequest interface {
 	GetEventId() string
 	GetFrom() *timestamppb.Timestamp

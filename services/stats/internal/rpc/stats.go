@@ -1,4 +1,4 @@
-// Package rpc serves the figures and the audit log.
+// Package rpc serves the figures and the audit log by gRPC.
 package rpc
 
 import (
@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures reads the totals of one event (a performance, campaign or promotion), and its series.
+// Figures reads the figures of one event (a performance, campaign or promotion): totals and series.
 type Figures interface {
 	EventFigures(ctx context.Context, eventID string) (figures.EventFigures, error)
 	EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error)
@@ -23,7 +23,7 @@ type Days interface {
 
 var _ Days = (*figures.Days)(nil)
 
-// Stats serves the RPCs of StatsService: figures of events, and the acts of operators.
+// Stats serves the RPCs of StatsService: figures of events, and the log of operators' acts.
 type Stats struct {
 	statsv1.UnimplementedStatsServiceServer
 	figures Figures
@@ -38,7 +38,7 @@ func New(f Figures, days Days, acts audit.Store) *Stats {
 	return &Stats{figures: f, days: days, acts: acts}
 }
 
-// GetEventStats returns zeroes for an event that does not exist. stats does not know which exist.
+// GetEventStats returns zeroes for an event that does not exist: stats does not know all events.
 func (s *Stats) GetEventStats(ctx context.Context, req *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
 	f, err := s.figures.EventFigures(ctx, req.GetEventId())
 	if err != nil {

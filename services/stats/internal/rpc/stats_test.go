@@ -21,7 +21,7 @@ import (
 
 var updated = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// fake has figures of the event "e" only. It records the queries that it is given.
+// fake has figures of the event "e" only. It records the last queries that it gets.
 type fake struct {
 	series figures.SeriesQuery
 	days   figures.DaysFilter

@@ -20,12 +20,12 @@ var _ figures.Zones = (*Zones)(nil)
 const (
 	// maxAge is how long a time zone is cached. Operators seldom change one.
 	maxAge = time.Minute
-	// maxCalls bounds the concurrent calls for one list.
+	// maxCalls is the most concurrent calls to the ticket service for one list.
 	maxCalls = 16
 )
 
 // Zones reads the time zones of events from the ticket service, and caches them for maxAge.
-// Campaigns, promotions and events that ticket does not know have figures.DefaultZone.
+// Campaigns, promotions and events that this service does not know have figures.DefaultZone.
 type Zones struct {
 	events ticketv1.EventServiceClient
 	now    func() time.Time
@@ -39,12 +39,12 @@ type cachedZone struct {
 	at   time.Time
 }
 
-// NewZones makes Zones that call ticket on a connection.
+// NewZones makes Zones that call the ticket service on a connection.
 func NewZones(conn grpc.ClientConnInterface, now func() time.Time) *Zones {
 	return &Zones{events: ticketv1.NewEventServiceClient(conn), now: now, cache: make(map[string]cachedZone)}
 }
 
-// ZonesOf returns the time zones of events by their ids. The id "" has the default.
+// ZonesOf returns the time zones of events by their ids. For the id "" it is the default.
 func (z *Zones) ZonesOf(ctx context.Context, eventIDs []string) (map[string]string, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxCalls)

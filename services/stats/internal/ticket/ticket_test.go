@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/stats/internal/ticket"
 )
 
-// events is a fake that knows "paris", and "old" without a time zone. It fails for "down".
+// events is a fake that has the event "paris", and "old" without a time zone. It fails for "down".
 type events struct {
 	ticketv1.UnimplementedEventServiceServer
 	calls atomic.Int64

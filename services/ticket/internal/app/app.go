@@ -129,7 +129,7 @@ func openDatabase(ctx context.Context, a *lifecycle.App, cfg *Config) (*pgxpool.
 	return pool, postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal}), nil
 }
 
-// targetsOf returns the handlers of payments, by what a payment is made for.
+// targetsOf returns the handlers of payments, by the kind of thing that is paid.
 func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Service) settlement.Targets {
 	return settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: r}, settlement.Transfer: settlement.Transfers{Service: t},
@@ -154,7 +154,7 @@ func startEntitlements(
 	return entitlement.NewService(events, members, store)
 }
 
-// registerTickets registers the RPCs about tickets, and returns the service that signs ticket codes.
+// registerTickets registers the RPCs about tickets, and returns the service that signs their codes.
 func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, keys ticket.Keys) *ticket.Service {
 	s := ticket.NewService(tickets.NewStore(database), keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(s))
@@ -224,7 +224,7 @@ func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
 }
 
-// Kafka returns the command with which operators redrive dead letters.
+// Kafka returns the command with which operators process dead letters again (redrive them).
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
 		return inbox.OpenRedrivenLetters(ctx, cfg.Postgres, name)

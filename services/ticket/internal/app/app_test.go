@@ -61,7 +61,7 @@ func reservationLife(s *service) {
 	s.mustClaimRefund(r, refund, payment)
 	refunded := s.refund(r, refund, payment, "USER")
 	s.waitForStatus(r, "REFUNDED")
-	s.waitUntilSettled(paid, paidAgain, compensated, refunded) // two partitions
+	s.waitUntilProcessed(paid, paidAgain, compensated, refunded) // they are in two partitions
 	for _, tk := range s.ticketsOf("ann") {
 		require.Equal(s.t, "REFUNDED", tk.GetStatus())
 	}
@@ -83,7 +83,7 @@ func holdExpires(s *service) {
 	s.mustHold("cat", "A-1-1")
 }
 
-// Payment events that cannot be settled go to the dead-letter topic and do not block later ones.
+// Payment events that cannot be applied go to the dead-letter topic and do not block later ones.
 func poisonIsDeadLettered(s *service) {
 	s.t.Helper()
 	s.putSale("ASSIGNED", rows("A", 1, 10))

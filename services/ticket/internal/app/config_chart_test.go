@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/app"
 )
 
-// The service can load the configuration that its chart renders.
+// The service can load the configuration that its Helm chart renders.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "ticket")

@@ -16,7 +16,7 @@ import (
 
 const (
 	updateInterval = 10 * time.Second
-	// soldEvents is the maximum number of events in the metric urr_sold: those whose sale opened last.
+	// soldEvents is the most events in the metric urr_sold: the events whose sale opened last.
 	soldEvents = 100
 )
 

@@ -85,8 +85,8 @@ func (s *service) publishRaw(key string, value []byte, headers map[string]string
 	require.NoError(s.t, s.producer.Publish(s.t.Context(), rec))
 }
 
-// waitUntilSettled waits until the payment events are stored as processed.
-func (s *service) waitUntilSettled(events ...uuid.UUID) {
+// waitUntilProcessed waits until the payment events are stored as processed.
+func (s *service) waitUntilProcessed(events ...uuid.UUID) {
 	s.t.Helper()
 	keys := make([]string, len(events))
 	for i, id := range events {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// holdBatch bounds the unpaid reservations that one transaction ends.
+	// holdBatch is the most unpaid reservations that one transaction ends.
 	holdBatch = 200
-	// ticketBatch bounds the tickets whose refunds one walk of an event begins. An event has at most
-	// one walk a second, so the Kafka events of its refunds do not delay those of other events. The
+	// ticketBatch is the most tickets of one event whose refunds begin together, which happens at most
+	// once a second. So the Kafka events of its refunds do not delay those of other events. The
 	// payment service sends refunds to the provider more slowly anyway.
 	ticketBatch = 100
 	// leaseTime is how long a replica has an event for itself. Work that takes longer does no harm:
@@ -52,8 +52,8 @@ type Store interface {
 	// Lease reserves an ended event for this replica, and returns where to continue; ok is false if
 	// no ended event is due.
 	Lease(ctx context.Context, leaseTime time.Duration) (at Position, ok bool, err error)
-	// EndLease ends a lease and stores where to continue. Unless moreLeft, the event is leased again
-	// only after pauses that grow, since more work may still appear.
+	// EndLease ends a lease and stores where to continue. If moreLeft is false, the event is leased
+	// again after pauses that become longer, since more work may still appear.
 	EndLease(ctx context.Context, next Position, moreLeft bool) error
 	// CancelOffers cancels the offers of tickets to other users for which no payment is under way.
 	CancelOffers(ctx context.Context, eventID string) error
@@ -113,7 +113,7 @@ func (w *Walker) Walk(ctx context.Context) error {
 func (w *Walker) walkOne(ctx context.Context, at Position) error {
 	var errs []error
 	ended := 0
-	if at.FromUser == "" { // once per walk is enough: an ended event gets no new holds
+	if at.FromUser == "" { // once is enough: an ended event gets no new holds
 		var err error
 		ended, err = w.endUnpaid(ctx, at.EventID)
 		errs = append(errs, err)

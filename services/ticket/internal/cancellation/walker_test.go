@@ -14,11 +14,11 @@ import (
 
 var errDown = errors.New("down")
 
-// store is a fake Store with one ended event without orders. fails names the call that fails.
+// store is a fake Store with one ended event without orders. fails is the call that fails.
 type store struct {
 	fails  string
 	leased bool
-	// left has the arguments moreLeft of the calls of EndLease.
+	// left has the argument moreLeft of each call of EndLease.
 	left []bool
 }
 
@@ -51,7 +51,7 @@ func (s *store) CancelWithEvent(context.Context, string, int) (int, error) {
 	return 0, s.failed("holds")
 }
 
-// After a failure more may be left to do, so the event is leased again without a growing pause.
+// After a failure more may be left to do, so the event is leased again without a longer pause.
 func TestFailuresAreTriedAgainSoon(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"", "holds", "offers", "orders"} {

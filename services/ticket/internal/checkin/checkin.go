@@ -23,7 +23,7 @@ const (
 	// time. A ticket's id contains a time, by a replica's clock, shortly before the commit. So
 	// every ticket whose id is older than the list's time was committed, and is on the list.
 	listMargin = 10 * time.Second
-	// transferWait is how long a door shall wait for its list while a ticket is being transferred.
+	// transferWait is how long a door waits before it asks for its list again during a transfer.
 	transferWait = 5 * time.Second
 )
 
@@ -52,7 +52,7 @@ const (
 	EventPostponed Result = "EVENT_POSTPONED"
 )
 
-// Conflict reports whether a door without a network admitted somebody whom it should not have admitted.
+// Conflict reports whether a door without a network has admitted somebody by mistake.
 func (r Result) Conflict() bool { return r != Admitted && r != Undone }
 
 // Event has the facts about an event that matter at its doors.
@@ -63,7 +63,7 @@ type Event struct {
 	Epoch int
 	// ClosesAt is the end of refunds by users and of transfers.
 	ClosesAt time.Time
-	// Transferring: a transfer of a ticket to another user is under way. It is set for lists only.
+	// Transferring: a transfer of a ticket to another user is under way. It is read for lists only.
 	Transferring bool
 	Now          time.Time
 }
@@ -140,8 +140,8 @@ func (e *Event) cancelledFor(b *Batch) bool {
 	return e.State == event.Ended || b.Online() && !e.State.TakesPlace()
 }
 
-// postponedFor reports whether the door admits for an earlier date of the event, which was
-// postponed since. A door with a network does so until the refunds before the new date end.
+// postponedFor reports whether the door still admits for the date before a postponement. For a door
+// with a network that is so until ClosesAt, when the refunds before the new date end.
 func (e *Event) postponedFor(b *Batch) bool {
 	if b.Online() {
 		return e.Epoch > 1 && e.Now.Before(e.ClosesAt)
@@ -176,8 +176,8 @@ type Position struct {
 	Unclaimed bool
 }
 
-// startOfPage returns the position of a list's first page (from is nil), or checks that of a later
-// page.
+// startOfPage returns the position of a list's first page if from is nil, and otherwise checks
+// from.
 func (e *Event) startOfPage(from *Position) (Position, error) {
 	if !e.State.TakesPlace() {
 		return Position{}, event.ErrCancelled
@@ -208,8 +208,8 @@ type Counts struct{ Sold, CheckedIn, Conflicts int64 }
 // Store stores scans, and reads the data that doors need.
 type Store interface {
 	// Record applies Event.Decide to each code of the batch and stores the results. It stores every
-	// scan of a door without a network, and of other doors those that admitted somebody. For a scan
-	// that is stored already it returns the earlier outcome.
+	// scan of a door without a network, and the scans of other doors that admitted somebody. For a
+	// scan that is stored already it returns the earlier outcome.
 	Record(ctx context.Context, b Batch) ([]Outcome, error)
 	// Undo makes the ticket of a scan valid again.
 	Undo(ctx context.Context, eventID string, scan uuid.UUID) (*Outcome, error)

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// countsAge is the maximum age of cached counts; every door asks for them again and again.
+// countsAge is the maximum age of counts. They are cached, since every door asks for them often.
 const countsAge = time.Second
 
 // Codes verifies the codes of tickets, and signs the ticket lists of doors.
@@ -95,12 +95,12 @@ func (s *Service) Undo(ctx context.Context, eventID string, scan uuid.UUID) (*Ou
 	return s.store.Undo(ctx, eventID, scan)
 }
 
-// Counts returns how many tickets of an event were sold and used, and its conflicts, at most 1 s old.
+// Counts returns how many tickets are sold and used, and how many scans conflict; at most 1 s old.
 func (s *Service) Counts(ctx context.Context, eventID string) (Counts, error) {
 	return s.counts(ctx, eventID)
 }
 
-// Conflicts returns a page of an event's conflicts, the latest first, and the parameter before of
+// Conflicts returns a page of an event's conflicts, the latest first, and the value of before for
 // the next page (0: this is the last page).
 func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, before int64) ([]Scan, int64, error) {
 	list, err := s.store.ListConflicts(ctx, eventID, limit+1, before)
@@ -113,7 +113,7 @@ func (s *Service) Conflicts(ctx context.Context, eventID string, limit int, befo
 // defaultPageSize is the number of tickets on a page of a list, unless a request sets another.
 const defaultPageSize = 1000
 
-// SignedPage is a signed page of a door's list. Next is the position of the next page, nil on the last one.
+// SignedPage is a signed page of a door's list. Next is the position of the next page, nil if none.
 type SignedPage struct {
 	Signed string
 	Count  int
@@ -132,7 +132,7 @@ func (s *Service) List(ctx context.Context, eventID string, from *Position, limi
 		return nil, err
 	}
 	limit = cmp.Or(limit, defaultPageSize)
-	// The event is read before the tickets: a ticket missing on the list is newer than start.Time.
+	// The event is read before the tickets. So a ticket missing on the list is newer than start.Time.
 	list, end, err := s.store.ListTickets(ctx, eventID, start, limit)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Package comp gives away places that the organiser keeps (the house). Such an order (a comp) has a
-// name and no payment, and needs neither the waiting line nor the user's limit of places.
+// name but no payment, needs no waiting line, and does not count for the user's limit of places.
 package comp
 
 import (
@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Request asks for a comp: for named seats, or for a number of places of a section.
+// Request asks for a comp: for certain seats, or for a number of places of a section.
 type Request struct {
 	EventID, Name string
 	SeatIDs       []string
@@ -28,7 +28,7 @@ type Comp struct {
 	reservation.Reservation
 
 	Name string
-	// ByLink: the comp was made for whoever claims it with its link, not for a named user.
+	// ByLink: the comp was made for whoever claims it with its link, not for a certain user.
 	ByLink bool
 	// TicketIDs are the tickets that were neither refunded nor transferred.
 	TicketIDs []uuid.UUID
@@ -70,7 +70,7 @@ func (s *Service) Make(ctx context.Context, req Request) (Comp, error) {
 	return order, err
 }
 
-// List returns a page of an event's comps, newest first, and the next page's `before` (zero: none).
+// List returns an event's comps, newest first, and `before` for the next page (zero: none).
 func (s *Service) List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, uuid.UUID, error) {
 	list, err := s.store.List(ctx, eventID, limit+1, before)
 	if err != nil || len(list) <= limit {

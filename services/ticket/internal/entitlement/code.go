@@ -17,7 +17,7 @@ const (
 	groupLength = 5
 )
 
-// MakeCodes makes a batch of codes by the EventID, CodeList, Count and Uses of b. It returns the
+// MakeCodes makes a batch of codes with the EventID, CodeList, Count and Uses of b. It returns the
 // batch and the codes, and stores only the hashes of the codes.
 func (s *Service) MakeCodes(ctx context.Context, b Batch) (made Batch, codes []string, err error) {
 	codes = make([]string, b.Count)

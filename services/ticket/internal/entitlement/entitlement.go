@@ -19,7 +19,7 @@ type User struct {
 	Claims []string
 }
 
-// Kind is the way in which a user has an entitlement.
+// Kind says what gives a user an entitlement, such as a membership.
 type Kind string
 
 // The kinds of entitlements. None: the user has no entitlement.
@@ -37,7 +37,7 @@ type Events interface {
 	Head(ctx context.Context, id string) (event.Event, error)
 }
 
-// Memberships finds the members of plans.
+// Memberships finds the users who have a membership of a plan.
 type Memberships interface {
 	// Holders returns those of the users who are members of a plan now. With boughtBefore they must
 	// also have been members at that time, or have bought a membership before it.
@@ -46,7 +46,7 @@ type Memberships interface {
 
 // Found says which stored entitlements a user has.
 type Found struct {
-	// Listed: the user is on one of the lists; UsedCode: the user has used a code of one of the code lists.
+	// Listed: the user is on one of the lists. UsedCode: the user has used a code of the code lists.
 	Listed, UsedCode bool
 }
 
@@ -181,7 +181,7 @@ func (s *Service) addStored(ctx context.Context, eventID string, ways []event.Wa
 	return nil
 }
 
-// hasClaim reports whether the user has a claim that one of the ways demands.
+// hasClaim reports whether the user has a claim that one of the presale's ways requires.
 func (u *User) hasClaim(ways []event.Way) bool {
 	return slices.ContainsFunc(ways, func(w event.Way) bool {
 		return slices.ContainsFunc(w.Values, func(value string) bool { return slices.Contains(u.Claims, w.Claim+"="+value) })

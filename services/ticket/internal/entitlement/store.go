@@ -20,7 +20,7 @@ var (
 // MaxWrongCodes is how many wrong codes a user may try in each hour of the clock.
 const MaxWrongCodes = 10
 
-// Store keeps codes and lists.
+// Store keeps the codes and the uploaded lists of users.
 type Store interface {
 	// Find returns, by user id, who is on one of the lists or has used a code of one of the codeLists.
 	Find(ctx context.Context, eventID string, lists, codeLists []string, users []User) (map[string]Found, error)
@@ -41,16 +41,16 @@ type Store interface {
 
 	// BeginUpload begins the upload of a list, or returns event.ErrNotFound.
 	BeginUpload(ctx context.Context, eventID, list string) (uuid.UUID, error)
-	// AddToUpload adds users by id and by e-mail address to an upload that was not finished, or returns
+	// AddToUpload adds users by id and by e-mail address to an unfinished upload, or returns
 	// ErrUploadNotFound. It may be repeated.
 	AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails []string) error
-	// FinishUpload makes the upload the event's list, or returns ErrUploadNotFound. It may be repeated.
+	// FinishUpload makes the upload the event's list; else ErrUploadNotFound. It may be repeated.
 	FinishUpload(ctx context.Context, id uuid.UUID) (UploadedList, error)
 	// Lists returns the lists of an event, or event.ErrNotFound.
 	Lists(ctx context.Context, eventID string) ([]UploadedList, error)
 }
 
-// Used counts the places that a user holds and owns at a time.
+// Used counts the places that a user holds and owns: in one event, and in all events of its series.
 type Used struct {
 	InEvent, InSeries int64
 	At                time.Time
@@ -60,7 +60,7 @@ type Used struct {
 type Batch struct {
 	ID                uuid.UUID
 	EventID, CodeList string
-	// Count is the number of codes, Uses how many users may use each, Used the number of all uses.
+	// Count is the number of codes. Uses is how many users may use each code. Used counts all uses.
 	Count, Uses int32
 	Used        int64
 	CreatedAt   time.Time
@@ -68,10 +68,10 @@ type Batch struct {
 	WithdrawnAt time.Time
 }
 
-// UploadedList is a list of users that an operator has uploaded.
+// UploadedList is a list of users that an operator has uploaded for a presale.
 type UploadedList struct {
 	Name string
-	// UserIDs and Emails count the users that it names by id, and by e-mail address.
+	// UserIDs counts the users who are on it by their id, Emails those by their e-mail address.
 	UserIDs, Emails int64
 	UpdatedAt       time.Time
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// loadTimeout bounds one load. A load ignores the deadline of the reader that started it, since
-// other readers wait for the same value.
+// loadTimeout is the time limit of one load. A load ignores the deadline of the reader that started
+// it, since other readers wait for the same value.
 const loadTimeout = 3 * time.Second
 
 // cache runs one load of a key at a time, however many readers want it, and serves the value to all
@@ -22,7 +22,7 @@ type cache[K comparable, V any] struct {
 	load  func(context.Context, []K) (map[K]V, error)
 	// maxAgeOf, unless nil, replaces maxAge by a maximum age for each value.
 	maxAgeOf func(V) time.Duration
-	// maxKeysPerLoad bounds the keys of one load; 0: no bound.
+	// maxKeysPerLoad is the most keys of one load; 0: there is no limit.
 	maxKeysPerLoad int
 
 	mu      sync.Mutex

@@ -30,7 +30,7 @@ func (f CancellationFees) Kept(price int64, now time.Time) int64 {
 	return price/100*percent + price%100*percent/100 // price * percent might overflow
 }
 
-// check returns an error for each Until that is not after the previous one. f is nil if left out.
+// check returns an error for each Until that is not after the previous one. f may be nil.
 func (f *CancellationFees) check() (bad []errs.Field) {
 	if f == nil {
 		return nil
@@ -43,7 +43,7 @@ func (f *CancellationFees) check() (bad []errs.Field) {
 	return bad
 }
 
-// stored returns the fees with times as the database returns them: in UTC, whole microseconds.
+// stored returns the fees with their times truncated to the precision of the database.
 func (f *CancellationFees) stored() *CancellationFees {
 	if f == nil {
 		return nil

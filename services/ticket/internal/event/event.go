@@ -17,7 +17,7 @@ const (
 	Mixed    Seating = "MIXED"    // of an event: some sections are sold by seat, others are not
 )
 
-// State is the state of an event that operators set: its sale is open or paused, or it is cancelled.
+// State is an event's state as operators set it: the sale is open or paused, or it is cancelled.
 type State string
 
 // The states. CANCELLED can be undone. When the refunds begin, CANCELLED becomes ENDED, which
@@ -77,11 +77,11 @@ type Closing struct {
 	UserRefunds bool
 	// FeesUntil is the time before which users get price and fee back after a postponement.
 	FeesUntil time.Time
-	// CancellationFees are kept, besides the fee, when a user gives a ticket back.
+	// CancellationFees are what the organiser keeps, besides the fee, if a user gives a ticket back.
 	CancellationFees CancellationFees
 	// Transferable says whether holders may pass tickets on.
 	Transferable Transferable
-	// ReturnWithin is the longest time until a place that was given back is for sale again; 0: at once.
+	// ReturnWithin is the longest time until a place given back is for sale again; 0: at once.
 	ReturnWithin time.Duration
 }
 

@@ -9,10 +9,10 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// HouseChange moves places of an event between its sale and its house: the places that the organiser
-// keeps. A repeated change changes nothing.
+// HouseChange moves places of an event between its sale and its house: the places that the
+// organiser keeps. A repeated change changes nothing.
 type HouseChange struct {
-	// Take are free seats that move to the house, Release seats of the house that move to the sale.
+	// Take has free seats that move to the house; Release has house seats that move to the sale.
 	Take, Release []string
 	// Standing has the wanted number of house places, by name of a section without seats.
 	Standing map[string]int64
@@ -32,7 +32,7 @@ type HouseSection struct {
 	Capacity, Sold, House, Returning int64
 }
 
-// check checks that no seat is named twice.
+// check returns an error if a seat is in the change twice.
 func (c *HouseChange) check() error {
 	var bad []errs.Field
 	seen := make(map[string]bool, len(c.Take)+len(c.Release))
@@ -64,7 +64,7 @@ const (
 )
 
 // SeatsToMove returns which of the locked seats move to the house (take), and which to the sale
-// (release). The change fails as a whole with ErrSeatNotFound or errs.ErrSeatTaken, which name the
+// (release). The change fails as a whole with ErrSeatNotFound or errs.ErrSeatTaken, which list the
 // seats. Seats with an expired hold (Due) are left out of take; the caller ends their holds first.
 // A seat of Release that is not in the house is left out: it was released before, or sold since.
 func (c *HouseChange) SeatsToMove(locked map[string]HouseSeat) (take, release []string, err error) {

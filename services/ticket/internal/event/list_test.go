@@ -95,8 +95,8 @@ func TestListCountsOnlyItsEvents(t *testing.T) {
 	})
 }
 
-// However many pages are requested, at most four reads run at once, and requests that cannot wait
-// are refused.
+// However many pages are requested, at most four reads run at once, and requests are refused when
+// too many wait already.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

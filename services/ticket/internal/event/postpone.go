@@ -19,16 +19,16 @@ const (
 // Postponement asks for a new date of an event.
 type Postponement struct {
 	StartsAt time.Time
-	// A zero DoorsAt sets the default, a zero SalesCloseAt keeps its present value. Before
-	// RefundUntil users get price and fee back; zero: for 7 days, at most until the event closes.
+	// A zero DoorsAt unsets the doors' time, except in a delay; a zero SalesCloseAt changes nothing.
+	// Until RefundUntil users get price and fee back; zero: 7 days, at most until the event closes.
 	DoorsAt, SalesCloseAt, RefundUntil time.Time
 }
 
-// Postponed has the new times of an event. ClosesAt is set only for a delay: doors then go on with
-// the lists of valid tickets that they have downloaded.
+// Postponed has the new times of an event. ClosesAt is set only for a delay, and then unchanged:
+// doors continue to use the lists of valid tickets that they have downloaded.
 type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
 
-// isDelay reports whether the event has closed already and starts at most delayWithin later.
+// isDelay reports whether a closed event moves by at most delayWithin, and no other time is set.
 func (p Postponement) isDelay(e *Event, now time.Time) bool {
 	return p.DoorsAt.IsZero() && p.RefundUntil.IsZero() && !now.Before(e.Closing().ClosesAt) && p.StartsAt.Sub(e.StartsAt) <= delayWithin
 }

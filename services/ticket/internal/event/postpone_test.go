@@ -83,8 +83,8 @@ func TestPostponement(t *testing.T) {
 	}
 }
 
-// While a cancellation can be undone, the waiting line is told that the sale is paused, or closed
-// if it is closed. Visitors are told of the cancellation at once.
+// While a cancellation can be undone, the status for the waiting line is PAUSED, or CLOSED after
+// the end of the sale. The status for visitors is CANCELLED at once.
 func TestStatusForTheLine(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)

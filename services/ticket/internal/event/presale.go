@@ -8,8 +8,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Presale is a time before the general sale in which only users with an entitlement may buy. Its zero
-// value stands for an event without one.
+// Presale is a time before the general sale in which only users with an entitlement may buy. Its
+// zero value stands for an event without one.
 type Presale struct {
 	OpensAt time.Time
 	// MaxPerUser is the user's limit while the presale lasts; 0: the limit of the sale.
@@ -20,10 +20,10 @@ type Presale struct {
 
 // Way is one way to an entitlement. Exactly one of PlanID, CodeList, List and Claim is set.
 type Way struct {
-	// PlanID is a plan of memberships. BoughtBefore: they must have been bought before that time.
+	// PlanID is a plan of which the user needs a membership, bought before BoughtBefore (nil: ever).
 	PlanID       string     `json:"planId,omitzero"`
 	BoughtBefore *time.Time `json:"boughtBefore,omitempty"`
-	// CodeList has the codes of which the user must have used one.
+	// CodeList is a list of codes of which the user must have used one.
 	CodeList string `json:"codeList,omitzero"`
 	// List is an uploaded list on which the user must be.
 	List string `json:"list,omitzero"`
@@ -35,7 +35,7 @@ type Way struct {
 // Exists reports whether the event has a presale.
 func (p *Presale) Exists() bool { return !p.OpensAt.IsZero() }
 
-// check returns a field for each rule that the presale breaks. p is nil if it is left out.
+// check returns an error for each rule that the presale breaks. p is nil if a request has none.
 func (p *Presale) check(salesOpenAt time.Time) (bad []errs.Field) {
 	switch {
 	case p == nil:
@@ -80,7 +80,7 @@ func (w *Way) problem() string {
 	return ""
 }
 
-// PlanIDs returns the plans of memberships that entitle to the presale.
+// PlanIDs returns the plans whose members may buy in the presale.
 func (p *Presale) PlanIDs() (ids []string) {
 	for i := range p.Ways {
 		if id := p.Ways[i].PlanID; id != "" {

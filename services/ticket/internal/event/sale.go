@@ -49,7 +49,7 @@ func (s Sale) CheckOpen(now time.Time, entitled bool) error {
 	return err.With("saleStatus", string(status)).With("salesOpenAt", s.OpenAt.UTC().Format(time.RFC3339))
 }
 
-// Limit returns how many places a user may hold and own.
+// Limit returns how many places a user may hold and own at a time.
 func (s Sale) Limit(now time.Time) int {
 	if s.PresaleMaxPerUser > 0 && now.Before(s.OpenAt) {
 		return min(s.MaxPerUser, s.PresaleMaxPerUser)
@@ -108,8 +108,8 @@ type SaleStatus struct {
 	Age time.Duration
 }
 
-// maxAge is how long a sale status may be cached. SOLD_OUT is read less often: only then does the
-// query look at every seat.
+// maxAge is how long a sale status may be cached. SOLD_OUT is cached longer, since only then the
+// query has to look at every seat.
 func (s SaleStatus) maxAge() time.Duration {
 	if s.Status == StatusSoldOut {
 		return soldOutAge
@@ -118,8 +118,8 @@ func (s SaleStatus) maxAge() time.Duration {
 }
 
 // SaleStatuses returns the statuses of sales by event id, each at most 1 s old, SOLD_OUT at most 5
-// s. Ids without a sale are left out of found; missing is the age of the oldest cached result that
-// says so. Statuses that are not cached are read by queries of statusesPerQuery sales each.
+// s. Ids without a sale are left out of found; missing is the age of the oldest cached result for
+// such an id. Statuses that are not cached are read by queries of statusesPerQuery sales each.
 func (s *Service) SaleStatuses(ctx context.Context, ids []string) (found map[string]SaleStatus, missing time.Duration, err error) {
 	list, err := s.saleStatuses.getAll(ctx, ids)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestSaleStatusHasItsAge(t *testing.T) {
 	})
 }
 
-// A statement that fails, because it is cancelled or reads too much, fails only its own sales.
+// If a query fails, since it is cancelled or reads too much, only the sales of this query fail.
 func TestSaleStatusesAreReadFiftyAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,17 +20,17 @@ const (
 	saleStatusAge = time.Second
 	soldOutAge    = 5 * time.Second
 	countAge      = 5 * time.Second
-	// maxCached bounds the entries of each cache.
+	// maxCached is how many entries a cache has before it deletes expired ones.
 	maxCached = 4096
-	// listLoads bounds the concurrent reads of pages and counts, so that lists leave connections
-	// for buyers; up to listQueue more reads wait.
+	// listLoads is the most reads of pages and counts at once, so that lists leave connections for
+	// buyers. Up to listQueue more reads wait.
 	listLoads = 4
 	listQueue = 1000
-	// saleLoads and saleQueue bound the running and waiting reads of sale statuses, which every
-	// replica of the queue service requests once a second.
+	// saleLoads is the most reads of sale statuses at once; up to saleQueue more wait. Every replica
+	// of the queue service requests the statuses once a second.
 	saleLoads = 1
 	saleQueue = 100
-	// statusesPerQuery bounds the sales of one query, since a failed query fails for all of them.
+	// statusesPerQuery is the most sales of one query, since an error affects all of its sales.
 	statusesPerQuery = 50
 )
 
@@ -107,7 +107,7 @@ type pageKey struct {
 	after Cursor
 }
 
-// countKey is the cache key of an event's counts. A change of the event's sections changes the version.
+// countKey is the cache key of an event's counts. Every change of the event changes its version.
 type countKey struct {
 	id      string
 	version int64

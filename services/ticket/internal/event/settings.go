@@ -12,11 +12,11 @@ import (
 // or campaign, since these have lines too.
 type LineSettings struct {
 	EventID string
-	// Threshold bounds the users who may be in the shop at once, each in a slot (a permission) of
-	// SlotSeconds; nil: the default of the queue service.
+	// Threshold is the most users who may be in the shop at once. Each has a slot, a permission that
+	// lasts SlotSeconds. nil: the default of the queue service.
 	Threshold   *int64
 	SlotSeconds *int64
-	// ClosesAt is the end of the sale, when all slots end; nil when EventID names no event.
+	// ClosesAt is the end of the sale, when all slots end; nil if EventID is not an event's.
 	ClosesAt     *time.Time
 	Paused       bool
 	BlockedUsers []string
@@ -27,13 +27,13 @@ type LineSettings struct {
 	NeverOpened bool
 	// Act is the highest number of a change by an operator (LineChange.Act); 0: there was none.
 	Act int64
-	// LaterAct is the number of a stored later change of the same setting. SettingsStore.ChangeLine
-	// sets it when it has ignored a change for that reason.
+	// LaterAct is set if SettingsStore.ChangeLine has ignored a change, since a later change of the
+	// same setting is stored. It is the number of the later change.
 	LaterAct int64
 }
 
-// MaxBlockedUsers bounds the users blocked from a line. Every replica of the queue service reads
-// all of them whenever a setting of the line changes.
+// MaxBlockedUsers is the most users who may be blocked from a line. Every replica of the queue
+// service reads all of them whenever a setting of the line changes.
 const MaxBlockedUsers = 10_000
 
 // LineChange changes those settings of a line that are not nil. Unless they are empty, BlockUser is
@@ -42,8 +42,8 @@ type LineChange struct {
 	Threshold              *int64
 	Paused                 *bool
 	BlockUser, UnblockUser string
-	// Act numbers the changes of one setting: a change is ignored if a change with the same or a higher
-	// Act was stored before. 0: it is never ignored. A change with an Act changes one setting only.
+	// Act numbers the changes of one setting: a change is ignored if one with the same or a higher Act
+	// is stored. 0: it is never ignored. A change with an Act changes one setting only.
 	Act int64
 }
 

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Bitmap []byte
 	// Free has the number of free places of each section, in the event's order.
 	Free []int64
-	// Sold is the number of places of all sections that are sold, kept by the organiser, or given back.
+	// Sold is the number of places in all sections that are sold, kept by the organiser or given back.
 	Sold int64
 	// ETag is a hash of Bitmap and Free.
 	ETag string

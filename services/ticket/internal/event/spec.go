@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// MaxSeats bounds the seats of an event. One statement inserts all of them, and must end well
-	// within 5 s.
+	// MaxSeats is the most seats of an event. One statement inserts all, and must end well within 5 s.
 	MaxSeats = 100_000
 	// defaultTimeZone is the time zone of events for which operators have set none.
 	defaultTimeZone = "Asia/Seoul"
@@ -25,7 +24,8 @@ const (
 	defaultReturnWithin = 1200
 )
 
-// Spec has the settings of an event that operators choose. Fields that may be left out are pointers.
+// Spec has the settings of an event that operators choose. Fields that a request may leave out are
+// pointers.
 type Spec struct {
 	Title        string
 	Artist       string
@@ -119,8 +119,8 @@ func (s *Spec) CheckComplete() error {
 	return s.CheckClosing()
 }
 
-// CheckClosing checks the times at which doors open and refunds end, after Complete. The
-// error is ErrInvalid with a field for each broken rule.
+// CheckClosing checks the times at which doors open and refunds end, of a completed spec. The error
+// is ErrInvalid with a field for each broken rule.
 func (s *Spec) CheckClosing() error {
 	var bad []errs.Field
 	if s.DoorsAt != nil && s.DoorsAt.After(s.StartsAt) {
@@ -138,19 +138,19 @@ func (s *Spec) CheckClosing() error {
 	return nil
 }
 
-// MovedTimes returns the names of the times that differ between old and new, of those on which
-// buyers rely: the start, the doors, and the end of refunds.
-func MovedTimes(old, new *Spec) (members []string) {
+// MovedTimes returns which of the times that matter to buyers differ between old and new: the
+// start, the doors, and the end of refunds.
+func MovedTimes(old, new *Spec) (moved []string) {
 	if !old.StartsAt.Equal(new.StartsAt) {
-		members = append(members, "startsAt")
+		moved = append(moved, "startsAt")
 	}
 	if !sameTime(old.DoorsAt, new.DoorsAt) {
-		members = append(members, "doorsAt")
+		moved = append(moved, "doorsAt")
 	}
 	if !old.Closing().ClosesAt.Equal(new.Closing().ClosesAt) {
-		members = append(members, "closesAt")
+		moved = append(moved, "closesAt")
 	}
-	return members
+	return moved
 }
 
 func sameTime(a, b *time.Time) bool {
@@ -160,12 +160,12 @@ func sameTime(a, b *time.Time) bool {
 // Section is a part of the venue with one price.
 type Section struct {
 	Name string
-	// Price is in the currency's minor unit, Fee is paid on top of it.
+	// Price is in the currency's minor unit; Fee is paid on top of it.
 	Price, Fee int64
 	// Capacity is set by operators with general admission, and computed from the rows otherwise.
 	Capacity int64
-	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the first
-	// seat.
+	// Rows and SeatsPerRow are set with assigned seating only. First is the index of the section's
+	// first seat among all seats of the event.
 	Rows, SeatsPerRow, First int
 }
 
@@ -194,15 +194,15 @@ func (s *Spec) Complete(current *Spec) {
 	}
 	target, source := reflect.ValueOf(s).Elem(), reflect.ValueOf(current).Elem()
 	for i := range target.NumField() {
-		if member := target.Field(i); member.Kind() == reflect.Pointer && member.IsNil() {
-			member.Set(source.Field(i))
+		if field := target.Field(i); field.Kind() == reflect.Pointer && field.IsNil() {
+			field.Set(source.Field(i))
 		}
 	}
 }
 
 // encoded returns the spec as JSON, which is equal for equal specs.
 func (s *Spec) encoded() []byte {
-	b, _ := json.Marshal(s) // every member can be encoded
+	b, _ := json.Marshal(s) // every field can be encoded
 	return b
 }
 

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// DefaultGrace is the time in which a cancellation can be undone, unless the operator chooses another.
+// DefaultGrace is the time in which a cancellation can be undone, unless the operator sets another.
 const DefaultGrace = 5 * time.Minute
 
 // Act is what an operator does to an event.
 //
-//	OPEN ↔ PAUSED                by PAUSE and RESUME
-//	OPEN, PAUSED → CANCELLED     by CANCEL; back to the former state by UNDO
-//	CANCELLED → ENDED            by REFUND, or when the time to undo is over
+//	OPEN → PAUSED             PAUSE
+//	PAUSED → OPEN             RESUME
+//	OPEN, PAUSED → CANCELLED  CANCEL
+//	CANCELLED → OPEN, PAUSED  UNDO, which restores the state before
+//	CANCELLED → ENDED         REFUND; it also happens when the time to undo is over
 type Act string
 
 // The acts.
@@ -24,8 +26,8 @@ const (
 	Refund Act = "REFUND"
 )
 
-// answers has, for each state that an act does not change, the error of the act. It is nil where
-// the event is already in the state that the act makes, so that a repeated call succeeds.
+// answers has, for each state that an act does not change, the error that the act returns. It is
+// nil if the event is already in the state that the act makes, so that a repeated call succeeds.
 var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant table
 	Pause:  {Paused: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
 	Resume: {Open: nil, Cancelled: ErrCancelled, Ended: ErrCancelled},
@@ -34,8 +36,7 @@ var answers = map[Act]map[State]error{ //nolint:gochecknoglobals // a constant t
 	Refund: {Open: ErrNotCancelled, Paused: ErrNotCancelled, Ended: nil},
 }
 
-// Answer reports whether the act changes state s. If not, answer is the error to return, nil if the
-// event is already in the state that the act makes.
+// Answer reports whether the act changes state s. If not, answer is the error to return, or nil.
 func (a Act) Answer(s State) (changes bool, answer error) {
 	answer, unchanged := answers[a][s]
 	return !unchanged, answer
@@ -66,8 +67,7 @@ type OperatorStore interface {
 	House(ctx context.Context, id string) (House, error)
 }
 
-// Act changes the state of an event; grace is the time to undo a Cancel.
-// Act.Answer lists the errors.
+// Act changes an event's state; grace is the time to undo a Cancel. Act.Answer has the errors.
 func (s *Service) Act(ctx context.Context, id string, act Act, grace time.Duration) (StateAndCounts, error) {
 	if err := s.writer.Act(ctx, id, act, grace); err != nil {
 		return StateAndCounts{}, err

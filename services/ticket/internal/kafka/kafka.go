@@ -20,7 +20,7 @@ import (
 // Group is the Kafka consumer group of this service.
 const Group = "ticket-service-group"
 
-// maxBatch bounds the payment events of one transaction, and so the seats that it locks.
+// maxBatch is the most payment events of one transaction, so that it does not lock too many seats.
 const maxBatch = 200
 
 // Settler applies payment events to reservations and tickets.
@@ -62,8 +62,8 @@ func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka
 	}
 }
 
-// errSkipped means that an event changes nothing here. The payment service itself releases the
-// reservation, transfer or membership of a declined payment.
+// errSkipped means that an event changes nothing here. For a declined payment, the payment service
+// has called AbortPayment.
 var errSkipped = errors.New("skipped")
 
 func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEvent, error) {
@@ -77,7 +77,7 @@ func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEve
 	bad := func(format string, args ...any) (settlement.PaymentEvent, error) {
 		return settlement.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
 	}
-	if t := p.GetPaymentType(); t != "" && !targets.Sold(settlement.Kind(t)) { // none: a reservation
+	if t := p.GetPaymentType(); t != "" && !targets.Sold(settlement.Kind(t)) { // empty: a reservation
 		return bad("payment type %q is not sold here", t)
 	}
 	var dispute *settlement.Dispute

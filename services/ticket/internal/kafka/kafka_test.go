@@ -47,7 +47,7 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 		record("3", `{"type":"PAYMENT_REFUNDED","cause":"COMPENSATION",`+ids+`}`),
 		record("4", `{"type":"PAYMENT_DISPUTED","version":7,`+ids+`}`),
 		record("5", `{"type":"PAYMENT_DISPUTE_CLOSED","version":8,`+ids+`}`),
-		record("6", `{"type":"PAYMENT_DECLINED","declineCode":"CARD"}`), // payment releases the reference itself
+		record("6", `{"type":"PAYMENT_DECLINED","declineCode":"CARD"}`), // the payment service releases the reservation
 	}))
 	require.Equal(t, []settlement.PaymentEvent{
 		{Key: "1", ReferenceID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},

@@ -1,4 +1,4 @@
-// Package limit bounds the calls that run at the same time and the calls that wait to run.
+// Package limit limits how many calls run at the same time, and how many wait to run.
 package limit
 
 import (
@@ -15,10 +15,10 @@ import (
 // retryAfter is the time after which a refused caller should try again.
 const retryAfter = time.Second
 
-// Limiter runs a bounded number of calls at once. Further calls wait in the order of their arrival.
+// Limiter runs a limited number of calls at once. Further calls wait in the order of their arrival.
 type Limiter struct {
 	running *semaphore.Weighted
-	// maxAccepted bounds the calls that run or wait.
+	// maxAccepted is the most calls that run or wait.
 	maxAccepted int
 
 	mu       sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/limit"
 )
 
-// occupied returns a Limiter of one running call, which is taken until release is closed.
+// occupied returns a Limiter of one call at a time, which is running one until release is closed.
 func occupied(t *testing.T, waiting int) (l *limit.Limiter, release chan struct{}) {
 	t.Helper()
 	l, release = limit.New(1, waiting), make(chan struct{})

@@ -40,7 +40,7 @@ var (
 // timeLayouts has the format of times in each language.
 var timeLayouts = map[string]string{English: "2 January 2006, 15:04 (MST)", "ko": "2006년 1월 2일 15:04 (MST)"} //nolint:gochecknoglobals // constant
 
-// imageSize is the side of a code's image, in pixels.
+// imageSize is the width and the height of a code's image, in pixels.
 const imageSize = 320
 
 // view has the values for the templates.
@@ -49,7 +49,7 @@ type view struct {
 	Places                         []string
 	// Amount is what was paid, or given back; empty: nothing.
 	Amount string
-	// Seller: the mail is for the user who has passed the ticket on.
+	// Seller: the mail is for the seller of the ticket, not for its buyer.
 	Seller bool
 	Link   string
 	Codes  bool

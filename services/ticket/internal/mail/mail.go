@@ -22,17 +22,17 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// The ways to protect the connection.
+// The ways to protect the connection to the mail server.
 const (
-	StartTLS = "starttls" // required of the server
+	StartTLS = "starttls" // the server must support it
 	Implicit = "implicit" // TLS from the first byte
 	None     = "none"     // for servers on the same host
 )
 
-// maxError bounds what is stored of an error, in bytes.
+// maxError is the most bytes of an error's text that are stored.
 const maxError = 200
 
-// Lane is the name of the lane of all mails. Names of webhooks' lanes are in lower case.
+// Lane is the name of the notice.Lane of all mails. Webhooks have names in lower case.
 const Lane = "E-MAIL"
 
 // Settings has the settings of the mail server and of the mails.
@@ -46,7 +46,7 @@ type Settings struct {
 	Trust *tls.Config
 }
 
-// Source reads the data that a mail shows beside its notice.
+// Source reads the data that a mail shows in addition to its notice.
 type Source interface {
 	Facts(ctx context.Context, eventID, userID string) (notice.Facts, error)
 }
@@ -71,10 +71,10 @@ func NewSender(s Settings, source Source, codes *ticket.Service) (*Sender, error
 	return m, nil
 }
 
-// SetPassword replaces the password.
+// SetPassword replaces the password for the mail server.
 func (s *Sender) SetPassword(password string) { s.password.Store(&password) }
 
-// Lane returns the lane of all mails.
+// Lane returns the lane that sends all mails.
 func (s *Sender) Lane() notice.Lane {
 	return notice.Lane{ID: uuid.Nil, Name: Lane, Send: func(ctx context.Context, d *notice.Delivery) notice.Outcome {
 		return outcome(s.send(ctx, d))
@@ -163,7 +163,7 @@ func (s *Sender) client(ctx context.Context) (*gomail.Client, error) {
 	return gomail.NewClient(host, opts...)
 }
 
-// dialer dials connections that close when ctx ends: the library limits the time of each step only.
+// dialer dials connections that close when ctx ends, since the library limits only each step.
 func dialer(ctx context.Context) gomail.DialContextFunc {
 	return func(dialCtx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(dialCtx, network, addr)
@@ -189,8 +189,8 @@ func encrypted(dial gomail.DialContextFunc, tlsConfig *tls.Config) gomail.DialCo
 // errAddress means that no mail can be sent to the address.
 var errAddress = errors.New("the address is not valid")
 
-// outcome converts an error of an attempt. It is Final if the recipient can never get mails, and
-// not if the server cannot take mails now. No address is stored.
+// outcome converts an attempt's error. The outcome is Final if the recipient can never get mails,
+// but not if the server only cannot accept mails now. It is stored, so it contains no address.
 func outcome(err error) (o notice.Outcome) {
 	if err == nil {
 		return o

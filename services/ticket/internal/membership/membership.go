@@ -1,5 +1,4 @@
-// Package membership has the rules of memberships: users buy a membership of a plan for some
-// months, and may extend it.
+// Package membership has the rules of memberships, which users buy for some months and can extend.
 package membership
 
 import (
@@ -18,14 +17,13 @@ var (
 	ErrNotPaid       = errs.ErrNotRefundable
 )
 
-// Status is the status of a membership. Its transitions:
+// Status is the status of a membership. Only the transaction that has locked its row may change it.
 //
-//	PENDING → ACTIVE            its payment was taken
-//	PENDING → CANCELLED         it was not paid in time
-//	ACTIVE → REFUNDING → ENDED  an operator refunds it, or somebody has at the provider
-//	REFUNDING → ACTIVE          the provider has refused the refund
-//
-// Only the transaction that has locked its row may change it.
+//	PENDING → ACTIVE     its payment is confirmed
+//	PENDING → CANCELLED  it is not paid in time
+//	ACTIVE → REFUNDING   an operator refunds it, or somebody has refunded it at the provider
+//	REFUNDING → ENDED    the refund is made
+//	REFUNDING → ACTIVE   the provider has refused the refund
 type Status string
 
 // The statuses. EXPIRED is never stored: it stands for an ACTIVE membership whose time is over.
@@ -44,7 +42,7 @@ func (s Status) Paid() bool { return s == Active || s == Refunding || s == Ended
 // PayWithin is the time in which a purchase must be paid.
 const PayWithin = 30 * time.Minute
 
-// Plan is an offer of memberships. Nothing of it ever changes, except OnSale.
+// Plan is an offer of memberships. Only OnSale ever changes.
 type Plan struct {
 	ID   string
 	Name string
@@ -66,17 +64,18 @@ type Membership struct {
 	Currency string
 	Months   int
 	Status   Status
-	// PayUntil is the end of the time to pay, PayEndsAt what it was before payments extended it.
+	// PayUntil is the end of the time to pay; PayEndsAt was its end before payments extended it.
 	PayUntil, PayEndsAt time.Time
 	// PaymentID is the payment that is under way, or has paid; zero: none.
 	PaymentID uuid.UUID
 	// Opens counts the payment pages that were opened.
 	Opens int
-	// ActivatedAt is when it was paid, StartsAt and EndsAt when it begins and ends; zero: not paid.
+	// ActivatedAt is when it was paid. The membership is valid from StartsAt until EndsAt. All three
+	// are zero while it is not paid.
 	ActivatedAt, StartsAt, EndsAt time.Time
-	// Given is the amount that was given back, or is promised to be.
+	// Given is the amount that was given back, or that a refund under way gives back.
 	Given int64
-	// RefundID is the refund that has claimed it; zero: none.
+	// RefundID is the refund that ends it; zero: none.
 	RefundID  uuid.UUID
 	Version   int64
 	CreatedAt time.Time
@@ -101,7 +100,8 @@ type Shown struct {
 	Now time.Time
 }
 
-// StatusNow returns the status at the time Now: CANCELLED or EXPIRED if a time is over by then.
+// StatusNow returns the status at the time Now: CANCELLED if it was not paid in time, EXPIRED if it
+// has ended by then.
 func (s *Shown) StatusNow() Status {
 	switch {
 	case s.Due(s.Now):
@@ -127,7 +127,7 @@ func (m *Membership) Expire(now time.Time) {
 // lasts reports whether a membership was paid and not given back, and so may be extended.
 func (m *Membership) lasts() bool { return m.Status == Active || m.Status == Refunding }
 
-// zone is the time zone in which months of memberships, and days of their figures, begin and end.
+// zone is the time zone (of Korea) in which the months of memberships are counted.
 var zone = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
 // addMonths returns the same day and time n months later, or the last day of a shorter month.
@@ -163,7 +163,7 @@ const (
 	EventEnded     EventType = "MEMBERSHIP_ENDED"
 )
 
-// Event is a Kafka event about a membership, with a copy of it, and about a payment.
+// Event is a Kafka event about a membership, of which it has a copy, and about its payment.
 type Event struct {
 	Type       EventType
 	Membership Membership

@@ -11,8 +11,8 @@ import (
 // ReasonUnknown is the reason of the rejection of a payment whose membership does not exist.
 const ReasonUnknown = "MEMBERSHIP_NOT_FOUND"
 
-// Payable returns nil while this user can pay. Errors: reservation.ErrReferenceNotFound for another
-// user's membership, ErrHoldExpired, ErrAlreadyPaid.
+// Payable returns nil while this user can pay for it. Errors: reservation.ErrReferenceNotFound for
+// another user's membership, ErrHoldExpired, ErrAlreadyPaid.
 func (m *Membership) Payable(user string, now time.Time) error {
 	switch {
 	case m.UserID != user:
@@ -26,8 +26,8 @@ func (m *Membership) Payable(user string, now time.Time) error {
 	}
 }
 
-// ClaimFor reserves time for a payment, as reservation.ClaimFor does. A repeated call changes
-// nothing, except before a charge, when it moves the end on.
+// ClaimFor reserves time for a payment, as Reservation.ClaimFor does. A repeated call changes
+// nothing, except just before the charge: it then extends the time to pay again.
 func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, maxExtension time.Duration, t reservation.PayTime) error {
 	if err := m.Payable(user, now); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, max
 	return nil
 }
 
-// Extend gives a payment under way more time, within maxExtension, unless its time is over.
+// Extend gives a payment under way more time, up to maxExtension in all, unless its time is over.
 func (m *Membership) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if m.Status != Pending || m.PaymentID != payment || m.Due(now) {
 		return
@@ -64,8 +64,8 @@ func (m *Membership) Extend(payment uuid.UUID, now time.Time, maxExtension time.
 	}
 }
 
-// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The user may try again, as
-// after reservation.AbortPayment.
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The user may try again,
+// as after Reservation.AbortPayment.
 func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if m.Status != Pending || m.PaymentID != payment || m.Due(now) {
 		return
@@ -78,7 +78,7 @@ func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension
 // Settle applies a payment that the provider has taken: it activates the membership, or it rejects
 // the payment, which is then refunded, and returns the reason. It accepts the payment even while
 // another one is under way. Settle is idempotent. others are the user's other memberships of the
-// plan: this one begins when the last of them ends, or now if none lasts.
+// plan: this one begins when the last of them ends, or now if there is none.
 func (m *Membership) Settle(p reservation.Payment, others []*Membership, now time.Time) (rejected string) {
 	m.Expire(now)
 	switch {

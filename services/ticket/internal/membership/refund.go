@@ -61,9 +61,9 @@ func (m *Membership) notClaimed(claim uuid.UUID) error {
 	return fmt.Errorf("membership %s is %s and claimed by refund %s, not by %s: %w", m.ID, m.Status, m.RefundID, claim, ticket.ErrNotClaimed)
 }
 
-// EndRefund ends a membership whose refund was made. others are the user's other memberships of the
-// plan. Those that would have begun after this one begin earlier, one after the other, after all
-// that stay: nobody waits for the end of a refunded membership.
+// EndRefund ends a membership whose refund was made. Of others, the user's other memberships of the
+// plan, those that were to begin after this one begin earlier: one after the other, once the
+// current ones end. So the user does not wait for the end of a refunded membership.
 func (m *Membership) EndRefund(claim uuid.UUID, cause refund.Cause, others []*Membership, now time.Time) error {
 	if m.Status != Refunding || m.RefundID != claim {
 		return m.notClaimed(claim)

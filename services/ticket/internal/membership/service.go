@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxOnSale bounds the plans that are shown to users.
+// maxOnSale is the most plans that users are shown.
 const maxOnSale = 100
 
 // Decide changes a membership, whose row is locked.
@@ -21,7 +21,7 @@ type Decide func(m *Membership, now time.Time) error
 
 // Plans stores plans.
 type Plans interface {
-	// CreatePlan stores a plan. A repeated request returns the id of the first.
+	// CreatePlan stores a plan. A repeated request returns the id of the plan that it stored first.
 	CreatePlan(ctx context.Context, p Plan, key *idempotency.Key) (id string, err error)
 	// SetOnSale begins or ends the sale of a plan, or returns ErrPlanNotFound.
 	SetOnSale(ctx context.Context, id string, onSale bool) error
@@ -35,7 +35,7 @@ type Plans interface {
 
 // Store stores memberships.
 type Store interface {
-	// Buy returns the user's purchase of a plan that is under way, or stores a new one. Errors:
+	// Buy returns the user's purchase of a plan that is still to be paid, or stores a new one. Errors:
 	// ErrPlanNotFound, ErrPlanNotOnSale.
 	Buy(ctx context.Context, userID, planID string) (uuid.UUID, error)
 	// Find returns a membership, or ErrNotFound.
@@ -44,8 +44,8 @@ type Store interface {
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
 	// Change lets decide change a membership, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
-	// Paying returns which of the payments are under way, and which of these have less time than left
-	// (short).
+	// Paying returns those of the payments that are under way (paying), and those of them that have
+	// less time left than the parameter left (short).
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
 	// Due returns up to max memberships whose time to pay is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
@@ -53,8 +53,8 @@ type Store interface {
 	Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error)
 }
 
-// Counts are the numbers of purchases that are Pending, and of those whose time to pay has been over for
-// a minute (Overdue).
+// Counts has the numbers of unpaid purchases: Pending counts all of them, Overdue those whose time
+// to pay has been over for a minute.
 type Counts struct{ Pending, Overdue int64 }
 
 // Service sells memberships.
@@ -91,7 +91,7 @@ func (s *Service) Update(ctx context.Context, id string, onSale bool) (*Plan, er
 	return s.Plan(ctx, id)
 }
 
-// All returns a page of all plans, newest first, and the next page's `before` (zero: none).
+// All returns all plans, newest first, and `before` for the next page (zero: none).
 func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan, uuid.UUID, error) {
 	list, err := s.ListPlans(ctx, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -101,8 +101,8 @@ func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan,
 	return list[:limit], next, err
 }
 
-// Buy begins a user's purchase of a plan, or returns the one that is under way. Errors: ErrPlanNotFound,
-// ErrPlanNotOnSale.
+// Buy begins a user's purchase of a plan, or returns the one that is still to be paid. Errors:
+// ErrPlanNotFound, ErrPlanNotOnSale.
 func (s *Service) Buy(ctx context.Context, userID, planID string) (*Shown, error) {
 	id, err := s.store.Buy(ctx, userID, planID)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Shown,
 	return m, err
 }
 
-// List returns a page of a user's memberships, newest first, and the next `before` (zero: none).
+// List returns a user's memberships, newest first, and `before` for the next page (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -130,8 +130,8 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 }
 
 // Holders returns those of the users who hold a membership of a plan now. With boughtBefore they
-// must also have held one at that time, or have bought one before it: a later extension is no
-// obstacle, but a later first purchase is.
+// must also have held one at that time, or have bought one before it: users who extend later still
+// count, but users who buy their first one later do not.
 func (s *Service) Holders(ctx context.Context, planID string, boughtBefore *time.Time, userIDs []string) ([]string, error) {
 	return s.store.Holders(ctx, planID, boughtBefore, userIDs)
 }
@@ -188,7 +188,7 @@ func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 	}))
 }
 
-// ExtendPayments extends the payments that are still under way, and returns them.
+// ExtendPayments gives payments that are still under way more time, and returns these payments.
 func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
 	for i := 0; i < len(short) && err == nil; i++ {
@@ -200,8 +200,8 @@ func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.Und
 	return paying, err
 }
 
-// ExpireDue cancels purchases whose time to pay is over, until none is due. Any number of replicas may
-// call it at the same time.
+// ExpireDue cancels purchases whose time to pay is over, until none is due. Any number of replicas
+// may call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
 	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
 		return s.store.Change(ctx, id, func(m *Membership, now time.Time) error {

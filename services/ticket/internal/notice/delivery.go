@@ -19,8 +19,8 @@ const (
 	Failed    State = "FAILED"
 )
 
-// Delivery is a notice that a lane has to send. Attempt numbers the attempts: the outcome of an
-// attempt counts only if no later one has begun.
+// Delivery is a notice that has to be sent to one receiver. Attempt numbers the attempts: the
+// outcome of an attempt counts only if no later one has begun.
 type Delivery struct {
 	Notice
 
@@ -43,17 +43,17 @@ type Outcome struct {
 	Final  bool
 }
 
-// maxDelay bounds the time between two attempts.
+// maxDelay is the longest time between two attempts.
 const maxDelay = time.Hour
 
 // RetryPolicy says when a delivery is tried again.
 type RetryPolicy struct {
-	// After is the delay after the first failure. It doubles with each failure, up to an hour, and its
-	// second half is random. For is how long a delivery is tried before it is FAILED.
+	// After is the delay after the first failure. It doubles with each failure, up to an hour, and
+	// half of it is random. For is how long a delivery is tried before it is FAILED.
 	After, For time.Duration
 }
 
-// Next returns the time until the next attempt after one more failure; ok is false when there is none.
+// Next returns the delay after one more failure; ok is false if no further attempt is to be made.
 func (p RetryPolicy) Next(d *Delivery, now time.Time) (delay time.Duration, ok bool) {
 	delay = p.After << min(d.Failures, 20)
 	if delay <= 0 || delay > maxDelay {
@@ -65,10 +65,10 @@ func (p RetryPolicy) Next(d *Delivery, now time.Time) (delay time.Duration, ok b
 
 // Queue hands out deliveries, each to one sender at a time.
 type Queue interface {
-	// Claim leases up to max due deliveries of a lane: for each entity (order or event) the first that
-	// is still pending. more reports that further ones may be due.
+	// Claim leases up to max due deliveries of a lane: of each entity (order or event) only the oldest
+	// that is pending. more reports whether further deliveries may be due.
 	Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []Delivery, more bool, err error)
-	// End stores the outcome of the last attempt, unless another one has begun since.
+	// End stores the outcome of the attempt d.Attempt, unless another attempt has begun since.
 	End(ctx context.Context, d *Delivery, s State, o Outcome) error
 	// Retry stores the outcome of an attempt, and when the next one may begin.
 	Retry(ctx context.Context, d *Delivery, o Outcome, after time.Duration) error

@@ -12,15 +12,15 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// storeWithin bounds the time to store an outcome, even after the process was told to end.
+// storeWithin is the time limit to store an outcome, even while the process ends.
 const storeWithin = 5 * time.Second
 
 // maxPass is how long drain claims the due deliveries of a receiver, before the receiver's settings
 // are read again. Attempts that have begun may take longer.
 const maxPass = 5 * time.Second
 
-// LeaseBeyond is how much longer a delivery is leased than an attempt may last: the time to store
-// the outcome.
+// LeaseBeyond is how much longer a delivery is leased than an attempt may last, so that time is
+// left to store the outcome.
 const LeaseBeyond = 15 * time.Second
 
 // Lane sends the notices of one receiver. Lanes do not wait for each other.
@@ -36,8 +36,8 @@ type Lanes struct {
 	Queue Queue
 	// List returns the present lanes.
 	List func(ctx context.Context) ([]Lane, error)
-	// Concurrency bounds the attempts of a lane at a time, Timeout the length of each. Lease is how
-	// long nobody else sends the same delivery. It is LeaseBeyond longer than Timeout.
+	// Concurrency is the most attempts of a lane at a time, Timeout the time limit of each. Lease is
+	// how long nobody else sends the same delivery; it is LeaseBeyond longer than Timeout.
 	Concurrency    int
 	Timeout, Lease time.Duration
 	Retry          RetryPolicy
@@ -64,7 +64,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	return loop.Try(ctx, l.Every, l.Log, "receivers of notices not read", l.pass)
 }
 
-// pass starts a pass of every lane whose previous pass has ended.
+// pass lets every lane send its due notices (drain), unless the lane is still doing so.
 func (l *Lanes) pass(ctx context.Context) error {
 	lanes, err := l.List(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ func (n *Notice) Body() []byte {
 	return fmt.Appendf(nil, `{"type":%q,"timestamp":%q,"data":%s}`, n.Type, n.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z"), n.Data)
 }
 
-// Place is a ticket in a notice. Amount is what was paid for it, with its fee, or given back.
+// Place is a ticket in a notice. Amount is what was paid for it, with its fee, or was given back.
 type Place struct {
 	TicketID string `json:"ticketId"`
 	Section  string `json:"section"`
@@ -85,7 +85,7 @@ type Event struct {
 	FormerStartsAt *time.Time `json:"formerStartsAt,omitempty"`
 }
 
-// Facts are the data that an e-mail shows beside its notice.
+// Facts has the data that an e-mail shows in addition to its notice.
 type Facts struct {
 	Title, Venue, TimeZone string
 	StartsAt               time.Time

@@ -20,11 +20,11 @@ var (
 )
 
 const (
-	// MaxWebhooks bounds the webhooks, each of which gets a copy of the notices.
+	// MaxWebhooks is the most webhooks that may exist: each gets a copy of the notices.
 	MaxWebhooks = 20
-	// SecretOverlap is how long a former secret signs beside the new one.
+	// SecretOverlap is how long a secret that was replaced still signs, besides the new one.
 	SecretOverlap = 24 * time.Hour
-	// MaxReplay bounds the notices of one replay.
+	// MaxReplay is the most notices of one replay.
 	MaxReplay = 1000
 
 	secretPrefix         = "whsec_"
@@ -86,7 +86,7 @@ type LogEntry struct {
 	DeliveredAt time.Time
 }
 
-// Replay asks for notices to be sent again: those with the ids, or else those since a time.
+// Replay asks to send notices again: those with the IDs or, if there are none, all since Since.
 type Replay struct {
 	IDs   []uuid.UUID
 	Since time.Time
@@ -94,13 +94,13 @@ type Replay struct {
 
 // WebhookStore stores webhooks and the deliveries to them.
 type WebhookStore interface {
-	// PutWebhook makes or changes a webhook. An empty secret keeps the stored one, else errMissing.
+	// PutWebhook makes or changes a webhook. An empty secret keeps the stored one (none: errMissing).
 	PutWebhook(ctx context.Context, w Webhook, errMissing error) (Webhook, error)
 	ListWebhooks(ctx context.Context) ([]Webhook, error)
 	DeleteWebhook(ctx context.Context, name string) error
 	// Log returns deliveries of notices with smaller ids than before (zero: all), newest first.
 	Log(ctx context.Context, name string, limit int, before uuid.UUID) ([]LogEntry, error)
-	// Replay queues at most max notices, and returns the Since of the next call; zero: all are queued.
+	// Replay queues at most max notices, and returns Since for the next call; zero: all are queued.
 	Replay(ctx context.Context, name string, r Replay, max int) (queued int, next time.Time, err error)
 }
 
@@ -131,7 +131,7 @@ func (s *Webhooks) Delete(ctx context.Context, name string) error {
 	return s.store.DeleteWebhook(ctx, name)
 }
 
-// Log returns a page of a webhook's deliveries, newest first, and the next `before` (zero: none).
+// Log returns a webhook's deliveries, newest first, and `before` for the next page (zero: none).
 func (s *Webhooks) Log(ctx context.Context, name string, limit int, before uuid.UUID) ([]LogEntry, uuid.UUID, error) {
 	list, err := s.store.Log(ctx, name, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -140,7 +140,7 @@ func (s *Webhooks) Log(ctx context.Context, name string, limit int, before uuid.
 	return list[:limit], list[limit-1].NoticeID, nil
 }
 
-// Replay sends notices again. next is the Since of the next call; zero: all are queued.
+// Replay sends notices again. next is Since for the next call; zero: all are queued.
 func (s *Webhooks) Replay(ctx context.Context, name string, r Replay) (queued int, next time.Time, err error) {
 	if (len(r.IDs) == 0) == r.Since.IsZero() {
 		return 0, next, errInvalid.WithFields(errs.Field{Path: "since", Message: "is required, or else noticeIds"})

@@ -75,7 +75,7 @@ type Service struct {
 func NewService(store Store, codes Codes) *Service { return &Service{store: store, codes: codes} }
 
 // Search returns a page of the orders that match the criteria and the code of a ticket ("": any),
-// newest first, and the parameter before of the next page (zero: this is the last page).
+// newest first, and the value of before for the next page (zero: this is the last page).
 func (s *Service) Search(ctx context.Context, c Criteria, code string, limit int, before uuid.UUID) ([]Order, uuid.UUID, error) {
 	if code != "" {
 		genuine, err := s.codes.Verify(code)

@@ -8,9 +8,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// Closings reads the database's time, and the times and states of events that decide on payments
-// and refunds. It must be called after the transaction has taken its locks, since waiting for a
-// lock takes time, in which an event may close.
+// Closings returns the database's time and, by event id, the state and deadlines that decide on
+// payments and refunds. Call it after the transaction has taken its locks: an event may close while
+// the transaction waits for a lock.
 func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
 	rows, err := tx.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: tx.ClockTime()})
 	closings = make(map[string]event.Closing, len(rows))
@@ -25,7 +25,7 @@ func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[stri
 	return closings, now, err
 }
 
-// CancellationFees makes the cancellation fees of an event from two columns of equal length.
+// CancellationFees makes an event's cancellation fees from two columns of equal length.
 func CancellationFees(until []time.Time, percents []int32) event.CancellationFees {
 	fees := make(event.CancellationFees, len(until))
 	for i := range until {

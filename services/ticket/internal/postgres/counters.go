@@ -7,8 +7,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// CounterDelta is what a transaction adds to (or, below 0, takes from) the counters of a section:
-// of sold places, of places that the organiser keeps, and of places that were given back.
+// CounterDelta has what a transaction adds to the counters of a section: of sold places, of places
+// that the organiser keeps, and of returned places that are not on sale again yet. A negative
+// number is subtracted.
 type CounterDelta struct{ Sold, House, Returns int64 }
 
 // CounterDeltas collects, by section, what one transaction adds to the counters.
@@ -16,7 +17,6 @@ type CounterDeltas map[sectionKey]CounterDelta
 
 type sectionKey struct{ eventID, name string }
 
-// Add adds delta to what is collected for a section.
 func (d CounterDeltas) Add(eventID, section string, delta CounterDelta) {
 	key := sectionKey{eventID, section}
 	sum := d[key]
@@ -24,7 +24,7 @@ func (d CounterDeltas) Add(eventID, section string, delta CounterDelta) {
 }
 
 // AddToCounters adds the collected deltas to the stored counters of sections. A transaction calls
-// it last, since many transactions wait for the locks of these rows.
+// it last, so that it keeps these rows, for which many transactions wait, locked only briefly.
 func (q *Queries) AddToCounters(ctx context.Context, deltas CounterDeltas) error {
 	maps.DeleteFunc(deltas, func(_ sectionKey, delta CounterDelta) bool { return delta == CounterDelta{} })
 	if len(deltas) == 0 {

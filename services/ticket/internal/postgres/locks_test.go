@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// whileLocked runs fn while another transaction has locked rows by sql. Once fn waits for them, it
-// runs check and the statements of release, and commits. It returns the error of fn.
+// whileLocked locks rows by sql in a transaction and starts fn. Once fn waits for a lock, it runs
+// check and the release statements, commits, and returns fn's error.
 func whileLocked(t *testing.T, svc *storetest.Service, sql string, fn func() error, check func(), release ...string) error {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -36,7 +36,7 @@ func whileLocked(t *testing.T, svc *storetest.Service, sql string, fn func() err
 	return <-done
 }
 
-// requireUnlocked fails when another transaction has locked the rows that sql selects.
+// requireUnlocked fails the test if another transaction has locked a row that sql selects.
 func requireUnlocked(t *testing.T, svc *storetest.Service, sql string) {
 	t.Helper()
 	require.NoError(t, pgx.BeginFunc(t.Context(), svc.Pool, func(tx pgx.Tx) error {
@@ -48,8 +48,8 @@ func requireUnlocked(t *testing.T, svc *storetest.Service, sql string) {
 const advisoryLocks = `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 	WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted`
 
-// The order of locks is (event, user) → seats → reservation. A transaction that waits for one lock
-// has not taken a later one yet.
+// Transactions lock (event, user), then seats, then the reservation. While a transaction waits for
+// one of these locks, it must not have taken a later one.
 func TestLockOrderOfSeats(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -96,7 +96,7 @@ func TestLockOrderOfGeneralAdmission(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A hold looks expired, but its payment began in time and commits only now: it is not taken over.
+// A payment begins in time, but commits after the hold's end. Its seats must not be taken over.
 func TestTakeoverYieldsToAnEarlierPayment(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -156,8 +156,8 @@ func TestExpireDueSkipsLockedSeats(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// The order of locks is claims → payments → … → seats → reservation → tickets. A settlement of a
-// refund that waits for one lock has not taken a later one yet.
+// Transactions lock refund claims, then seats, reservations, tickets and the counters of sections.
+// While the processing of a refund waits for a lock, it must not have taken a later one.
 func TestLockOrderOfRefunds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -187,8 +187,8 @@ func TestLockOrderOfRefunds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A refund claim locks tickets only. It reads the clock after it has locked them, so that a refund
-// which waits until it is too late is refused.
+// Beginning a refund locks only tickets. It reads the clock after it has locked them, so that it is
+// refused if its deadline passes while it waits for the locks.
 func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -214,8 +214,8 @@ func TestClaimsReadTheClockAfterTheirLocks(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A payment's confirmation and its refund by hand wait for each other, although neither has a row
-// of the other to lock.
+// An advisory lock makes a payment's confirmation and its refund by hand wait for each other, since
+// neither has stored a row yet that the other could lock.
 func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 )
 
-// Every statement uses an index, with exceptions: ListEvents reads a page in index order, and
-// SoldByEvent scans all events once in ten seconds. There are few webhooks, and the indexes
+// Every statement searches an index, except those listed: ListEvents reads a page in index order;
+// SoldByEvent scans all events, but only every ten seconds; there are few webhooks; the indexes
 // notices_to_walk and events_codes_to_send contain only rows that await work.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
@@ -18,8 +18,8 @@ func TestEveryStatementHasItsIndex(t *testing.T) {
 		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices", "CodesDue events")
 }
 
-// The cost of reads that every replica repeats must not grow with the sold places, nor with the
-// expired holds of other sales.
+// Every replica repeats these reads. Their cost must not grow with the number of sold places, nor
+// with the expired holds of other sales.
 func TestFiguresOfSalesAreBounded(t *testing.T) {
 	t.Parallel()
 	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
@@ -28,7 +28,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
 		require.Contains(t, plans[name], "reservations_unpaid_by_section", name)
 	}
-	// A refund reads only the tickets of its payment, however many its event has.
+	// However many tickets an event has, a refund reads only those of its own payment.
 	require.Contains(t, plans["TicketsOfPayment"], "tickets_by_payment")
 	for name, index := range map[string]string{
 		"LockTickets": "tickets_pkey", "ReservationsOf": "tickets_pkey", "UpdateTickets": "tickets_pkey", "LockClaims": "refund_claims_pkey",
@@ -46,7 +46,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	for _, index := range []string{"entitlement_entries_pkey", "used_codes_pkey", "entitlement_lists_current"} {
 		require.Contains(t, plans["EntitledUsers"], index)
 	}
-	// A page of orders reads only its own rows, in their order.
+	// Listing a page of orders reads only the rows of this page, in index order.
 	for _, name := range []string{"OrdersOfEvent", "FindOrders"} {
 		require.NotContains(t, plans[name], "Seq Scan", name)
 	}
@@ -57,7 +57,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 	require.Contains(t, plans["OrdersOfSeat"], "tickets_ended_by_seat")
 	require.Contains(t, plans["TicketsOfOrder"], "tickets_one_live")
 	require.Contains(t, plans["ClaimDeliveries"], "deliveries_due")
-	// A page of a door's list reads only its own tickets. The counts of the doors read no ticket.
+	// Listing a page of a door's tickets reads only these tickets. Counting check-ins reads none.
 	require.NotContains(t, plans["DoorTickets"], "Sort")
 	for _, index := range []string{"scans_admitted_once", "scans_conflicts", "sections_pkey"} {
 		require.Contains(t, plans["DoorCounts"], index)

@@ -48,10 +48,10 @@ type Database struct {
 
 // Options are the optional settings of a Database.
 type Options struct {
-	// Reads is the pool for visitors' reads of events; nil: the pool of holds and payments.
+	// Reads is the pool of connections for visitors' reads. If it is nil, they use the main pool.
 	Reads *pgxpool.Pool
-	// Published is called after each commit that wrote Kafka events; nil: the outbox's relay finds
-	// them by polling.
+	// Published is called after each commit that wrote Kafka events, to wake the outbox relay. If it
+	// is nil, the relay finds them by polling.
 	Published func()
 	// Now replaces the database's clock in tests; nil in production.
 	Now func() time.Time
@@ -69,17 +69,17 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 }
 
 // Queries runs SQL statements, in a transaction or outside of any. It also has the times that are
-// passed to the statements; a nil time, as in production, stands for the database's clock.
+// passed to statements. If a time is nil, as in production, they read the database's clock.
 type Queries struct {
 	*db.Queries
 
-	// AsOf replaces SQL's now(), which is constant in a transaction.
+	// AsOf replaces SQL's now(), the start of the transaction, in tests. It is nil in production.
 	AsOf *time.Time
 
 	clock func() time.Time
 }
 
-// ClockTime returns the time of a test's clock, which statements then use instead of SQL's
+// ClockTime returns the present time of a test's clock. Statements use it in place of SQL's
 // clock_timestamp(), which advances during a transaction. It is nil in production.
 func (q *Queries) ClockTime() *time.Time {
 	if q.clock == nil {
@@ -148,7 +148,7 @@ func TimeOrZero(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// OrEpoch returns t, or for zero the Unix epoch, which statements on many rows store as NULL.
+// OrEpoch returns t, or the Unix epoch if t is zero. Statements on many rows store that as NULL.
 func OrEpoch(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Unix(0, 0)
@@ -167,8 +167,8 @@ func OrEmpty(s *string) string {
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.
 var ErrContradiction = errors.New("the database contradicts itself")
 
-// ExpectRows returns err, or ErrContradiction when a statement has changed another number of rows
-// than want; table names the rows in the error. The transaction must then not be committed.
+// ExpectRows returns err, or ErrContradiction with table's name if the number of changed rows is
+// not want. After an error the transaction must not be committed.
 func ExpectRows(changed int64, want int, table string, err error) error {
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func ExpectRows(changed int64, want int, table string, err error) error {
 	return nil
 }
 
-// OrMaxUUID returns before, or the greatest UUID if before is zero: a page of a list then begins
+// OrMaxUUID returns before, or the greatest UUID if before is zero, so that a page of a list begins
 // with the newest element.
 func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	if before == uuid.Nil {
@@ -188,7 +188,7 @@ func OrMaxUUID(before uuid.UUID) uuid.UUID {
 	return before
 }
 
-// User is a user of one event or, unless SeriesID is empty, of all events of this series.
+// User identifies a user of one event or, unless SeriesID is empty, of all events of this series.
 type User struct{ EventID, SeriesID, UserID string }
 
 // LockKey returns the key of the advisory lock that must be held to count or change the user's
@@ -214,9 +214,9 @@ func LockKeys(users []User) []int64 {
 	return sortedUnique(keys)
 }
 
-// PaymentLockKeys returns the keys of the advisory locks of payments, in the order in which all
-// transactions take them, before those of users. A payment's lock makes its confirmation and its
-// refund by hand wait for each other, since neither may have inserted a row yet.
+// PaymentLockKeys returns the keys of payments' advisory locks in the order in which all
+// transactions take them, before users' locks. This lock makes a payment's confirmation and its
+// refund by hand wait for each other, as neither may have a row yet that the other could lock.
 func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	keys := make([]int64, len(payments))
 	for i, id := range payments {
@@ -225,12 +225,12 @@ func PaymentLockKeys(payments []uuid.UUID) []int64 {
 	return sortedUnique(keys)
 }
 
-// Member is a user with memberships of a plan.
+// Member identifies a user who has memberships in a plan.
 type Member struct{ PlanID, UserID string }
 
 // MemberLockKeys returns the keys of the advisory locks of members, in the order in which all
-// transactions take them. The lock of a member serializes changes of the times of the user's
-// memberships of the plan.
+// transactions take them. A member's lock lets only one transaction at a time change the periods of
+// a user's memberships in a plan.
 func MemberLockKeys(members []Member) []int64 {
 	keys := make([]int64, len(members))
 	for i, m := range members {

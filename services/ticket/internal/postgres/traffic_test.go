@@ -23,8 +23,8 @@ import (
 
 type holdFunc func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error)
 
-// shopper is a user who holds places, and then does what buyers, operators and payment may do with
-// them, in random order.
+// shopper is a user who holds places. The test then does with them, in random order, what buyers,
+// operators and the payment service may do.
 type shopper struct {
 	*storetest.Service
 
@@ -37,7 +37,7 @@ type shopper struct {
 func (s shopper) visit(ctx context.Context) error {
 	r, err := s.hold(ctx, s.Service, s.user)
 	if err != nil {
-		s.Clock.Advance(20 * time.Second) // so that the holds in the way expire
+		s.Clock.Advance(20 * time.Second) // so that other shoppers' holds expire
 		return ignoreRefusal(err)
 	}
 	p := storetest.Payment(r)
@@ -56,13 +56,13 @@ func (s shopper) visit(ctx context.Context) error {
 			return err
 		}
 	}
-	if rand.N(2) == 0 { // so that the hall is not sold out for good
+	if rand.N(2) == 0 { // so that places become free again
 		return ignoreRefusal(operator())
 	}
 	return nil
 }
 
-// changeHouse takes some places for the house, or releases those that the house has.
+// changeHouse has the organiser keep some places, or puts those that it keeps on sale again.
 func (s shopper) changeHouse(ctx context.Context) error {
 	house, err := s.Events.House(ctx, "e")
 	if err != nil {
@@ -83,8 +83,8 @@ func (s shopper) changeHouse(ctx context.Context) error {
 	return err
 }
 
-// giveBack begins a refund of all tickets of a payment, or of one ticket. If it has begun, it is
-// settled or, unless made by hand, sometimes aborted.
+// giveBack begins a refund of all tickets of a payment, or of one ticket. If it is not refused, it
+// is then made or, unless its cause is ByHand, sometimes aborted.
 func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, onlyOne bool) error {
 	req := s.RefundRequest(p, cause)
 	if onlyOne {
@@ -108,7 +108,7 @@ func (s shopper) settle(ctx context.Context, e settlement.PaymentEvent) error {
 	return s.Settlement.Settle(ctx, storetest.Group, []settlement.PaymentEvent{e})
 }
 
-// ignoreRefusal returns nil for a refusal, and any other error as it is.
+// ignoreRefusal returns nil if err is a refusal (a conflict), and otherwise err.
 func ignoreRefusal(err error) error {
 	if e := errs.From(err); e != nil && e.Kind == errs.Conflict {
 		return nil
@@ -116,8 +116,8 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// While shoppers and the sweeper work on two replicas, every snapshot of the database obeys every
-// invariant.
+// While shoppers use two replicas and a worker expires holds, every snapshot of the database
+// satisfies every invariant.
 func TestInvariantsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	best := func(ctx context.Context, svc *storetest.Service, user string) (*reservation.Reservation, error) {
@@ -157,7 +157,7 @@ func TestInvariantsUnderTraffic(t *testing.T) {
 	}
 }
 
-// requireInvariantsDuringVisits checks the invariants repeatedly while a dozen shoppers visit the
+// requireInvariantsDuringVisits checks the invariants repeatedly while a dozen shoppers use the
 // replicas, until at least one reservation was confirmed and one expired.
 func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, hold holdFunc) {
 	t.Helper()
@@ -177,7 +177,7 @@ func requireInvariantsDuringVisits(t *testing.T, replicas []*storetest.Service, 
 		defer stop()
 		visited = storetest.Concurrently(shoppers, func(i int) (err error) {
 			for n := 0; (n < visits || !bothSeen.Load()) && err == nil && ctx.Err() == nil; n++ {
-				// A dozen users, so that the limit matters.
+				// There are only a dozen users, so that they reach the limit of places per user.
 				s := shopper{Service: replicas[(i+n)%2], user: fmt.Sprintf("u%d", rand.N(12)), hold: hold}
 				err = s.visit(t.Context())
 			}

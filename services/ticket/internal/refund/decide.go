@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// AskedWithin is the age at which a request is too old: its stored answer may have been deleted.
+// AskedWithin is the age at which a request is refused: its stored answer may be deleted by then.
 const AskedWithin = 7 * 24 * time.Hour
 
 // Terms are what the decision on a refund needs to know about the event. They are read after all
@@ -21,16 +21,16 @@ type Terms struct {
 	Now time.Time
 }
 
-// takesUserRefunds reports whether users may give tickets back now: as the event's settings say,
-// and always for some time after a postponement.
+// takesUserRefunds reports whether users may give tickets back now. The event's settings decide,
+// but for some time after a postponement users always may.
 func (s *Terms) takesUserRefunds() bool {
 	return s.Now.Before(s.userRefundsUntil())
 }
 
-// keepsFees reports whether users get no fees back. For some time after a postponement they do.
+// keepsFees reports whether users get no fees back: always, except for a time after a postponement.
 func (s *Terms) keepsFees() bool { return !s.Now.Before(s.FeesUntil) }
 
-// userRefundsUntil is the end of refunds by users; zero: there are none.
+// userRefundsUntil returns the time until which users may give tickets back; zero: they may not.
 func (s *Terms) userRefundsUntil() (until time.Time) {
 	if s.UserRefunds {
 		until = s.RefundUntil
@@ -42,7 +42,7 @@ func (s *Terms) userRefundsUntil() (until time.Time) {
 }
 
 // Decide answers a request for a refund, and changes the tickets that it claims. tickets are those
-// that the request names, or all of its payment if it names none. Their rows must be locked.
+// with the ids in the request, or all of the payment if it has no ids. Their rows must be locked.
 func Decide(req Request, tickets []*ticket.Ticket, terms Terms) Claim {
 	c := Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: Begun, BegunAt: terms.Now}
 	if req.Cause == ByHand && !req.Whole { // a person has to say which tickets the money was for
@@ -90,14 +90,14 @@ func refundAmount(req *Request, t *ticket.Ticket, terms *Terms) int64 {
 
 // Offer says whether a ticket's holder could give the ticket back now, and for how much.
 type Offer struct {
-	// Until is the end of refunds by users; zero: there are none.
+	// Until is the time until which users may give tickets back; zero: they may not.
 	Until  time.Time
 	Amount int64
 	// Reason is why the ticket cannot be given back; empty: it can.
 	Reason string
 }
 
-// OfferTo returns what Decide would answer now if the ticket's holder asked for a refund of the ticket.
+// OfferTo returns what Decide would answer now if the ticket's holder asked for a refund of it.
 func OfferTo(t *ticket.Ticket, terms Terms) Offer {
 	req := Request{PaymentID: t.PaymentID, Cause: User, UserID: t.UserID, AskedAt: terms.Now}
 	o := Offer{Amount: refundAmount(&req, t, &terms), Until: terms.userRefundsUntil()}
@@ -110,14 +110,14 @@ func OfferTo(t *ticket.Ticket, terms Terms) Offer {
 	return o
 }
 
-// Refuse refuses the request, and returns the claim.
+// Refuse makes c the refusal of its request, and returns it.
 func (c *Claim) Refuse(reason string) Claim {
 	c.Status, c.Reason = Refused, reason
 	return *c
 }
 
-// refusal returns the reason for which a request is refused whatever its tickets are; empty: none.
-// All tickets of a cancelled event are refunded without a request.
+// refusal returns the reason why a request is refused whichever tickets it asks for; empty: none.
+// If the event is cancelled, requests are refused, since all its tickets are refunded without one.
 func refusal(req *Request, terms *Terms) string {
 	switch {
 	case !terms.Now.Before(req.AskedAt.Add(AskedWithin)):
@@ -147,7 +147,7 @@ func problemOf(req *Request, t *ticket.Ticket, terms *Terms) string {
 	}
 }
 
-// addMissing adds a problem for each ticket that the request names and that does not exist.
+// addMissing adds a problem for each ticket id in the request that no ticket has.
 func (c *Claim) addMissing(req *Request, tickets []*ticket.Ticket) {
 	for _, id := range req.TicketIDs {
 		if !slices.ContainsFunc(tickets, func(t *ticket.Ticket) bool { return t.ID == id }) {

@@ -17,8 +17,8 @@ var (
 	payment = uuid.New()
 )
 
-// onSale returns terms that allow refunds by users for one hour, and refunds by hand for two.
-func onSale() refund.Terms {
+// inTime returns terms that allow refunds by users for one hour, and refunds by hand for two.
+func inTime() refund.Terms {
 	return refund.Terms{Now: noon, Closing: event.Closing{
 		State: event.Open, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour), UserRefunds: true,
 	}}
@@ -43,7 +43,7 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	keepFees := request(refund.Operator)
 	keepFees.KeepFees = true
-	dated := onSale()
+	dated := inTime()
 	dated.CancellationFees = event.CancellationFees{{Until: noon, Percent: 5}, {Until: noon.Add(time.Minute), Percent: 31}}
 	postponed := dated
 	postponed.FeesUntil = noon.Add(time.Second)
@@ -53,13 +53,13 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 		given int64
 		want  int64
 	}{
-		"by its user":             {request(refund.User), onSale(), 0, 70},
-		"by an operator":          {request(refund.Operator), onSale(), 0, 75},
-		"without the fee":         {keepFees, onSale(), 0, 70},
-		"by hand":                 {request(refund.ByHand), onSale(), 0, 75},
-		"what was not given yet":  {request(refund.Operator), onSale(), 30, 45},
-		"nothing but the fee":     {request(refund.User), onSale(), 75, 0},
-		"by its user, given some": {request(refund.User), onSale(), 30, 40},
+		"by its user":             {request(refund.User), inTime(), 0, 70},
+		"by an operator":          {request(refund.Operator), inTime(), 0, 75},
+		"without the fee":         {keepFees, inTime(), 0, 70},
+		"by hand":                 {request(refund.ByHand), inTime(), 0, 75},
+		"what was not given yet":  {request(refund.Operator), inTime(), 30, 45},
+		"nothing but the fee":     {request(refund.User), inTime(), 75, 0},
+		"by its user, given some": {request(refund.User), inTime(), 30, 40},
 		"31 % of 70 are 21.7":     {request(refund.User), dated, 0, 49},
 		"more than what is left":  {request(refund.User), dated, 60, 0},
 		"dated, by an operator":   {request(refund.Operator), dated, 0, 75},
@@ -80,33 +80,33 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A refund claims all tickets that it names, or none. Without names it claims the VALID ones.
+// A refund claims all tickets whose ids the request has, or none. Without ids it claims VALID ones.
 func TestDecideInEveryStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []ticket.Status{ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded} {
 		for _, cause := range []refund.Cause{refund.User, refund.Operator, refund.ByHand} {
 			valid, other := bought(ticket.Valid), bought(status)
 			before := *other
-			c := refund.Decide(request(cause), []*ticket.Ticket{other, valid}, onSale())
+			c := refund.Decide(request(cause), []*ticket.Ticket{other, valid}, inTime())
 			require.Equal(t, refund.Begun, c.Status, "%s %s", cause, status)
 			require.Equal(t, []uuid.UUID{valid.ID}, c.TicketIDs())
 			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
 			require.Equal(t, before, *other)
 
-			if cause == refund.ByHand { // a refund by hand names no tickets
+			if cause == refund.ByHand { // a refund by hand has no ticket ids
 				continue
 			}
 			valid = bought(ticket.Valid)
 			req := request(cause)
 			req.TicketIDs = []uuid.UUID{valid.ID, other.ID}
-			c = refund.Decide(req, []*ticket.Ticket{valid, other}, onSale())
+			c = refund.Decide(req, []*ticket.Ticket{valid, other}, inTime())
 			require.Equal(t, refund.Refused, c.Status, "%s %s", cause, status)
 			require.Equal(t, refund.ReasonNotRefundable, c.Reason)
 			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
 			require.Empty(t, c.Items)
 			require.Equal(t, ticket.Valid, valid.Status)
 
-			alone := refund.Decide(request(cause), []*ticket.Ticket{other}, onSale())
+			alone := refund.Decide(request(cause), []*ticket.Ticket{other}, inTime())
 			require.Equal(t, refund.Refused, alone.Status, "nothing is left to claim")
 		}
 	}
@@ -138,7 +138,7 @@ func TestDecideRefuses(t *testing.T) {
 		}, notYours, notYours, notYours},
 	} {
 		for cause, want := range map[refund.Cause]string{refund.User: c.user, refund.Operator: c.operator, refund.ByHand: c.byHand} {
-			req, tk, sale := request(cause), bought(ticket.Valid), onSale()
+			req, tk, sale := request(cause), bought(ticket.Valid), inTime()
 			c.change(&req, tk, &sale)
 			claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
 			got := claim.Reason
@@ -161,7 +161,7 @@ func TestRefundByHandInPart(t *testing.T) {
 	t.Parallel()
 	req, tk := request(refund.ByHand), bought(ticket.Valid)
 	req.Whole = false
-	c := refund.Decide(req, []*ticket.Ticket{tk}, onSale())
+	c := refund.Decide(req, []*ticket.Ticket{tk}, inTime())
 	require.Equal(t, refund.Begun, c.Status)
 	require.Empty(t, c.Items)
 	require.Equal(t, ticket.Valid, tk.Status)
@@ -171,7 +171,7 @@ func TestRefundByHandInPart(t *testing.T) {
 	require.False(t, req.EndsUnknownPayment(1))
 }
 
-// OfferTo offers a ticket's holder exactly what a request by the holder would get.
+// OfferTo returns exactly what a request for a refund by the ticket's holder would get.
 func TestOfferIsWhatARequestGets(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Terms){
@@ -186,7 +186,7 @@ func TestOfferIsWhatARequestGets(t *testing.T) {
 		"none":      func(_ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false },
 		"cancelled": func(_ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled },
 	} {
-		tk, sale := bought(ticket.Valid), onSale()
+		tk, sale := bought(ticket.Valid), inTime()
 		change(tk, &sale)
 		offer := refund.OfferTo(tk, sale)
 		req := request(refund.User)
@@ -204,5 +204,5 @@ func TestOfferIsWhatARequestGets(t *testing.T) {
 	}
 	gift := bought(ticket.Valid)
 	gift.PaymentID = uuid.Nil
-	require.Equal(t, refund.ReasonNotPaid, refund.OfferTo(gift, onSale()).Reason)
+	require.Equal(t, refund.ReasonNotPaid, refund.OfferTo(gift, inTime()).Reason)
 }

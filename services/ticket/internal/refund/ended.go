@@ -9,9 +9,9 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ClaimForEndedEvent decides on locked tickets of an event that has ended. It claims the tickets
-// for which money is owed, one claim per payment. It ends those for which nothing is owed, and
-// returns them as free. Tickets that a refund or a transfer is changing are left alone.
+// ClaimForEndedEvent decides on locked tickets of an ended event. It claims the tickets for which
+// money is owed, with one claim per payment. It ends tickets for which nothing is owed, and returns
+// them as free. Tickets that a refund or a transfer is changing stay as they are.
 func ClaimForEndedEvent(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*ticket.Ticket) {
 	for _, t := range tickets {
 		admits := t.Status == ticket.Valid || t.Status == ticket.Used
@@ -32,7 +32,7 @@ func ClaimForEndedEvent(tickets []*ticket.Ticket, now time.Time) (claims []Claim
 	return claims, free
 }
 
-// claimOf returns the claim of a payment, and appends a new one if there is none.
+// claimOf returns the claim for this payment; if claims has none, it appends one.
 func claimOf(claims *[]Claim, payment uuid.UUID, now time.Time) *Claim {
 	i := slices.IndexFunc(*claims, func(c Claim) bool { return c.PaymentID == payment })
 	if i < 0 {

@@ -1,5 +1,5 @@
-// Package refund decides which tickets a refund ends, and how much is given back for each. A refund
-// of a membership claims the membership instead.
+// Package refund decides which tickets end when a payment is refunded, and how much is given back
+// for each. When a payment for a membership is refunded, the membership ends instead.
 package refund
 
 import (
@@ -12,9 +12,9 @@ import (
 // Cause says why a payment was refunded.
 type Cause string
 
-// The causes of refunds. The first two end no ticket: a compensation gives a rejected payment back,
-// and a transfer pays a part of the price to the seller. ByHand is a refund that a person has made
-// at the provider.
+// The causes of refunds. The first two end no ticket: Compensation gives a rejected payment back,
+// and Transfer gives the seller of a ticket the price. ByHand is a refund that somebody has made at
+// the payment provider, without this system.
 const (
 	Compensation   Cause = "COMPENSATION"
 	Transfer       Cause = "TRANSFER"
@@ -27,7 +27,7 @@ const (
 // EndsTickets reports whether refunds of this cause claim tickets.
 func (c Cause) EndsTickets() bool { return c != Compensation && c != Transfer }
 
-// Status is the status of a claim: BEGUN → DONE when the refund was made, BEGUN → ABORTED when the
+// Status is the status of a claim: BEGUN, then DONE when the refund was made, or ABORTED when the
 // provider has refused it. A claim may also be REFUSED at once, or ABORTED before it began.
 type Status string
 
@@ -47,7 +47,7 @@ const (
 	ReasonTicketsPending = "TICKETS_PENDING" // the confirmation of the payment has not arrived here yet
 )
 
-// Reasons why one ticket is not claimed, besides its status.
+// Reasons why a ticket is not claimed. The reason may also be the ticket's status, such as USED.
 const (
 	ProblemTooLate   = "TOO_LATE"
 	ProblemNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
@@ -70,9 +70,9 @@ type Claim struct {
 	// BegunAt is when the tickets were claimed.
 	BegunAt time.Time
 	Items   []Item
-	// Problems name the tickets that were not claimed, and why. In a refusal they are its reasons.
+	// Problems has the tickets that were not claimed. If the claim is refused, they are the reason.
 	Problems []Problem
-	// MembershipID is the claimed membership, zero for tickets, and MembershipAmount what it gives back.
+	// MembershipID is the claimed membership or zero. MembershipAmount is the amount it gives back.
 	MembershipID     uuid.UUID
 	MembershipAmount int64
 }
@@ -98,7 +98,7 @@ func (c *Claim) TicketIDs() []uuid.UUID {
 	return ids
 }
 
-// Amounts returns the amounts that are given back for the claimed tickets, in the order of TicketIDs.
+// Amounts returns what is given back for each of the claimed tickets, in the order of TicketIDs.
 func (c *Claim) Amounts() []int64 {
 	amounts := make([]int64, len(c.Items))
 	for i, item := range c.Items {
@@ -107,38 +107,38 @@ func (c *Claim) Amounts() []int64 {
 	return amounts
 }
 
-// Request asks for the claim of tickets by a refund.
+// Request asks to claim the tickets, or the membership, that a refund shall end.
 type Request struct {
 	// ID is the id of the refund, and becomes the id of the claim.
 	ID, PaymentID uuid.UUID
 	Cause         Cause
-	// UserID is the user who asks for a refund of cause User.
+	// UserID is the user who asks for the refund, if the cause is User.
 	UserID string
 	// TicketIDs are the tickets to claim, all or none; empty: every VALID ticket of the payment.
 	TicketIDs []uuid.UUID
 	// KeepFees: the organiser keeps the fees. If the cause is User, the organiser always keeps
 	// them, and cancellation fees too, unless the event was postponed.
 	KeepFees bool
-	// Whole: a refund by hand has given the whole payment back at the provider.
+	// Whole: the cause is ByHand, and nothing of the payment is left at the provider.
 	Whole   bool
 	AskedAt time.Time
 	// Membership: the payment is for a membership.
 	Membership bool
-	// AwaitsTickets: the payment is for places or a membership and was not rejected, so that its
-	// tickets or membership still follow if there are none.
+	// AwaitsTickets: the payment is for places or a membership, and was not rejected. If it has no
+	// tickets or membership yet, they will still be created.
 	AwaitsTickets bool
 }
 
-// EndsUnknownPayment reports whether the whole payment was given back before this service has received
-// its confirmation, so that it has paid for nothing yet: no tickets, and no membership. The payment must
-// then never pay for anything.
+// EndsUnknownPayment reports whether somebody has given the whole payment back by hand, although
+// the payment has paid for nothing yet: paidFor counts its tickets or memberships. It must then
+// never pay for anything, even if its confirmation arrives later.
 func (r *Request) EndsUnknownPayment(paidFor int) bool {
 	return r.Cause == ByHand && r.Whole && paidFor == 0
 }
 
 // Store stores the claims of refunds.
 type Store interface {
-	// Begin claims tickets, or refuses the request. A repeated request gets the first answer.
+	// Begin claims tickets, or refuses the request. A repeated request gets the same answer again.
 	Begin(ctx context.Context, req Request) (*Claim, error)
 	// Abort makes the tickets of a claim VALID again. A later Begin of this refund claims nothing.
 	Abort(ctx context.Context, refundID uuid.UUID) error

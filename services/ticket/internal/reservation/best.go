@@ -41,8 +41,8 @@ func newPicker() *picker { return &picker{events: make(map[string]*freeSeats)} }
 func (f *freeSeats) isFree(i int) bool { return f.bitmap[i/8]&(0x80>>(i%8)) != 0 }
 
 // pick returns the indexes of n free seats of the section that it has not chosen yet; nil when
-// there are fewer. Attempt 0 takes the best seats; later attempts choose among the best 4,
-// 16, 64 and so on.
+// there are fewer. Attempt 0 takes the best seats; later attempts choose at random among the best
+// 4, 16, 64 and so on.
 func (p *picker) pick(snap *event.Snapshot, sec event.Section, n int, adjacent bool, attempt int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

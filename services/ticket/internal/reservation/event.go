@@ -21,7 +21,7 @@ const (
 	EventRefundDue       EventType = events.TicketsRefundDue
 )
 
-// Event is a Kafka event about a change of a reservation. Reservation is its new state.
+// Event is a Kafka event about a change of a reservation. Reservation has its new state.
 type Event struct {
 	Type        EventType
 	Reservation Reservation

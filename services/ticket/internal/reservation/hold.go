@@ -12,7 +12,7 @@ import (
 // Contact is the address for e-mails to a user, and their language. Empty Email: no e-mails.
 type Contact struct{ Email, Language string }
 
-// SeatsRequest asks for named seats, all of them or none.
+// SeatsRequest asks for certain seats, all of them or none.
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
 	Contact                 Contact
@@ -46,8 +46,8 @@ type BestRequest struct {
 	Standing
 }
 
-// CheckLimit returns ErrLimitExceeded when the user's places (used: bought or held) and the wanted
-// ones together exceed the limit.
+// CheckLimit returns ErrLimitExceeded if used (the number of places that the user has bought or
+// holds) and wanted together exceed the limit.
 func CheckLimit(used int64, wanted, limit int) error {
 	if used+int64(wanted) <= int64(limit) {
 		return nil
@@ -65,8 +65,8 @@ type LockedSale struct {
 	// HoldFor is the length of new holds.
 	HoldFor time.Duration
 	Now     time.Time
-	// Used has the number of places that each user has bought or holds, UsedInSeries the number in
-	// all events of the event's series.
+	// Used has the number of places that each user has bought or holds at the event. UsedInSeries has
+	// this number for all events of the event's series.
 	Used, UsedInSeries map[string]int64
 }
 
@@ -86,7 +86,7 @@ func (s *LockedSale) CheckSeating(wanted event.Seating) error {
 	return nil
 }
 
-// hold completes r (user, section, seats, amount) to a held reservation, and adds its places to s.Used.
+// hold makes a held reservation of r (user, section, seats, amount), and adds its places to s.Used.
 func (s *LockedSale) hold(r Reservation) *Reservation {
 	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
 	s.Used[r.UserID] += int64(r.Quantity)
@@ -100,8 +100,8 @@ func (s *LockedSale) hold(r Reservation) *Reservation {
 type GeneralSale struct {
 	LockedSale
 
-	// Free has the number of free places of each section that exists, Seated the sections that are
-	// sold by seat.
+	// Free has the number of free places of each section that exists. Seated lists the sections that
+	// are sold by seat.
 	Free         map[string]int64
 	Seated       []string
 	Prices, Fees map[string]int64 // by section

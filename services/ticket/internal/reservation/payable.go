@@ -66,10 +66,10 @@ func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.
 // MaxExtension returns the maximum time by which payments may extend a hold.
 func (s *Service) MaxExtension() time.Duration { return s.maxExtension }
 
-// UnderWay is a payment that is under way for a reservation, or for another reference.
+// UnderWay is a payment under way for a reservation, a transfer or a membership (ReferenceID).
 type UnderWay struct{ ReferenceID, PaymentID uuid.UUID }
 
-// ExtendPayments extends the payments that are still under way (see Reservation.Extend), and
+// ExtendPayments gives payments that are still under way more time (see Reservation.Extend), and
 // returns them. It locks only the reservations of payments that are short of time.
 func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, ExtendTo)

@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Payment is money that was taken for a reservation.
+// Payment is a payment that was made for a reservation, a transfer or a membership.
 type Payment struct {
 	ID       uuid.UUID
 	UserID   string
@@ -27,7 +27,7 @@ type Payment struct {
 func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 	r.Expire(now)
 	switch {
-	case r.PaymentID == p.ID && !r.Status.Unpaid(): // settled already: confirmed, rejected or refunded
+	case r.PaymentID == p.ID && !r.Status.Unpaid(): // applied before: confirmed, rejected or refunded
 		return ""
 	case p.EndedWhy != "":
 		return r.rejectPayment(p, p.EndedWhy, now)
@@ -69,11 +69,11 @@ type GivenBack struct {
 	// House: the organiser gets the place, not the sale. Either doors may have the old ticket on
 	// their lists, or so few places are free that a buyer could guess who had this one before.
 	House bool
-	// ReleaseAt is when a place that the organiser does not get is for sale again; zero: at once.
+	// ReleaseAt is when the place is for sale again, unless House is true; zero: at once.
 	ReleaseAt time.Time
 }
 
-// SeatStatus returns the status that the seat gets.
+// SeatStatus returns the new status of the seat.
 func (g *GivenBack) SeatStatus() string {
 	switch {
 	case g.House:

@@ -1,5 +1,4 @@
-// Package reservation has the rules of reservations: how places are held, what payments and refunds
-// change, and when the places become free again.
+// Package reservation has the rules by which places are held, paid, refunded and freed again.
 package reservation
 
 import (
@@ -10,12 +9,13 @@ import (
 
 // Status is the status of a reservation. Its transitions:
 //
-//	HELD → PAYING → CONFIRMED          PAYING → HELD after a declined payment
-//	CONFIRMED → REFUNDED               when the last of its places is given back
-//	HELD → CANCELLED                   by its user
-//	HELD, PAYING → CANCELLED           when it is paid after the refunds of its cancelled event began
-//	HELD, PAYING → EXPIRED             when their time is over
-//	EXPIRED, CANCELLED → REJECTED      when a payment is taken nevertheless
+//	HELD → PAYING                  a payment begins
+//	PAYING → HELD                  the payment is declined
+//	HELD, PAYING → CONFIRMED       a payment is confirmed
+//	HELD, PAYING → CANCELLED       its user cancels it, or refunds of its cancelled event begin
+//	HELD, PAYING → EXPIRED         its time is over
+//	EXPIRED, CANCELLED → REJECTED  a payment is confirmed nevertheless
+//	CONFIRMED → REFUNDED           the last of its places is given back
 type Status string
 
 // The statuses of a reservation.
@@ -29,7 +29,7 @@ const (
 	Refunded  Status = "REFUNDED"
 )
 
-// Live reports whether a reservation in this status keeps its places from other reservations.
+// Live reports whether a reservation in this status occupies its places.
 func (s Status) Live() bool { return s == Held || s == Paying || s == Confirmed }
 
 // Unpaid reports whether a reservation in this status is not paid, and so expires at ExpiresAt.
@@ -40,11 +40,11 @@ const (
 	PayWithin = 10 * time.Minute
 	// RetryWithin is the minimum time that a hold has left after a declined payment.
 	RetryWithin = 3 * time.Minute
-	// MaxOpens bounds the payment pages of one hold.
+	// MaxOpens is the most payment pages that may be opened for one hold.
 	MaxOpens = 3
-	// chargeWithin is the time of a hold's extension that a payment page leaves for the charge.
+	// chargeWithin is the part of maxExtension that a payment page leaves for the charge after it.
 	chargeWithin = 4 * time.Minute
-	// ExtendTo is the least time that a payment has after an extension. Extensions come every minute.
+	// ExtendTo is the time that a payment has left after an extension. One comes every minute.
 	ExtendTo = 3 * time.Minute
 )
 
@@ -66,7 +66,7 @@ type Reservation struct {
 	ID      uuid.UUID
 	EventID string
 	UserID  string
-	// Contact is the user's address for e-mails. Only new reservations have it.
+	// Contact is the user's address for e-mails. It is set for new ones, and not read from the store.
 	Contact Contact
 	// SlotID is the slot of the waiting line in which the user made the reservation.
 	SlotID string
@@ -89,7 +89,7 @@ type Reservation struct {
 	HoldEndsAt time.Time
 	// Opens counts the payment pages that were opened for it.
 	Opens int
-	// Charging says that the payment under way may have been charged. Until then it may be given up.
+	// Charging: the payment under way may have been charged. While it is false the user may cancel.
 	Charging bool
 	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
 	PaymentID uuid.UUID
@@ -104,7 +104,7 @@ type Reservation struct {
 // NewID makes the id of a reservation: a UUIDv7, so that ids sort by time.
 func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// NewHeld completes r to a new reservation, whose places are held from now on for holdFor.
+// NewHeld makes r a new reservation, whose places are held from now on for holdFor.
 func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	r.Status, r.Version, r.CreatedAt = Held, 1, now
 	r.HoldEndsAt = now.Add(holdFor)
@@ -113,7 +113,7 @@ func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	return &r
 }
 
-// NewComp completes r to a reservation that is given away: it is confirmed without a payment.
+// NewComp makes r a new reservation that is given away: it is confirmed without a payment.
 func NewComp(r Reservation, now time.Time) *Reservation {
 	comp := NewHeld(r, 0, now)
 	comp.Status = Confirmed
@@ -122,7 +122,7 @@ func NewComp(r Reservation, now time.Time) *Reservation {
 	return comp
 }
 
-// Due reports whether the reservation's time is over, although it may not be EXPIRED yet.
+// Due reports whether the reservation is unpaid and its time is over. It may not be EXPIRED yet.
 func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && !now.Before(r.ExpiresAt) }
 
 // At returns the reservation as users see it at a time: EXPIRED if its time is over.
@@ -133,7 +133,7 @@ func (r Reservation) At(now time.Time) Reservation {
 	return r
 }
 
-// AsCreated returns the reservation in its first state (HELD), for the answer to a repeated request.
+// AsCreated returns the reservation in its first state (HELD), to answer a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
 	r.Released, r.Opens, r.Charging, r.givenBack = 0, 0, false, nil

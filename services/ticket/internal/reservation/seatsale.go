@@ -32,9 +32,9 @@ type SeatSale struct {
 	// Unlocked has the requested seats that exist, as they were read before any was locked.
 	Unlocked map[string]UnlockedSeat
 	Locked   map[string]*LockedSeat
-	// Expired has the seats of each expired hold that may be taken over.
+	// Expired has the ids of the seats of each expired hold that may be taken over.
 	Expired map[uuid.UUID][]string
-	// TakenOver are the expired holds that were taken over.
+	// TakenOver has the ids of the expired holds whose seats the requests got.
 	TakenOver []uuid.UUID
 }
 
@@ -43,15 +43,15 @@ type UnlockedSeat struct {
 	Price, Fee int64
 	// Takeable: the seat is free, or its hold has expired.
 	Takeable bool
-	// HeldBy is the expired hold; zero: none.
+	// HeldBy is the reservation whose hold of the seat has expired; zero: there is none.
 	HeldBy uuid.UUID
 }
 
 // LockedSeat is a locked seat as it is stored, with the decision about it.
 type LockedSeat struct {
 	Free         bool
-	HeldBy       uuid.UUID // an expired hold
-	OwnerChanged bool      // by the decision
+	HeldBy       uuid.UUID // the reservation whose hold has expired
+	OwnerChanged bool      // the decision changes Owner
 	Owner        uuid.UUID // the new owner; zero: the seat becomes free
 }
 
@@ -63,7 +63,7 @@ func NewSeatSale(waits bool) SeatSale {
 	}
 }
 
-// CheckUser returns the error of a request that is refused whatever its seats are. It returns
+// CheckUser returns the error of a request that is refused whichever seats it asks for, or
 // ErrUndecided if another transaction has locked the user.
 func (s *SeatSale) CheckUser(req SeatsRequest) error {
 	if s.BusyUsers[req.UserID] {
@@ -164,7 +164,7 @@ func (s *SeatSale) reserve(req SeatsRequest) *Reservation {
 }
 
 // seatsError returns ErrSeatNotFound if seats are missing, otherwise ErrSeatTaken if seats are
-// taken, otherwise nil. The error names the seats.
+// taken, otherwise nil. The error lists the seats.
 func seatsError(missing, taken []string) error {
 	switch {
 	case len(missing) > 0:

@@ -21,9 +21,9 @@ type Events interface {
 	Snapshot(ctx context.Context, id string) (event.Snapshot, error)
 }
 
-// Entitlements tells who may buy in a presale.
+// Entitlements decides who may buy in a presale.
 type Entitlements interface {
-	// Entitled reports whether the user has one of the event's ways to an entitlement.
+	// Entitled reports whether the user has an entitlement for the event's presale.
 	Entitled(ctx context.Context, e *event.Event, user entitlement.User) (bool, error)
 }
 
@@ -93,8 +93,8 @@ func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation
 	return s.holder.HoldSeats(ctx, req)
 }
 
-// entitled reports whether the user may buy in the event's presale. It does not ask if there is no
-// presale, or if it has ended by any clock: the transaction of the hold uses the database's clock.
+// entitled reports whether the user may buy in the event's presale; false if there is none, or if
+// it ended over a minute ago: then it has ended by the database's clock too, which decides.
 func (s *Service) entitled(ctx context.Context, e *event.Event, u entitlement.User) (bool, error) {
 	if e.Presale == nil || !e.Presale.Exists() || time.Since(e.SalesOpenAt) > time.Minute {
 		return false, nil
@@ -155,9 +155,9 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 	return nil, refusal
 }
 
-// refusal returns the error of a request that got no seats. It first checks for errors that any
-// seats would have caused. Otherwise it counts the free seats, to tell ErrSoldOut from
-// ErrNotAdjacent and ErrTryAgain, unless the snapshot shows that too few are free.
+// refusal returns the error of a request that got no seats. It first checks for errors that the
+// request would have got with any seats. Otherwise it counts the free seats, to tell ErrSoldOut
+// from ErrNotAdjacent and ErrTryAgain, unless the snapshot shows that too few are free.
 func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snapshot) error {
 	sale := snap.Event.Sale()
 	if err := sale.CheckOpen(snap.At, req.Entitled); err != nil {
@@ -182,7 +182,7 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 	}
 }
 
-// Get returns a user's own reservation, EXPIRED if its time is over. ErrNotFound for another user's.
+// Get returns a user's own reservation, EXPIRED if its time is over. ErrNotFound: it is not theirs.
 func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reservation, error) {
 	r, now, err := s.store.Show(ctx, id)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Service) Get(ctx context.Context, userID string, id uuid.UUID) (*Reserv
 	return new(r.At(now)), nil
 }
 
-// List returns a page of a user's own reservations, newest first, and the parameter before of the
+// List returns a page of a user's own reservations, newest first, and the value of before for the
 // next page (zero: this is the last page).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Reservation, uuid.UUID, error) {
 	list, now, err := s.store.List(ctx, userID, limit+1, before)

@@ -58,7 +58,7 @@ func (h *hall) CountFree(context.Context, string, string) (int64, error) {
 	return 4 - int64(len(h.taken)), nil
 }
 
-// Most requests come after a section is sold out: they must not each count all of its seats.
+// Most requests come after a section is sold out, so not each of them may count all of its seats.
 func TestSoldOutSectionIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

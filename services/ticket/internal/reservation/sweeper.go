@@ -11,14 +11,14 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// sweepBatch bounds what one query returns, and the holds that one transaction ends, and so the
-// seats that it locks.
+// sweepBatch is the most rows that one query returns, and the most holds that one transaction ends,
+// so that it does not lock too many seats.
 const sweepBatch = 200
 
 // Expirer expires reservations whose time is over.
 type Expirer interface {
-	// ExpireDue expires up to max reservations whose time is over, and returns their number. The
-	// error names those that it could not expire because they contradict other rows.
+	// ExpireDue expires up to max reservations whose time is over, and returns their number. The error
+	// lists those that it could not expire because they contradict other rows.
 	ExpireDue(ctx context.Context, max int) (int, error)
 	// Inconsistent returns the number of reservations that this process has found to contradict
 	// other rows.
@@ -26,7 +26,7 @@ type Expirer interface {
 }
 
 // Sweeper expires holds whose time is over, so that their Kafka events are published. It need not
-// be punctual: others can hold the seats of such a hold before the sweeper has expired it.
+// be punctual: other users can hold the seats of such a hold before the sweeper has expired it.
 type Sweeper struct {
 	Expirer Expirer
 	Every   time.Duration
@@ -44,8 +44,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	})
 }
 
-// EndDue calls end for each entity that due returns, sweepBatch at a time, until none is due. An
-// error for one entity does not stop the others.
+// EndDue calls end for each id that due returns, sweepBatch at a time, until due returns none. An
+// error for one id does not stop the others.
 func EndDue(ctx context.Context, due func(ctx context.Context, max int) ([]uuid.UUID, error), end func(context.Context, uuid.UUID) error) error {
 	for ctx.Err() == nil {
 		ids, err := due(ctx, sweepBatch)

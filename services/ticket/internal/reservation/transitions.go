@@ -17,7 +17,7 @@ func (r *Reservation) Expire(now time.Time) bool {
 	return true
 }
 
-// CancelWithEvent cancels an unpaid reservation because the refunds of its cancelled event have begun.
+// CancelWithEvent cancels an unpaid reservation when the refunds of its cancelled event begin.
 func (r *Reservation) CancelWithEvent(now time.Time) {
 	if !r.Status.Unpaid() || r.Expire(now) {
 		return
@@ -27,10 +27,10 @@ func (r *Reservation) CancelWithEvent(now time.Time) {
 	r.emit(EventCancelled, ReasonEventCancelled, uuid.Nil, now)
 }
 
-// Cancel ends a hold, and may be repeated. It also ends a hold while a payment's page is open: this
-// service then refuses the claim before the charge, so that nothing is charged. The Kafka event
-// names that payment. Errors: ErrHoldExpired when the hold's time is over; ErrNotHeld in other
-// statuses: a payment that may have been charged must end first.
+// Cancel ends a hold, and may be repeated. It also ends a hold while a payment's page is open:
+// before the charge the payment service calls ClaimFor again, which then fails, so nothing is
+// charged. The Kafka event has the id of that payment. Errors: ErrHoldExpired when the hold's time
+// is over; ErrNotHeld in other statuses, and while a payment may have been charged.
 func (r *Reservation) Cancel(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -47,7 +47,7 @@ func (r *Reservation) Cancel(now time.Time) error {
 	return nil
 }
 
-// Payable returns nil while the reservation is HELD or PAYING and its time is not over.
+// Payable returns nil while the reservation can be paid: it is HELD or PAYING, in time.
 func (r *Reservation) Payable(now time.Time) error {
 	switch {
 	case r.Due(now) || r.Status == Expired:
@@ -63,14 +63,14 @@ func (r *Reservation) Payable(now time.Time) error {
 
 // PayTime is the time that a payment asks for; the zero value asks for exactly PayWithin.
 type PayTime struct {
-	// Within is the time that it asks for from now on, AtLeast the least that it accepts.
+	// Within is the time, from now on, that the payment asks for; AtLeast is the least it accepts.
 	Within, AtLeast time.Duration
-	// Opens says that a provider's page is opened, and nothing is charged yet.
+	// Opens: the payment only opens the provider's page, and charges nothing yet.
 	Opens bool
 }
 
-// End returns the end of the time to pay that a payment gets: not before the present end, and not more
-// than maxExtension after the original one. ErrHoldExpired when that is less than the payment accepts.
+// End returns the end of the time to pay that a payment gets: not before the present end, and at
+// most maxExtension after the original end. It fails with ErrHoldExpired if AtLeast is not left.
 func (t PayTime) End(present, original, now time.Time, maxExtension time.Duration) (time.Time, error) {
 	if t.Within == 0 {
 		t.Within, t.AtLeast = PayWithin, PayWithin
@@ -86,23 +86,23 @@ func (t PayTime) End(present, original, now time.Time, maxExtension time.Duratio
 	return end, nil
 }
 
-// ExtendedTo returns the end of the time to pay that a payment under way gets, within maxExtension after
-// the original one.
+// ExtendedTo returns the new end of the time to pay of a payment under way: ExtendTo from now, but
+// at most maxExtension after the original end.
 func ExtendedTo(now, original time.Time, maxExtension time.Duration) time.Time {
 	return earliest(now.Add(ExtendTo), original.Add(maxExtension))
 }
 
-// BeginPayment is ClaimFor without a PayTime.
+// BeginPayment is ClaimFor with the zero PayTime.
 func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
 	return r.ClaimFor(payment, now, maxExtension, PayTime{})
 }
 
-// ClaimFor moves the reservation to PAYING for the payment's time, in which its places stay held. A
-// hold that lasts longer is not shortened, and none is extended by more than maxExtension. It is
-// idempotent. Only a repetition that is about to charge moves the end on, since the places must
-// stay held during the charge. Errors: ErrPaymentInProgress while another payment is under way,
-// ErrHoldExpired when the hold cannot be extended by the least time, ErrNotPayable for a payment
-// page after the first MaxOpens pages of the hold.
+// ClaimFor moves the reservation to PAYING, so that its places stay held while the payment is made.
+// It never shortens the hold, and extends it by at most maxExtension. A repeated call changes
+// nothing, except just before the charge: it then extends the hold again, since the places must
+// stay held during the charge. Errors: ErrPaymentInProgress while another payment is under way;
+// ErrHoldExpired when the hold cannot be extended by the least time that the payment accepts;
+// ErrNotPayable for a payment page after the first MaxOpens pages of the hold.
 func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension time.Duration, t PayTime) error {
 	if err := r.Payable(now); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 	return nil
 }
 
-// Extend gives a payment under way more time, within maxExtension. A payment whose time is over gets
-// none: its places may be somebody else's by now.
+// Extend gives a payment under way more time, by at most maxExtension in all. A payment whose time
+// is over gets none, since another user may hold its places by now.
 func (r *Reservation) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	end := ExtendedTo(now, r.HoldEndsAt, maxExtension)
 	if r.Status != Paying || r.PaymentID != payment || r.Due(now) || !end.After(r.ExpiresAt) {
@@ -170,8 +170,8 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtensio
 	r.Expire(now)
 }
 
-// RetryUntil returns the end of the time to pay after a payment that was not taken: the original end, at
-// least RetryWithin from now, but never beyond the last moment at which another payment gets its time.
+// RetryUntil returns the end of the time to pay after a payment that was declined. It is the
+// original end, or RetryWithin from now if that is later, but must leave PayWithin to pay again.
 func RetryUntil(original, now time.Time, maxExtension time.Duration) time.Time {
 	return earliest(latest(original, now.Add(RetryWithin)), original.Add(maxExtension-PayWithin))
 }

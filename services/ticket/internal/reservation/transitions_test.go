@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2030, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// extension bounds the time by which payments may extend a hold.
+// extension is the longest time by which payments may extend a hold.
 const extension = 30 * time.Minute
 
 func held() *reservation.Reservation {
@@ -71,8 +71,8 @@ func TestBeginPaymentDoesNotShortenTheHold(t *testing.T) {
 	require.Equal(t, end, r.ExpiresAt)
 }
 
-// A user who declines every payment and begins the next one at once, or at the last moment, does
-// not keep the seats longer than the extension allows.
+// A user whose payments are all declined, and who begins the next one at once or at the last
+// moment, does not keep the seats longer than the extension allows.
 func TestExtensionIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(r *reservation.Reservation, now time.Time) time.Time{
@@ -128,8 +128,8 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.Empty(t, r.TakeEvents())
 }
 
-// A reservation that ends unpaid forgets its payment. Otherwise a late confirmation would count as
-// settled already, and lead to neither a ticket nor a refund.
+// A reservation that ends unpaid has no PaymentID any more. Otherwise a late confirmation would
+// count as applied before, and lead to neither a ticket nor a refund.
 func TestUnpaidEndsForgetThePayment(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *reservation.Reservation, payment uuid.UUID){
@@ -153,7 +153,7 @@ func TestUnpaidEndsForgetThePayment(t *testing.T) {
 	require.Equal(t, reservation.Confirmed, r.Status, "what is paid is refunded ticket by ticket")
 }
 
-// A reservation ends when its last place is given back. Each event has the places that it frees.
+// A reservation ends when its last place is given back. Each Kafka event has the freed places.
 func TestGiveBackOneByOne(t *testing.T) {
 	t.Parallel()
 	r := reservation.NewHeld(reservation.Reservation{
@@ -195,8 +195,7 @@ func TestAsCreated(t *testing.T) {
 	require.Equal(t, first, *r.AsCreated())
 }
 
-// Every payment is accounted for, whatever happened before it: it confirms the reservation, or its
-// refund is requested.
+// Whatever happened before a payment, it either confirms the reservation or is refunded.
 func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 	t.Parallel()
 	steps := []func(r *reservation.Reservation, now time.Time){
@@ -260,7 +259,7 @@ func TestAllotDecidesInOrder(t *testing.T) {
 		{"old", "A", 2, reservation.ErrLimitExceeded},
 		{"v", "A", 3, reservation.ErrSoldOut},
 		{"v", "C", 1, event.ErrSectionNotFound},
-		{"v", "A", 2, nil}, // whoever was refused took nothing
+		{"v", "A", 2, nil}, // the refused requests took no places
 		{"u", "B", 1, nil},
 		{"w", "B", 1, reservation.ErrSoldOut},
 	} {

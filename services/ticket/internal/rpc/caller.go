@@ -1,4 +1,4 @@
-// Package rpc serves the gRPC services of this module, and converts between messages and domain types.
+// Package rpc serves this module's gRPC services, and converts between messages and domain types.
 package rpc
 
 import (

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 )
 
-// claimPath is the link to the page on which a user claims the tickets of a comp. The claim follows
-// in the fragment, which browsers do not send, so that no server logs it.
+// claimPath is the link to the page on which a user claims the tickets of a comp. The claim (a
+// secret) follows in the fragment, which browsers do not send, so that no server logs it.
 const claimPath = "/my#/"
 
 // Comps serves the RPCs for comps: orders that the organiser gives away.

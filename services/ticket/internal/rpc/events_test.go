@@ -258,7 +258,7 @@ func TestSaleStatusOverRPC(t *testing.T) {
 	requireReason(t, err, "INVALID_REQUEST", "eventIds[0]")
 }
 
-// The proto declares who may call an RPC; this test checks the result.
+// A service may call only the RPCs that the proto files allow it to call.
 func TestCallersNeedTheirRole(t *testing.T) {
 	t.Parallel()
 	payment, queue, gateway := serve(t, rpctest.As("payment")), serve(t, rpctest.As("queue")), serve(t, rpctest.As("gateway"))

@@ -14,10 +14,10 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxPlaces bounds the places of one request. No event may allow a user more places than that.
+// maxPlaces is the most places of one request. No event may allow a user more places than that.
 const maxPlaces = 1000
 
-// Holder holds places for users. It bounds the requests that run or wait, and refuses further ones.
+// Holder holds places for users. It limits how many requests run or wait, and refuses more.
 type Holder interface {
 	HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error)
 	HoldBest(ctx context.Context, req reservation.BestRequest) (*reservation.Reservation, error)

@@ -108,9 +108,9 @@ func TestHoldBestAnswersEachItemInItsPlace(t *testing.T) {
 	}
 	require.Equal(t, [2]int{7, 2}, [2]int{held, soldOut}, "28 of 30 places in fours")
 
-	// The three seats are adjacent by default. Another seat of their row can still be held.
-	scattered := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
-	require.NotNil(t, scattered)
+	// Another seat in the row of the three seats held above can still be held.
+	another := c.holdSeats(t, "w", firstFree(res.GetResults()[5].GetReservation()))
+	require.NotNil(t, another)
 }
 
 // firstFree returns the first seat of row A-1 that is not in r.

@@ -19,7 +19,7 @@ func planRequest(key string) *ticketv1.CreatePlanRequest {
 	return &ticketv1.CreatePlanRequest{Caller: operator, Name: "Friends", Price: 9900, Currency: "KRW", Months: 12}
 }
 
-// A plan is made and sold; the membership is bought by its payment, and shown to its user and to operators.
+// A plan is created and sold. Its payment activates a membership, which its user and operators see.
 func TestMemberships(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

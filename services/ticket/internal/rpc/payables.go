@@ -58,13 +58,14 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	}, nil
 }
 
-// payableRequest is a request that names what is to be paid, by kind and id.
+// payableRequest is a request with the kind and the id of what is to be paid.
 type payableRequest interface {
 	GetPaymentType() string
 	GetReferenceId() string
 }
 
-// referenceOf returns the target (the kind) and the id of the thing that the request names.
+// referenceOf returns the settlement target for the payment type of a request (tickets, a transfer,
+// a membership), and the id of what is to be paid.
 func (s *Payables) referenceOf(req payableRequest) (target settlement.Target, id uuid.UUID, err error) {
 	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
 		id, err = parseID(req.GetReferenceId())
@@ -113,7 +114,7 @@ func (s *Payables) ExtendPayments(ctx context.Context, req *ticketv1.ExtendPayme
 	for _, p := range req.GetPayments() {
 		kind := settlement.Kind(p.GetPaymentType())
 		if !s.targets.Sold(kind) {
-			continue // this service has no such payments; the others are still extended
+			continue // nothing of this kind is sold here; the other payments are still extended
 		}
 		_, id, payment, err := s.paymentOf(p)
 		if err != nil {

@@ -93,7 +93,7 @@ func TestPagesOverRPC(t *testing.T) {
 	require.Equal(t, []string{payment}, out.GetPaymentIds(), "a kind that is not sold hinders no other")
 }
 
-// A replica that has not measured yet must not report an age of 0.
+// A replica that has not measured the age of payment events yet must not report the age 0.
 func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
 	_, err := rpc.NewPayables(nil, nil, nil, age(0), 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})

@@ -25,7 +25,7 @@ func toPresale(in *ticketv1.Presale) *event.Presale {
 	return p
 }
 
-// fromPresale returns the empty message for an event without a presale.
+// fromPresale converts a presale; the message is empty for an event without one.
 func fromPresale(p *event.Presale) *ticketv1.Presale {
 	out := &ticketv1.Presale{OpensAt: timestamp(p.OpensAt)}
 	if p.MaxPerUser > 0 {

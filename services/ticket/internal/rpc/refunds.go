@@ -72,7 +72,7 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 
 func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
 	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
-	if c.Status != refund.Aborted { // else what it has claimed is valid again
+	if c.Status != refund.Aborted { // else the membership is valid again
 		out.MembershipAmount = c.MembershipAmount
 	}
 	for _, item := range c.Items {

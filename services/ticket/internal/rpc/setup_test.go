@@ -44,7 +44,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// opening is when the clock of every test starts; holds live for holdFor.
+// opening is when the clock of every test starts; holds last for holdFor.
 var opening = time.Date(2041, 3, 14, 19, 0, 0, 0, time.UTC)
 
 const holdFor = time.Minute
@@ -185,7 +185,7 @@ func (a age) Age() (oldest, measuredAgo time.Duration, known bool) {
 	return time.Duration(a), 3 * time.Second, a > 0
 }
 
-// requireReason checks the stable code of an error and which fields it names.
+// requireReason checks the reason of an error, and the paths of the fields that it lists.
 func requireReason(t *testing.T, err error, reason string, fields ...string) {
 	t.Helper()
 	require.Error(t, err)

@@ -58,9 +58,9 @@ func presaleWays() []*ticketv1.PresaleWay {
 	}
 }
 
-// Every setting is stored by a creation, by a PUT of a new event and by a change of another event.
-// It is then in the settings, which may be put again, and in the event. Settings that are left out
-// stay. A new member of EventSpec needs a line in fullSpec only if its rules refuse what Fill sets.
+// Every setting is stored when an event is created, by POST or PUT, and when another one is
+// changed. It is then in the settings, which may be put again, and in the event. Settings left out
+// stay. A new field of EventSpec needs a line in fullSpec only if its rules refuse what Fill sets.
 func TestSettingsRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
@@ -72,7 +72,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, got.GetSpec(), protocmp.Transform()))
 		require.Equal(t, answer.GetEtag(), got.GetEtag())
-		wiretest.RequireShown(t, want, answer, "sections", "refund_until", "presale") // an event shows what is free, and a time
+		wiretest.RequireShown(t, want, answer, "sections", "refund_until", "presale") // an event has them in another form
 		shown := proto.CloneOf(want.GetPresale())
 		shown.Any[3].Values = nil // only operators see them
 		require.Empty(t, cmp.Diff(shown, answer.GetPresale(), protocmp.Transform()))
@@ -181,7 +181,7 @@ func TestIfMatch(t *testing.T) {
 	requireReason(t, putIfMatch("*"), "PRECONDITION_FAILED")
 }
 
-// Users see how much they get back for a ticket, and until when. After a sale the times stay.
+// Users see how much they get back for a ticket, and until when. A PUT cannot move sold dates.
 func TestTimesOfRefunds(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

@@ -11,7 +11,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Visitors are told of a cancellation at once, the waiting line only when it is final.
+// Visitors see a cancellation at once. The status for the waiting line shows it once it is final.
 func TestCancelAnEvent(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// transferPath is the link to the page on which a user accepts an offer. The claim follows in the
-// fragment, which browsers do not send, so that no server logs it.
+// transferPath is the link to the page on which a user accepts an offer. The claim (a secret)
+// follows in the fragment, which browsers do not send, so that no server logs it.
 const transferPath = "/transfers#/"
 
 // Transfers serves the RPCs about tickets that pass from one user to another.
@@ -108,7 +108,7 @@ func (s *Transfers) AcceptTransfer(ctx context.Context, req *ticketv1.AcceptTran
 	return fromTransferOf(user, t, err)
 }
 
-// offerRequest names an offer, by the claim of its link or by its id.
+// offerRequest is a request with the secret (claim) in an offer's link, or with the offer's id.
 type offerRequest interface {
 	GetClaim() string
 	GetTransferId() string

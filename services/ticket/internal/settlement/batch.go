@@ -20,37 +20,39 @@ import (
 // stored. So this database has lost the claim, or somebody has published the event by hand.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
-// Section names a section of an event.
+// Section identifies a section of an event.
 type Section struct{ EventID, Name string }
 
-// Batch applies Kafka events of payments to reservations, claims, tickets, transfers and memberships whose
-// rows are locked.
+// Batch applies Kafka events about payments to reservations, claims, tickets, transfers and
+// memberships. The caller has locked their rows.
 type Batch struct {
-	// These return locked rows by their ids, nil if there is none.
+	// These functions return the locked row with an id; nil if there is none.
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
 	Transfer    func(id uuid.UUID) *transfer.Transfer
 	Membership  func(id uuid.UUID) *membership.Membership
-	// Beside returns the locked memberships of the same user and plan.
+	// Beside returns the other locked memberships of the same user in the same plan.
 	Beside func(m *membership.Membership) []*membership.Membership
+	// Claims has the claims of refunds by the ids of the refunds.
 	Claims map[uuid.UUID]*refund.Claim
-	// Ended has, by payment id, the reasons why payments can never pay for anything.
-	Ended    map[uuid.UUID]string
+	// Ended has, by payment id, the reason why a payment can never pay for anything.
+	Ended map[uuid.UUID]string
+	// Closings has the settings by which payments and refunds are decided, by event id.
 	Closings map[string]event.Closing
 	// Scarce has the sections with less than 5 % of their places free.
 	Scarce map[Section]bool
 	Now    time.Time
 
-	// Rejected has the Kafka events that reject payments whose reservation does not exist. All
-	// other events are in their reservations.
+	// Rejected has the Kafka events that reject payments whose reservation does not exist. All other
+	// events are kept in their reservations.
 	Rejected []reservation.Event
-	// RejectedTransfers are the events that reject payments whose transfer does not exist. Passed has
-	// the tickets of new holders.
+	// RejectedTransfers has the Kafka events that reject payments whose transfer does not exist.
+	// Passed has the new tickets of users to whom tickets were passed on.
 	RejectedTransfers []transfer.Event
 	Passed            []ticket.Ticket
-	// RejectedMemberships are the events that reject payments whose membership does not exist.
+	// RejectedMemberships has the events that reject payments whose membership does not exist.
 	RejectedMemberships []membership.Event
-	// NewlyEnded has, by payment id, the reasons of the rejections that Apply has made.
+	// NewlyEnded has, by payment id, the reason of each rejection that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
 	Done []uuid.UUID
@@ -63,13 +65,13 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
 		case e.Confirms() && e.Kind == Transfer:
-			b.settleTransfer(e)
+			b.applyToTransfer(e)
 		case e.Confirms() && e.Kind == Membership:
-			b.settleMembership(e)
+			b.applyToMembership(e)
 		case e.Confirms():
-			b.settle(e)
+			b.applyToReservation(e)
 		case e.Dispute != nil:
-			b.dispute(e)
+			b.recordDispute(e)
 		case e.EndsTickets():
 			if err := b.endTickets(e); err != nil {
 				return err
@@ -79,7 +81,7 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 	return nil
 }
 
-func (b *Batch) dispute(e PaymentEvent) {
+func (b *Batch) recordDispute(e PaymentEvent) {
 	if b.Disputes == nil {
 		b.Disputes = make(map[uuid.UUID]Dispute)
 	}
@@ -88,8 +90,8 @@ func (b *Batch) dispute(e PaymentEvent) {
 	}
 }
 
-// settle applies a confirmed payment: it confirms the reservation, or rejects the payment.
-func (b *Batch) settle(e PaymentEvent) {
+// applyToReservation confirms the reservation of a confirmed payment, or rejects the payment.
+func (b *Batch) applyToReservation(e PaymentEvent) {
 	r := b.Reservation(e.ReferenceID)
 	if r == nil {
 		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
@@ -105,9 +107,8 @@ func (b *Batch) settle(e PaymentEvent) {
 	}
 }
 
-// settleTransfer applies a confirmed payment of a transfer: the ticket passes on, or the payment is
-// rejected.
-func (b *Batch) settleTransfer(e PaymentEvent) {
+// applyToTransfer passes the ticket of a confirmed payment on to the buyer, or rejects the payment.
+func (b *Batch) applyToTransfer(e PaymentEvent) {
 	t := b.Transfer(e.ReferenceID)
 	if t == nil {
 		b.RejectedTransfers = append(b.RejectedTransfers, transfer.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
@@ -124,9 +125,8 @@ func (b *Batch) settleTransfer(e PaymentEvent) {
 	}
 }
 
-// settleMembership applies a confirmed payment of a membership: it activates the membership, or rejects
-// the payment.
-func (b *Batch) settleMembership(e PaymentEvent) {
+// applyToMembership activates the membership of a confirmed payment, or rejects the payment.
+func (b *Batch) applyToMembership(e PaymentEvent) {
 	m := b.Membership(e.ReferenceID)
 	if m == nil {
 		b.RejectedMemberships = append(b.RejectedMemberships, membership.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
@@ -139,8 +139,8 @@ func (b *Batch) settleMembership(e PaymentEvent) {
 	}
 }
 
-// endPayment makes the rejection of a payment final. Otherwise a repeated event could confirm a
-// reservation with this payment, although its money is given back.
+// endPayment makes the rejection of a payment final. Otherwise, if its Kafka event came again, the
+// payment could confirm a reservation, although its money is given back.
 func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 	if b.Ended[payment] != "" {
 		return
@@ -152,7 +152,7 @@ func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 }
 
 // endTickets ends the tickets that a refund has claimed and gives their places back, or ends the
-// claimed membership. Other tickets of the payment stay. A repeated event changes nothing.
+// claimed membership. Other tickets of the payment stay. An event that comes again changes nothing.
 func (b *Batch) endTickets(e PaymentEvent) error {
 	c := b.Claims[e.RefundID]
 	if c == nil || (c.Status != refund.Begun && c.Status != refund.Done) {
@@ -205,8 +205,8 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 	return nil
 }
 
-// decideReturn decides what becomes of the place of a refunded ticket: the organiser gets it, or it
-// is for sale again at some time. Places of an event that has ended are not for sale in any case.
+// decideReturn decides what happens to the place of a refunded ticket: the organiser keeps it, or
+// it will be for sale again. If the event has ended, no time is chosen, since nothing is sold then.
 func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
 	place := reservation.GivenBack{N: t.N, Fee: t.FeeGiven(), House: !c.BegunAt.Before(closing.ClosesAt)}

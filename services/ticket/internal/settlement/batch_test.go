@@ -108,7 +108,7 @@ func TestApplyRefusesRefundsWithoutAClaim(t *testing.T) {
 	require.ErrorIs(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}), ticket.ErrNotClaimed)
 }
 
-// A refund of a transferred ticket leaves its place to the ticket of the new holder.
+// The refund of a ticket that was transferred frees no place: the new holder's ticket is for it.
 func TestApplyKeepsThePlacesOfTransferredTickets(t *testing.T) {
 	t.Parallel()
 	r, tickets, c := sold()
@@ -120,7 +120,7 @@ func TestApplyKeepsThePlacesOfTransferredTickets(t *testing.T) {
 	require.Equal(t, []uuid.UUID{c.ID}, b.Done)
 }
 
-// Places are not sold again if they were claimed after the close, when doors may have lists.
+// Places whose refund began after ClosesAt are not sold again, since doors may have lists by then.
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for begun, house := range map[time.Duration]bool{59 * time.Minute: false, time.Hour: true} {
@@ -170,8 +170,8 @@ func TestApplyRejectsPaymentsOfUnknownReservations(t *testing.T) {
 	require.Equal(t, reservation.Held, r.Status)
 }
 
-// A cancelled event may still take place, so a charge that was under way becomes a ticket. Once its
-// refunds have begun nothing is sold any more.
+// A cancellation can be undone, so payments of a CANCELLED event confirm their reservations. Once
+// its refunds have begun (ENDED), payments are rejected.
 func TestPaymentsOfACancelledEvent(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[event.State]reservation.Status{

@@ -1,6 +1,6 @@
-// Package settlement applies the events of the payment service. A confirmed payment confirms its
+// Package settlement applies the payment service's Kafka events. A confirmed payment confirms its
 // reservation, transfer or membership, or is rejected. A refund ends the tickets or the membership
-// that it has claimed. A dispute marks tickets.
+// that it has claimed. A dispute is recorded with the payment's tickets.
 package settlement
 
 import (
@@ -15,21 +15,21 @@ import (
 type PaymentEvent struct {
 	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
 	Key string
-	// Kind and ReferenceID name what was paid; an empty Kind stands for Reservation.
+	// Kind and ReferenceID identify what was paid; an empty Kind means Reservation.
 	Kind        Kind
 	ReferenceID uuid.UUID
 	Payment     reservation.Payment
-	// Refunded: the refund RefundID, for the cause Cause, was made. Otherwise the payment was
-	// confirmed, unless it is about a Dispute.
+	// Refunded: the refund RefundID, for the cause Cause, was made. If it is false and Dispute is nil,
+	// the payment was confirmed.
 	Refunded bool
 	Cause    refund.Cause
 	RefundID uuid.UUID
-	// Dispute is set for the begin or the end of a dispute.
+	// Dispute is set if a dispute has begun or ended, and is nil otherwise.
 	Dispute *Dispute
 }
 
-// Dispute says whether the payer of tickets disputes the charge at the bank, as of a version of the
-// payment.
+// Dispute says whether the payer of tickets disputes the charge at the bank. Version is the version
+// of the payment that says so.
 type Dispute struct {
 	Open    bool
 	Version int64
@@ -38,5 +38,5 @@ type Dispute struct {
 // Confirms reports whether the event is the confirmation of a payment.
 func (e *PaymentEvent) Confirms() bool { return !e.Refunded && e.Dispute == nil }
 
-// EndsTickets reports whether the event is a refund that ends what it has claimed.
+// EndsTickets reports whether the event is a refund that ends the claimed tickets or membership.
 func (e *PaymentEvent) EndsTickets() bool { return e.Refunded && e.Cause.EndsTickets() }

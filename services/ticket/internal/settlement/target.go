@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// Kind is what a payment is made for: its payment type.
+// Kind is the kind of thing that a payment pays for. The payment service calls it payment type.
 type Kind string
 
 // The kinds.
@@ -38,22 +38,22 @@ type Payable struct {
 	Description string
 }
 
-// Target handles one kind of things that users pay, such as reservations, for the payment service.
+// Target answers the payment service's calls about one kind of Payable, such as reservations.
 type Target interface {
-	// Payable returns what a user can pay; reservation.ErrReferenceNotFound when it is another user's.
+	// Payable returns what a user can pay; reservation.ErrReferenceNotFound if it is another user's.
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
 	// BeginPayment reserves the Payable for a payment. It must succeed before the provider is called.
 	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error)
 	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
 	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
-	// ExtendPayments extends the payments that are still under way, and returns them.
+	// ExtendPayments gives payments that are still under way more time, and returns these payments.
 	ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error)
 }
 
-// Targets has the Target that settles the payments of a kind; none for a kind that is not sold.
+// Targets has the Target of each kind that is sold here.
 type Targets map[Kind]Target
 
-// Sold reports whether a payment of this kind can be settled.
+// Sold reports whether this kind of thing is sold here.
 func (t Targets) Sold(k Kind) bool { return t[k] != nil }
 
 // Of returns the target of a kind, or reservation.ErrReferenceNotFound for a kind that is not sold.

@@ -95,7 +95,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, byte(len(s))), s...) //nolint:gosec // at most 64
 }
 
-// codeReader reads the fields of a decoded code. If bytes are missing, it returns zeros and sets short.
+// codeReader reads the fields of a decoded code. If bytes are missing, it returns 0 and sets short.
 type codeReader struct {
 	b     []byte
 	short bool

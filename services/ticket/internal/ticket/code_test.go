@@ -36,7 +36,7 @@ func TestCodeRoundTrip(t *testing.T) {
 	require.Equal(t, code, k.Sign(sample), "the same again")
 }
 
-// A door verifies a code with the public key and the layout alone.
+// A door needs only the public key and the layout of codes to verify a code.
 func TestCodeVerifiesOffline(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "kid:"+tokentest.Seed('x'))

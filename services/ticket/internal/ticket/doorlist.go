@@ -67,7 +67,7 @@ func (k Keys) SignDoorList(l *DoorList) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// VerifyDoorList decodes a page as a door does. ErrCodeInvalid if none of the keys has signed the text.
+// VerifyDoorList decodes a page as a door does. ErrCodeInvalid if none of the keys has signed it.
 func (k Keys) VerifyDoorList(page string) (*DoorList, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(page)
 	if err != nil || len(b) < ed25519.SignatureSize {

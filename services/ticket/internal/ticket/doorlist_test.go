@@ -19,7 +19,7 @@ var samplePage = ticket.DoorList{
 	},
 }
 
-// A door verifies a page with the public key and the layout alone.
+// A door needs only the public key and the layout of pages to verify a page.
 func TestDoorListVerifiesOffline(t *testing.T) {
 	t.Parallel()
 	k := keys(t, "kid:"+tokentest.Seed('x'))

@@ -8,8 +8,8 @@ func (t *Ticket) Reserve() { t.Status = Transferring }
 // Return makes a ticket VALID again after its buyer did not pay.
 func (t *Ticket) Return() { t.Status = Valid }
 
-// PassOn ends the ticket for its holder, who is promised the price, and returns the ticket of the new
-// holder, with a code of its own. payment is zero for a gift.
+// PassOn ends the ticket for its holder, who will get the price, and returns the ticket of the new
+// holder, which has its own code. payment is zero for a gift.
 func (t *Ticket) PassOn(holder string, price int64, payment uuid.UUID) Ticket {
 	passed := Ticket{
 		ID: uuid.Must(uuid.NewV7()), Previous: t.ID, PreviousHolder: t.UserID, ReservationID: t.ReservationID, N: t.N, EventID: t.EventID,

@@ -17,13 +17,13 @@ func (t *Ticket) Claim(refundID uuid.UUID, amount int64) {
 	t.Given += amount
 }
 
-// Owed returns the amount that the ticket's holder has paid, less what was promised back before.
+// Owed returns the amount that the holder has paid, less what was given or promised back before.
 func (t *Ticket) Owed() int64 { return t.Paid - t.Given }
 
 // End ends a ticket of a cancelled event for which nothing is owed.
 func (t *Ticket) End() { t.Status = Refunded }
 
-// PromiseRest promises all of the payment back for a ticket that was transferred to a new holder.
+// PromiseRest sets Given to all that was paid, for a ticket that was transferred to a new holder.
 func (t *Ticket) PromiseRest() { t.Given = t.Paid }
 
 // Unclaim makes a ticket VALID again after its refund was refused.

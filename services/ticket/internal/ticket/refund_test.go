@@ -13,7 +13,7 @@ var statuses = []ticket.Status{
 	ticket.Valid, ticket.Used, ticket.Transferring, ticket.Transferred, ticket.Refunding, ticket.Refunded,
 }
 
-// Only the refund that has claimed a ticket ends it, or undoes the claim, whatever its status is.
+// Whatever a ticket's status is, only the refund that has claimed it can end it or undo the claim.
 func TestRefundOfATicketInEveryStatus(t *testing.T) {
 	t.Parallel()
 	claim, another := uuid.New(), uuid.New()

@@ -1,5 +1,4 @@
-// Package ticket has the tickets of confirmed reservations and their signed codes, which doors
-// verify.
+// Package ticket has the tickets of confirmed reservations, and the signed codes that doors verify.
 package ticket
 
 import (
@@ -20,17 +19,17 @@ var (
 	ErrCodeInvalid = errs.ErrTicketCodeInvalid
 )
 
-// Status is the status of a ticket. Its transitions:
+// Status is the status of a ticket. Only the transaction that has locked its row may change it.
 //
-//	VALID → USED                         at the door
-//	VALID → REFUNDING → REFUNDED         claimed by a refund, which then was made; or back to VALID
-//	USED → REFUNDING                     of a cancelled event
-//	VALID, USED → REFUNDED               of a cancelled event, if nothing is owed
-//	USED → VALID                         a scan is undone, or the event is postponed
-//	VALID → TRANSFERRING → TRANSFERRED   while a buyer pays for it; or back to VALID
-//	VALID → TRANSFERRED                  a gift
-//
-// Only the transaction that has locked the ticket's row may change it.
+//	VALID → USED                       a door admits its bearer
+//	USED → VALID                       the scan is undone, or the event is postponed
+//	VALID, USED → REFUNDING            a refund claims it (USED: only of a cancelled event)
+//	REFUNDING → REFUNDED               the refund is made
+//	REFUNDING → VALID                  the refund is refused
+//	VALID, USED → REFUNDED             the event is cancelled, and nothing is owed for the ticket
+//	VALID → TRANSFERRING               a buyer is about to be charged for it
+//	TRANSFERRING → VALID               the buyer does not pay
+//	VALID, TRANSFERRING → TRANSFERRED  the buyer has paid, or it was a gift
 type Status string
 
 // The statuses of a ticket.
@@ -47,7 +46,7 @@ const (
 type Ticket struct {
 	ID uuid.UUID
 	// Previous is the ticket that this one has replaced in a transfer, PreviousHolder its holder;
-	// zero: none. Only new tickets have them.
+	// zero: none. Both are set for new tickets only.
 	Previous       uuid.UUID
 	PreviousHolder string
 	ReservationID  uuid.UUID
@@ -56,7 +55,7 @@ type Ticket struct {
 	EventID string
 	// UserID is the holder; empty: nobody has claimed the ticket yet.
 	UserID string
-	// Name is the name on an order that was given away. Only locked tickets have it.
+	// Name is the name on an order that was given away. It is read with locked tickets only.
 	Name    string
 	Section string
 	// Seat is nil for general admission.
@@ -103,7 +102,7 @@ type Shown struct {
 	Ticket
 
 	Closing event.Closing
-	// Offer is its open offer to other users; zero: none.
+	// Offer is the id of its open offer to other users (a transfer); zero: none.
 	Offer uuid.UUID
 	// Now is the database's time.
 	Now time.Time
@@ -145,7 +144,8 @@ func (s *Service) Get(ctx context.Context, userID string, operator bool, id uuid
 	return t, nil
 }
 
-// List returns a page of a user's tickets, newest first, and the next page's `before` (zero: none).
+// List returns a page of a user's tickets, newest first, and `before` for the next page (zero:
+// none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.ListTickets(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {

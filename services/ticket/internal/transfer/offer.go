@@ -16,13 +16,13 @@ const (
 	EventGone    = "EVENT_CANCELLED"
 	Disputed     = "DISPUTED"       // its payer disputes the charge at the bank
 	PriceTooHigh = "PRICE_TOO_HIGH" // more than the face value, or than what its holder has paid
-	BadDeadline  = "DEADLINE"       // not between now and the close
+	BadDeadline  = "DEADLINE"       // not between now and the end of transfers
 	Offered      = "OFFERED"        // it has an open offer
 )
 
 // Possible says whether a ticket's holder could pass it on now.
 type Possible struct {
-	// Until is the end of offers; zero: tickets of the event cannot be passed on.
+	// Until is the latest end of an offer; zero: tickets of the event cannot be passed on.
 	Until time.Time
 	// MaxPrice is the highest price, in the currency's minor unit; 0: as a gift only.
 	MaxPrice int64
@@ -63,8 +63,8 @@ type Request struct {
 	Deadline time.Time
 }
 
-// Offer makes the offer of a ticket, whose row is locked. Errors: ticket.ErrNotFound when it is not the
-// seller's, ErrOwn for an offer to oneself, ErrNotTransferable with its reason.
+// Offer makes the offer of a ticket, whose row is locked. Errors: ticket.ErrNotFound if the ticket
+// is not the seller's, ErrOwn for an offer to oneself, ErrNotTransferable with its reason.
 func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Transfer, error) {
 	if tk == nil || tk.UserID != req.Seller {
 		return nil, ticket.ErrNotFound
@@ -98,14 +98,14 @@ func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Tran
 type Buyer struct {
 	UserID string
 	// Blocked: the user is blocked at the event. CheckLimit returns an error if one more place of the
-	// event would exceed the user's limit. It allows a place that the limit already counts.
+	// event would exceed the user's limit, unless the limit counts this place already.
 	Blocked    bool
 	CheckLimit func() error
 }
 
 // Accept accepts an offer. A gift passes on at once, and the new ticket is returned; otherwise the
-// buyer has time to pay. A repeated call of the buyer changes nothing. The rows of the ticket, the
-// transfer and both users are locked.
+// buyer has time to pay. If the buyer repeats the call, nothing changes. The caller has locked the
+// rows of the ticket, the transfer and both users.
 func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Ticket, error) {
 	t.Expire(tk, terms.Now)
 	switch {
@@ -124,7 +124,7 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 	case !terms.Now.Before(t.acceptUntil(terms)):
 		return nil, ErrEnded
 	case terms.Transferable == event.TransferNone, t.Price > 0 && terms.Transferable != event.TransferPriced:
-		return nil, ErrNotTransferable.With("reason", NoTransfers) // the operator has changed it
+		return nil, ErrNotTransferable.With("reason", NoTransfers) // the operator has forbidden it since
 	case b.Blocked:
 		return nil, ErrBlocked
 	case tk.Disputed:
@@ -143,7 +143,7 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 	return nil, nil //nolint:nilnil // it is to be paid
 }
 
-// acceptUntil returns the end of the time to accept: a buyer who pays needs time before the close.
+// acceptUntil returns the end of the time to accept. It leaves a buyer who has to pay PayWithin.
 func (t *Transfer) acceptUntil(terms Terms) time.Time {
 	until := terms.ClosesAt
 	if t.Price > 0 {

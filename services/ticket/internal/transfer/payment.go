@@ -13,9 +13,9 @@ import (
 // ReasonUnknown is the reason of the rejection of a payment whose transfer does not exist.
 const ReasonUnknown = "TRANSFER_NOT_FOUND"
 
-// Payable returns nil while this buyer can pay: the offer is accepted, its time is not over, and the
-// ticket is still the seller's. Errors: reservation.ErrReferenceNotFound, ErrAlreadyPaid, ErrNotPayable,
-// ErrHoldExpired; event.ErrCancelled.
+// Payable returns nil while this buyer can pay: the offer is accepted, its time is not over, and
+// the ticket is still the seller's. Errors: event.ErrCancelled; ErrReferenceNotFound,
+// ErrAlreadyPaid, ErrNotPayable, ErrHoldExpired of package reservation.
 func (t *Transfer) Payable(tk *ticket.Ticket, buyer string, terms Terms) error {
 	switch {
 	case t.Buyer != buyer:
@@ -35,9 +35,9 @@ func (t *Transfer) Payable(tk *ticket.Ticket, buyer string, terms Terms) error {
 	}
 }
 
-// ClaimFor reserves time for a payment, as reservation.ClaimFor does. When the payment is about to
-// be charged, the ticket becomes TRANSFERRING, so that nothing else can happen to it. While only a
-// page is opened the ticket stays VALID.
+// ClaimFor reserves time for a payment, as Reservation.ClaimFor does. When the payment is about to
+// be charged, the ticket becomes TRANSFERRING, so that it can be neither used nor refunded. While
+// only the payment page is open, it stays VALID.
 func (t *Transfer) ClaimFor(
 	tk *ticket.Ticket, buyer string, payment uuid.UUID, terms Terms, maxExtension time.Duration, pt reservation.PayTime,
 ) error {
@@ -69,7 +69,7 @@ func (t *Transfer) ClaimFor(
 	return nil
 }
 
-// Extend gives a payment under way more time, within maxExtension, unless its time is over.
+// Extend gives a payment under way more time, up to maxExtension in all, unless its time is over.
 func (t *Transfer) Extend(payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if t.Status != Awaiting || t.PaymentID != payment || t.Due(now) {
 		return
@@ -80,9 +80,9 @@ func (t *Transfer) Extend(payment uuid.UUID, now time.Time, maxExtension time.Du
 	}
 }
 
-// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The buyer may try again
-// until the original end of the time to pay, at least for reservation.RetryWithin, but not beyond
-// the last moment at which ClaimFor accepts another payment. After that the offer is open again.
+// AbortPayment undoes ClaimFor for a payment that was definitely not taken. The buyer may pay again
+// until the original deadline, or for reservation.RetryWithin if that ends later, but never past
+// the last moment at which ClaimFor accepts a payment. Then others can accept the offer again.
 func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.Time, maxExtension time.Duration) {
 	if t.Status != Awaiting || t.PaymentID != payment {
 		return
@@ -98,9 +98,9 @@ func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.T
 }
 
 // Settle applies a payment that the provider has taken. The ticket passes on and the new one is
-// returned, or the payment is rejected and then refunded. Settle is idempotent. A payment without a
-// stored claim completes too while its buyer could still pay, but not when doors may have the
-// seller's ticket on their lists.
+// returned, or the payment is rejected and then refunded. Settle is idempotent. Even without an
+// earlier ClaimFor the payment is accepted if its buyer could still pay, but not when doors may
+// have the seller's ticket on their lists.
 func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms) (passed *ticket.Ticket, rejected string) {
 	if t.Status == Completed && t.PaymentID == p.ID {
 		return nil, ""
@@ -117,7 +117,7 @@ func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms)
 	return nil, reason
 }
 
-// refusal returns why a payment cannot be honoured; empty: it can.
+// refusal returns the reason why a payment is rejected; empty: it is accepted.
 func (t *Transfer) refusal(tk *ticket.Ticket, p reservation.Payment, terms Terms) string {
 	byBuyer := t.Status == Awaiting && t.Buyer == p.UserID
 	switch {

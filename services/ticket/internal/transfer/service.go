@@ -21,11 +21,11 @@ type Decide func(t *Transfer, tk *ticket.Ticket, terms Terms) error
 // Store stores transfers.
 type Store interface {
 	// Offer stores the offer that transfer.Offer makes. A repeated request returns the first offer.
-	// renewed reports whether claimHash was stored: it is not once the offer has ended.
+	// renewed reports whether claimHash was stored; it is not after the offer has ended.
 	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
 	// Find returns a transfer, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
-	// OfClaim returns the transfer whose link carries the claim with this hash, or ErrNotFound.
+	// OfClaim returns the transfer whose link has the secret with this hash, or ErrNotFound.
 	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
 	// List returns transfers of a user, newest first, with ids below before (zero: all).
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
@@ -33,19 +33,19 @@ type Store interface {
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
 	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error
-	// Paying returns which of the payments are under way, and which of these have less time than left
-	// (short).
+	// Paying returns those of the payments that are under way (paying), and those of them that have
+	// less time left than the parameter left (short).
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
 	// Due returns up to max transfers whose time is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
 }
 
-// Counts are the numbers of offers that may still be completed: Open ones, and those whose payment
-// is Awaited. Overdue counts those of both kinds whose time has been over for a minute.
+// Counts has the numbers of offers that nobody has accepted yet (Open), and of those that a buyer
+// still has to pay (Awaited). Overdue counts those of both whose time ended over a minute ago.
 type Counts struct{ Open, Awaited, Overdue int64 }
 
-// Service lets users pass their tickets on. It makes the claims of links, of which only hashes are
-// stored.
+// Service lets users pass their tickets on. It makes the secrets (claims) in the links to offers,
+// and stores only their hashes.
 type Service struct {
 	store        Store
 	maxExtension time.Duration
@@ -56,8 +56,8 @@ func NewService(store Store, maxExtension time.Duration) *Service {
 	return &Service{store: store, maxExtension: maxExtension}
 }
 
-// Offer offers a ticket, and returns the offer with the claim of its link; the claim is empty when the
-// request is repeated after the offer has ended. Errors: those of transfer.Offer and of idempotency.
+// Offer offers a ticket, and returns the offer with the secret of its link; without it if a request
+// is repeated after the offer has ended. Errors: those of transfer.Offer and of idempotency.
 func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) (*Shown, string, error) {
 	secret := claim.New()
 	id, renewed, err := s.store.Offer(ctx, req, key, claim.Hash(secret))
@@ -71,8 +71,8 @@ func (s *Service) Offer(ctx context.Context, req Request, key *idempotency.Key) 
 	return shown, secret, err
 }
 
-// Look returns the offer of a link (with this secret), or an offer that was made to this user (with
-// this id). ErrNotFound for offers to others.
+// Look returns the offer whose link has this secret or, if secret is empty, the offer with this id.
+// ErrNotFound for an offer that the user may neither see nor accept.
 func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID) (*Shown, error) {
 	if secret != "" {
 		var err error
@@ -107,7 +107,7 @@ func (s *Service) Accept(ctx context.Context, userID string, contact reservation
 	return s.store.Find(ctx, t.ID)
 }
 
-// Cancel ends the offer for its seller, or the purchase for its buyer (see Transfer.Cancel).
+// Cancel ends the offer if the user is its seller, or the purchase if the user is its buyer.
 func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
 	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Cancel(tk, userID, terms.Now) })
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) Cancel(ctx context.Context, userID string, id uuid.UUID) (*Sho
 	return s.store.Find(ctx, id)
 }
 
-// List returns a page of a user's transfers, newest first, and the next `before` (zero: none).
+// List returns a user's transfers, newest first, and `before` for the next page (zero: none).
 func (s *Service) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, uuid.UUID, error) {
 	list, err := s.store.List(ctx, userID, limit+1, before)
 	if err != nil || len(list) <= limit {
@@ -130,8 +130,8 @@ func (s *Service) Payable(ctx context.Context, buyer string, id uuid.UUID) (*Sho
 	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Payable(tk, buyer, terms) })
 }
 
-// ClaimFor reserves time for a payment, and the ticket when it is about to be charged (see
-// Transfer.ClaimFor).
+// ClaimFor reserves time for a payment, and also the ticket if the payment is about to be charged
+// (see Transfer.ClaimFor).
 func (s *Service) ClaimFor(ctx context.Context, buyer string, id, payment uuid.UUID, pt reservation.PayTime) (*Shown, error) {
 	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
 		return t.ClaimFor(tk, buyer, payment, terms, s.maxExtension, pt)
@@ -162,7 +162,7 @@ func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error
 	}))
 }
 
-// ExtendPayments extends the payments that are still under way, and returns them.
+// ExtendPayments gives payments that are still under way more time, and returns these payments.
 func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
 	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
 	for i := 0; i < len(short) && err == nil; i++ {

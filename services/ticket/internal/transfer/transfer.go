@@ -1,5 +1,5 @@
-// Package transfer has the rules by which a ticket passes from one user to another: its holder offers
-// it, as a gift or for money, somebody accepts the offer, and the new holder gets a new ticket.
+// Package transfer passes tickets from one user to another: the holder offers a ticket, as a gift
+// or for money, somebody accepts the offer, and the new holder gets a new ticket.
 package transfer
 
 import (
@@ -23,15 +23,15 @@ var (
 	ErrBlocked         = errs.ErrBuyerBlocked
 )
 
-// Status is the status of a transfer. Its transitions:
+// Status is the status of a transfer. To change it, the rows of transfer and ticket must be locked.
 //
-//	OPEN → COMPLETED                        a gift is accepted
-//	OPEN → AWAITING_PAYMENT → COMPLETED     its buyer has paid
-//	AWAITING_PAYMENT → OPEN                 its buyer has not paid in time, or gives it up
-//	OPEN, AWAITING_PAYMENT → CANCELLED      by the seller, or since the ticket was used or refunded
-//	OPEN, AWAITING_PAYMENT → EXPIRED        nobody accepted it in time, or too many did not pay
-//
-// Only the transaction that has locked the rows of the ticket and the transfer may change it.
+//	OPEN → COMPLETED                    a gift is accepted
+//	OPEN → AWAITING_PAYMENT             an offer with a price is accepted
+//	AWAITING_PAYMENT → COMPLETED        the buyer has paid
+//	AWAITING_PAYMENT → OPEN             the buyer does not pay in time, or cancels the purchase
+//	AWAITING_PAYMENT → EXPIRED          the second buyer does not pay either (maxUnpaid)
+//	OPEN → EXPIRED                      nobody accepts it in time
+//	OPEN, AWAITING_PAYMENT → CANCELLED  the seller cancels it, or the ticket is used or refunded
 type Status string
 
 // The statuses of a transfer.
@@ -61,7 +61,7 @@ const (
 	// PayWithin is the buyer's time to pay. An offer with a price can be accepted until this long
 	// before the event closes.
 	PayWithin = 15 * time.Minute
-	// maxUnpaid is the number of buyers who do not pay after which an offer ends.
+	// maxUnpaid is the number of buyers who may fail to pay. After the last of them the offer ends.
 	maxUnpaid = 2
 )
 
@@ -84,13 +84,13 @@ type Transfer struct {
 	Deadline time.Time
 	// Buyer is the user who has accepted it; empty: nobody has.
 	Buyer string
-	// PayUntil is the end of the buyer's time to pay, PayEndsAt what it was before payments extended
-	// it; both are zero unless a payment is awaited.
+	// PayUntil is the end of the buyer's time to pay. PayEndsAt was its end before payments extended
+	// it. Both are zero unless the status is AWAITING_PAYMENT.
 	PayUntil, PayEndsAt time.Time
 	// Unpaid counts the buyers who have not paid.
 	Unpaid int
-	// PaymentID is the payment that is under way, or has paid; zero: none. Charging says that it may
-	// have been charged. Until then the offer may be given up.
+	// PaymentID is the payment that is under way, or has paid; zero: none. Charging: it may have been
+	// charged. While that is false, the buyer or seller may cancel.
 	PaymentID uuid.UUID
 	Charging  bool
 	// Opens counts the payment pages that the buyer has opened.
@@ -103,7 +103,7 @@ type Transfer struct {
 	events []Event
 }
 
-// Shown is a transfer with its ticket and event, for its parties.
+// Shown is a transfer with its ticket and event, as its seller and its buyer see it.
 type Shown struct {
 	Transfer
 
@@ -153,7 +153,7 @@ func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 	t.Version++
 }
 
-// release frees the ticket from the payment that was under way.
+// release ends the payment that was under way, and makes the ticket VALID again.
 func (t *Transfer) release(tk *ticket.Ticket) {
 	if t.Charging {
 		tk.Return()
@@ -161,7 +161,7 @@ func (t *Transfer) release(tk *ticket.Ticket) {
 	t.PaymentID, t.Charging = uuid.Nil, false
 }
 
-// end ends an offer without a new holder. The event names the payment whose page is open.
+// end ends an offer without a new holder. Its event has the id of a payment whose page is open.
 func (t *Transfer) end(s Status, reason string, now time.Time) {
 	t.Status, t.Reason, t.PayUntil, t.PayEndsAt = s, reason, time.Time{}, time.Time{}
 	t.Version++
@@ -169,9 +169,9 @@ func (t *Transfer) end(s Status, reason string, now time.Time) {
 	t.PaymentID = uuid.Nil
 }
 
-// Cancel ends an offer for its seller; for its buyer it opens the offer again. It may be repeated.
-// Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress while the buyer
-// may have been charged.
+// Cancel ends an offer if the user is its seller, and opens it again if the user is its buyer. It
+// may be repeated. Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress
+// while the buyer may have been charged.
 func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	seller := user == t.Seller
 	switch {
@@ -202,8 +202,8 @@ func (t *Transfer) EndWith(reason string, now time.Time) {
 	}
 }
 
-// Terms are what decisions about transfers need to know about the event. They are read after all
-// locks are taken.
+// Terms has what decisions about transfers need to know about the event. It is read after all locks
+// are taken.
 type Terms struct {
 	event.Closing
 
@@ -224,7 +224,7 @@ const (
 type Event struct {
 	Type     EventType
 	Transfer Transfer
-	// PaymentID is the buyer's payment, SellerPayment the one from which the seller is paid; zero: none.
+	// PaymentID is the buyer's payment. A refund of SellerPayment pays the seller. Zero: none.
 	PaymentID, SellerPayment uuid.UUID
 	Reason                   string
 	At                       time.Time

@@ -24,7 +24,7 @@ import (
 const (
 	// maxAnswer is how many bytes of an answer are read, so that its connection can be used again.
 	maxAnswer = 4 << 10
-	// maxError bounds what the log keeps of an error, in bytes.
+	// maxError is the most bytes of an error's text that are stored.
 	maxError = 200
 	idleFor  = time.Minute
 )
@@ -45,8 +45,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// NewSender makes a Sender. Addresses are checked after their names were resolved, when they are dialled;
-// redirects are not followed, and no proxy is used.
+// NewSender makes a Sender. It checks addresses when it dials them, so that no name can resolve to
+// a private one. It does not follow redirects, and uses no proxy.
 func NewSender(o Options) *Sender {
 	dialer := &net.Dialer{}
 	if !o.Private {
@@ -70,7 +70,7 @@ func (s *Sender) Close(context.Context) error {
 	return nil
 }
 
-// Lane returns the lane of a webhook.
+// Lane returns the lane that sends notices to a webhook.
 func (s *Sender) Lane(w notice.Webhook) notice.Lane {
 	return notice.Lane{ID: w.ID, Name: w.Name, Send: func(ctx context.Context, d *notice.Delivery) notice.Outcome {
 		status, err := s.send(ctx, &w, &d.Notice)

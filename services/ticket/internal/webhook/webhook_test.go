@@ -64,7 +64,7 @@ func TestBothSecretsSignWhileOneIsReplaced(t *testing.T) {
 	require.Error(t, verify(formerSecret))
 }
 
-// No host name leads into the platform's own network, whatever it resolves to; redirects end there.
+// A host name that resolves to a private address gets no request, and redirects are not followed.
 func TestOnlyPublicAddressesAreDialled(t *testing.T) {
 	t.Parallel()
 	requests := 0

@@ -77,9 +77,9 @@ func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 	return err
 }
 
-// Orders returns orders of an event with tickets that must be refunded, sorted by user. If it has
-// read max tickets, it leaves out the last reservation, of which more tickets may follow: all
-// tickets of a payment are refunded together. The next call then begins with that user.
+// Orders returns orders of an event, sorted by user, with the tickets to refund. If it has read max
+// tickets, it leaves out the last of several orders, as more of its tickets may follow and all of a
+// payment are refunded together. The next call begins with nextUser; "" if no order is left.
 func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (orders []cancellation.OwedOrder, nextUser string, err error) {
 	rows, err := s.database.Queries().OwedTickets(ctx, db.OwedTicketsParams{EventID: at.EventID, After: at.FromUser, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 	return orders, rows[max-1].UserID, nil
 }
 
-// Refund refunds the tickets of an order. It locks rows in the same order as all other
-// transactions. The rows of claims are new, so that nobody waits for their locks.
+// Refund refunds the tickets of an order. It takes locks in the order of all transactions, except
+// that it inserts the claims last. Since their rows are new, nobody waits for them.
 func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})
@@ -135,8 +135,8 @@ func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error 
 	return err
 }
 
-// applyRefund adds the Kafka events that ask the payment service for the claimed refunds, and gives
-// back the places of those tickets (free) for which nothing is owed.
+// applyRefund adds the Kafka events that ask the payment service for the claimed refunds. It gives
+// back the places of the tickets in free, for which nothing must be refunded.
 func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*ticket.Ticket, closing event.Closing, now time.Time) {
 	for _, c := range claims {
 		due := reservation.DueRefund{ClaimID: c.ID, PaymentID: c.PaymentID, Cause: string(c.Cause)}

@@ -26,7 +26,7 @@ func act(t *testing.T, svc *storetest.Service, a event.Act) event.StateAndCounts
 	return s
 }
 
-// walk has the walker process the cancelled events, a minute later.
+// walk advances the clock by a minute and has the walker refund the cancelled events.
 func walk(t *testing.T, svc *storetest.Service) {
 	t.Helper()
 	svc.Clock.Advance(time.Minute)
@@ -40,7 +40,7 @@ func status(t *testing.T, svc *storetest.Service, id uuid.UUID) ticket.Status {
 	return found.Status
 }
 
-// dueRefunds returns the Kafka events that ask payment for refunds of a reservation.
+// dueRefunds returns the Kafka events that ask the payment service to refund a reservation.
 func dueRefunds(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []storetest.OutboxEvent) {
 	t.Helper()
 	for _, e := range svc.OutboxEvents(t, id) {
@@ -52,7 +52,7 @@ func dueRefunds(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []store
 	return due
 }
 
-// made returns the event by which payment reports that it has made a due refund.
+// made returns the Kafka event that the payment service has made a due refund.
 func made(t *testing.T, due storetest.OutboxEvent) settlement.PaymentEvent {
 	t.Helper()
 	return settlement.PaymentEvent{
@@ -61,7 +61,7 @@ func made(t *testing.T, due storetest.OutboxEvent) settlement.PaymentEvent {
 	}
 }
 
-// Each subtest ends an event with a ticket of one status and a VALID one of the same payment.
+// Each subtest ends an event that has a ticket in one status and a VALID one of the same payment.
 func TestEndOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -86,7 +86,7 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 		if after, ends := statusAfter[in.Status]; ends {
 			wantStatus, items = after, 2
 		}
-		if in.Status == ticket.Transferred { // its holder has not got the price back
+		if in.Status == ticket.Transferred { // the price was not given back to its holder
 			items = 2
 		}
 		require.Equal(t, wantStatus, status(t, in.Service, in.Ticket.ID))
@@ -98,7 +98,7 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 		for _, item := range due[0].Items {
 			require.EqualValues(t, 75, item.Amount, "price and fee")
 		}
-		if in.Status == ticket.Transferred { // the transfer was free: its receiver gets no refund
+		if in.Status == ticket.Transferred { // the transfer was free, so its receiver gets no refund
 			require.Equal(t, 1, in.Find(t, in.Reservation.ID).Released)
 			require.EqualValues(t, 1, in.Count(t, `SELECT count(*) FROM tickets WHERE prev = $1 AND status = 'REFUNDED'`, in.Ticket.ID))
 		}
@@ -110,8 +110,8 @@ func TestEndOfEveryTicketStatus(t *testing.T) {
 	})
 }
 
-// An undo within the grace period leaves everything as it was. A payment that was begun before the
-// cancellation has become a ticket.
+// Undoing a cancellation within the grace period restores everything. A payment that had begun
+// before the cancellation has become a ticket.
 func TestUndoKeepsEverything(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -161,8 +161,8 @@ func TestUndoKeepsEverything(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// After the grace period holds are freed, a later payment is rejected, and all tickets are refunded
-// in full. A refund that began before and was aborted is made again.
+// After the grace period, holds are freed, later payments are rejected, and all tickets are
+// refunded in full. If an earlier refund of a ticket is aborted, the ticket is refunded again.
 func TestEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -227,8 +227,8 @@ func refundsBegan(t *testing.T, svc *storetest.Service) (at time.Time) {
 	return at.UTC()
 }
 
-// One replica at a time walks (processes) an ended event, under a lease. Once nothing is left to
-// refund, the event is still read again at least every hour, forever.
+// Replicas take turns, by a lease, in refunding the tickets of an ended event (a walk). Even if no
+// ticket is left to refund, the event is read again at least every hour, forever.
 func TestWalksAreShared(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -264,8 +264,8 @@ func TestWalksAreShared(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A walk continues where the previous one ended. Tickets that are refunded, or cannot be, are read
-// again only after all others.
+// A walk continues where the previous one ended. Only after all other tickets does it read again
+// the tickets that are refunded or cannot be refunded.
 func TestWalksGoOn(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -275,7 +275,7 @@ func TestWalksGoOn(t *testing.T) {
 		require.NoError(t, err)
 		svc.Confirm(t, r, storetest.Payment(r))
 	}
-	for _, sql := range []string{ // nothing is owed for the first 50, and their places cannot be given back
+	for _, sql := range []string{ // the first 50 need no refund, and their places cannot be given back
 		`UPDATE tickets SET paid = 0, fee = 0 WHERE user_id < 'u' || chr(65 + 50)`, `UPDATE sections SET sold = 0`,
 	} {
 		_, err := svc.Pool.Exec(t.Context(), sql)
@@ -295,7 +295,7 @@ func TestWalksGoOn(t *testing.T) {
 	require.Equal(t, 2, svc.Statements.Sent("HoldsOf"))
 }
 
-// A reservation with contradictory rows, as after a manual write, does not stop the others.
+// A reservation whose rows contradict each other does not stop the refunds of all others.
 func TestAContradictionStopsNoOther(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -17,8 +17,8 @@ import (
 
 const races = 20
 
-// race cancels the event, begins its refunds and runs the walker, while other runs. It then runs
-// the walker again, calls check, checks the invariants, and opens the event again.
+// race cancels the event, begins its refunds and runs the walker, and runs other at the same time.
+// Then it runs the walker again, calls check, checks the invariants, and opens the event again.
 func race(t *testing.T, svc *storetest.Service, other func() error, check func()) {
 	t.Helper()
 	replica := svc.Replica(t)
@@ -41,8 +41,8 @@ func race(t *testing.T, svc *storetest.Service, other func() error, check func()
 	require.NoError(t, err)
 }
 
-// settleRefund settles the refund that is due for r. It must be the only one, of the price paid.
-func settleRefund(t *testing.T, svc *storetest.Service, r *reservation.Reservation) {
+// makeDueRefund makes the refund that is due for r. It must be the only one, of the price paid.
+func makeDueRefund(t *testing.T, svc *storetest.Service, r *reservation.Reservation) {
 	t.Helper()
 	due := dueRefunds(t, svc, r.ID)
 	require.Len(t, due, 1)
@@ -51,7 +51,7 @@ func settleRefund(t *testing.T, svc *storetest.Service, r *reservation.Reservati
 	require.Equal(t, reservation.Refunded, svc.Find(t, r.ID).Status)
 }
 
-// A hold is refused, or ended by the cancellation.
+// A hold during a cancellation is refused, or ended by the cancellation.
 func TestCancelDuringAHold(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -74,7 +74,7 @@ func TestCancelDuringAHold(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A payment is rejected, or becomes a ticket that is refunded.
+// A payment during a cancellation is rejected, or becomes a ticket, which is refunded.
 func TestCancelDuringAPayment(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -90,7 +90,7 @@ func TestCancelDuringAPayment(t *testing.T) {
 				require.Empty(t, dueRefunds(t, svc, r.ID))
 				return
 			}
-			settleRefund(t, svc, r)
+			makeDueRefund(t, svc, r)
 		})
 	}
 	svc.RequireNoDeadlocks(t)
@@ -114,7 +114,7 @@ func TestCancelDuringTheBeginOfAPayment(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A user's refund and the refund of the cancelled event claim a ticket only once.
+// A ticket is claimed once, by its user's refund or by the refund of the cancelled event.
 func TestCancelDuringARefund(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -129,7 +129,7 @@ func TestCancelDuringARefund(t *testing.T) {
 			return err
 		}, func() {
 			if c.Status != refund.Begun {
-				settleRefund(t, svc, r)
+				makeDueRefund(t, svc, r)
 				return
 			}
 			require.Empty(t, dueRefunds(t, svc, r.ID))

@@ -71,8 +71,8 @@ func renewClaim(ctx context.Context, tx *postgres.Tx, compID string, claimHash [
 	return id, n == 1, err
 }
 
-// makeTx is the transaction that makes a comp. It locks seats, then sections of general admission,
-// then sections with seats, as all transactions do.
+// makeTx is the transaction that makes a comp. Like all transactions it locks seats first, then
+// sections of general admission, then sections with seats.
 type makeTx struct {
 	*postgres.Tx
 
@@ -104,7 +104,7 @@ func (t *makeTx) run(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
 	return order.ID, t.save(ctx, reservation.NewComp(order, sale.Now.UTC()), claimHash)
 }
 
-// lock locks the places, and checks that the organiser keeps them (they are in the house).
+// lock locks the places, and refuses places that the organiser does not keep (the house).
 func (t *makeTx) lock(ctx context.Context) error {
 	if len(t.req.SeatIDs) == 0 {
 		return t.lockGeneralSection(ctx)
@@ -204,7 +204,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 	return list, nil
 }
 
-// Claim gives a comp's tickets to a user, with a notice. It locks the order before the tickets.
+// Claim gives a comp's tickets to a user and stores a notice. It locks the order, then the tickets.
 func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

@@ -120,7 +120,7 @@ func TestCompByALink(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrSectionNotFound)
 }
 
-// Two comps and a release compete for a seat of the house. At most one comp gets it.
+// Two comps and a release of the house compete for one of its seats. At most one comp gets it.
 func TestCompsAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 10 {
@@ -145,7 +145,7 @@ func TestCompsAtOnce(t *testing.T) {
 	}
 }
 
-// Comps end with their cancelled event. No refund is owed for them.
+// Cancelling an event ends its comps. No money is refunded for them.
 func TestCompsOfACancelledEvent(t *testing.T) {
 	t.Parallel()
 	svc := setup(t)

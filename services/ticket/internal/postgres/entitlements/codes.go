@@ -62,8 +62,8 @@ func toBatch(r db.ListCodeBatchesRow) entitlement.Batch {
 	}
 }
 
-// UseCode serializes the calls of a user, so that every wrong code is counted even if many are
-// tried at once. The count is committed although the call fails.
+// UseCode runs the calls of a user one after the other, so that every wrong code is counted even if
+// many are tried at once. The count is committed although the call fails.
 func (s *Store) UseCode(ctx context.Context, eventID, userID string, hash []byte) error {
 	var refused error
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

@@ -21,7 +21,7 @@ import (
 const (
 	// pruneEvery is how often replaced lists and old counts of wrong codes are deleted.
 	pruneEvery = time.Minute
-	// pruneBatch bounds the rows that one statement deletes.
+	// pruneBatch is the most rows that one statement deletes.
 	pruneBatch = 10_000
 )
 
@@ -40,7 +40,7 @@ func (s *Store) Find(ctx context.Context, eventID string, lists, codeLists []str
 	}
 	rows, err := s.database.ReadQueries().EntitledUsers(ctx, arg)
 	found := make(map[string]entitlement.Found, len(rows))
-	for _, r := range rows { // a user has two rows if two devices have different addresses
+	for _, r := range rows { // a user given with two e-mail addresses has two rows
 		f := found[r.UserID]
 		found[r.UserID] = entitlement.Found{Listed: f.Listed || r.Listed, UsedCode: f.UsedCode || r.UsedCode}
 	}
@@ -64,13 +64,13 @@ func (s *Store) Used(ctx context.Context, eventID, seriesID, userID string) (ent
 	return used, pkgpostgres.Err(err)
 }
 
-// Pruner returns a worker that deletes lists that were replaced, uploads that were not finished, and
-// old counts of wrong codes.
+// Pruner returns a worker that deletes replaced lists, uploads that were not finished, and old
+// counts of wrong codes.
 func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "lists of entitlements not pruned", s.Prune)
 }
 
-// Prune does the work of Pruner once.
+// Prune deletes once what the worker of Pruner deletes repeatedly.
 func (s *Store) Prune(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
@@ -144,7 +144,7 @@ func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID) (list entitlemen
 			return postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
 		}
 		if upload.Status == "UPLOADING" {
-			// If two uploads of one list finish at once, one waits here for the other.
+			// If two uploads of one list finish at the same time, one waits here for the other.
 			if _, err := tx.LockEvent(ctx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// presale puts an event whose presale has opened an hour ago, and whose general sale opens in an hour.
+// presale puts an event whose presale opened an hour ago, and whose sale opens in an hour.
 func presale(t *testing.T, id string, seating event.Seating, section event.Section) *storetest.Service {
 	t.Helper()
 	svc := storetest.New(t)
@@ -41,7 +41,7 @@ func upload(t *testing.T, svc *storetest.Service, list string, userIDs, emails [
 	t.Helper()
 	id, err := svc.Entitlements.BeginUpload(t.Context(), "e", list)
 	require.NoError(t, err)
-	for range 2 { // a caller whose response was lost repeats it
+	for range 2 { // a caller repeats the call if the response was lost
 		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails))
 	}
 	for range 2 {
@@ -83,7 +83,7 @@ func TestWhoIsEntitled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, entitlement.Mine{Kind: entitlement.Code, GeneralOpensAt: storetest.Start.Add(time.Hour), Left: 2}, mine)
 
-	// A list is replaced as a whole, and what it has replaced is deleted.
+	// An upload replaces the whole list, and the former list is deleted.
 	upload(t, svc, "partners", []string{"listed-2"}, nil)
 	entitled, err = svc.Entitlements.HoldAny(t.Context(), "e", []entitlement.User{{ID: "listed"}, {ID: "listed-2"}})
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestWhoIsEntitled(t *testing.T) {
 	require.Len(t, lists, 2)
 }
 
-// If several uploads of one list finish at once, one of them becomes the current list.
+// If several uploads of one list finish at the same time, one becomes the current list.
 func TestUploadsThatEndAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
@@ -128,7 +128,7 @@ func TestCodes(t *testing.T) {
 	use := func(user, code string) error { return svc.Entitlements.UseCode(t.Context(), "e", user, code) }
 	b, codes := makeCodes(t, svc, "friends", 2, 2)
 
-	// Concurrent uses of a code that may be used twice: two accounts succeed.
+	// If several users use a code that allows two uses at the same time, two of them succeed.
 	var group sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {

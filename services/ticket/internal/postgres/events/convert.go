@@ -44,7 +44,7 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 func toPresale(r *db.Event) *event.Presale {
 	p := &event.Presale{OpensAt: postgres.TimeOrZero(r.PresaleOpensAt), MaxPerUser: int32(orZero(r.PresaleMaxPerUser))} //nolint:gosec // ≤ 1000
 	if p.Exists() {
-		_ = json.Unmarshal(r.PresaleWays, &p.Ways) // cannot fail: toRow has written it
+		_ = json.Unmarshal(r.PresaleWays, &p.Ways) // cannot fail: toRow wrote this JSON
 	}
 	return p
 }
@@ -84,7 +84,7 @@ func toRow(e *event.Event) db.InsertEventParams {
 	}
 	if p := e.Presale; p.Exists() {
 		row.PresaleOpensAt = &p.OpensAt
-		row.PresaleWays, _ = json.Marshal(p.Ways) // cannot fail: every member has a JSON form
+		row.PresaleWays, _ = json.Marshal(p.Ways) // cannot fail: every field has a JSON form
 		if p.MaxPerUser > 0 {
 			row.PresaleMaxPerUser = &p.MaxPerUser
 		}

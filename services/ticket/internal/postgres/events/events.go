@@ -129,7 +129,7 @@ func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, err
 	return sold, nil
 }
 
-// ExpectedOpenings returns the openings of sales and presales at which operators expect a crowd.
+// ExpectedOpenings returns openings of sales and presales for which operators expect many visitors.
 func (s *Store) ExpectedOpenings(ctx context.Context, since, until time.Time) ([]planned.Opening, error) {
 	rows, err := s.database.ReadQueries().ExpectedOpenings(ctx, db.ExpectedOpeningsParams{Since: since, Until: until})
 	out := make([]planned.Opening, len(rows))

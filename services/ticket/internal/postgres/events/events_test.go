@@ -109,7 +109,7 @@ func TestPutEventKeepsHeldAndSoldPlaces(t *testing.T) {
 		change(&changed)
 		_, err := svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
-		// The change is refused also if the sale opens later.
+		// The change is refused even if it also lets the sale open later.
 		changed.SalesOpenAt = storetest.Start.Add(time.Hour)
 		_, err = svc.Events.Put(t.Context(), changed.ID, changed.Spec, nil)
 		require.ErrorIs(t, err, event.ErrLocked, name)
@@ -280,8 +280,8 @@ func TestSoldByEvent(t *testing.T) {
 	require.Equal(t, map[string]int64{"e": 2, "g": 0}, sold, "held is not sold")
 }
 
-// A sale with a presale opens twice. A PUT without expected visitors keeps the stored ones, and
-// zero visitors delete them.
+// A sale with a presale has two openings. A PUT without expected visitors keeps the stored ones,
+// and a PUT with zero visitors deletes them.
 func TestExpectedOpenings(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

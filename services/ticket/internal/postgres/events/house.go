@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// dueBatch bounds how many expired holds are ended at a time, to free places for the house.
+	// dueBatch is the most expired holds that are ended at a time, to free places for the house.
 	dueBatch = 1000
-	// houseAttempts bounds how often a change is tried, each time after expired holds were ended.
+	// houseAttempts is how often a change is tried, again each time after expired holds were ended.
 	houseAttempts = 20
 )
 
@@ -49,8 +49,8 @@ func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event
 }
 
 // ChangeHouse moves places between the sale and the house (what the organiser keeps). Expired holds
-// count as free, as they do for buyers. Those of places for the house are ended first, in separate
-// transactions, since a transaction must lock all seats before the row of a hold.
+// count as free, as they do for buyers. Those of places that the house takes are ended first, in
+// separate transactions, since a transaction must lock all seats before the row of a hold.
 func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange) error {
 	for range houseAttempts {
 		var due []uuid.UUID
@@ -69,8 +69,8 @@ func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange)
 	return fmt.Errorf("holds of event %s end again and again", id)
 }
 
-// houseTx is the transaction that changes a house. It locks seats, then sections of general
-// admission, then sections with seats, as all transactions do.
+// houseTx is the transaction that changes a house. Like all transactions it locks seats first, then
+// sections of general admission, then sections with seats.
 type houseTx struct {
 	*postgres.Tx
 
@@ -125,7 +125,7 @@ func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err er
 	return take, release, err
 }
 
-// lockGeneralSections locks sections of general admission, and computes their counters' changes.
+// lockGeneralSections locks sections of general admission, and notes their counters' changes.
 func (t *houseTx) lockGeneralSections(ctx context.Context) error {
 	if len(t.change.Standing) == 0 {
 		return nil

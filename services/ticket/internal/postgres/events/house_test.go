@@ -59,7 +59,7 @@ func TestHouseSeats(t *testing.T) {
 	require.EqualValues(t, 2, svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
 }
 
-// The house may take a place whose hold has expired, unless a payment for it began in time.
+// The organiser may take a place whose hold has expired, unless a payment for it began in time.
 func TestHouseTakesOverExpiredHolds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -107,7 +107,7 @@ func TestHouseOfGeneralAdmission(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// An event is sold out when no place is free or held, however many the organiser keeps.
+// An event is sold out when no place is free or held, even if the organiser keeps some.
 func TestSoldOutDoesNotCountTheHouse(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -130,7 +130,7 @@ func TestSoldOutDoesNotCountTheHouse(t *testing.T) {
 	require.Equal(t, [2]event.Status{event.StatusOnSale, event.StatusOnSale}, status())
 }
 
-// A hold competes with a take and a release of the house on two replicas. Each seat is given once.
+// Holds compete with changes of the house on two replicas. Each seat is given to only one.
 func TestHouseAgainstHolds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Whatever cursors visitors invent, the seats of an event are counted at most once in five seconds.
+// Even if visitors invent cursors, an event's seats are counted at most once in five seconds.
 func TestListsShareTheirCounts(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -35,7 +35,7 @@ func TestListsShareTheirCounts(t *testing.T) {
 	require.LessOrEqual(t, svc.Statements.Sent("CountTaken")-before, maxCounts)
 }
 
-// Visitors who read must not take the connections that holds and payments need.
+// Reads by visitors must not use the connections that holds and payments need.
 func TestReadsUseTheirOwnPool(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -78,6 +78,6 @@ func TestListShowsSoldOutEvents(t *testing.T) {
 		}
 	}
 	requireFree([]int64{0}, []int64{0, 0})
-	svc.Clock.Advance(storetest.HoldFor) // expired holds count as free before the sweeper ends them
+	svc.Clock.Advance(storetest.HoldFor) // expired holds count as free even before ExpireDue ends them
 	requireFree([]int64{2}, []int64{1, 1})
 }

@@ -94,7 +94,7 @@ func TestMixedEvent(t *testing.T) {
 	require.Equal(t, []string{"B-1-1"}, snap.Event.SeatsAt([]int{3}))
 }
 
-// A mixed event is sold out when both its seats and its admissions are.
+// A mixed event is sold out when both its seats and its standing places are.
 func TestMixedEventSoldOut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -120,7 +120,7 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 }
 
 // checkTimes checks the times of a changed event. It refuses to move the start, the doors or the
-// end of refunds once somebody has bought: only Postpone tells buyers of new times.
+// end of refunds once somebody has bought, since only Postpone informs buyers of new times.
 func checkTimes(ctx context.Context, q *postgres.Queries, old *event.Spec, e *event.Event) error {
 	if err := e.CheckComplete(); err != nil {
 		return err
@@ -149,9 +149,8 @@ func checkPlans(ctx context.Context, q *postgres.Queries, p *event.Presale) erro
 	return p.CheckPlans(existing)
 }
 
-// checkSeries returns ErrLocked if the series can no longer be changed: the sale has opened, or
-// somebody holds or has bought a place. The series then must stay, since holds lock users by
-// series.
+// checkSeries returns ErrLocked if the event's series can no longer be changed: the sale has
+// opened, or somebody holds or has bought a place. Transactions lock these users by the series.
 func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, old.ID)
 	if err != nil {
@@ -189,7 +188,7 @@ func readLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) 
 }
 
 // replacePlaces replaces all seats and sections. It returns ErrLocked once the sale has opened,
-// since visitors have the seat map then, and while a place is held or sold.
+// since visitors then use the seat map, and while a place is held or sold.
 func replacePlaces(ctx context.Context, q *postgres.Queries, old, e *event.Event, now time.Time) error {
 	live, err := q.HasLiveReservations(ctx, e.ID)
 	if err != nil {

@@ -25,8 +25,8 @@ func sellUnseen(t *testing.T, svc *storetest.Service) {
 	require.NoError(t, err)
 }
 
-// A change that was not recorded is seen after at most 35 s, or at once if the database server was
-// restarted or replaced.
+// A snapshot shows a change that was not recorded after at most 35 s, or at once if the database
+// server was restarted or replaced.
 func TestSnapshotReadsAllAgain(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]func(svc *storetest.Service, now *time.Time){
@@ -58,7 +58,7 @@ func TestSnapshotReadsAllAgain(t *testing.T) {
 	}
 }
 
-// planNode is a node of EXPLAIN (ANALYZE, FORMAT JSON).
+// planNode is a node of the plan that EXPLAIN (ANALYZE, FORMAT JSON) returns.
 type planNode struct {
 	Relation string     `json:"Relation Name"`
 	Rows     float64    `json:"Actual Rows"`
@@ -79,8 +79,8 @@ func (n *planNode) rowsRead(table string) (rows float64) {
 	return rows
 }
 
-// A long transaction keeps the xmin of all snapshots in place. Changes that were read meanwhile are
-// nevertheless not read again.
+// While a long transaction runs, the xmin of snapshots does not advance. Even so, changes that were
+// read are not read again.
 func TestSnapshotDuringALongTransaction(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -122,8 +122,8 @@ func explainChanges(t *testing.T, svc *storetest.Service, since string) *planNod
 	return &plans[0].Plan
 }
 
-// PostgreSQL inlines the function seat_state: 50,000 calls would take longer than the rest of the
-// statement.
+// PostgreSQL must inline the function seat_state: 50,000 calls of it would take longer than the
+// rest of the statement.
 func TestStateOfSeatsIsInlined(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -134,7 +134,7 @@ func TestStateOfSeatsIsInlined(t *testing.T) {
 	require.NotContains(t, strings.Join(lines, "\n"), "seat_state(")
 }
 
-// A backlog is deleted by several statements, also while the bound of old changes does not move.
+// Many old changes are deleted by several statements, even if the bound of old ones stays.
 func TestPruningABacklog(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 )
 
-// returnBatch bounds the places that one transaction puts on sale again, and so the seats it locks.
+// returnBatch is the most places that one transaction locks and puts on sale again.
 const returnBatch = 200
 
 // ReleaseReturns puts returned places on sale again once their waiting time is over. If the event
@@ -32,8 +32,8 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 	return nil
 }
 
-// releasePlaces puts places on sale, or into the house if their event has closed. It locks seats,
-// then sections of general admission, then sections with seats, as all transactions do.
+// releasePlaces puts places on sale, or into the house if their event has closed. Like all
+// transactions it locks seats first, then sections of general admission, then sections with seats.
 func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
 	var eventIDs, sections []string
 	var seats db.ReleaseSeatsParams

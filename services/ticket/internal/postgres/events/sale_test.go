@@ -66,7 +66,7 @@ func TestSaleStatuses(t *testing.T) {
 	require.Equal(t, event.StatusOnSale, statuses(t, svc, "soon")["soon"])
 }
 
-// A sale is sold out when no place can become free by itself. Held places can.
+// A sale is sold out when no place is free or may become free by itself, as held places may.
 func TestSoldOut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxCachedEvents bounds the events whose seats are cached; each takes at most 1 MB.
+	// maxCachedEvents is the most events whose seats are cached. Each takes at most 1 MB of memory.
 	maxCachedEvents = 128
-	// readAttempts bounds how many times an event is read if it is changed during every read.
+	// readAttempts is how often an event is read if it is changed during every read.
 	readAttempts = 3
-	// The cache reads all seats again after readAllEvery plus a random time up to readAllJitter. So
-	// a change that it has missed is shown by then.
+	// After readAllEvery plus a random time up to readAllJitter, the cache reads all seats again. So a
+	// change that it has missed is shown by then.
 	readAllEvery, readAllJitter = 25 * time.Second, 10 * time.Second
-	// pruneEvery is the interval of Pruner, pruneRows the number of rows that one statement
-	// deletes.
+	// pruneEvery is how often Pruner's worker deletes old rows.
 	pruneEvery = 10 * time.Second
-	pruneRows  = 5000
+	// pruneRows is the most rows that one statement deletes.
+	pruneRows = 5000
 )
 
 // seatCache keeps the states of seats by event, so that a snapshot of an event reads only the
@@ -46,8 +46,8 @@ type cachedSeats struct {
 	// serverStarted is when the database server of the snapshot started. Another server, or one
 	// that was restored from a backup, may use the same transaction ids again.
 	serverStarted time.Time
-	readAllAt     time.Time // the time from which on all seats are read again
-	used          time.Time // guarded by seatCache.mu
+	readAllAt     time.Time // from this time on, all seats are read again
+	used          time.Time // when it was used last; guarded by seatCache.mu
 }
 
 // get returns the entry of an event, a new one if there is none. A new entry replaces the least
@@ -124,7 +124,7 @@ func (c *cachedSeats) update(ctx context.Context, q *postgres.Queries, id string
 	return rows[0].Now.UTC(), true, nil
 }
 
-// hasAllChanges reports whether r says that all changes since the cached snapshot were read.
+// hasAllChanges reports whether all changes since the cached snapshot were read, according to r.
 func (c *cachedSeats) hasAllChanges(r *db.SeatChangesRow) bool {
 	return r.Complete && r.ServerStarted.Equal(c.serverStarted) && r.Version == c.event.Version && event.State(r.State) == c.event.State
 }
@@ -165,8 +165,8 @@ func (s *Store) readAll(ctx context.Context, q *postgres.Queries, id string, c *
 	return event.Snapshot{}, fmt.Errorf("event %s is being changed", id)
 }
 
-// PruneChanges deletes the rows about changes of seats that are at least 30 s old. A replica that has
-// not read them by then reads all seats instead. Any number of replicas may call it at the same time.
+// PruneChanges deletes the rows about changes of seats that are at least 30 s old. A replica that
+// has not read them by then reads all seats instead. Any number of replicas may call it at once.
 func (s *Store) PruneChanges(ctx context.Context) error {
 	q := s.database.Queries()
 	if err := q.MoveSeatChangesBound(ctx, q.AsOf); err != nil {

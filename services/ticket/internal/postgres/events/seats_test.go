@@ -33,7 +33,7 @@ func draw(snap event.Snapshot) string {
 	return string(seats)
 }
 
-// begin begins a transaction and has the server give it an id.
+// begin begins a transaction and has the database assign a transaction id to it.
 func begin(t *testing.T, svc *storetest.Service) pgx.Tx {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -87,7 +87,7 @@ func TestSnapshotReadsOnlyChanges(t *testing.T) {
 	require.EqualValues(t, 1, snap.Sold)
 }
 
-// A change that commits late may have a lower transaction id than changes that were read before.
+// A snapshot has changes that commit late, even if their transaction id is below those read before.
 func TestSnapshotSeesWhatCommitsLate(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -107,8 +107,8 @@ func TestSnapshotSeesWhatCommitsLate(t *testing.T) {
 	require.Equal(t, read, svc.Statements.Sent("TakenSeats"), "only changes are read")
 }
 
-// Two transactions change one seat, the one with the lower id last. Since a third transaction runs
-// at the same time, the first change is read twice; it must not replace the second one.
+// Two transactions change one seat; that with the lower id commits last. Since a third transaction
+// is running, the first change is read twice. It must not overwrite the second one.
 func TestSnapshotKeepsTheOrderOfASeat(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -127,7 +127,7 @@ func TestSnapshotKeepsTheOrderOfASeat(t *testing.T) {
 	require.Equal(t, "...x", free(t, svc))
 }
 
-// A replica that has not read changes before they were deleted reads all seats.
+// A replica reads all seats if changes were deleted before it has read them.
 func TestSnapshotAfterPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -159,7 +159,7 @@ func TestSnapshotAfterPruning(t *testing.T) {
 	require.Equal(t, read+1, svc.Statements.Sent("TakenSeats"))
 }
 
-// Rows restored from another server have transaction ids that this server has not reached yet.
+// Restored rows of another server have transaction ids that this server has not reached yet.
 func TestRestoredChangesAreIgnored(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -70,13 +70,13 @@ func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChan
 }
 
 // storeActNumber stores the number of an operator's change (c.Act). isNewest is false if this
-// number or a higher one (later) is stored already for the same setting.
+// number or a higher one is stored already for the same setting; later is the higher one.
 func storeActNumber(ctx context.Context, q *postgres.Queries, eventID string, c event.LineChange) (isNewest bool, later int64, err error) {
 	names := c.Settings()
 	if c.Act == 0 || len(names) == 0 {
 		return true, 0, nil
 	}
-	if err := q.LockLine(ctx, eventID); err != nil { // the line is locked before the numbers, as a PUT does
+	if err := q.LockLine(ctx, eventID); err != nil { // a PUT too locks the line before the numbers
 		return false, 0, err
 	}
 	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act, Now: q.AsOf})
@@ -90,8 +90,8 @@ func storeActNumber(ctx context.Context, q *postgres.Queries, eventID string, c 
 	return false, stored, err
 }
 
-// PruneActs deletes the stored numbers of operators' changes that are so old that no replica of
-// queue sends them again. Any number of replicas may call it at the same time.
+// PruneActs deletes the stored numbers of operators' changes that are so old that the queue service
+// does not send them again. Any number of replicas may call it at the same time.
 func (s *Store) PruneActs(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {

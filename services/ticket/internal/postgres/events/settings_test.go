@@ -28,8 +28,8 @@ func setThreshold(t *testing.T, svc *storetest.Service, n int64) {
 	require.NoError(t, err)
 }
 
-// A change of a title during a sale must not change the threshold: settings that a PUT leaves out
-// stay as they are.
+// Settings that a PUT leaves out stay as they are. So changing a title during a sale does not
+// change the threshold.
 func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -57,7 +57,7 @@ func TestPutEventLeavesOmittedSettingsAlone(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, line(t, svc)), "the line closes with the sale")
 }
 
-// Two routes change a setting; the last write wins, whatever was written before.
+// Two routes change the threshold. The last write is kept, whichever route wrote before.
 func TestLastWriteOfASettingWins(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -77,7 +77,7 @@ func TestLastWriteOfASettingWins(t *testing.T) {
 	require.Zero(t, *line(t, svc).Threshold, "nothing is not the same as left out")
 }
 
-// The service queue repeats operators' acts, and may send them late and in any order. Of two acts
+// The queue service repeats operators' acts, and may send them late and in any order. Of two acts
 // on one setting the later one counts. Acts on different settings do not affect each other.
 func TestLaterActCounts(t *testing.T) {
 	t.Parallel()
@@ -114,8 +114,8 @@ func TestLaterActCounts(t *testing.T) {
 	require.EqualValues(t, 107, *line(t, svc).Threshold)
 }
 
-// A PUT of the threshold wins over an earlier act that queue sends only after the PUT. The next act
-// wins over the PUT.
+// A PUT of the threshold overrules an act that came before it, even if the queue service sends the
+// act only after the PUT. The next act overrules the PUT.
 func TestPutIsLaterThanActsBefore(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -197,7 +197,7 @@ func TestOneCallOpensALine(t *testing.T) {
 	require.False(t, first)
 }
 
-// Users who are blocked at the same time are all kept, but never more than the maximum.
+// Users blocked at the same time are all stored, but never more than the maximum.
 func TestBlockedUsersAreBounded(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -219,7 +219,7 @@ func TestBlockedUsersAreBounded(t *testing.T) {
 	require.NoError(t, block("another"))
 }
 
-// Settings of a line that exist before its event are kept.
+// If a line has settings before its event is put, they are kept.
 func TestPutEventKeepsTheLinesSettings(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -257,8 +257,8 @@ func TestLineIsClosedAfterItsSale(t *testing.T) {
 	require.False(t, promotion.Closed)
 }
 
-// Two operators have read the same settings: the second change must not undo the first, by either
-// route.
+// Two operators have read the same settings. The second one's change must not undo the first one's,
+// by either route.
 func TestPutEventIfMatch(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -316,8 +316,8 @@ func TestPutEventIfMatchConcurrently(t *testing.T) {
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, event.ErrChanged))
 }
 
-// Acts are deleted 30 days after they were stored. Until then a replica of queue may send an
-// earlier act. The settings stay.
+// Acts are deleted 30 days after they were stored, but the settings stay. Until then the queue
+// service may send an earlier act.
 func TestOldActsAreForgotten(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

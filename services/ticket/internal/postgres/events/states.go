@@ -15,11 +15,11 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// actAttempts bounds how often an operator's act is retried after another has changed the state.
+// actAttempts is how often an operator's act is tried while other acts change the state.
 const actAttempts = 5
 
-// Act changes the state of an event by one conditional statement. Of two acts at the same time, the
-// second changes nothing; its answer depends on the state that the first has made.
+// Act changes the state of an event by one conditional statement. If another act has changed the
+// state meanwhile, it changes nothing, and the new state decides what it returns.
 func (s *Store) Act(ctx context.Context, id string, act event.Act, grace time.Duration) error {
 	q := s.database.Queries()
 	for range actAttempts {
@@ -56,7 +56,7 @@ func (s *Store) applyAct(ctx context.Context, q *postgres.Queries, id string, ac
 	}
 }
 
-// beginRefunds ends a cancelled event for good, and stores a notice of it.
+// beginRefunds makes a cancellation final, so that tickets are refunded, and stores a notice of it.
 func (s *Store) beginRefunds(ctx context.Context, id string) (changed int64, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		ended, err := tx.BeginRefunds(ctx, db.BeginRefundsParams{EventID: id, Now: tx.ClockTime()})
@@ -80,7 +80,7 @@ func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCo
 }
 
 // Postpone moves the date of an event. It does not update the tickets, of which there may be
-// 100,000: a ticket that was used in an earlier epoch of the event counts as VALID again.
+// 100,000, but begins a new epoch: a ticket that was used in an earlier epoch counts as VALID.
 func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})

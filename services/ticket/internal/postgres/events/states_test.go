@@ -62,8 +62,8 @@ func TestStatesOfEvents(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound)
 }
 
-// A repeated cancellation does not move the time of the refunds. An undo restores the state before
-// the cancellation.
+// A repeated cancellation does not move the begin of the refunds. Undoing the cancellation restores
+// the state before it.
 func TestCancelAgain(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -85,7 +85,7 @@ func TestCancelAgain(t *testing.T) {
 	require.Zero(t, act(event.Undo, 0).RefundsAt)
 }
 
-// If an undo and the begin of the refunds compete, one succeeds and the other gets an error.
+// If undoing a cancellation and beginning its refunds compete, one succeeds and the other fails.
 func TestUndoWhileRefundsBegin(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -114,7 +114,7 @@ func TestUndoWhileRefundsBegin(t *testing.T) {
 }
 
 // A postponement moves the times, opens the sale again, makes used tickets valid again, and cancels
-// offers that nobody is paying. For a time users get price and fee back.
+// offers that nobody is paying. For some time users can get price and fee back.
 func TestPostpone(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -175,8 +175,8 @@ func TestPostpone(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// After a postponement that lets users get fees back until later, a PUT may bring the event
-// forward. Once the event has closed, users cannot give tickets back.
+// A postponement lets users get fees back for some time. If a PUT then moves the event to an
+// earlier time, users can give back no tickets once the event has closed.
 func TestFeesEndWhenTheEventCloses(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -202,7 +202,7 @@ func TestFeesEndWhenTheEventCloses(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Once a ticket is sold, only a postponement moves the start.
+// Once a ticket is sold, a PUT cannot move the start. Only a postponement can.
 func TestPutDoesNotPostpone(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -226,7 +226,7 @@ func TestPutDoesNotPostpone(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrUsePostpone)
 }
 
-// A PUT is validated with the times that will be in force, including those that it leaves out.
+// A PUT is validated together with the stored times of the event that it leaves out.
 func TestPutIsJudgedByWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -253,7 +253,7 @@ func TestPutIsJudgedByWhatItLeavesOut(t *testing.T) {
 	require.NoError(t, put(50, 55))
 }
 
-// The settings in force after a postponement can be put again.
+// The settings that an event has after a postponement can be put again.
 func TestSettingsOfAPostponedEventCanBePut(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -19,7 +19,7 @@ import (
 
 var _ reservation.Expirer = (*Store)(nil)
 
-// Store ends unpaid reservations, and remembers those that it could not end.
+// Store ends unpaid reservations, and keeps a list of the reservations that it could not end.
 type Store struct {
 	database *postgres.Database
 	failures expiryFailures
@@ -30,9 +30,9 @@ func NewStore(d *postgres.Database) *Store {
 	return &Store{database: d, failures: expiryFailures{rows: make(map[uuid.UUID]expiryFailure)}}
 }
 
-// ExpireDue expires up to max reservations whose time is over. It skips those that another transaction
-// has locked, so that any number of replicas may call it. A reservation that contradicts other rows is
-// named in the error, and then skipped for a minute, so that it does not block the others.
+// ExpireDue expires up to max reservations whose time is over. It skips those that another
+// transaction has locked, so that any number of replicas may call it. It reports each reservation
+// that contradicts other rows in the error, and skips it for a minute so that it blocks no others.
 func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	now, q := s.database.Now(), s.database.Queries()
 	arg := db.DueReservationsParams{Now: q.AsOf, Max: int32(max), Skipped: s.failures.paused(now)} //nolint:gosec // a batch
@@ -58,8 +58,8 @@ func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (i
 	return s.endEach(ctx, ids, (*reservations.Locked).CancelWithEvent)
 }
 
-// endEach calls end for reservations in one transaction. If one of them contradicts other rows, it
-// repeats this for each in a separate transaction.
+// endEach calls end for reservations and saves them, all in one transaction. If one of them
+// contradicts other rows, it repeats this with a separate transaction for each.
 func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
 	ended, err := s.endInTx(ctx, ids, end)
 	if !isContradiction(err) {
@@ -81,8 +81,8 @@ func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservat
 
 func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
-// endInTx locks those reservations that no other transaction has locked, has end change them, and
-// saves them. It returns the number of reservations that end has ended.
+// endInTx locks the reservations that no other transaction has locked, calls end to change them,
+// and saves them. It returns the number of reservations that have ended.
 func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
 	ended := 0
 	var locked *reservations.Locked
@@ -113,8 +113,8 @@ func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservat
 	return ended, nil
 }
 
-// isContradiction reports whether the state of a row has caused the error: a conditional write found
-// another state, a constraint was violated (SQLSTATE class 23), or a value is invalid (class 22).
+// isContradiction reports whether the state of a row caused the error: a conditional write found
+// another state, or a constraint or value was refused (SQLSTATE classes 23 and 22).
 func isContradiction(err error) bool {
 	var pe *pgconn.PgError
 	return errors.Is(err, postgres.ErrContradiction) ||

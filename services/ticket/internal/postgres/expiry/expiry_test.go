@@ -16,7 +16,7 @@ import (
 )
 
 // contradiction is a way in which a due reservation can contradict other rows, as after a manual
-// write.
+// write: statements that cause and repair it.
 type contradiction struct {
 	spec           func(id string) event.Event
 	damage, repair string
@@ -62,7 +62,7 @@ func holdOnePlaceEach(t *testing.T, svc *storetest.Service, n int, spec func(id 
 	return ids
 }
 
-// execute runs a statement for each of the reservations.
+// execute runs a statement once for each of the reservations.
 func execute(t *testing.T, svc *storetest.Service, sql string, ids []uuid.UUID) {
 	t.Helper()
 	for _, id := range ids {
@@ -82,7 +82,7 @@ func countExpired(t *testing.T, svc *storetest.Service, ids []uuid.UUID) (n int)
 	return n
 }
 
-// All due reservations are expired, however many inconsistent ones come before them in the order.
+// All due reservations expire, even if inconsistent ones come before them in the order.
 func TestExpireDueSkipsContradictions(t *testing.T) {
 	t.Parallel()
 	for name, c := range contradictions {

@@ -11,15 +11,15 @@ import (
 
 const (
 	// inconsistentAfter is the number of failed tries to lock a reservation with all of its seats
-	// after which it counts as inconsistent, and not as held by another transaction: some of its
-	// seats may not exist. Nine tries take two minutes.
+	// after which it counts as inconsistent: some of its seats may not exist. Until then another
+	// transaction may have locked them. Nine tries take two minutes.
 	inconsistentAfter = 9
 	// maxPause is the longest pause before the next try.
 	maxPause = time.Minute
 )
 
-// expiryFailures remembers the reservations that this process could not expire, so that the next attempt
-// leaves them out and finds others.
+// expiryFailures has the reservations that this process could not expire. The next attempt leaves
+// them out, so that it finds others.
 type expiryFailures struct {
 	mu   sync.Mutex
 	rows map[uuid.UUID]expiryFailure
@@ -44,7 +44,7 @@ func (f *expiryFailures) paused(now time.Time) []uuid.UUID {
 	return ids
 }
 
-// retain forgets the reservations that are neither paused nor still due.
+// retain forgets the reservations that are no longer paused and are not in due.
 func (f *expiryFailures) retain(due []uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *expiryFailures) retain(due []uuid.UUID, now time.Time) {
 }
 
 // addLocked records that another transaction had locked the reservation. Since such a lock is
-// usually short, the next tries follow at once, then after 1, 2, 4 … s.
+// usually short, the first two tries are repeated at once, and later ones after 1, 2, 4 … s.
 func (f *expiryFailures) addLocked(id uuid.UUID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -33,8 +33,8 @@ type holdBatch struct {
 	// series is the series of the event as last read. Users are locked for this series.
 	series string
 	row    db.SaleOfRow
-	used   map[string]int64 // the places that each user has bought or holds
-	// usedInSeries has the places that each user has bought or holds in all events of the series.
+	used   map[string]int64 // how many places each user has bought or holds
+	// usedInSeries has how many places each user has bought or holds in all events of the series.
 	usedInSeries map[string]int64
 	events       []reservation.Event
 }
@@ -67,8 +67,8 @@ func (s *Store) runBatch(ctx context.Context, eventID string, keys []*idempotenc
 	return results, nil
 }
 
-// replayRepeated gives repeated requests their stored answers, and returns the indexes of the other
-// requests.
+// replayRepeated answers requests that were answered before with their stored answers, and returns
+// the indexes of the other requests.
 func (t *holdBatch) replayRepeated(ctx context.Context) ([]int, error) {
 	states, err := answers.ClaimAll(ctx, t, t.keys)
 	if err != nil {
@@ -97,7 +97,7 @@ func (t *holdBatch) refuseAll(pending []int, err error) {
 }
 
 // decideAll calls decide for the pending requests in the order of their arrival, and returns the
-// indexes of those that got a reservation.
+// indexes of the requests that got a reservation.
 func (t *holdBatch) decideAll(pending []int, decide func(i int) (*reservation.Reservation, error)) (held []int) {
 	for _, i := range pending {
 		r, err := decide(i)
@@ -128,16 +128,16 @@ func (t *holdBatch) lockedSale() reservation.LockedSale {
 	}
 }
 
-// seriesOf returns the series of an event as this replica last read it. It is empty if there is
-// none, or before the first read. So a transaction can lock users without reading the event first.
+// seriesOf returns the series of an event as this replica last read it, so that users can be locked
+// without reading the event first; "" if there is none or before the first read.
 func (s *Store) seriesOf(eventID string) string {
 	series, _ := s.series.Load(eventID)
 	id, _ := series.(string)
 	return id
 }
 
-// checkSeries returns errOtherSeries if users are locked for another series than the event's. It
-// stores the event's series for the next try.
+// checkSeries returns errOtherSeries if the batch has locked its users for a series that is not the
+// event's. It remembers the event's series, so that the next try locks them for that one.
 func (t *holdBatch) checkSeries() error {
 	if t.row.SeriesID == t.series {
 		return nil
@@ -158,7 +158,7 @@ func (t *holdBatch) user(id string) postgres.User {
 	return postgres.User{EventID: t.eventID, SeriesID: t.series, UserID: id}
 }
 
-// queueSale queues the read of the event's sale, which fails with pgx.ErrNoRows without the event.
+// queueSale queues the read of the event's sale. It fails with pgx.ErrNoRows if no event is found.
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
@@ -197,21 +197,21 @@ type pipeline struct {
 	batch pgx.Batch
 }
 
-// Exec queues a statement and returns an empty tag.
+// Exec queues a statement instead of running it, and returns an empty tag.
 func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
 
-// expectRows queues a statement that must change a number of rows. Its error names the table.
+// expectRows queues a statement on a table, which fails unless it changes this number of rows.
 func (p *pipeline) expectRows(rows int, table, sql string, args ...any) {
 	p.batch.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 		return postgres.ExpectRows(tag.RowsAffected(), rows, table, nil)
 	})
 }
 
-// saveAnswersAndEvents queues the answers to requests that got a hold, and the Kafka events, and
-// sends the pipeline. One round trip holds the locks for a shorter time than several.
+// saveAnswersAndEvents queues the answers to requests that got a hold, and the Kafka events. It
+// sends all queued statements in one round trip, so that locks are held for a shorter time.
 func (t *holdBatch) saveAnswersAndEvents(ctx context.Context, p *pipeline, held []int) error {
 	keys, replies := make([]*idempotency.Key, len(held)), make([]string, len(held))
 	for n, i := range held {

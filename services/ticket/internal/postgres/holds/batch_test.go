@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// whileWaiting runs fn while request waits for what lock has locked, and then releases the lock.
+// whileWaiting calls lock in a transaction, starts request, runs fn while it waits, and commits.
 func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) error, request func() error, fn func()) {
 	t.Helper()
 	tx, err := svc.Pool.Begin(t.Context())
@@ -32,7 +32,7 @@ func whileWaiting(t *testing.T, svc *storetest.Service, lock func(tx pgx.Tx) err
 	require.NoError(t, <-done)
 }
 
-// Requests are decided in batches, but a lock delays only the requests that need it.
+// Requests are decided in batches, but a lock delays only the requests that need this lock.
 func TestHoldSeatsThatMeetALockDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -63,8 +63,8 @@ func request(user string, seats ...string) reservation.SeatsRequest {
 	return reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "slot-" + user, SeatIDs: seats}
 }
 
-// A batch is decided in the order of arrival, in one transaction. A refusal affects no other
-// request.
+// The requests of a batch are decided in the order of arrival, in one transaction. A refused
+// request does not affect the others.
 func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -85,8 +85,8 @@ func TestHoldSeatsAreDecidedTogether(t *testing.T) {
 		request("v", "A-1-99"),
 		keyedReq,
 		keyedReq,
-		request("w", "A-1-12", "A-1-13"), // A-1-12 is of an expired hold
-		request("x", "A-1-11"),           // freed by the request before
+		request("w", "A-1-12", "A-1-13"), // A-1-12 has an expired hold
+		request("x", "A-1-11"),           // freed by the previous request
 		request("x", "A-1-12"),
 		request("y", "A-1-14", "A-1-1"),
 	}
@@ -123,7 +123,7 @@ func seats(t *testing.T, svc *storetest.Service) (row string) {
 	return row
 }
 
-// A request that makes its batch fail fails alone.
+// A request that makes its batch fail gets an error, but the other requests of the batch do not.
 func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -143,8 +143,7 @@ func TestHoldSeatsDoNotShareAFailure(t *testing.T) {
 	require.Equal(t, "xx.................x", seats(t, svc))
 }
 
-// A seat with an expired hold that contradicts its reservation counts as taken. It fails no other
-// request.
+// A seat counts as taken if its expired hold contradicts other rows. No other request fails.
 func TestHoldSeatsOverAContradiction(t *testing.T) {
 	t.Parallel()
 	for name, contradict := range map[string]string{
@@ -205,7 +204,7 @@ func TestHoldSeatsThatWaitLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// A request that waits for a seat which is then deleted gets ErrSeatNotFound.
+// A request gets ErrSeatNotFound if the seat that it waits for is deleted.
 func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -220,7 +219,7 @@ func TestHoldSeatsThatAreDeletedMeanwhile(t *testing.T) {
 	svc.MustHoldSeats(t, "u", "A-1-2")
 }
 
-// PostgreSQL has room for a limited number of locks, so that a batch locks at most a hundred users.
+// PostgreSQL has room for few locks, so a batch has at most 100 requests.
 func TestBatchesTakeFewLocks(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -64,8 +64,8 @@ func TestHoldBestRefusals(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A crowd that wants as many seats as there are gets all of them. A request that meets locked seats
-// is never refused as sold out.
+// If the requests want as many seats as there are, all seats are held. A request that finds seats
+// locked is never refused as sold out.
 func TestHoldBestConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Holds of any kind, for any number of events, use a bounded number of connections, since payments
+// Holds of any kind, for any number of events, use a limited number of connections, since payments
 // need connections too.
 func TestHoldsUseABoundedNumberOfConnections(t *testing.T) {
 	t.Parallel()

@@ -21,14 +21,13 @@ func (s *Store) HoldGeneral(ctx context.Context, req reservation.BestRequest) (*
 	return s.general.Do(ctx, req.EventID, req)
 }
 
-// holdGeneral answers requests for places without seats of one event, in one transaction.
+// holdGeneral answers, in one transaction, requests for an event's places without seats.
 func (s *Store) holdGeneral(ctx context.Context, eventID string, reqs []reservation.BestRequest) ([]result, error) {
 	keys := make([]*idempotency.Key, len(reqs))
 	for i, r := range reqs {
 		keys[i] = r.IdempotencyKey
 	}
-	// ctx belongs to the batch: when it ends, all callers get its error, so nothing may be held for
-	// them.
+	// The transaction uses the batch's ctx: if that ends, all callers fail and no place is held.
 	return limit.Do(ctx, s.limiter, func() ([]result, error) {
 		return s.runBatch(ctx, eventID, keys, func(ctx context.Context, t *holdBatch) error {
 			return (&generalTx{holdBatch: t, reqs: reqs}).holdAll(ctx)
@@ -100,7 +99,8 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	return t.sale.CheckSeating(event.General)
 }
 
-// releaseDueHolds ends expired holds until all requests can be met or no expired hold is left.
+// releaseDueHolds ends expired holds until there are places for all requests or no such hold is
+// left.
 func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 	wanted := make(map[string]int64)
 	for _, i := range pending {

@@ -102,7 +102,7 @@ func TestHoldGeneralLimitUnderRaces(t *testing.T) {
 	otherReplica := svc.Replica(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 55, 300), storetest.Admissions("B", 55, 300)))
 	results := storetest.Concurrently(40, func(i int) error {
-		replica, section := svc, "A" // the replicas share the lock of the user, but of no section
+		replica, section := svc, "A" // both replicas lock the same user, but different sections
 		if i%2 == 0 {
 			replica, section = otherReplica, "B"
 		}

@@ -21,29 +21,28 @@ import (
 )
 
 const (
-	// maxBatch bounds the requests of one transaction. A request takes up to two advisory locks, of
-	// its key and of its user, and the server's max_locks_per_transaction limits their number.
+	// maxBatch is the most requests of one transaction. Each takes up to two advisory locks: of its
+	// idempotency key and of its user. The server's max_locks_per_transaction limits their number.
 	maxBatch = 100
-	// smallRequest is the largest number of seats of a request whose seats are read in the same round
-	// trip as the event's limit.
+	// smallRequest is the most seats of a request that are read together with the event's limit.
 	smallRequest = 16
-	// maxWaiting bounds the requests that wait for an event's batch or for a transaction. Further
-	// requests are refused with errs.ErrOverloaded.
+	// maxWaiting is the most requests that may wait for an event's batch or for a transaction. Beyond
+	// it, requests are refused with errs.ErrOverloaded.
 	maxWaiting = 5000
-	// maxEvents bounds the events that have requests at the same time.
+	// maxEvents is the most events that may have requests at the same time.
 	maxEvents = 10_000
-	// seatBatches bounds the concurrent batches of an event with seats: while one batch is being
-	// committed, the next one reads.
+	// seatBatches is the most batches of an event with seats that run at the same time. While one
+	// batch is being committed, the next one reads.
 	seatBatches = 2
-	// batchDelay is the time for which the first request of an idle event waits for others, since a
-	// gateway sends many requests at the same time.
+	// batchDelay is how long the first request of an idle event waits for more requests, since a
+	// gateway sends many at the same time.
 	batchDelay = 300 * time.Microsecond
-	// seriesAttempts bounds how many times a transaction is repeated because the event's series has
-	// changed. It can change only before the sale.
+	// seriesAttempts is the most times that a transaction is repeated because the event's series has
+	// changed, which can happen only before the sale.
 	seriesAttempts = 3
-	// releaseBatch bounds the expired holds that are released at once.
+	// releaseBatch is the most expired holds that are released at once.
 	releaseBatch = 1000
-	// defaultTimeout bounds the time of a request in the database.
+	// defaultTimeout is the time limit of a request in the database.
 	defaultTimeout = 5 * time.Second
 )
 
@@ -56,18 +55,19 @@ type (
 var _ reservation.Holder = (*Store)(nil)
 
 // Store makes holds. Requests for an event are batched: one transaction answers all requests that
-// arrived while the previous one was being committed. Requests for places without seats write the row
-// of their section, so that one such batch of an event runs at a time. Batches of requests for named
-// seats do not wait for locks; a request that must wait is answered in a transaction of its own.
+// arrived while the previous one was being committed. Requests for places without seats write the
+// row of their section, so only one such batch of an event runs at a time. Batches of requests for
+// named seats do not wait for locks; a request that must wait is answered in a transaction of its
+// own.
 //
-// All transactions and reads are bounded by one limiter, so that payments find connections however
-// many holds are requested. Transactions that wait for locks use at most half of them.
+// A limiter limits how many transactions and reads run at once, so that payments find connections.
+// Transactions that wait for locks use at most half of this number.
 type Store struct {
 	database     *postgres.Database
 	holdFor      time.Duration
-	timeout      time.Duration // of a request in the database
+	timeout      time.Duration // the time limit of a request in the database
 	limiter      *limit.Limiter
-	waitsLimiter *limit.Limiter // for transactions that wait for locks; taken before limiter
+	waitsLimiter *limit.Limiter // also for transactions that wait for locks, before limiter
 	series       sync.Map       // event id → its series, see seriesOf
 	general      *batches[reservation.BestRequest]
 	seats        *batches[reservation.SeatsRequest]
@@ -80,7 +80,7 @@ type Option func(*Store)
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
 // NewStore makes a Store that runs up to `concurrent` transactions and reads at once. holdFor is
-// the length of a hold of events that set none.
+// how long a hold lasts if its event does not say.
 func NewStore(d *postgres.Database, concurrent int, holdFor time.Duration, opts ...Option) *Store {
 	s := &Store{
 		database: d, holdFor: holdFor, timeout: defaultTimeout,
@@ -129,8 +129,8 @@ func (s *Store) Replay(ctx context.Context, key *idempotency.Key) (*reservation.
 	})
 }
 
-// replayAnswer returns the reservation that an earlier request with the same idempotency key made, as
-// it was created. answer is what is stored for the key: the reservation's id.
+// replayAnswer returns the reservation, as it was created, that an earlier request with the same
+// idempotency key made. answer is what is stored for the key: the reservation's id.
 func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reservation.Reservation, error) {
 	id, err := uuid.Parse(answer)
 	if err != nil {

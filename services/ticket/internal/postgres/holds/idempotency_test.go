@@ -109,7 +109,7 @@ func TestIdempotencyKeyInProgress(t *testing.T) {
 	}
 }
 
-// A double click makes one hold, whichever replicas it reaches.
+// If a user clicks repeatedly, one hold is made, even by different replicas.
 func TestIdempotencyKeyUnderRaces(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
@@ -131,7 +131,7 @@ func TestIdempotencyKeyUnderRaces(t *testing.T) {
 				return err
 			})
 			storetest.CountSucceeded(t, results, idempotency.ErrInProgress)
-			// Each call may have found another one in progress, but a later call is answered.
+			// Each call may have found another one in progress, but a later call gets the answer.
 			_, err := way.hold(t.Context(), svc, "u", k)
 			require.NoError(t, err)
 			require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM reservations`))

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// A payment that begins in the last moment of a hold extends it. A hold that the user requests
-// right after the original end must count the extended places, which the user's lock ensures.
+// A payment that begins in the last moment of a hold extends it. If the user requests another hold
+// right after the original end, it must count the extended places. The user's lock ensures this.
 func TestLimitAtTheEndOfAHold(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Event{

@@ -46,7 +46,7 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 	return t.SendBatch(ctx, &b).Close()
 }
 
-// seatsOf returns the seats of those pending requests for which include(number of seats) is true.
+// seatsOf returns the seats of the pending requests for which include(number of seats) is true.
 func (t *seatsTx) seatsOf(pending []int, include func(n int) bool) (seats []string) {
 	for _, i := range pending {
 		if ids := t.reqs[i].SeatIDs; include(len(ids)) {
@@ -62,8 +62,8 @@ func (t *seatsTx) addUnlocked(rows []db.SeenSeatsRow) {
 	}
 }
 
-// checkRequests refuses requests that cannot succeed, before any seat is locked, and returns the
-// others. It reads the seats of a large request only if the user's limit allows so many.
+// checkRequests refuses requests that cannot succeed before any seat is locked, and returns the
+// other requests. It reads a large request's seats only if the user's limit allows so many.
 func (t *seatsTx) checkRequests(ctx context.Context, pending []int) ([]int, error) {
 	pending = t.refuse(pending, t.sale.CheckUser)
 	if many := t.seatsOf(pending, func(n int) bool { return n > smallRequest }); len(many) > 0 {
@@ -86,8 +86,8 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 	return others
 }
 
-// lockSeatsAndHolds locks the requested seats, and all seats of the expired holds that have some of
-// these seats: the other seats of such a hold become free.
+// lockSeatsAndHolds locks the requested seats. If an expired hold has one of them, it also locks
+// this hold and all of its other seats, which become free.
 func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	return t.lockExpiredHolds(ctx, expired)
 }
 
-// lockExpiredHolds locks the rows of those expired holds all of whose seats are locked; so no other
-// transaction can have locked these rows. A hold whose row has not expired keeps its seats.
+// lockExpiredHolds locks the rows of the expired holds of which all seats are locked. Since seats
+// are locked before rows, nobody else can have these rows. A hold that is not due keeps its seats.
 func (t *seatsTx) lockExpiredHolds(ctx context.Context, expired []uuid.UUID) (err error) {
 	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
 	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {

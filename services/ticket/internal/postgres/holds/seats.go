@@ -26,7 +26,7 @@ func (s *Store) HoldSeats(ctx context.Context, req reservation.SeatsRequest) (*r
 	return limit.Do(ctx, s.waitsLimiter, func() (*reservation.Reservation, error) { return s.holdWaiting(ctx, req) })
 }
 
-// holdWaiting answers one request in a transaction that waits for locks which other transactions have.
+// holdWaiting answers one request in a transaction that waits for other transactions' locks.
 func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (*reservation.Reservation, error) {
 	return runLimited(ctx, s, func(ctx context.Context) (*reservation.Reservation, error) {
 		results, err := s.decideSeats(ctx, req.EventID, []reservation.SeatsRequest{req}, true)
@@ -38,8 +38,8 @@ func (s *Store) holdWaiting(ctx context.Context, req reservation.SeatsRequest) (
 }
 
 // holdSeats answers requests for seats of one event in one transaction, which waits for no locks.
-// After an internal error, which one request may have caused, all requests are ErrUndecided:
-// HoldSeats then answers each in a transaction of its own.
+// After an internal error, which one request may have caused, all requests get ErrUndecided, and
+// HoldSeats answers each in a transaction of its own.
 func (s *Store) holdSeats(ctx context.Context, eventID string, reqs []reservation.SeatsRequest) ([]result, error) {
 	results, err := limit.Do(ctx, s.limiter, func() ([]result, error) { return s.decideSeats(ctx, eventID, reqs, false) })
 	if err != nil && errs.From(err).Kind == errs.Internal && ctx.Err() == nil {

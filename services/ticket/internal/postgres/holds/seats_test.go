@@ -58,8 +58,8 @@ func putClosedSales(t *testing.T, svc *storetest.Service) {
 	}
 }
 
-// requireOnlyReservation fails unless there is one reservation, and it has all the seats that are
-// not free.
+// requireOnlyReservation fails the test unless there is one reservation, and it has all the seats
+// that are not free.
 func requireOnlyReservation(t *testing.T, svc *storetest.Service, seats int64) {
 	t.Helper()
 	require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM reservations`))
@@ -99,7 +99,7 @@ func TestHoldSeatsThatCannotBeHeld(t *testing.T) {
 	requireOnlyReservation(t, svc, 2)
 }
 
-// A request may name a thousand seats. If they exceed the event's limit, none of them is read.
+// If a request wants more seats than the event's limit, none of these seats is read.
 func TestHoldSeatsReadsNoSeatsAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -149,7 +149,7 @@ func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Two hundred requests name overlapping seats in different orders. Each seat goes to one request,
+// Two hundred requests want overlapping seats in different orders. Each seat goes to one request,
 // and each request gets all of its seats or none.
 func TestHoldSeatsConcurrently(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestHoldSeatsConcurrently(t *testing.T) {
 	held := storetest.CountSucceeded(t, results, reservation.ErrSeatTaken)
 	require.EqualValues(t, held*2, svc.Count(t, `SELECT count(*) FROM seats WHERE status = 'HELD'`))
 	svc.RequireNoDeadlocks(t)
-	// No pair can be held any more: every free seat has taken neighbours.
+	// No free seat has a free neighbour, so no request for two adjacent seats could succeed.
 	require.Zero(t, svc.Count(t, `SELECT count(*) FROM seats x JOIN seats y ON y.idx = x.idx + 1 WHERE x.status = 'FREE' AND y.status = 'FREE'`))
 	svc.RequireInvariants(t)
 }
@@ -232,7 +232,7 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// Takeovers, payments and the sweeper work at the same time on holds that have just expired.
+// Holds that have just expired are taken over, paid and ended at the same time.
 func TestTakeoverConcurrently(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -250,7 +250,7 @@ func TestTakeoverConcurrently(t *testing.T) {
 			if i%2 == 0 {
 				replica = otherReplica
 			}
-			// One seat each of two neighbouring old holds, in either order.
+			// The request wants one seat of each of two neighbouring old holds, in either order.
 			seats := []string{fmt.Sprintf("A-1-%d", (4*i+2)%40+1), fmt.Sprintf("A-1-%d", (4*i+4)%40+1)}
 			if i%3 == 0 {
 				slices.Reverse(seats)

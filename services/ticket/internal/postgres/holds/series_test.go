@@ -63,7 +63,7 @@ func TestLimitOfASeries(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// The limit holds on two replicas that have not read the series yet, while payments are settled.
+// Two replicas that have not read the series yet enforce its limit while payments are confirmed.
 func TestLimitOfASeriesAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -86,7 +86,7 @@ func TestLimitOfASeriesAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// The series is fixed once the sale has opened.
+// Once the sale has opened, the series of an event cannot be changed.
 func TestSeriesOfAnOpenSale(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

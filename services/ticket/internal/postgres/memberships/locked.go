@@ -25,8 +25,8 @@ type change struct {
 	current *membership.Membership
 }
 
-// Lock locks and reads memberships for changes that leave their times as they are. Missing
-// memberships are left out.
+// Lock locks and reads memberships for changes that do not move their periods. Missing memberships
+// are left out.
 func Lock(ctx context.Context, q *postgres.Queries, ids ...uuid.UUID) (*Locked, error) {
 	rows, err := q.LockMemberships(ctx, ids)
 	return fromRows(rows), err
@@ -38,9 +38,9 @@ func LockOfPayment(ctx context.Context, q *postgres.Queries, payment uuid.UUID) 
 	return fromRows(rows), err
 }
 
-// LockBeside locks and reads memberships, and the paid ones of the same users and plans, whose
-// times depend on each other. It locks the members first, so that the second of two transactions
-// reads what the first has written.
+// LockBeside locks and reads memberships, and the paid ones of the same users in the same plans,
+// whose periods must not overlap. It takes the members' advisory locks first, so that the second of
+// two transactions reads what the first has written.
 func LockBeside(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
@@ -71,7 +71,7 @@ func fromRows(rows []db.Membership) *Locked {
 	return l
 }
 
-// Find returns a locked membership, nil when it is not locked.
+// Find returns the membership with this id, or nil if it is not locked.
 func (l *Locked) Find(id uuid.UUID) *membership.Membership {
 	for _, c := range l.changes {
 		if c.current.ID == id {
@@ -81,7 +81,7 @@ func (l *Locked) Find(id uuid.UUID) *membership.Membership {
 	return nil
 }
 
-// Beside returns the other locked memberships of the same user and plan.
+// Beside returns the other locked memberships of the same user in the same plan.
 func (l *Locked) Beside(m *membership.Membership) (list []*membership.Membership) {
 	for _, c := range l.changes {
 		if o := c.current; o != m && o.UserID == m.UserID && o.PlanID == m.PlanID {
@@ -100,7 +100,7 @@ func (l *Locked) All() []*membership.Membership {
 	return list
 }
 
-// Save writes the changed memberships and their Kafka events, and the given other events.
+// Save writes the changed memberships, Kafka events about them, and the given other Kafka events.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership.Event) error {
 	var arg db.UpdateMembershipsParams
 	for _, c := range l.changes {

@@ -1,4 +1,4 @@
-// Package memberships stores plans and memberships, and writes their changes together with the outbox.
+// Package memberships stores plans and memberships, and writes Kafka events about their changes.
 package memberships
 
 import (
@@ -22,7 +22,7 @@ var (
 	_ membership.Store = (*Store)(nil)
 )
 
-// Store stores plans and memberships in PostgreSQL. Reads for users use a separate pool of connections.
+// Store stores plans and memberships. Reads for users use a separate pool of connections.
 type Store struct{ database *postgres.Database }
 
 // NewStore makes a Store on the database d.
@@ -80,7 +80,7 @@ func (s *Store) ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]m
 	return toPlans(rows), pkgpostgres.Err(err)
 }
 
-// buyTries bounds how often Buy looks for a purchase that another call has begun meanwhile.
+// buyTries is how often Buy looks for a pending purchase, if another call stores one meanwhile.
 const buyTries = 3
 
 func (s *Store) Buy(ctx context.Context, userID, planID string) (id uuid.UUID, err error) {

@@ -52,7 +52,7 @@ func (c *club) find(id uuid.UUID) *membership.Shown {
 	return m
 }
 
-// taken returns the Kafka event that a new payment for a membership was taken.
+// taken returns the Kafka event that a new payment for a membership was confirmed.
 func taken(m *membership.Shown) settlement.PaymentEvent {
 	return settlement.PaymentEvent{
 		Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: m.ID,
@@ -77,7 +77,7 @@ func (c *club) request(p reservation.Payment, cause refund.Cause) refund.Request
 	return req
 }
 
-// giveBack claims the membership of a payment and settles its refund, twice.
+// giveBack claims the membership of a payment and applies the event of the refund twice.
 func (c *club) giveBack(p reservation.Payment, cause refund.Cause) {
 	c.t.Helper()
 	claim := c.BeginRefund(c.t, c.request(p, cause))
@@ -92,7 +92,7 @@ func (c *club) rejected(p reservation.Payment) bool {
 		c.Count(c.t, `SELECT count(*) FROM outbox WHERE type = 'MEMBERSHIP_REJECTED' AND payload::json->>'paymentId' = $1`, p.ID.String()) == 1
 }
 
-// A purchase keeps its terms, and is returned again until it is paid. A later purchase extends it.
+// An unpaid purchase keeps its terms and is returned again. A later purchase extends a paid one.
 func TestBuyAndExtend(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -129,13 +129,13 @@ func TestBuyAndExtend(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// An abandoned purchase ends after its time to pay, and blocks no other purchase.
+// An unpaid purchase ends after its time to pay, and does not prevent another purchase.
 func TestAbandonedPurchase(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	first := c.begin("u")
 	c.Clock.Advance(membership.PayWithin)
-	second := c.begin("u") // the sweeper has not seen it yet
+	second := c.begin("u") // the first one has not been ended yet
 	require.NotEqual(t, first.ID, second.ID)
 	require.Equal(t, membership.Cancelled, c.find(first.ID).Status)
 	latePayment := taken(first)
@@ -155,8 +155,8 @@ func TestAbandonedPurchase(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// A payment under way extends the time to pay, up to a limit. An aborted payment leaves time for
-// another one.
+// A payment under way extends the time to pay, up to a limit. After an aborted payment there is
+// time for another one.
 func TestPaymentUnderWay(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -261,7 +261,7 @@ func TestRefundOfConsecutiveMemberships(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// An expired membership is refunded too. Those that have begun since then keep their times.
+// An expired membership can be refunded. Memberships that have begun since then keep their periods.
 func TestRefundOfAnExpiredMembership(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -289,7 +289,7 @@ func (c *club) reasons(id uuid.UUID) (reasons []string) {
 	return reasons
 }
 
-// After an aborted refund the membership is active again. A repeated request does not claim it.
+// After an aborted refund the membership is active again. Repeating the request does not claim it.
 func TestAbortedRefund(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -323,7 +323,7 @@ func TestGivenBackByHandBeforeItIsHeardOf(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// Holders are users with a membership now who, if a time is given, had bought one before it.
+// Holders have a membership now. If a time is given, they must also have bought one before it.
 func TestHolders(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -361,7 +361,7 @@ func TestHolders(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// A repeated request makes no second plan.
+// A repeated request does not make a second plan.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	c := open(t)

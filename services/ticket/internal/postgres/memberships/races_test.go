@@ -31,7 +31,7 @@ func (c *club) settle(e settlement.PaymentEvent) func() error {
 	return func() error { return c.Settlement.Settle(c.t.Context(), storetest.Group, []settlement.PaymentEvent{e}) }
 }
 
-// race runs acts at the same time; each must succeed.
+// race runs acts at the same time. All of them must succeed.
 func (c *club) race(acts ...func() error) {
 	c.t.Helper()
 	for _, err := range storetest.Concurrently(len(acts), func(i int) error { return acts[i]() }) {
@@ -39,7 +39,7 @@ func (c *club) race(acts ...func() error) {
 	}
 }
 
-// Concurrent purchases of a user become one, also right after an unpaid purchase has expired.
+// Concurrent purchases of a user become one, even just after an unpaid purchase has expired.
 func TestBoughtTwiceAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
@@ -74,13 +74,13 @@ func TestPaidTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// The time to pay ends while a payment begins, and while it is confirmed.
+// The time to pay ends while a payment begins, and while a payment is confirmed.
 func TestPaidAtTheEndOfTheTime(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
 		m := c.begin(user)
 		e := taken(m)
-		c.Clock.Set(m.PayUntil.Add(-10 * time.Microsecond)) // each reading of the clock takes 1 µs
+		c.Clock.Set(m.PayUntil.Add(-10 * time.Microsecond)) // each reading advances the clock by 1 µs
 		expire := func() error { return c.Memberships.ExpireDue(t.Context()) }
 		var claimed error
 		c.race(expire, func() error {
@@ -97,7 +97,7 @@ func TestPaidAtTheEndOfTheTime(t *testing.T) {
 	})
 }
 
-// A membership is extended while the refund of an earlier one is settled.
+// A user buys another membership while the refund of an earlier one is made.
 func TestExtendedWhileTheOneBeforeEnds(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()

@@ -10,10 +10,10 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// maxCodes bounds the ticket codes in an e-mail. Buyers of more tickets find the codes on the page.
+// maxCodes is the most ticket codes in one e-mail. Buyers of more tickets find them on their page.
 const maxCodes = 20
 
-// Facts reads what an e-mail to a user says about an event.
+// Facts reads what an e-mail to a user contains about an event.
 func (s *Store) Facts(ctx context.Context, eventID, userID string) (f notice.Facts, err error) {
 	q := s.database.Queries()
 	e, err := q.EventOfMail(ctx, db.EventOfMailParams{EventID: eventID, Now: q.AsOf})
@@ -31,7 +31,7 @@ func (s *Store) Facts(ctx context.Context, eventID, userID string) (f notice.Fac
 	return f, pkgpostgres.Err(err)
 }
 
-// ticketOf returns a ticket with the fields of which its code is made.
+// ticketOf returns a ticket with the fields from which its code is made.
 func ticketOf(r db.TicketsOfMailRow) ticket.Ticket {
 	t := ticket.Ticket{ID: r.TicketID, EventID: r.EventID, Section: r.Section, Status: ticket.Valid, Serial: int(r.Serial)}
 	if r.SeatID != nil {

@@ -88,7 +88,7 @@ func (rc *receiver) trust() *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// requireInOrder fails unless the notices about each entity have arrived in order, each at least once.
+// requireInOrder fails the test unless all notices about each entity have arrived in order.
 func (rc *receiver) requireInOrder(t *testing.T, want map[string][]string) {
 	t.Helper()
 	rc.mu.Lock()
@@ -206,7 +206,7 @@ func (w *world) insertNotices(t *testing.T, n int, ids map[string][]string) {
 	}))
 }
 
-// waitFor waits until every delivery has ended.
+// waitFor waits until every delivery to the webhooks has ended.
 func (w *world) waitFor(t *testing.T, hooks ...notice.Webhook) {
 	t.Helper()
 	for _, hook := range hooks {
@@ -228,9 +228,9 @@ func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 		switch {
 		case down.Load():
 			rw.WriteHeader(http.StatusServiceUnavailable)
-		case arrival%5 == 1: // the notice is stored, but not answered
+		case arrival%5 == 1: // the receiver stores the notice, but does not answer
 			panic(http.ErrAbortHandler)
-		case arrival%7 == 2: // slower than the sender waits
+		case arrival%7 == 2: // the answer comes after the timeout of the sender
 			<-r.Context().Done()
 		case arrival%7 == 4:
 			rw.Header().Set("Location", "/elsewhere")
@@ -266,11 +266,11 @@ func TestEveryNoticeArrivesSignedAndInOrder(t *testing.T) {
 	w.insertNotices(t, entities, want)
 	w.waitFor(t, hookBad, hookGood)
 	good.requireInOrder(t, want)
-	bad.requireInOrder(t, want) // the former secret still signs, too
+	bad.requireInOrder(t, want) // notices are still signed with the former secret, too
 }
 
-// A notice that was tried for too long becomes FAILED, and the next one of its entity is sent. A
-// replay sends both again, with the same ids.
+// A notice that could not be delivered for too long becomes FAILED, and the next one about its
+// entity is sent. A replay sends both again, with the same ids.
 func TestFailedNoticesAreReplayed(t *testing.T) {
 	t.Parallel()
 	refusing := atomic.Bool{}
@@ -334,7 +334,7 @@ func TestFailedNoticesAreReplayed(t *testing.T) {
 	require.ErrorIs(t, err, notice.ErrWebhookNotFound)
 }
 
-// The outcome of an attempt is ignored if another attempt has begun since.
+// The outcome of an attempt is ignored if another attempt has begun meanwhile.
 func TestLateOutcomeIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

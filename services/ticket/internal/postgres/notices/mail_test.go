@@ -30,7 +30,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// mailbox is an SMTP server. behave answers a mail after it was stored.
+// mailbox is an SMTP server. behave answers a mail after it has been stored.
 type mailbox struct {
 	addr   string
 	behave func(arrival int) error
@@ -116,7 +116,7 @@ func (s *session) Data(r io.Reader) error {
 	return s.box.behave(arrival)
 }
 
-// subjectsTo returns the subjects of the mails to an address, without repeated mails.
+// subjectsTo returns the subjects of the mails to an address, leaving out repeated mails.
 func (b *mailbox) subjectsTo(to string) (subjects []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,8 +192,8 @@ func (p *post) deliver() {
 	require.FailNow(p.t, "mails are left")
 }
 
-// The users concerned get e-mails in their language, although the mail server is down at first,
-// slow, and fails, sometimes after it has stored an e-mail.
+// Users get e-mails in their language, although the mail server is down at first, slow, and
+// sometimes fails, even after it has stored an e-mail.
 func TestMailsArriveInOrder(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, func(arrival int) error {
@@ -212,7 +212,7 @@ func TestMailsArriveInOrder(t *testing.T) {
 	alice, bob := reservation.Contact{Email: "alice@example.com", Language: "ko"}, reservation.Contact{Email: "bob@example.com", Language: "en"}
 	order, paid := p.hold("alice", alice, "A-1-1", "A-1-2")
 	p.hold("carol", reservation.Contact{}, "A-2-1")                         // no address
-	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // the address is gone
+	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // the mail server does not know the address any more
 	p.hold("erin", reservation.Contact{Email: "not an address"}, "A-2-3")   // an invalid address
 	ids := p.TicketIDs(t, paid)
 	_, claim, err := p.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
@@ -244,8 +244,8 @@ func TestMailsArriveInOrder(t *testing.T) {
 	}
 }
 
-// E-mails have ticket codes only if tickets cannot be transferred and codes are due. Codes of
-// tickets that were issued earlier are sent when they are due.
+// E-mails contain ticket codes only if tickets cannot be transferred and the time for codes has
+// come. The codes of tickets that were issued before are sent at that time.
 func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, func(int) error { return nil })
@@ -276,7 +276,7 @@ func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	require.Len(t, box.subjectsTo("alice@example.com"), 4)
 }
 
-// The e-mails about an event are written in pages, and each holder gets each of them once.
+// The e-mails about an event are written in pages of orders. Each holder gets each e-mail once.
 func TestEventsAreToldToAllOrders(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// keepDays is how long notices are kept, and can be replayed.
+	// keepDays is for how many days notices are kept, and can be sent again.
 	keepDays   = 30
 	pruneEvery = 10 * time.Minute
 	pruneBatch = 1000
@@ -32,7 +32,7 @@ type Store struct {
 	eventsAtOnce int
 }
 
-// NewStore makes a Store on the database d. mails tells whether e-mails are sent.
+// NewStore makes a Store on the database d. mails is whether e-mails are sent.
 func NewStore(d *postgres.Database, mails bool) *Store {
 	return &Store{database: d, mails: mails, orderBatch: orderBatch, eventsAtOnce: eventsAtOnce}
 }
@@ -55,7 +55,7 @@ func Insert(ctx context.Context, q *postgres.Queries, list []notice.New) error {
 	return q.InsertNotices(ctx, arg)
 }
 
-// Claim leases up to max due deliveries of a lane. more reports that there may be others.
+// Claim leases up to max due deliveries to one receiver (lane). more reports that more may be due.
 func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.Duration) (list []notice.Delivery, more bool, err error) {
 	q := s.database.Queries()
 	rows, err := q.ClaimDeliveries(ctx, db.ClaimDeliveriesParams{
@@ -74,8 +74,8 @@ func (s *Store) Claim(ctx context.Context, lane uuid.UUID, max int, lease time.D
 	return list, len(rows) == max, pkgpostgres.Err(err)
 }
 
-// End ends a delivery, and makes the next one of its entity due. It does nothing if another attempt
-// has begun, whose outcome counts.
+// End ends a delivery, and makes the next one about the same entity due. It does nothing if another
+// attempt of the delivery has begun, whose outcome counts instead.
 func (s *Store) End(ctx context.Context, d *notice.Delivery, state notice.State, o notice.Outcome) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		n, err := tx.EndDelivery(ctx, db.EndDeliveryParams{
@@ -97,14 +97,14 @@ func (s *Store) Retry(ctx context.Context, d *notice.Delivery, o notice.Outcome,
 	return pkgpostgres.Err(err)
 }
 
-// Counts has the numbers of pending and of failed deliveries of a lane.
+// Counts has the numbers of pending and of failed deliveries to one receiver.
 type Counts struct {
 	Pending, Failed int64
 	// Oldest is how long the oldest pending delivery has been tried.
 	Oldest time.Duration
 }
 
-// Count counts the deliveries of a lane.
+// Count counts the deliveries to one receiver (lane).
 func (s *Store) Count(ctx context.Context, lane notice.Lane) (Counts, error) {
 	q := s.database.Queries()
 	r, err := q.CountDeliveries(ctx, db.CountDeliveriesParams{Lane: lane.ID, Now: q.AsOf})

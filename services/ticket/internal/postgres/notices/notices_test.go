@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// noticesAbout returns the types of the notices about an entity, in order, and the last data.
+// noticesAbout returns the types of the notices about an entity, in order, and the last one's data.
 func noticesAbout(t *testing.T, s *storetest.Service, entity string) (types []string, last string) {
 	t.Helper()
 	rows, err := s.Pool.Query(t.Context(), "SELECT type, data FROM notices WHERE entity = $1 ORDER BY n", entity)
@@ -145,7 +145,7 @@ func TestReplayOfNoticesThatAreDeleted(t *testing.T) {
 	require.Zero(t, s.Count(t, "SELECT count(*) FROM deliveries"))
 }
 
-// A replica without e-mails does not end a notice whose e-mails another one has begun to write.
+// A replica that sends no e-mails does not end a notice for which another has begun to write them.
 func TestWalkWithoutMailsLeavesThoseBegun(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// walkBatch bounds the notices whose deliveries one transaction writes.
+	// walkBatch is the most notices for which one transaction writes deliveries.
 	walkBatch = 200
-	// orderBatch bounds the orders per event that a transaction mails to, eventsAtOnce the events.
+	// A transaction writes e-mails to up to orderBatch orders of each of up to eventsAtOnce events.
 	orderBatch, eventsAtOnce = 500, 4
 )
 
@@ -65,8 +65,8 @@ func insertCodesDue(ctx context.Context, tx *postgres.Tx) error {
 	return Insert(ctx, tx.Queries, codesDue)
 }
 
-// walk writes the deliveries of the oldest new notices. Of a notice about an event it writes one
-// page of e-mails. more reports that deliveries are left.
+// walk writes the deliveries of the oldest new notices. For a notice about an event it writes
+// e-mails to one page of the event's orders. more reports that deliveries are left.
 func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error) {
 	rows, err := tx.NoticesToWalk(ctx, db.NoticesToWalkParams{Mails: s.mails, Max: walkBatch})
 	if err != nil || len(rows) == 0 {
@@ -110,7 +110,7 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 }
 
 // queueMailPage writes the e-mails about an event to the next page of its orders. ended reports
-// that it was the last page.
+// that this was the last page.
 func (s *Store) queueMailPage(ctx context.Context, tx *postgres.Tx, r *db.Notice) (ended bool, err error) {
 	ids, err := tx.OrdersToTell(ctx, db.OrdersToTellParams{EventID: r.EventID, After: r.WalkedTo.UUID, Max: s.orderBatch})
 	if err != nil || len(ids) == 0 {

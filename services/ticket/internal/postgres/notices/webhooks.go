@@ -126,7 +126,7 @@ func (s *Store) Replay(ctx context.Context, name string, r notice.Replay, max in
 	return queued, next, err
 }
 
-// noticesSince returns up to max notices, and the time of the first notice that it leaves out.
+// noticesSince returns up to max notices, and the time of the first one that is left out, if any.
 func noticesSince(ctx context.Context, tx *postgres.Tx, since time.Time, types []string, max int) (ids []uuid.UUID, next time.Time, err error) {
 	rows, err := tx.NoticesSince(ctx, db.NoticesSinceParams{Since: since, Types: types, Max: int32(max) + 1}) //nolint:gosec // a batch
 	for i, r := range rows {

@@ -1,4 +1,4 @@
-// Package orders reads orders from PostgreSQL for operators: reservations with their tickets and scans.
+// Package orders reads orders for operators: reservations with their tickets and scans.
 package orders
 
 import (
@@ -34,8 +34,8 @@ func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, b
 		}
 		return readOrders(ctx, q, ids)
 	}
-	// Few orders match a reservation, a ticket or a seat, so the other criteria are applied here.
-	ids, err := idsOfNamed(ctx, q, c)
+	// Few orders match a reservation, a ticket or a seat, so Go applies the other criteria.
+	ids, err := idsMatching(ctx, q, c)
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
@@ -54,7 +54,7 @@ func (s *Store) SearchOrders(ctx context.Context, c order.Criteria, limit int, b
 	return list[:min(limit, len(list))], nil
 }
 
-// pageOfIDs returns the ids of orders of a user, of an event, or of a user for an event.
+// pageOfIDs returns a page of ids of orders: a user's, an event's, or a user's for an event.
 func pageOfIDs(ctx context.Context, q *postgres.Queries, c order.Criteria, limit int, before uuid.UUID) ([]uuid.UUID, error) {
 	if c.UserID == "" {
 		return q.OrdersOfEvent(ctx, db.OrdersOfEventParams{EventID: c.EventID, Before: before, Max: int32(limit)}) //nolint:gosec // at most 101
@@ -64,9 +64,9 @@ func pageOfIDs(ctx context.Context, q *postgres.Queries, c order.Criteria, limit
 	})
 }
 
-// idsOfNamed returns the ids of the orders that match the reservation, the ticket and the seat that
-// the criteria name.
-func idsOfNamed(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]uuid.UUID, error) {
+// idsMatching returns the ids of the orders that match all of the reservation, the ticket and the
+// seat in the criteria, of which at least one is given.
+func idsMatching(ctx context.Context, q *postgres.Queries, c order.Criteria) ([]uuid.UUID, error) {
 	var all [][]uuid.UUID
 	if c.ReservationID != uuid.Nil {
 		all = append(all, []uuid.UUID{c.ReservationID})

@@ -19,7 +19,7 @@ import (
 type world struct {
 	*storetest.Service
 	t *testing.T
-	// The first three are of user u, refunded is of v, and again is of w, for the same seat.
+	// The first three orders are of user u, refunded is of v, and again is of w for v's seat.
 	paid, held, cancelled, refunded, again *reservation.Reservation
 	payment                                reservation.Payment
 }
@@ -96,7 +96,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The order of a transferred ticket is found by its new holder and by the former holder.
+// The order of a transferred ticket is found by its present holder and by its former holder.
 func TestSearchOfPassedOnTickets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

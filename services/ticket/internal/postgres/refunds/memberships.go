@@ -12,15 +12,15 @@ import (
 	"urr.guru/services/ticket/internal/refund"
 )
 
-// beginMembership decides whether a new claim ends the membership of its payment, and stores the answer.
-// The payment must be locked.
+// beginMembership decides whether a new claim ends the membership that its payment bought, and
+// stores the decision. The payment must be locked.
 func beginMembership(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
 	locked, err := memberships.LockOfPayment(ctx, tx.Queries, req.PaymentID)
 	if err != nil {
 		return nil, err
 	}
 	paidFor := locked.All()
-	if err := unknownPayment(ctx, tx, &req, len(paidFor)); err != nil {
+	if err := handleUnknownPayment(ctx, tx, &req, len(paidFor)); err != nil {
 		return nil, err
 	}
 	_, now, err := postgres.Closings(ctx, tx, nil)

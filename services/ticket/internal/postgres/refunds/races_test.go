@@ -44,8 +44,8 @@ func TestRefundsAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A refund was made, or the provider refused it for good. The first report of payment counts. A
-// later report of the opposite changes nothing.
+// The payment service reports that a refund was made, or that the provider refused it for good. The
+// first report counts. A later report of the opposite changes nothing.
 func TestTheEndOfARefundAtOnce(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -95,8 +95,8 @@ func TestTheSameRefundAtOnce(t *testing.T) {
 	svc.RequireNoDeadlocks(t)
 }
 
-// A payment is confirmed while all of it is refunded by hand. Either its ticket ends, or the
-// payment buys nothing.
+// A payment is confirmed while all of it is refunded by hand. Then its ticket ends, or the payment
+// buys nothing.
 func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

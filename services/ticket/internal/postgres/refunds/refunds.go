@@ -1,5 +1,5 @@
-// Package refunds stores claims of refunds: which tickets, or which membership, a refund ends, and for how
-// much.
+// Package refunds stores claims of refunds: which tickets, or which membership, a refund ends, and
+// the amounts.
 package refunds
 
 import (
@@ -30,8 +30,8 @@ type Store struct{ database *postgres.Database }
 // NewStore makes a Store on the database d.
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
-// Begin claims tickets or a membership for a refund, or returns the answer of an earlier call. It
-// inserts the claim first, so that a concurrent call for the same refund waits for the answer.
+// Begin claims tickets or a membership for a refund, or returns the decision of an earlier call. It
+// inserts the claim first, so that a concurrent call for the same refund waits for the decision.
 func (s *Store) Begin(ctx context.Context, req refund.Request) (claim *refund.Claim, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		earlier, err := insertClaim(ctx, tx, refund.Claim{ID: req.ID, PaymentID: req.PaymentID, Cause: req.Cause, Status: refund.Begun})
@@ -64,7 +64,7 @@ func insertClaim(ctx context.Context, tx *postgres.Tx, c refund.Claim) (earlier 
 	return claims[c.ID], err
 }
 
-// begin decides which tickets a new claim ends, and stores the answer.
+// begin decides which tickets or membership a new claim ends, and stores the decision.
 func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
 	if err := tx.LockUsers(ctx, postgres.PaymentLockKeys([]uuid.UUID{req.PaymentID})); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err != nil {
 		return nil, err
 	}
-	if err := unknownPayment(ctx, tx, &req, len(ids)); err != nil {
+	if err := handleUnknownPayment(ctx, tx, &req, len(ids)); err != nil {
 		return nil, err
 	}
 	claim := refund.Decide(req, locked.All(), terms)
@@ -100,9 +100,9 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	return &claim, storeAnswer(ctx, tx.Queries, &claim)
 }
 
-// unknownPayment handles a payment that has bought nothing yet. If all of it was refunded, it is
-// ended, so that it never buys anything. For an ended payment no tickets are awaited.
-func unknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, paidFor int) error {
+// handleUnknownPayment handles a payment that has bought nothing yet. If all of it was refunded,
+// its end is stored, so that it never buys anything. For an ended payment no tickets are awaited.
+func handleUnknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, paidFor int) error {
 	if req.EndsUnknownPayment(paidFor) {
 		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
 		if err := tx.EndPayments(ctx, ended); err != nil {
@@ -117,8 +117,8 @@ func unknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, p
 	return err
 }
 
-// termsOf reads what the tickets' event says about refunds. All tickets of a payment are of one
-// event; tickets of another payment are refused whatever their event is.
+// termsOf reads the terms of refunds of the first ticket's event. All tickets of a payment are of
+// one event, and a ticket of another payment is refused whatever its event's terms are.
 func termsOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Terms, error) {
 	var ids []string
 	if len(list) > 0 {
@@ -154,8 +154,8 @@ func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 	return postgres.ExpectRows(n, 1, "claims", err)
 }
 
-// Abort ends a refund that was not made. It stores that even if no claim is stored for the refund
-// yet, so that a late call of Begin claims nothing.
+// Abort ends the claim of a refund that was not made. If no claim is stored yet, it stores an
+// aborted one, so that a late call of Begin claims nothing.
 func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		earlier, err := insertClaim(ctx, tx, refund.Claim{ID: id, Status: refund.Aborted})
@@ -180,7 +180,7 @@ func (s *Store) Abort(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// abort ends a claim whose row is locked, and makes its tickets VALID again, or its membership ACTIVE.
+// abort ends a locked claim, and makes its tickets VALID again, or its membership ACTIVE.
 func abort(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
 	if c.MembershipID != uuid.Nil {
 		return abortMembership(ctx, tx, c)
@@ -246,7 +246,7 @@ const (
 	pruneRows  = 1000
 )
 
-// Prune deletes old claims that claim no tickets. Any number of replicas may call it at the same time.
+// Prune deletes old claims that claim no tickets. Any number of replicas may call it at once.
 func (s *Store) Prune(ctx context.Context) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneRows, func(ctx context.Context, size int32) (int64, error) {

@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// A refund of every cause, on a ticket in every status, is claimed, repeated and ended.
+// For each cause and each status of a ticket, a refund is claimed, claimed again, and ended.
 func TestRefundsOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -216,8 +216,8 @@ func TestOnlyClaimedTicketsEnd(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// However much money a provider reports as given back, a ticket is refunded what was paid for it,
-// once.
+// A ticket is refunded once, by what was paid for it, even if a provider reports that more money
+// was given back.
 func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -234,7 +234,7 @@ func TestTicketsGiveBackWhatWasPaid(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-// A place counts for the limit until the refund of its ticket is made.
+// A place counts for the user's limit until the refund of its ticket is made.
 func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -254,8 +254,8 @@ func TestPlacesGivenBackDoNotCountForTheLimit(t *testing.T) {
 // closesAt is when refunds of storetest's events end.
 var closesAt = storetest.Start.Add(47 * time.Hour)
 
-// Places given back after the close are not sold again: a door with an offline list would admit two
-// people to one place.
+// Places given back after the close are not sold again, since a door with an offline list would
+// then admit two people to one place.
 func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]event.Event{
@@ -308,7 +308,7 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 	}
 }
 
-// Refunds end at the event's own times if it has any, or else an hour before the start.
+// Users' refunds end at the times that the event sets or, without these, an hour before the start.
 func TestTimesOfRefunds(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -366,7 +366,7 @@ func TestPaidAfterTheEventEnded(t *testing.T) {
 	}
 }
 
-// A rejected payment never buys anything, even if the inbox has deleted its event, and although its
+// A rejected payment never buys anything, even if the inbox has deleted its event and the
 // reservation can still be paid.
 func TestRejectionsAreForGood(t *testing.T) {
 	t.Parallel()

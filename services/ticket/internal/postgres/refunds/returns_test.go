@@ -34,7 +34,7 @@ func buyOne(t *testing.T, svc *storetest.Service, user string) reservation.Payme
 	return p
 }
 
-// counters returns the numbers of free places, of the organiser's places and of returning places.
+// counters returns how many places are free, kept by the organiser, and returning to the sale.
 func counters(t *testing.T, svc *storetest.Service) [3]int64 {
 	t.Helper()
 	snap, err := svc.EventStore.Snapshot(t.Context(), "e")
@@ -54,7 +54,7 @@ func forEachSeating(t *testing.T, test func(t *testing.T, seating event.Seating)
 	}
 }
 
-// A place given back is for sale again at a random moment, after a tenth of the time to wait.
+// A place given back is for sale again at a random time, not before a tenth of the waiting time.
 func TestPlacesAreSoldAgainLater(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -80,8 +80,8 @@ func TestPlacesAreSoldAgainLater(t *testing.T) {
 	})
 }
 
-// While few places are free, the organiser keeps the places that are given back. So a sold-out
-// event stays sold out.
+// While few places are free, the organiser gets the places that are given back. So a sold-out event
+// stays sold out.
 func TestFewPlacesLeft(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// Declined payments extend a hold only up to a maximum, after which it expires.
+// Payments that are declined extend a hold only up to a maximum. Then it expires.
 func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]event.Event{
@@ -53,8 +53,8 @@ func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 	}
 }
 
-// After a restart with a shorter extension, a payment that could not have its whole time is
-// refused.
+// After a restart with a shorter MaxExtension, a payment is refused if the hold cannot be extended
+// by the whole time to pay.
 func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
@@ -69,7 +69,7 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)
 }
 
-// Only the holds of payments under way are extended, and only those that end soon are written.
+// Only holds that are being paid are extended, and only those that end soon are written.
 func TestPaymentsAreExtended(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

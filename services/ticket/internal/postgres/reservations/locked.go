@@ -16,7 +16,7 @@ import (
 // Locked has reservations that one transaction has locked, with their seats or sections.
 type Locked struct {
 	changes []*reservationChange
-	// Now is the database's time at which all locks were taken; zero if there are no reservations.
+	// Now is the database's time when all locks had been taken; zero if there are no reservations.
 	Now time.Time
 }
 
@@ -29,7 +29,7 @@ type reservationChange struct {
 
 func (c *reservationChange) changed() bool { return c.current.Version != c.before.Version }
 
-// Find returns a locked reservation, nil when it is not locked.
+// Find returns the reservation with this id, or nil if it is not locked.
 func (l *Locked) Find(id uuid.UUID) *reservation.Reservation {
 	for _, c := range l.changes {
 		if c.before.ID == id {
@@ -49,7 +49,7 @@ func (l *Locked) EventIDs() []string {
 	return slices.Compact(ids)
 }
 
-// Expire expires those reservations whose time is over, and returns them.
+// Expire expires and returns the locked reservations whose time is over.
 func (l *Locked) Expire() []*reservation.Reservation {
 	var expired []*reservation.Reservation
 	for _, c := range l.changes {
@@ -60,7 +60,7 @@ func (l *Locked) Expire() []*reservation.Reservation {
 	return expired
 }
 
-// CancelWithEvent cancels unpaid reservations, whose event has ended, and returns their number.
+// CancelWithEvent cancels the unpaid reservations of an ended event, and returns their number.
 func (l *Locked) CancelWithEvent() (ended int) {
 	for _, c := range l.changes {
 		if c.current.CancelWithEvent(l.Now); c.changed() {
@@ -70,8 +70,8 @@ func (l *Locked) CancelWithEvent() (ended int) {
 	return ended
 }
 
-// Lock locks and reads reservations. Before them it locks the payments that change them, their
-// users, and their seats or sections.
+// Lock locks and reads reservations. Before, it locks their users, their seats or sections, and the
+// given payments, which change them.
 func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uuid.UUID) (*Locked, error) {
 	if err := lockUsersOf(ctx, tx, ids, payments); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uui
 }
 
 // LockAvailable locks reservations for a transaction that only ends unpaid ones. It does not lock
-// users, and leaves out reservations of which another transaction has locked a seat.
+// users. It leaves out reservations of which another transaction has locked a seat.
 func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	locked, err := tx.LockFreeSeatsOf(ctx, ids)
 	if err != nil {
@@ -100,7 +100,7 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 	return lockRows(ctx, tx, withAllSeats(ids, locked, seats), seats)
 }
 
-// lockSections locks the sections of reservations without seats, and reads the seats of the others.
+// lockSections locks the sections of reservations without seats, and reads the others' seats.
 func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
 	if err := tx.LockSectionsOf(ctx, ids); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func LockGeneral(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked
 	return lockRows(ctx, tx, ids, nil)
 }
 
-// lockUsersOf locks payments, and then the users of reservations: while a payment extends an
-// expired hold, no other transaction may count the user's places without those of the hold.
+// lockUsersOf locks payments, and then the users of reservations. So while a payment extends an
+// expired hold, no other transaction can count the user's places without those of this hold.
 func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID) error {
 	rows, err := tx.UsersOf(ctx, ids)
 	if err != nil {
@@ -127,8 +127,8 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID
 	return tx.LockUsers(ctx, append(postgres.PaymentLockKeys(payments), postgres.LockKeys(users)...))
 }
 
-// withAllSeats returns the ids of those reservations all of whose seats are locked. locked has the
-// id of a reservation once per locked seat.
+// withAllSeats returns the ids of the reservations of which every seat is locked. locked contains a
+// reservation's id once per locked seat.
 func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) []uuid.UUID {
 	count := make(map[uuid.UUID]int, len(ids))
 	for _, id := range locked {
@@ -158,8 +158,8 @@ func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[u
 	return l, nil
 }
 
-// Save writes the changed reservations and returns the events of their changes. Every statement
-// names the status that it expects in a row, and fails if the row has another one.
+// Save writes the changed reservations and returns the Kafka events about them. Every statement
+// requires the status that a row had when it was read. Save fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event, error) {
 	var changed []*reservationChange
 	for _, c := range l.changes {
@@ -180,7 +180,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	return takeEvents(changed), nil
 }
 
-// LockDue locks reservations whose seats are all locked, and returns those whose time is over.
+// LockDue locks reservations, of which all seats are locked, and returns those whose time is over.
 func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
@@ -197,8 +197,8 @@ func LockDue(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, er
 	return l, nil
 }
 
-// ExpireTakenOver expires those of the locked reservations that have these ids, and returns their
-// events. The caller must give their seats to others, or free them.
+// ExpireTakenOver expires the locked reservations with these ids, and returns the Kafka events. The
+// caller must give all their seats to others, or free them.
 func (l *Locked) ExpireTakenOver(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) ([]reservation.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package reservations reads and locks reservations, and writes their changes together with those
-// of seats, counters, tickets and the outbox.
+// Package reservations reads and locks reservations, and writes their changes together with the
+// changes of seats, counters, tickets and the outbox.
 package reservations
 
 import (
@@ -145,7 +145,7 @@ func (s *Store) ChangeAll(
 	})
 }
 
-// Expire expires those of the reservations with these ids whose time is over.
+// Expire expires the reservations that have these ids and whose time is over.
 func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
 	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := Lock(ctx, tx, ids)

@@ -42,7 +42,7 @@ func seatStatus(s reservation.Status) string {
 	}
 }
 
-// updateSeats writes the status and the end of the hold to the seats of reservations that were unpaid.
+// updateSeats writes status and end of hold to the seats of reservations that were unpaid before.
 func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.UpdateSeatsParams
 	seats := 0
@@ -64,8 +64,8 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservatio
 	return postgres.ExpectRows(n, seats, "seats", err)
 }
 
-// endSeats marks the seats of reservations that end unpaid as not live, so that the unique index
-// lets others reserve them.
+// endSeats marks the seats of reservations that end unpaid as not live. The unique index then lets
+// other reservations have them.
 func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var ended []uuid.UUID
 	seats := 0
@@ -83,7 +83,7 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationCh
 }
 
 // endGivenBackPlaces ends the places that refunds have given back. Their seats become free, go to
-// the organiser (HOUSE), or wait to be released (RETURNED).
+// the organiser (HOUSE), or wait to be put on sale again (RETURNED).
 func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.GiveSeatsBackParams
 	var returned db.InsertReturnsParams
@@ -116,7 +116,7 @@ func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*res
 	return q.InsertReturns(ctx, returned)
 }
 
-// place returns the section and the seat of the n-th place. seat is "" for general admission.
+// place returns the section and the seat of the n-th place; no seat for general admission.
 func (c *reservationChange) place(n int) (section, seat string) {
 	if len(c.current.Seats) == 0 {
 		return c.before.Section, ""
@@ -126,10 +126,10 @@ func (c *reservationChange) place(n int) (section, seat string) {
 
 type sectionKey struct{ eventID, name string }
 
-// counters has the changes of the numbers of held and sold places of a section without seats.
-type counters struct{ held, sold int64 }
+// heldAndSold has what is added to the counters of held and sold places of a section without seats.
+type heldAndSold struct{ held, sold int64 }
 
-func (c *counters) add(s reservation.Status, n int) {
+func (c *heldAndSold) add(s reservation.Status, n int) {
 	switch seatStatus(s) {
 	case "HELD":
 		c.held += int64(n)
@@ -141,7 +141,7 @@ func (c *counters) add(s reservation.Status, n int) {
 // updateGeneralCounters updates the numbers of held and sold places of sections without seats, for
 // reservations that were unpaid before the change.
 func updateGeneralCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
-	deltas := make(map[sectionKey]counters)
+	deltas := make(map[sectionKey]heldAndSold)
 	for _, c := range changed {
 		if c.before.Section == "" || !c.before.Status.Unpaid() {
 			continue
@@ -154,7 +154,7 @@ func updateGeneralCounters(ctx context.Context, q *postgres.Queries, changed []*
 	}
 	var arg db.MoveCountersParams
 	for s, d := range deltas {
-		if d == (counters{}) {
+		if d == (heldAndSold{}) {
 			continue
 		}
 		arg.EventIds, arg.Sections = append(arg.EventIds, s.eventID), append(arg.Sections, s.name)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// countEvery is the interval of the published counts: one Kafka event per event and minute with
-	// check-ins, not one per ticket.
+	// countEvery is how often check-ins are published: by event and minute, not one by one.
 	countEvery = 20 * time.Second
+	// countBatch is the most scans that one transaction counts.
 	countBatch = 5000
 )
 
-// PublishCounts publishes the numbers of check-ins by minute, less the undone ones, since the last
-// publication. Any number of replicas may call it at the same time.
+// PublishCounts publishes, by event and minute, the number of check-ins since the last publication,
+// less the undone ones. Any number of replicas may call it at the same time.
 func (s *Store) PublishCounts(ctx context.Context) error {
 	_, err := loop.Batches(ctx, countBatch, func(ctx context.Context, size int32) (n int64, err error) {
 		err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {

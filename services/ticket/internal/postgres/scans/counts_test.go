@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// published publishes the counts on several replicas at once, and returns the new Kafka events.
+// published calls PublishCounts on three replicas at once, and returns the new Kafka events.
 func (h *hall) published(t *testing.T) (counts []string) {
 	t.Helper()
 	var replicas errgroup.Group
@@ -28,7 +28,7 @@ func (h *hall) published(t *testing.T) (counts []string) {
 }
 
 // Each check-in is published once, by minute, and is subtracted if it is undone. A scan by an
-// offline door counts at the minute in which the door read the code.
+// offline door counts in the minute in which the door read the code.
 func TestCheckInsAreCountedByMinute(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -17,8 +17,8 @@ func disputed(p reservation.Payment, open bool, version int64) settlement.Paymen
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Dispute: &settlement.Dispute{Open: open, Version: version}}
 }
 
-// A ticket with a disputed charge still admits its bearer, and the door sees the dispute. In
-// whatever order the events arrive, the one with the highest version counts.
+// A ticket with a disputed charge still admits its bearer, and the door shows the dispute. If
+// events about disputes arrive out of order, the one with the highest version counts.
 func TestDisputedTicketsAtTheDoor(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -38,7 +38,7 @@ func TestDisputedTicketsAtTheDoor(t *testing.T) {
 	require.Equal(t, ticket.Used, h.find(t, b.id).Status)
 }
 
-// A dispute may be in the same batch as the event that issues its ticket, or that ends it.
+// An event about a dispute may be in one batch with the event that issues or ends the ticket.
 func TestDisputeInOneBatch(t *testing.T) {
 	t.Parallel()
 	h := open(t)

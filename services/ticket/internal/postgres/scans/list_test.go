@@ -76,8 +76,8 @@ func TestListHasEveryTicketOnce(t *testing.T) {
 	}
 }
 
-// A ticket that the organiser gives away has no holder until somebody claims it. A list contains it
-// even if that happens while the list is read.
+// A ticket that the organiser gives away has no holder until somebody claims it. A door list
+// contains it even if it is claimed while the pages of the list are read.
 func TestTicketsThatGetAHolderMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -101,7 +101,7 @@ func TestTicketsThatGetAHolderMeanwhile(t *testing.T) {
 	require.Len(t, listed, 30)
 }
 
-// A ticket that is sold after the list was read has a later id than the list's time.
+// A ticket that is sold after a door list was read has an id later than the time of the list.
 func TestTimeOfAList(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -158,7 +158,7 @@ func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrCancelled)
 }
 
-// A door accepts no page that was changed.
+// A door refuses a page of a list that was changed.
 func TestForgedLists(t *testing.T) {
 	t.Parallel()
 	h := open(t)

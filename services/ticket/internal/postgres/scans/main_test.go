@@ -85,12 +85,12 @@ func (h *hall) mustCheckIn(t *testing.T, code string) *checkin.Outcome {
 	return o
 }
 
-// offline returns a scan, at the current time, by a door without a network.
+// offline returns the scan of a code by an offline door, now.
 func (h *hall) offline(code string) checkin.Scanned {
 	return checkin.Scanned{ScanID: uuid.New(), Code: code, At: h.Clock.Now()}
 }
 
-// upload uploads scans of a door whose list has the epoch, and returns their results.
+// upload uploads scans of a door whose list is of this epoch, and returns their results.
 func (h *hall) upload(t *testing.T, epoch int, scans ...checkin.Scanned) []checkin.Result {
 	t.Helper()
 	door := gate
@@ -111,7 +111,7 @@ func (h *hall) exec(t *testing.T, sql string, args ...any) {
 	require.NoError(t, err)
 }
 
-// counts reads the counts without the cache.
+// counts reads the counts of check-ins without the cache.
 func (h *hall) counts(t *testing.T) checkin.Counts {
 	t.Helper()
 	c, err := h.Scans.Counts(t.Context(), "e")
@@ -119,7 +119,7 @@ func (h *hall) counts(t *testing.T) checkin.Counts {
 	return c
 }
 
-// requireWhy fails unless err says that a code is not valid, with the given reason.
+// requireWhy fails the test unless err is ErrNotValid for the given reason.
 func requireWhy(t *testing.T, why checkin.Result, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, checkin.ErrNotValid)

@@ -36,7 +36,7 @@ func TestCheckInAtOnce(t *testing.T) {
 	h.RequireNoDeadlocks(t)
 }
 
-// A ticket is used or given back, never both.
+// A ticket is admitted or refunded, never both.
 func TestCheckInAgainstRefund(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -71,7 +71,7 @@ func TestCheckInAgainstRefund(t *testing.T) {
 	h.RequireNoDeadlocks(t)
 }
 
-// Concurrent uploads of the same scans record each scan once, also scans without a ticket to lock.
+// Concurrent uploads of the same scans record each scan once, even one without a ticket to lock.
 func TestTheSameUploadAtOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t)

@@ -29,7 +29,7 @@ type Store struct{ database *postgres.Database }
 func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
 
 // Record decides on the codes of a batch and stores the results. It locks the tickets in the order
-// of their ids: of two batches with the same ticket, the second waits for the first.
+// of their ids, so that it waits while another batch with one of these tickets is processed.
 func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin.Outcome, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		e, err := lockEvent(ctx, tx, b.EventID)
@@ -80,7 +80,7 @@ func ticketIDs(b *checkin.Batch) (ids []uuid.UUID) {
 	return ids
 }
 
-// findScans reads those scans of a batch that were recorded before.
+// findScans reads the scans of a batch that are already recorded, by id.
 func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid.UUID]checkin.Scan, error) {
 	recorded := make(map[uuid.UUID]checkin.Scan)
 	if b.Online() { // the scan has a new id
@@ -97,8 +97,8 @@ func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid
 	return recorded, err
 }
 
-// decide returns the outcomes of all codes of a batch. It decides on codes whose scan is not
-// recorded, in their order. Of codes with the same scan id the first one counts.
+// decide returns the outcomes of all codes of a batch, in their order. A scan that is recorded
+// keeps its result. If codes have the same scan id, all get the result of the first one.
 func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, recorded map[uuid.UUID]checkin.Scan) []checkin.Outcome {
 	outcomes := make([]checkin.Outcome, len(b.Reads))
 	decided := make(map[uuid.UUID]checkin.Scan)
@@ -124,7 +124,7 @@ func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, recorded
 	return outcomes
 }
 
-// insertScans stores the new scans, except refusals by online doors, which admitted nobody.
+// insertScans stores the new scans, but not the refusals of an online door, which admitted nobody.
 func insertScans(
 	ctx context.Context, tx *postgres.Tx, e *checkin.Event, b *checkin.Batch, outcomes []checkin.Outcome, recorded map[uuid.UUID]checkin.Scan,
 ) error {
@@ -151,11 +151,11 @@ func insertScans(
 	return err
 }
 
-// errConcurrent means that another call has recorded one of the scans in the meantime. The calls had no
-// ticket in common, and so did not wait for each other. A repeated call finds the recorded scan.
+// errConcurrent means that another call has recorded one of the scans meanwhile. The calls had no
+// ticket in common, so neither waited for the other. A repeated call finds the recorded scan.
 var errConcurrent = errs.ErrUnavailable.Wrap(errors.New("a scan was recorded by another call"))
 
-// findEarlier adds to an outcome ALREADY_USED the earlier scan that used the ticket.
+// findEarlier adds to an outcome ALREADY_USED the earlier scan by which the ticket was used.
 func findEarlier(ctx context.Context, tx *postgres.Tx, e *checkin.Event, o *checkin.Outcome) error {
 	if o.Scan.Result != checkin.AlreadyUsed {
 		return nil

@@ -38,7 +38,7 @@ func TestCheckInOnce(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrNotFound)
 }
 
-// Only a VALID ticket admits its bearer, at an online door and in an upload.
+// Only a VALID ticket admits its bearer, both at an online door and in an upload.
 func TestCheckInOfEveryTicketStatus(t *testing.T) {
 	t.Parallel()
 	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
@@ -171,7 +171,7 @@ func TestUploads(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// Uploads admit while a cancellation can be undone, since the offline door did not know of it.
+// While a cancellation can be undone, uploads admit, since the offline door did not know of it.
 func TestUploadsWhileACancellationCanBeUndone(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -213,7 +213,7 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 		return h.Count(t, `SELECT count(DISTINCT xmin::text || cmin::text) FROM tickets WHERE status = 'USED'`)
 	}
 	written := rows()
-	for range 2 { // a second postponement
+	for range 2 { // the event is postponed twice
 		start := h.Clock.Now().Add(48 * time.Hour).Truncate(time.Second)
 		_, err := h.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: start})
 		require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestUsedTicketsOfAPostponedEvent(t *testing.T) {
 	h.RequireInvariants(t)
 }
 
-// A delay of the start by some hours while people come in changes nothing at the doors.
+// If the start is delayed by some hours while doors are open, nothing changes at the doors.
 func TestDelayOnTheEvening(t *testing.T) {
 	t.Parallel()
 	h := open(t)

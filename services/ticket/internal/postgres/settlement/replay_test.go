@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/settlement"
 )
 
-// history settles payment events and records them for a replay.
+// history applies payment events and records them for a replay.
 type history struct {
 	t      *testing.T
 	svc    *storetest.Service
@@ -42,13 +42,13 @@ func (h *history) pay(r *reservation.Reservation) reservation.Payment {
 	return p
 }
 
-// compensate settles the refund of a rejected payment.
+// compensate applies the event that a rejected payment was refunded.
 func (h *history) compensate(r *reservation.Reservation, p reservation.Payment) {
 	h.t.Helper()
 	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
 }
 
-// refund settles a refund of the first ticket of a payment, or of the whole payment.
+// refund makes a refund of the first ticket of a payment, or of the whole payment.
 func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) {
 	h.t.Helper()
 	req := h.svc.RefundRequest(p, cause)
@@ -58,7 +58,7 @@ func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) 
 	h.add(storetest.MadeRefund(h.svc.BeginRefund(h.t, req), p))
 }
 
-// playHistory makes reservations that payment events end in all possible ways.
+// playHistory makes reservations and has payment events end them in all possible ways.
 func playHistory(t *testing.T, svc *storetest.Service) (h *history, list []*reservation.Reservation) {
 	t.Helper()
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 2, 9)))
@@ -84,7 +84,7 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, list []*rese
 	h.paid(cheap, wrong)
 	h.compensate(cheap, wrong)
 	late := hold("paid too late", "A-1-5")
-	h.paid(&reservation.Reservation{ID: uuid.New()}, storetest.Payment(late)) // of an unknown reservation
+	h.paid(&reservation.Reservation{ID: uuid.New()}, storetest.Payment(late)) // its reservation is unknown
 	svc.Clock.Advance(storetest.HoldFor)
 	h.compensate(late, h.pay(late))
 	early := hold("refunded before it was confirmed", "A-1-6") // the confirmation was in the dead-letter topic meanwhile
@@ -98,8 +98,8 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, list []*rese
 }
 
 // The inbox deletes event ids after a while, and a consumer group that lost its offsets reads its
-// topic from the start. Such a replay must change nothing. Only rejections may be published again,
-// which payment recognises.
+// topic from the start. Such a replay must change nothing. It may only publish rejections again,
+// which the payment service recognises.
 func TestEventsReplayedAfterInboxPruning(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

@@ -1,5 +1,4 @@
-// Package settlement applies payment events to what they pay for, and to claims of refunds, each event
-// once.
+// Package settlement applies each payment event once: to what was paid for, or to a refund claim.
 package settlement
 
 import (
@@ -54,7 +53,7 @@ func (s *Store) Settle(ctx context.Context, group string, events []settlement.Pa
 	return nil
 }
 
-// firstDeliveries returns the events that were not applied before (their key is in fresh), each once.
+// firstDeliveries returns the events that are new (their key is in fresh), each of them once.
 func firstDeliveries(events []settlement.PaymentEvent, fresh map[string]bool) (first []settlement.PaymentEvent) {
 	for _, e := range events {
 		if fresh[e.Key] {
@@ -95,8 +94,8 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	return l.save(ctx, tx, &batch)
 }
 
-// locked has what payment events change: claims, reservations with their places, tickets, transfers, and
-// memberships. They were locked in this order.
+// locked has what payment events change: claims, reservations with their places, tickets,
+// transfers, memberships. They were locked in this order.
 type locked struct {
 	payments     []uuid.UUID // confirmed payments
 	claims       map[uuid.UUID]*refund.Claim
@@ -136,7 +135,7 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 			membershipIDs = append(membershipIDs, c.MembershipID)
 		}
 	}
-	var keys []db.TransferKeysRow // they never change
+	var keys []db.TransferKeysRow // read without a lock: they never change
 	if len(transferIDs) > 0 {
 		if keys, err = tx.TransferKeys(ctx, transferIDs); err != nil {
 			return l, err
@@ -206,7 +205,7 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
 }
 
-// markDisputed stores whether the tickets of payments are disputed, also tickets just issued.
+// markDisputed stores whether the tickets of payments, including those just issued, are disputed.
 func markDisputed(ctx context.Context, q *postgres.Queries, disputes map[uuid.UUID]settlement.Dispute) error {
 	if len(disputes) == 0 {
 		return nil
@@ -244,7 +243,7 @@ func endPayments(ctx context.Context, q *postgres.Queries, ended map[uuid.UUID]s
 	return q.EndPayments(ctx, arg)
 }
 
-// scarceSections returns the tickets' sections of which less than 5 % of the places are free.
+// scarceSections returns those of the tickets' sections in which less than 5 % of places are free.
 func scarceSections(ctx context.Context, q *postgres.Queries, list []*ticket.Ticket) (map[settlement.Section]bool, error) {
 	scarce := make(map[settlement.Section]bool)
 	if len(list) == 0 {

@@ -134,8 +134,8 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// A confirmation is delivered late, from the dead-letter topic, after its payment was refunded by
-// hand.
+// The confirmation of a payment arrives late, from the dead-letter topic, after the payment was
+// refunded by hand.
 func TestConfirmationAfterItsRefund(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(t *testing.T, svc *storetest.Service, events ...settlement.PaymentEvent){

@@ -26,8 +26,8 @@ const usedPlaces = `
 	WHERE r.origin = 'SALE' AND r.user_id <> k.user_id
 	GROUP BY k.event_id, k.user_id`
 
-// invariants has, by rule, a query that returns the rows that violate the rule; at any time there are
-// none. The queries use only SQL, so that they do not repeat a mistake of the Go code. $1 is the time.
+// invariants has, by rule, a query that returns the rows that violate the rule. There must never be
+// any. The queries use only SQL, so that they repeat no mistake of the Go code. $1 is the time.
 var invariants = map[string]string{
 	"sold + held + house + returning + free = capacity, seat by seat": `
 		SELECT s.event_id || ' ' || s.section
@@ -219,8 +219,8 @@ func (s *Service) RequireInvariants(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// RequireNoDeadlocks fails the test if PostgreSQL has counted a deadlock. The order of locks excludes
-// deadlocks. Tests would not notice one otherwise, since an aborted transaction is repeated.
+// RequireNoDeadlocks fails the test if PostgreSQL has counted a deadlock. The order of locks should
+// exclude them. Tests would not notice one otherwise, since an aborted transaction is repeated.
 func (s *Service) RequireNoDeadlocks(t *testing.T) {
 	t.Helper()
 	require.Zero(t, s.Count(t, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))

@@ -69,7 +69,7 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 	},
 }
 
-// InStatus is a reservation in a status, with the payment that the function of transitions returned.
+// InStatus is a reservation in a status, with the payment that transitions returned for it.
 type InStatus struct {
 	*Service
 
@@ -108,7 +108,7 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 }
 
 // ticketSteps has, by status, a function that brings a VALID ticket of a payment into this status.
-// SQL replaces the scan by a door.
+// For USED it updates the row, in place of a scan by a door.
 var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
 	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
@@ -132,8 +132,8 @@ func setStatus(sql string) func(t *testing.T, s *Service, _ reservation.Payment,
 	}
 }
 
-// passOn has a friend accept an offer of a ticket. This completes a free transfer. For others it
-// claims the ticket for a payment, as is done before a charge.
+// passOn offers a ticket to a friend, who accepts. If the price is 0, this completes the transfer.
+// Otherwise it claims the ticket for a payment, as is done before a charge.
 func (s *Service) passOn(t *testing.T, id uuid.UUID, price int64) {
 	t.Helper()
 	sold, err := s.Tickets.FindTicket(t.Context(), id)
@@ -155,7 +155,7 @@ func (s *Service) claimOne(t *testing.T, p reservation.Payment, id uuid.UUID) *r
 	return s.BeginRefund(t, req)
 }
 
-// TicketInStatus is a ticket in a status. The same payment has paid for another ticket, which is VALID.
+// TicketInStatus is a ticket in a status. Other is a VALID ticket of the same payment.
 type TicketInStatus struct {
 	*Service
 

@@ -49,7 +49,7 @@ import (
 const (
 	// Group is the consumer group of payment events.
 	Group = "ticket-service-group"
-	// MaxExtension bounds the time by which payments may extend a hold.
+	// MaxExtension is the longest time by which payments may extend a hold.
 	MaxExtension = 30 * time.Minute
 	// HoldFor is the length of a hold when the event does not set one.
 	HoldFor = 5 * time.Minute
@@ -109,7 +109,7 @@ func (s *Service) Replica(t *testing.T) *Service {
 	t.Helper()
 	database := postgres.New(s.Pool, postgres.Options{
 		Reads: s.Reads,
-		// The test clock advances 1 µs per reading: snapshots are identified by their time.
+		// Each reading advances the test clock by 1 µs, so that no two snapshots have the same time.
 		Now: func() time.Time { return s.Clock.Advance(time.Microsecond) },
 	})
 	other := &Service{
@@ -187,7 +187,7 @@ func Concurrently(n int, fn func(i int) error) []error {
 	return results
 }
 
-// Races is how often each race is run: 20 times, or RACES times.
+// Races returns how often each race is run: RACES times if this variable is set, or 20 times.
 func Races(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("RACES") //nolint:forbidigo // tests have no Config
@@ -281,7 +281,7 @@ type OutboxEvent struct {
 	Version       int64    `json:"version"`
 	ClaimID       string   `json:"claimId"`
 	Cause         string   `json:"cause"`
-	// Items are nil unless the event has some.
+	// Items is nil if the event has none.
 	Items []DueItem `json:"items"`
 }
 
@@ -334,8 +334,8 @@ func (s *Service) Count(t *testing.T, sql string, args ...any) int64 {
 	return n
 }
 
-// RequireFromNow fails the test unless `at` is d after the test clock's time; each reading of the
-// clock advances it a little, so that 1 ms of difference is allowed.
+// RequireFromNow fails the test unless `at` is d after the test clock's time. It allows a
+// difference of 1 ms, since each reading of the clock advances it a little.
 func (s *Service) RequireFromNow(t *testing.T, d time.Duration, at time.Time) {
 	t.Helper()
 	require.WithinDuration(t, s.Clock.Now().Add(d), at, time.Millisecond)

@@ -55,7 +55,7 @@ func (l *Locked) All() []*ticket.Ticket {
 	return all
 }
 
-// Find returns a locked ticket, nil when it is not locked.
+// Find returns the ticket with this id, or nil if it is not locked.
 func (l *Locked) Find(id uuid.UUID) *ticket.Ticket {
 	for _, c := range l.changes {
 		if c.before.ID == id {
@@ -65,7 +65,7 @@ func (l *Locked) Find(id uuid.UUID) *ticket.Ticket {
 	return nil
 }
 
-// LeftValid returns the tickets that were VALID when they were locked, and are not any more.
+// LeftValid returns the tickets that were VALID when they were locked, and no longer are.
 func (l *Locked) LeftValid() (left []*ticket.Ticket) {
 	for _, c := range l.changes {
 		if c.before.Status == ticket.Valid && c.current.Status != ticket.Valid {
@@ -75,8 +75,8 @@ func (l *Locked) LeftValid() (left []*ticket.Ticket) {
 	return left
 }
 
-// Save writes the changed tickets, and notices about those that were refunded. The statement names the
-// status that it expects in each row, and fails if a row has another one.
+// Save writes the changed tickets, and notices about those that were refunded. The statement
+// requires the status that each row had when it was read, and fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	var arg db.UpdateTicketsParams
 	for _, c := range l.changes {
@@ -98,7 +98,7 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	return notices.Insert(ctx, q, notice.OfRefunded(l.refunded()))
 }
 
-// refunded returns the tickets whose refund was made since they were locked.
+// refunded returns the tickets that have become REFUNDED since they were locked.
 func (l *Locked) refunded() (refunded []*ticket.Ticket) {
 	for _, c := range l.changes {
 		if c.before.Status != ticket.Refunded && c.current.Status == ticket.Refunded {

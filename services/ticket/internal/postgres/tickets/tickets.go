@@ -84,8 +84,8 @@ func Issue(ctx context.Context, q *postgres.Queries, confirmed []*reservation.Re
 	return Insert(ctx, q, issued)
 }
 
-// Insert inserts new tickets, those of general admission with their places, and the notices about
-// them. Transferred tickets that they replace must have been saved.
+// Insert inserts new tickets, for general admission also their places, and notices about them. If
+// they replace transferred tickets, these must have been saved.
 func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) error {
 	if len(issued) == 0 {
 		return nil

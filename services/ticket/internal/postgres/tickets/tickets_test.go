@@ -45,7 +45,7 @@ func TestTicketsOfAReservation(t *testing.T) {
 	require.Equal(t, list[3].Ticket, secondPage[0].Ticket)
 }
 
-// Users' reads of their own reservations and tickets take no connections from payments.
+// Reading one's own reservations and tickets uses no connection that payments need.
 func TestOwnReadsTakeNoConnectionOfPayments(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)

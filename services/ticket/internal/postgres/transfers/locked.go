@@ -48,7 +48,7 @@ func fromRows(rows []db.Transfer) *Locked {
 	return l
 }
 
-// Find returns a locked transfer, nil when it is not locked.
+// Find returns the transfer with this id, or nil if it is not locked.
 func (l *Locked) Find(id uuid.UUID) *transfer.Transfer {
 	for _, c := range l.changes {
 		if c.current.ID == id {
@@ -58,7 +58,7 @@ func (l *Locked) Find(id uuid.UUID) *transfer.Transfer {
 	return nil
 }
 
-// Save writes the changed transfers and their Kafka events, and the given other events. All
+// Save writes the changed transfers, Kafka events about them, and the given other Kafka events. All
 // tickets, also new ones, must have been saved.
 func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.Event) error {
 	var arg db.UpdateTransfersParams
@@ -85,7 +85,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.E
 	return insertEvents(ctx, tx, others)
 }
 
-// EndOffersOf ends the offers of locked tickets that are not valid any more.
+// EndOffersOf ends the offers of locked tickets that are no longer VALID.
 func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, now time.Time) error {
 	ended := locked.LeftValid()
 	if len(ended) == 0 {
@@ -109,7 +109,7 @@ func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, n
 	return l.Save(ctx, tx)
 }
 
-// eventBatch bounds the offers of an event that are locked at once.
+// eventBatch is the most offers of an event that are locked at once.
 const eventBatch = 500
 
 // EndOffersOfEvent ends the offers of an event, except those whose buyer may have been charged.

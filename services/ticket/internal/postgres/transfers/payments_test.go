@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// A buyer who cancels or does not pay loses the offer to others. After two such buyers it expires.
+// If a buyer cancels or does not pay, the offer is open again. After two such buyers it expires.
 func TestBuyersWhoDoNotPay(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -38,14 +38,14 @@ func TestBuyersWhoDoNotPay(t *testing.T) {
 	require.NoError(t, s.Transfers.ExpireDue(t.Context()))
 	require.Equal(t, transfer.Expired, s.status(offered.ID))
 	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
-	s.Settle(t, e) // a payment that was taken nevertheless is rejected
+	s.Settle(t, e) // a payment that was nevertheless confirmed is rejected
 	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, e.Payment.ID))
 	require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox WHERE type = 'TRANSFER_REJECTED'`))
 	s.RequireInvariants(t)
 }
 
-// A claim for a payment page keeps the ticket valid. A claim before a charge makes it TRANSFERRING.
-// Both can be repeated and aborted.
+// A claim that opens a payment page keeps the ticket VALID. A claim before a charge makes it
+// TRANSFERRING. Both can be repeated and aborted.
 func TestClaimsOfPayments(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -101,8 +101,8 @@ func TestClaimsOfPayments(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// Offers end with their ticket, deadline or event, or by their seller, even if accepted but not
-// charged. The event names the payment whose page is open, so that payment closes the page.
+// An offer ends with its ticket, deadline or event, or by its seller, even if accepted but not
+// charged. The Kafka event has the id of the open payment, whose page the payment service closes.
 func TestWhatEndsOffers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestWhatEndsOffers(t *testing.T) {
 	}
 }
 
-// Payments that do not fit their transfer are rejected for good, even if events are repeated.
+// Payments that do not match their transfer are rejected for good, even if events are repeated.
 func TestRejectedPayments(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*settlement.PaymentEvent){

@@ -50,7 +50,7 @@ func eachRace(t *testing.T, race func(t *testing.T, s *shop, seat string)) {
 	s.RequireNoDeadlocks(t)
 }
 
-// If two users accept an offer at once, free or for money, one of them gets it.
+// If two users accept an offer at the same time, free or for money, one of them gets the ticket.
 func TestTwoAcceptAtOnce(t *testing.T) {
 	eachRace(t, func(t *testing.T, s *shop, seat string) {
 		t.Helper()
@@ -74,7 +74,7 @@ func TestTwoAcceptAtOnce(t *testing.T) {
 	})
 }
 
-// The seller cancels while somebody accepts, and while a buyer is about to be charged.
+// The seller cancels the offer while somebody accepts it, and while a buyer is about to be charged.
 func TestCancelAgainstAccept(t *testing.T) {
 	eachRace(t, func(t *testing.T, s *shop, seat string) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestCancelAgainstAccept(t *testing.T) {
 			func() (err error) { e, err = s.charge(offered, "b"); return err },
 		)
 		require.NotEqual(t, errs[0] == nil, errs[1] == nil, "%v", errs)
-		s.Settle(t, e) // also one that should not have been charged
+		s.Settle(t, e) // even if it should not have been charged
 		require.Equal(t, errs[1] == nil, s.status(offered.ID) == transfer.Completed)
 		require.Equal(t, errs[1] != nil, s.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, e.Payment.ID) == 1)
 	})
@@ -112,7 +112,7 @@ func TestDeadlineAgainstAccept(t *testing.T) {
 		deadline := s.Clock.Now().Add(time.Minute)
 		offered, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "a" + seat, Price: 70, Deadline: deadline}, nil)
 		require.NoError(t, err)
-		s.Clock.Set(deadline.Add(-10 * time.Microsecond)) // each reading of the clock takes 1 µs
+		s.Clock.Set(deadline.Add(-10 * time.Microsecond)) // each reading advances the clock by 1 µs
 		errs := s.race(
 			func() error { return s.Transfers.ExpireDue(t.Context()) },
 			func() error { _, err := s.accept("b", claim); return err },
@@ -136,7 +136,7 @@ func TestDeadlineAgainstAccept(t *testing.T) {
 	})
 }
 
-// A ticket is used or refunded, or its event ends, during its transfer. Only one of both happens.
+// A ticket is used or refunded, or its event ends, during its transfer. One of the two must fail.
 func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 	t.Run("check-in", func(t *testing.T) {
 		eachRace(t, func(t *testing.T, s *shop, seat string) {
@@ -197,7 +197,7 @@ func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 				func() error { return s.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e}) },
 			)
 			require.Equal(t, []error{nil, nil, nil}, errs)
-			for range 3 { // whatever was under way, everybody gets what is left
+			for range 3 { // whatever has happened, all tickets that are left are refunded
 				s.Clock.Advance(time.Hour)
 				require.NoError(t, s.Transfers.ExpireDue(t.Context()))
 				require.NoError(t, s.Walker.Walk(t.Context()))
@@ -208,7 +208,7 @@ func TestTransferAgainstTheTicketsEnd(t *testing.T) {
 	})
 }
 
-// Three users pass tickets to each other at the same time. Nobody gets more places than the limit.
+// Three users transfer tickets to each other at the same time. None gets more than the limit.
 func TestChainsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(e *event.Event) { e.MaxPerUser = 3 })

@@ -1,5 +1,5 @@
-// Package transfers stores transfers of tickets, and writes their changes together with those of the
-// tickets and the outbox.
+// Package transfers stores transfers of tickets, and writes their changes together with those of
+// tickets and the Kafka events about them.
 package transfers
 
 import (
@@ -134,7 +134,7 @@ func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact
 		}
 		version := c.transfer.Version
 		newTicket, err := c.transfer.Accept(c.ticket, b, c.terms)
-		if err != nil || c.transfer.Version == version { // accepted before: the contact is stored
+		if err != nil || c.transfer.Version == version { // accepted before, with a contact
 			return nil, err
 		}
 		return newTicket, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})
@@ -151,8 +151,8 @@ type changeTx struct {
 	terms    transfer.Terms
 }
 
-// change locks a transfer's ticket and the transfer, calls decide, and writes both and the ticket
-// that decide returns. If users are given, it first locks them and the seller.
+// change locks a transfer's ticket and the transfer, calls decide, and writes both. It inserts the
+// ticket that decide returns. If users are given, it first locks them and the seller.
 func (s *Store) change(
 	ctx context.Context, id uuid.UUID, users []string, decide func(context.Context, *changeTx) (*ticket.Ticket, error),
 ) error {

@@ -58,7 +58,7 @@ func (s *shop) accept(user, claim string) (*transfer.Shown, error) {
 	return s.Transfers.Accept(s.t.Context(), user, reservation.Contact{}, claim, uuid.Nil)
 }
 
-// charge claims the ticket for a new payment of its buyer, as payment does before it charges.
+// charge claims the ticket for a buyer's new payment, as the payment service does before a charge.
 func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent, error) {
 	e := settlement.PaymentEvent{
 		Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: t.ID,
@@ -105,7 +105,7 @@ func (s *shop) requireReason(err error, reason string) {
 	require.Equal(s.t, reason, errs.From(err).Metadata["reason"])
 }
 
-// A ticket is transferred for money, then for free. The seller is owed the price, and no holder may
+// A ticket is transferred for money, then for free. The seller gets the price, and no holder may
 // ask for more than that holder has paid.
 func TestAChainOfHolders(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestAChainOfHolders(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// The buyer of a transferred ticket may give it back, and its place is for sale again.
+// The buyer of a transferred ticket can get a refund. Its place is then for sale again.
 func TestTheBuyerGivesTheTicketBack(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -143,7 +143,7 @@ func TestTheBuyerGivesTheTicketBack(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// A dispute also marks tickets that were transferred for free, since nobody else has paid for them.
+// A dispute also concerns tickets transferred for free since, as nobody else has paid for them.
 func TestADisputeFollowsGifts(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -158,7 +158,7 @@ func TestADisputeFollowsGifts(t *testing.T) {
 	s.requireReason(err, transfer.Disputed)
 }
 
-// Once an operator has forbidden transfers, nobody can accept an offer that was made before.
+// Once an operator has forbidden transfers, offers that were made before cannot be accepted.
 func TestTransfersThatTheOperatorEnds(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -172,7 +172,7 @@ func TestTransfersThatTheOperatorEnds(t *testing.T) {
 	}
 }
 
-// Each reason for which an offer is refused.
+// An offer is refused for each of these reasons.
 func TestOfferRefused(t *testing.T) {
 	t.Parallel()
 	offer := func(s *shop, r transfer.Request) error {
@@ -207,7 +207,7 @@ func TestOfferRefused(t *testing.T) {
 	}
 }
 
-// A repeated request makes a new link, and voids the former one.
+// Repeating the request makes a new link, and the former link becomes invalid.
 func TestARepeatedOfferMakesANewLink(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -234,7 +234,7 @@ func idempotencyKey(t *testing.T) *idempotency.Key {
 	return key
 }
 
-// Each reason for which an acceptance is refused.
+// Accepting an offer is refused for each of these reasons.
 func TestAcceptRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -275,7 +275,7 @@ func TestAcceptRefused(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// A place counts once for the limit of every user who has had its ticket.
+// A place counts once for the limit of each user who has, or had, a ticket of this place.
 func TestTheLimitCountsPlaces(t *testing.T) {
 	t.Parallel()
 	s := open(t, func(e *event.Event) { e.MaxPerUser = 2 })
@@ -299,7 +299,7 @@ func TestTheLimitCountsPlaces(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// A buyer's contact is that of the first acceptance, not of a repeated one.
+// A buyer's contact is stored when the offer is accepted. Accepting it again does not change it.
 func TestRepeatedAcceptanceKeepsTheContact(t *testing.T) {
 	t.Parallel()
 	s := open(t)
