@@ -1,4 +1,4 @@
-// Command payment takes payments and refunds them.
+// Command payment is the payment service: it charges and refunds payments.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command worker settles the requests of users to promotions, in the order of the queue.
+// Command worker decides about users' requests to promotions, in the order of the queue.
 package main
 
 import (

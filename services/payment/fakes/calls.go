@@ -1,5 +1,5 @@
-// Package fakes has what the fake payment providers share: calls that go wrong, idempotency keys and
-// webhooks. Only development and tests import it.
+// Package fakes has what the fake payment providers share: calls that go wrong, idempotency keys
+// and webhooks. Only development and tests import it.
 package fakes
 
 import (
@@ -18,19 +18,19 @@ const maxBody = 64 << 10
 // Fault is what goes wrong with one call.
 type Fault string
 
-// The faults. A kept answer is repeated under the call's idempotency key.
+// The faults. A kept answer is returned again to each later call with the same idempotency key.
 const (
-	Lost    Fault = "lost"    // the call acts, and is not answered
-	Dropped Fault = "dropped" // the call does not act, and is not answered
-	Late    Fault = "late"    // the call is not answered, and acts at Arrive
-	Broken  Fault = "broken"  // the call acts, and gets an internal error, which is kept
-	Failed  Fault = "failed"  // the call does not act, and gets an internal error, which is kept
-	Limited Fault = "limited" // the call does not act, and is answered "too many calls"
-	Garbled Fault = "garbled" // the call does not act, and a proxy answers in HTML
+	Lost    Fault = "lost"    // the call takes effect, but gets no answer
+	Dropped Fault = "dropped" // the call has no effect, and gets no answer
+	Late    Fault = "late"    // the call gets no answer, and takes effect at Arrive
+	Broken  Fault = "broken"  // the call takes effect; an internal error is the answer, and is kept
+	Failed  Fault = "failed"  // the call has no effect; an internal error is the answer, and is kept
+	Limited Fault = "limited" // the call has no effect; "too many calls" is the answer
+	Garbled Fault = "garbled" // the call has no effect; the answer is HTML, as of a proxy
 )
 
-// Faults are the shares, from 0 to 1, of the calls and webhooks that go wrong at random. The seed
-// decides which.
+// Faults are the shares, from 0 to 1, of the calls and webhooks that go wrong at random. Seed
+// decides which ones, so that the same seed repeats a run.
 type Faults struct {
 	Seed    uint64  `json:"seed"`
 	Lost    float64 `json:"lost"`
@@ -40,10 +40,10 @@ type Faults struct {
 	Failed  float64 `json:"failed"`
 	Limited float64 `json:"limited"`
 	Garbled float64 `json:"garbled"`
-	// LateFor is the delay after which a late call acts and a delayed webhook is sent.
+	// LateFor is the delay before a late call takes effect and before a delayed webhook is sent.
 	LateFor faults.Duration `json:"lateFor"`
 	// Missing webhooks are never sent, Repeated ones are sent twice, Delayed ones after later ones.
-	// Beside a Forged one a copy with a wrong signature is sent.
+	// Before a Forged one, a copy of it with a wrong signature is sent.
 	Missing  float64 `json:"missing"`
 	Repeated float64 `json:"repeated"`
 	Delayed  float64 `json:"delayed"`
@@ -57,7 +57,7 @@ func (f *Faults) shares() []faults.FaultShare[Fault] {
 	}
 }
 
-// errShares is returned for shares that are no probabilities.
+// errShares is returned for shares that cannot be probabilities.
 var errShares = errors.New("the shares of the calls and those of the webhooks must each add up to at most 1")
 
 func (f *Faults) validate() error {
@@ -72,19 +72,19 @@ func (f *Faults) validate() error {
 	return nil
 }
 
-// Options are the rules of a provider's calls.
+// Options are how a provider handles its calls.
 type Options struct {
 	Now func() time.Time
-	// KeyLife is how long the answer to a call is kept under its Idempotency-Key. With Compares, a
-	// kept key with other parameters gets Mismatch. A call while the first runs gets Running.
+	// KeyLife is how long an answer is kept under its Idempotency-Key. With Compares, Mismatch answers
+	// a kept key with other parameters. Running answers while the first call runs.
 	KeyLife           time.Duration
 	Compares          bool
 	Mismatch, Running Reply
-	// Internal is the provider's answer of an internal error, TooMany its answer to too many calls.
+	// Internal is the provider's answer after an internal error, TooMany its answer to too many calls.
 	Internal, TooMany Reply
 }
 
-// Calls runs the calls of a provider, of which some go wrong.
+// Calls handles the calls of a provider, and makes some of them go wrong.
 type Calls struct {
 	opts Options
 
@@ -97,18 +97,18 @@ type Calls struct {
 	keys     map[string]*kept
 }
 
-// arrival is a late call.
+// arrival is a late call, which takes effect at the time at or after it.
 type arrival struct {
 	at  time.Time
 	act func()
 }
 
-// NewCalls returns the calls of a provider, of which none goes wrong yet.
+// NewCalls returns Calls of which none goes wrong yet.
 func NewCalls(opts Options) *Calls {
 	return &Calls{opts: opts, count: map[string]int{}, next: map[string][]Fault{}, gates: map[string]chan struct{}{}, keys: map[string]*kept{}}
 }
 
-// Handle serves a call, whose pattern is also its name. act may be called late, and concurrently.
+// Handle serves a call; pattern is also its name. act may run late, and at the same time as others.
 func (c *Calls) Handle(mux *http.ServeMux, pattern string, act func(r *http.Request, body []byte) Reply) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -125,7 +125,7 @@ func (c *Calls) Handle(mux *http.ServeMux, pattern string, act func(r *http.Requ
 			run()
 			panic(http.ErrAbortHandler)
 		case Late:
-			c.putOff(func() { run() })
+			c.postpone(func() { run() })
 			panic(http.ErrAbortHandler)
 		case Dropped:
 			panic(http.ErrAbortHandler)
@@ -143,7 +143,7 @@ func (c *Calls) Handle(mux *http.ServeMux, pattern string, act func(r *http.Requ
 	})
 }
 
-// begin counts a call, and returns its fault and the gate that it waits for; nil: none.
+// begin counts a call. It returns the call's fault, and the gate that blocks it (nil: none).
 func (c *Calls) begin(name string) (Fault, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (c *Calls) begin(name string) (Fault, <-chan struct{}) {
 	return faults.Pick(c.faults.shares(), faults.Chance(c.faults.Seed, name, c.count[name])), c.gates[name]
 }
 
-// Inject makes the next calls of a name go wrong, one fault each; an empty fault changes nothing.
+// Inject makes the next calls of a name go wrong, one fault per call; an empty fault: no fault.
 func (c *Calls) Inject(name string, list ...Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Calls) Count(name string) int {
 	return c.count[name]
 }
 
-// Block makes calls of a name wait before they act, until release.
+// Block makes calls of a name wait before they take effect, until release is called.
 func (c *Calls) Block(name string) (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,13 +178,13 @@ func (c *Calls) Block(name string) (release func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-func (c *Calls) putOff(act func()) {
+func (c *Calls) postpone(act func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.arriving = append(c.arriving, arrival{at: c.opts.Now().Add(time.Duration(c.faults.LateFor)), act: act})
 }
 
-// Arrive makes the late calls act whose time has come.
+// Arrive makes the late calls that are due take effect.
 func (c *Calls) Arrive() {
 	c.mu.Lock()
 	var due []func()

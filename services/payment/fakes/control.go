@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Accept serves an address at which end-to-end tests control a fake by sending JSON.
+// Accept serves an address to which end-to-end tests send JSON to control a fake.
 func Accept[T any](mux *http.ServeMux, pattern string, take func(T) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var value T

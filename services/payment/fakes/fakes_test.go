@@ -17,7 +17,7 @@ import (
 
 const call = "POST /add"
 
-// provider counts how often its only call acts.
+// provider is a provider with one call, add. It counts how often the call takes effect.
 type provider struct {
 	t     *testing.T
 	clock *testkit.Clock
@@ -39,13 +39,13 @@ func newProvider(t *testing.T) *provider {
 		return fakes.JSON(200, p.acted)
 	})
 	server := httptest.NewServer(mux)
-	server.Config.SetKeepAlivesEnabled(false) // otherwise unanswered calls are repeated
+	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats calls without an answer
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	return p
 }
 
-// add makes the call; "" is the answer of a dropped connection.
+// add makes the call and returns the answer; empty: the connection was dropped.
 func (p *provider) add(key, body string) string {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url+"/add", strings.NewReader(body))

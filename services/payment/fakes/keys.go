@@ -11,11 +11,11 @@ type Reply struct {
 	Status int
 	Type   string // the content type; empty: JSON
 	Body   []byte
-	// Forgotten says that the answer is not kept under the call's key.
+	// Forgotten says that the answer is not kept under the call's idempotency key.
 	Forgotten bool
 }
 
-// JSON makes a Reply of a value.
+// JSON makes a Reply whose body is the value as JSON.
 func JSON(status int, value any) Reply {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -41,14 +41,14 @@ type kept struct {
 	answer  Reply
 }
 
-// once runs a call once per idempotency key while the key is kept. Calls without a key always run.
+// once runs act once per idempotency key while the key is kept. Without a key it always runs act.
 func (c *Calls) once(r *http.Request, body []byte, act func() Reply) Reply {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || r.Method != http.MethodPost {
 		return act()
 	}
 	call := r.URL.Path + "\n" + string(body)
-	entry, answer := c.takeKey(key, call)
+	entry, answer := c.claimKey(key, call)
 	if entry == nil {
 		return answer
 	}
@@ -61,8 +61,8 @@ func (c *Calls) once(r *http.Request, body []byte, act func() Reply) Reply {
 	return answer
 }
 
-// takeKey returns the new entry of a call that must run, or nil and the answer that is kept.
-func (c *Calls) takeKey(key, call string) (entry *kept, answer Reply) {
+// claimKey returns a new entry if the call must run, otherwise nil and the answer to return.
+func (c *Calls) claimKey(key, call string) (entry *kept, answer Reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, now := c.keys[key], c.opts.Now()

@@ -12,13 +12,13 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// Webhook is a webhook as it is sent.
+// Webhook is a webhook with its headers, ready to be sent.
 type Webhook struct {
 	Header map[string]string
 	Body   []byte
 }
 
-// Webhooks is a provider's queue of webhooks. They wait until Take returns them, or Run sends them.
+// Webhooks is a provider's queue of webhooks. They stay until Take returns them or Run sends them.
 type Webhooks struct {
 	now   func() time.Time
 	sign  func(body []byte, at time.Time) map[string]string
@@ -37,7 +37,7 @@ type waiting struct {
 	tries  int
 }
 
-// NewWebhooks makes an empty queue. sign returns the headers of a webhook that is sent at a time.
+// NewWebhooks makes an empty queue. sign returns the headers of a webhook sent at the time at.
 func NewWebhooks(calls *Calls, sign func(body []byte, at time.Time) map[string]string) *Webhooks {
 	return &Webhooks{now: calls.opts.Now, sign: sign, calls: calls}
 }
@@ -55,7 +55,7 @@ func (f *Faults) webhookShares() []faults.FaultShare[Fault] {
 	}
 }
 
-// Send queues a webhook, unless it is to be missing.
+// Send queues a webhook, unless the faults make it missing.
 func (w *Webhooks) Send(body []byte) {
 	f := w.calls.currentFaults()
 	w.mu.Lock()
@@ -76,7 +76,7 @@ func (w *Webhooks) Send(body []byte) {
 	w.queue = append(w.queue, first)
 }
 
-// Take removes and returns the webhooks that are due, signed now.
+// Take removes the webhooks that are due from the queue and returns them, signed now.
 func (w *Webhooks) Take() (list []Webhook) {
 	for _, x := range w.due() {
 		list = append(list, w.signed(x))
@@ -110,8 +110,8 @@ const (
 	maxTries  = 5
 )
 
-// Run sends webhooks to an address until ctx ends, and makes late calls act. A webhook that is not
-// accepted is sent again, five times in all.
+// Run sends webhooks to an address and calls Arrive, until ctx ends. A webhook that is not accepted
+// is sent again, up to five times in all.
 func (w *Webhooks) Run(ctx context.Context, url string, client *http.Client) {
 	tick := time.NewTicker(sendEvery)
 	defer tick.Stop()

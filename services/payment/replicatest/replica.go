@@ -1,6 +1,6 @@
-// Package replicatest runs payment's code in the process of a test that drives several services at
-// once. Its clock and its connections are the test's, so that hours pass in moments, and a process
-// can die between any two of its writes.
+// Package replicatest runs the payment service's code in the process of a test that drives several
+// services at once. The test controls its clock and its connections, so that hours pass in moments,
+// and a process can die between any two of its writes.
 package replicatest
 
 import (
@@ -26,16 +26,16 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// Migrations create the tables of payment's database.
+// Migrations create the tables of the payment service's database.
 var Migrations = postgres.Migrations
 
 // Options are the dependencies of a Replica, which the test provides.
 type Options struct {
 	Pool *pgxpool.Pool
-	// Tickets connects to ticket, and Provider to the sandbox provider.
+	// Tickets connects to the ticket service, Provider to the sandbox provider.
 	Tickets  grpc.ClientConnInterface
 	Provider http.RoundTripper
-	// Secret signs the provider's webhooks.
+	// Secret is the secret with which the provider signs its webhooks.
 	Secret string
 	// KeyLife is how long the provider keeps the key of a refund.
 	KeyLife time.Duration
@@ -50,10 +50,10 @@ type Replica struct {
 }
 
 // callTime is the time limit of calls, far more than any call takes: the test decides which calls
-// get no answer. A reference is kept for as long, so it must be less than the extension of holds.
+// get no answer. A claim must last as long, so holds must be extensible by more than callTime.
 const callTime = 2 * time.Minute
 
-// New returns a Replica.
+// New returns a Replica with these dependencies.
 func New(o Options) *Replica {
 	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{
 		Timeout: callTime, KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider,
@@ -67,19 +67,19 @@ func New(o Options) *Replica {
 	return &Replica{service: s, consume: paymentkafka.Handle(s)}
 }
 
-// Register registers the RPCs of payment at s.
+// Register registers the RPCs of the payment service at s.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	rpc.Register(s, r.service)
 }
 
-// Consume handles a record of the topic reservation-events.
+// Consume handles one Kafka event of the topic reservation-events.
 func (r *Replica) Consume(ctx context.Context, rec kafka.Record) error { return r.consume(ctx, rec) }
 
 // Sweep runs the sweeper once, on all payments and refunds that are due.
 func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 
-// RequestRefund asks for a refund of tickets of a payment; without tickets, of all valid ones. An
-// operator's request gives fees back too.
+// RequestRefund asks for a refund of tickets of a payment; without tickets, of all its valid ones.
+// If an operator asks, the fees are refunded too.
 func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
 	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
 		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Want: payment.Want{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
@@ -87,22 +87,22 @@ func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause,
 	return refusal(err)
 }
 
-// RetryRefund sends a refund that waits for a person (HELD) to the provider again.
+// RetryRefund has a HELD refund, which waits for an operator's decision, sent again.
 func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
 	_, err := r.service.RetryRefund(ctx, id)
 	return refusal(err)
 }
 
-// ResolveRefund ends a refund that waits for a person (HELD): it was paid without the provider.
+// ResolveRefund ends a HELD refund as paid in another way than through the provider.
 func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
 	_, err := r.service.ResolveRefund(ctx, id, false, "paid otherwise")
 	return refusal(err)
 }
 
-// Wait waits for the charges that are under way.
+// Wait waits until all charges in progress have ended.
 func (r *Replica) Wait(ctx context.Context) error { return r.service.Wait(ctx) }
 
-// ErrRefused marks the errors with which the service refuses a request. They are normal answers.
+// ErrRefused marks errors by which the service refuses a request, as it may in normal operation.
 var ErrRefused = errors.New("refused")
 
 func refusal(err error) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// behaviour is the provider's behaviour that the prefix of a payment key requests.
+// behaviour is what the provider does with a charge. The payment key's prefix decides.
 type behaviour struct {
 	status  Status        // the final status of the charge; empty: nothing is charged
 	decline string        // the decline code
@@ -22,15 +22,15 @@ type Delays struct {
 	Silence time.Duration // before a connection without an answer is dropped
 }
 
-// defaultDelays returns the delays of development: clients time out before slow and silent charges
-// end.
+// defaultDelays returns the delays in development. They are so long that clients time out before
+// slow and silent charges end.
 func defaultDelays() Delays {
 	return Delays{Slow: 10 * time.Second, Late: 3 * time.Second, Silence: 30 * time.Second}
 }
 
 // behaviourOf returns the behaviour for the prefix of a payment key. An unknown prefix is declined,
 // so that a forgotten prefix does not look like a payment. A charge without an answer has no
-// webhook either, so that only a lookup can settle it.
+// webhook either, so that only a look-up can show its outcome.
 func behaviourOf(paymentKey string, d Delays) behaviour {
 	const declined = "CARD_DECLINED"
 	prefixes := []struct {

@@ -22,11 +22,11 @@ type Entry struct {
 	At        time.Time    `json:"at"`
 }
 
-// maxEntries is the number of entries of a page.
+// maxEntries is the most entries in a page.
 const maxEntries = 1000
 
 // Entries returns up to maxEntries captures and refunds that were made at or after from and before
-// to, oldest first, without the first skip. more says that the list continues.
+// to, oldest first, without the first skip ones. more says that there are further ones.
 func (l *Ledger) Entries(from, to time.Time, skip int) (page []Entry, more bool) {
 	charges, refunds := l.All()
 	currencies := map[string]string{}
@@ -49,7 +49,7 @@ func (l *Ledger) Entries(from, to time.Time, skip int) (page []Entry, more bool)
 	return all[:min(maxEntries, len(all))], len(all) > maxEntries
 }
 
-// listEntries answers ?from=&to=&cursor= with a page of the account; cursor is from the last page.
+// listEntries answers ?from=&to=&cursor= with a page of entries; cursor is next of the last page.
 func (s *Server) listEntries(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	from, err := time.Parse(time.RFC3339Nano, q.Get("from"))

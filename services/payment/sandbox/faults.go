@@ -7,29 +7,28 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// keyLife is how long refund keys are kept if the faults do not say otherwise.
+// keyLife is how long refund keys are kept if Faults.KeyLife is 0.
 const keyLife = 24 * time.Hour
 
 // Faults are what can go wrong with refunds. A share, from 0 to 1, is the probability of a fault.
-// The seed, the refund's key and the number of earlier calls with it decide on a call, so that the
-// same seed repeats a run. What happens to a charge depends on its payment key instead.
+// What goes wrong with a call depends only on the seed, the refund's key and the number of earlier
+// calls with it, so that the same seed repeats a run. Charges depend on their payment key instead.
 type Faults struct {
 	Seed uint64 `json:"seed"`
-	// WholeOnly refuses every refund of less than what is left of the charge.
+	// WholeOnly refuses a refund of only a part of what is left of the charge.
 	WholeOnly bool `json:"wholeOnly"`
 	// KeyLife is how long a refund's key is kept; default 24h.
 	KeyLife faults.Duration `json:"keyLife"`
 	// Refused is the share of refunds that are refused for good, as if the charge were disputed.
 	Refused float64 `json:"refused"`
-	// Silent, Lost and Late are the shares of the calls that get no answer: Silent refunds nothing,
-	// Lost refunds before the connection is dropped, Late refunds after LateFor.
+	// Silent, Lost and Late are the shares of the calls that get no answer: Silent makes no refund,
+	// Lost makes it at once, Late makes it after LateFor.
 	Silent  float64         `json:"silent"`
 	Lost    float64         `json:"lost"`
 	Late    float64         `json:"late"`
 	LateFor faults.Duration `json:"lateFor"`
-	// Pending is the share of the refunds that are only accepted at first, and done after
-	// SettleFor. Failing is the share of all refunds that fail after SettleFor, even if they were
-	// done at once.
+	// Pending is the share of the refunds that are only accepted at first, and done after SettleFor.
+	// Failing is the share of all refunds that fail after SettleFor, even if they were done at once.
 	Pending   float64         `json:"pending"`
 	Failing   float64         `json:"failing"`
 	SettleFor faults.Duration `json:"settleFor"`
@@ -54,7 +53,7 @@ func (f *Faults) shares() []faults.FaultShare[fault] {
 	}
 }
 
-// validate checks the shares.
+// validate checks that the shares are probabilities.
 func (f *Faults) validate() error {
 	sum, err := faults.Sum(f.shares())
 	if err == nil && (sum > 1 || f.Failing < 0 || f.Failing > 1) {
@@ -68,7 +67,7 @@ func (f *Faults) pick(key string, n int) fault {
 	return faults.Pick(f.shares(), faults.Chance(f.Seed, key, n))
 }
 
-// fails reports whether a refund that was accepted fails in the end.
+// fails reports whether a refund will fail after it was accepted.
 func (f *Faults) fails(refundID string) bool { return faults.Chance(f.Seed, refundID, 0) < f.Failing }
 
 // life returns how long refund keys are kept.

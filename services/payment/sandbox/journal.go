@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// openJournal replays a file of one JSON entry per line and opens it for appending. An incomplete
-// last line is removed: the process ended while it wrote the line, before it sent the answer.
+// openJournal opens a file of one JSON entry per line, and applies the entries. An incomplete last
+// line is removed: the process died while it wrote the line, before it sent the answer.
 func openJournal(path string, apply func(entry)) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -33,7 +33,7 @@ func openJournal(path string, apply func(entry)) (*os.File, error) {
 	return file, nil
 }
 
-// replay applies the complete entries and returns their number of bytes.
+// replay applies the complete entries of the file and returns their size in bytes.
 func replay(file *os.File, apply func(entry)) (int64, error) {
 	var size int64
 	for r := bufio.NewReader(file); ; {
@@ -53,8 +53,8 @@ func replay(file *os.File, apply func(entry)) (int64, error) {
 	}
 }
 
-// appendJournal writes an entry by one system call, so that a crash of the process does not lose
-// it. A crash of the machine may.
+// appendJournal writes an entry with one system call, so that it is not lost if the process
+// crashes. If the machine crashes, it may be.
 func appendJournal(file *os.File, e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package sandbox is a payment provider for development and tests: an HTTP server with a ledger. It
-// captures, declines, answers late or not at all, as the payment key requests. Audits compare the
-// platform with this ledger. The payment service uses only the HTTP API, through internal/sandbox.
+// Package sandbox is a payment provider for development and tests: an HTTP server with a ledger.
+// The payment key decides whether it captures, declines, answers late or never answers. Audits
+// compare the services with this ledger. The payment service uses only the HTTP API, through
+// internal/sandbox.
 package sandbox
 
 import (
@@ -18,7 +19,7 @@ import (
 type Status string
 
 // The statuses. A pending charge becomes captured, declined or voided. A declined order may be
-// charged again. A captured or voided one never changes.
+// charged again. A captured or voided order never changes.
 const (
 	Pending  Status = "PENDING"
 	Captured Status = "CAPTURED"
@@ -37,7 +38,7 @@ var (
 	ErrKeyReused   = errors.New("idempotency key was used for another request")
 )
 
-// Charge is the state of one order.
+// Charge is the latest charge of one order.
 type Charge struct {
 	ChargeID       string    `json:"chargeId"`
 	OrderID        string    `json:"orderId"`
@@ -60,15 +61,15 @@ type Order struct {
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// entry is a line of the ledger's file: the new state of a charge, a refund, or both, or of a session.
+// entry is a line of the ledger's file: a charge, a refund, both, or a session, in its new state.
 type entry struct {
 	Charge  *Charge  `json:"charge,omitempty"`
 	Refund  *Refund  `json:"refund,omitempty"`
 	Session *Session `json:"session,omitempty"`
 }
 
-// Ledger has every charge, refund and session. Its methods are safe for concurrent use. They write changes
-// to the file before they return.
+// Ledger has all charges, refunds and sessions. Its methods are safe for concurrent use. They write
+// changes to the file before they return.
 type Ledger struct {
 	mu       sync.Mutex
 	file     *os.File
@@ -85,8 +86,7 @@ type Ledger struct {
 	now func() time.Time
 }
 
-// Open reads a ledger's file, which need not exist. now is the clock of charges, refunds and
-// webhooks.
+// Open reads a ledger's file, or creates it. now is the clock of charges, refunds and webhooks.
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	l := &Ledger{
 		orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, keys: map[string]string{},
@@ -117,9 +117,9 @@ func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
 	return old, ok, nil
 }
 
-// Charge charges an order with the result Pending, Captured or Declined (with a code). A repeated
-// attempt returns the result of the first one, with fresh false. The charge of a voided order is
-// declined.
+// Charge charges an order with the result Pending, Captured or Declined (with a code). With a
+// repeated idempotency key it returns the first result, and fresh is false. A charge of a voided
+// order is declined.
 func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *Ledger) Settle(orderID string, status Status, declineCode string) (Char
 	return c, l.write(entry{Charge: &c})
 }
 
-// Void makes any later charge of the order impossible. ErrCaptured if the order is captured.
+// Void makes any later charge of the order impossible. It fails with ErrCaptured if it is captured.
 func (l *Ledger) Void(orderID string) (Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +198,7 @@ func (l *Ledger) All() ([]Charge, []Refund) {
 	return charges, refunds
 }
 
-// write makes an entry durable, then applies it. The caller holds the lock.
+// write writes an entry to the file, then applies it. The caller holds the lock.
 func (l *Ledger) write(e entry) error {
 	if err := appendJournal(l.file, e); err != nil {
 		return fmt.Errorf("write ledger: %w", err)

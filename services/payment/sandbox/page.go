@@ -38,7 +38,7 @@ var (
 		"stayed": "결제되었습니다. 이 창을 닫아 주세요. 상점으로 돌아가지 않습니다.",
 		"USED":   "이미 사용된 결제 페이지입니다.", "EXPIRED": "결제 시간이 지났습니다.", "CLOSED": "상점이 이 결제를 종료했습니다.",
 	}}
-	// choices are the buttons, and the prefixes of the payment keys that they make.
+	// choices has the buttons, and the prefix of the payment key that each one makes.
 	choices = []struct{ name, prefix string }{{"approve", "ok-"}, {"decline", "decline-"}, {"slow", "slow-"}, {"stay", "ok-"}, {"back", ""}}
 )
 
@@ -79,7 +79,7 @@ func (s *Server) getSession(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, session)
 }
 
-// showPage shows the payer the choices, or why there are none.
+// showPage shows the payer the buttons, or why there are none.
 func (s *Server) showPage(w http.ResponseWriter, r *http.Request) {
 	session, err := s.ledger.Session(r.PathValue("sessionId"))
 	switch {
@@ -92,8 +92,8 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// choose makes the payment key for the payer's choice, and sends the payer back with it, to the
-// address that the shop has named. Going back without paying leaves the page open.
+// choose makes the payment key for the payer's choice, and sends the payer with it to the session's
+// ReturnURL. Going back without paying leaves the page open.
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("sessionId")
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -150,7 +150,7 @@ func sendBack(w http.ResponseWriter, address string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// withKey adds a payment key to a return address.
+// withKey adds a payment key to the address to which the payer goes back.
 func withKey(returnURL, key string) string {
 	separator := "?"
 	if strings.Contains(returnURL, "?") {
@@ -184,7 +184,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, status int, s
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	// A redirect after the form counts as form-action.
+	// A redirect after the form is sent counts as form-action too.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+
 		"'; form-action 'self' "+back.Scheme+"://"+back.Host+"; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(status)
@@ -193,7 +193,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, status int, s
 	}
 }
 
-// language returns the language of a page: from the address, or else as the browser prefers.
+// language returns the page's language: the parameter lang, or else what the browser prefers.
 func language(r *http.Request) string {
 	if lang := r.URL.Query().Get("lang"); pageText[lang] != nil {
 		return lang

@@ -30,7 +30,7 @@ func sessionBody(order, key, back string) string {
 	return `{"orderId":"` + order + `","amount":55000,"currency":"KRW","seconds":60,"idempotencyKey":"` + key + `","returnUrl":"` + back + `"}`
 }
 
-// visit requests a page as a browser does; with a choice it submits the form.
+// visit requests a page as a browser does. With a choice it submits the form.
 func (p *provider) visit(ctx context.Context, path, choice string, headers ...string) *httptest.ResponseRecorder {
 	req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
 	if choice != "" {
@@ -77,7 +77,7 @@ func TestPageEscapes(t *testing.T) {
 	require.NotContains(t, page, "<b>")
 }
 
-// A page makes one key, for the address that the shop has named, and charges nothing.
+// A page makes one key and redirects to the session's return address. It charges nothing.
 func TestPageIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	for choice, prefix := range map[string]string{"approve": "ok-", "decline": "decline-", "slow": "slow-"} {
@@ -86,7 +86,7 @@ func TestPageIsUsedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t, filepath.Join(t.TempDir(), "ledger"))
 				path := p.openPage(t, "k")
-				// A return address in the query or the form is ignored.
+				// A return address in the query of the page is ignored.
 				first := p.visit(t.Context(), path+"?returnUrl=https://evil.test/", choice)
 				require.Equal(t, http.StatusSeeOther, first.Code)
 				location := first.Header().Get("Location")
@@ -108,7 +108,7 @@ func TestPageIsUsedOnce(t *testing.T) {
 	}
 }
 
-// A payer who does not go back has paid nevertheless. One who goes back unpaid may pay later.
+// A payer who has paid and does not go back has paid. One who goes back unpaid may pay later.
 func TestPageWithoutTheRedirect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestPageWithoutTheRedirect(t *testing.T) {
 	})
 }
 
-// A page takes no choice after its time or after the order's void, also when the sandbox restarts.
+// On a page nothing can be chosen after its time or after a void, even if the sandbox restarts.
 func TestPageEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 // RefundStatus is the status of a refund.
 type RefundStatus string
 
-// The statuses of a refund. A pending one is accepted, and becomes done or failed. A done one may
-// still fail, for example when the payer's account is closed: the shop then has the money again.
+// The statuses of a refund. A pending refund is accepted, and becomes done or failed. A done one
+// may still fail, for example if the payer's account is closed: the shop then has the money again.
 const (
 	RefundPending RefundStatus = "PENDING"
 	RefundDone    RefundStatus = "DONE"
@@ -22,7 +22,7 @@ type Refund struct {
 	RefundID       string `json:"refundId"`
 	OrderID        string `json:"orderId"`
 	IdempotencyKey string `json:"idempotencyKey"`
-	// Reference is the shop's own id of the refund; a refund that a person made here has none.
+	// Reference is the shop's own id of the refund; empty if a person made it here.
 	Reference string       `json:"reference,omitempty"`
 	Amount    int64        `json:"amount"` // minor units
 	Status    RefundStatus `json:"status"`
@@ -34,17 +34,17 @@ type RefundRequest struct {
 	OrderID        string `json:"-"`
 	IdempotencyKey string `json:"idempotencyKey"`
 	Reference      string `json:"reference"`
-	// Amount is in minor units; 0, only by hand: all that is left.
+	// Amount is in minor units. 0 means all that is left; only a refund by hand may ask for that.
 	Amount int64 `json:"amount"`
 }
 
 // RefundRules are the provider's rules for one refund.
 type RefundRules struct {
-	// Status is that of the new refund: pending or done.
+	// Status is the status of the new refund: pending or done.
 	Status RefundStatus
-	// WholeOnly refuses an amount below what is left of the charge.
+	// WholeOnly refuses to refund only a part of what is left of the charge.
 	WholeOnly bool
-	// KeyLife is how long a key is kept; later the same key makes another refund. 0: for ever.
+	// KeyLife is how long a key is kept; later it makes another refund. 0: for ever.
 	KeyLife time.Duration
 }
 
@@ -122,8 +122,8 @@ func (l *Ledger) Refunds(orderID string) (c Charge, refunds []Refund, found bool
 	return c, refunds, found
 }
 
-// applyRefund applies a refund's new state. If one key made several refunds, it belongs to the
-// last.
+// applyRefund applies a refund's new state. If several refunds had the same key, the key returns
+// the last one.
 func (l *Ledger) applyRefund(r Refund) {
 	if _, known := l.refunds[r.RefundID]; !known {
 		l.keys[r.IdempotencyKey] = r.RefundID

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refund asks for a refund of order o and returns the status and the answer.
+// refund asks for a refund of the order o. It returns the HTTP status and the answer.
 func (p *provider) refund(t *testing.T, key, amount string) (status int, answer map[string]any) {
 	t.Helper()
 	return p.call(t.Context(), http.MethodPost, "/v1/charges/o/refunds",
 		`{"idempotencyKey":"`+key+`","reference":"ours-`+key+`","amount":`+amount+`}`)
 }
 
-// refunds returns the refunds of order o.
+// refunds returns the captured amount and the refunds of the order o.
 func (p *provider) refunds(t *testing.T) (captured float64, refunds []any) {
 	t.Helper()
 	code, answer := p.call(t.Context(), http.MethodGet, "/v1/charges/o/refunds", "")
@@ -38,7 +38,7 @@ func (p *provider) types() (types []string) {
 	return types
 }
 
-// A key is forgotten after its life: the same key then makes another refund.
+// After KeyLife a key is forgotten: it then makes another refund.
 func TestRefundKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRefundKeysAreForgotten(t *testing.T) {
 		_, again := p.refund(t, "k", "100")
 		require.Equal(t, first, again)
 		p.stop()
-		p = start(t, file) // the ledger keeps the keys too
+		p = start(t, file) // the ledger's file has the keys too
 		_, again = p.refund(t, "k", "100")
 		require.Equal(t, first, again)
 		time.Sleep(time.Second)
@@ -69,7 +69,7 @@ func TestRefundKeysAreForgotten(t *testing.T) {
 	})
 }
 
-// An accepted refund is made, or fails later. Its money can then be refunded again.
+// An accepted refund is made later, or fails. If it fails, the money can be refunded again.
 func TestAcceptedRefunds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAcceptedRefunds(t *testing.T) {
 	})
 }
 
-// A person refunds a part, and then all that is left.
+// A person can refund a part, and then all that is left.
 func TestRefundByHand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

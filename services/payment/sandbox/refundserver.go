@@ -34,8 +34,8 @@ func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// nextRefund counts a call with a refund's key. It returns the current faults, and the fault of
-// this call.
+// nextRefund counts a call with a refund's key. It returns the current faults, and what goes wrong
+// with this call.
 func (s *Server) nextRefund(key string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 			}
 		})
 		panic(http.ErrAbortHandler)
-	case none, refused, lost, pending: // decided by makeRefund, or after it
+	case none, refused, lost, pending: // handled in makeRefund, or after it
 	}
 	refund, err := s.makeRefund(q, faults, fault)
 	switch {
@@ -77,7 +77,7 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// makeRefund makes a refund, sends its webhook, and starts its later settlement.
+// makeRefund makes a refund, sends its webhook, and starts followUpRefund.
 func (s *Server) makeRefund(q RefundRequest, faults Faults, fault fault) (Refund, error) {
 	rules := RefundRules{Status: RefundDone, WholeOnly: faults.WholeOnly, KeyLife: faults.life()}
 	switch fault {
@@ -95,7 +95,7 @@ func (s *Server) makeRefund(q RefundRequest, faults Faults, fault fault) (Refund
 	return refund, err
 }
 
-// followUpRefund settles a refund later, if it is pending or will fail.
+// followUpRefund makes a pending refund done after SettleFor, or a refund failed that will fail.
 func (s *Server) followUpRefund(r Refund) {
 	faults := s.currentFaults()
 	status := RefundDone
@@ -107,7 +107,7 @@ func (s *Server) followUpRefund(r Refund) {
 	}
 	s.background(func(ctx context.Context) {
 		if !s.sleep(time.Duration(faults.SettleFor)) {
-			return // the next start resumes it
+			return // the next start of the server continues
 		}
 		if _, err := s.settle(r.RefundID, status); err != nil {
 			s.log.ErrorContext(ctx, "settle refund", "refund_id", r.RefundID, "error", err)
@@ -136,8 +136,8 @@ func (s *Server) report(kind string, r Refund) {
 	}
 }
 
-// refundByHand refunds as a person does at a provider's dashboard: without a reference of the shop.
-// The webhook is the only report.
+// refundByHand refunds as a person does on a provider's dashboard: without a Reference. Only the
+// webhook reports it to the shop.
 func (s *Server) refundByHand(w http.ResponseWriter, r *http.Request) {
 	var q RefundRequest
 	if !decode(w, r, &q) {

@@ -39,8 +39,8 @@ type Options struct {
 	Faults        Faults       // what goes wrong with refunds
 }
 
-// NewServer makes the server of a ledger, and resumes the ledger's pending charges and refunds. The
-// caller ends the server by ctx and then calls Wait.
+// NewServer makes the server of a ledger, and resumes the ledger's pending charges and refunds. To
+// stop it, the caller ends ctx and then calls Wait.
 func NewServer(ctx context.Context, ledger *Ledger, opts Options, log *slog.Logger) *Server {
 	s := &Server{ledger: ledger, delays: defaultDelays(), log: log, mux: http.NewServeMux(), calls: map[string]int{}, stopped: ctx.Done()}
 	s.faults = opts.Faults
@@ -106,7 +106,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	if b.status == "" {
 		s.dropConnection(r)
 	}
-	// A client that leaves from here on does not undo its charge.
+	// If the client disconnects after this point, the charge is made all the same.
 	status := b.status
 	if b.late {
 		status = Pending
@@ -125,7 +125,7 @@ func (s *Server) charge(w http.ResponseWriter, r *http.Request) {
 	answerCharge(w, c)
 }
 
-// startFollowUp starts what must follow a new charge in the background: late settlement or webhook.
+// startFollowUp starts, in the background, the end of a pending charge, or the webhook of another.
 func (s *Server) startFollowUp(c Charge, b behaviour) {
 	switch {
 	case c.Status == Pending:
@@ -138,7 +138,7 @@ func (s *Server) startFollowUp(c Charge, b behaviour) {
 func (s *Server) settleLater(orderID string, b behaviour) {
 	s.background(func(ctx context.Context) {
 		if !s.sleep(b.wait) {
-			return // the next start resumes the pending charge
+			return // the next start of the server resumes the charge
 		}
 		c, err := s.ledger.Settle(orderID, b.status, b.decline)
 		if err != nil {
@@ -149,7 +149,7 @@ func (s *Server) settleLater(orderID string, b behaviour) {
 	})
 }
 
-// sleep waits for d, and returns false when the server stops before.
+// sleep waits for d. It returns false if the server stops during it.
 func (s *Server) sleep(d time.Duration) bool {
 	select {
 	case <-s.stopped:
@@ -193,7 +193,7 @@ func (s *Server) void(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, c)
 }
 
-// listAll answers an audit with all charges and refunds.
+// listAll returns all charges and refunds, for audits.
 func (s *Server) listAll(w http.ResponseWriter, _ *http.Request) {
 	charges, refunds := s.ledger.All()
 	answer(w, http.StatusOK, map[string]any{"charges": charges, "refunds": refunds})

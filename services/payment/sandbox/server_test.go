@@ -23,7 +23,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// receiver receives the webhooks instead of the platform, and refuses the first ones (refuse).
+// receiver receives the webhooks. It refuses as many of the first ones as refuse says.
 type receiver struct {
 	mu     sync.Mutex
 	refuse int
@@ -53,8 +53,8 @@ func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// received and signatures copy what has arrived, under the lock: synctest does not order reads and
-// writes.
+// received and signatures copy what has arrived, under the lock, since synctest does not prevent
+// data races.
 func (r *receiver) received() []map[string]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ type provider struct {
 	stop  func()
 }
 
-// start serves the ledger of a file. Inside a synctest bubble it uses simulated time.
+// start serves the ledger of a file. In a synctest bubble it uses simulated time.
 func start(t *testing.T, file string) *provider {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,13 +147,13 @@ func TestChargeByPaymentKey(t *testing.T) {
 	}
 }
 
-// The state of an order whose client has timed out after 5 s.
+// A client gives up after 5 s. The order has these statuses 5 s and 15 s after its request.
 func TestWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ at5, at15 any }{
 		"timeout-1": {"CAPTURED", "CAPTURED"},
 		"lost-1":    {nil, nil},
-		"slow-1":    {nil, "CAPTURED"}, // charged after the client has left
+		"slow-1":    {nil, "CAPTURED"}, // charged after the client has disconnected
 	}
 	for key, tt := range tests {
 		t.Run(key, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWithoutAnswer(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				go func() {
-					defer func() { _ = recover() }() // http.ErrAbortHandler, for net/http to drop the connection
+					defer func() { _ = recover() }() // http.ErrAbortHandler, which drops the connection
 					_, _ = p.call(ctx, http.MethodPost, "/v1/charges",
 						`{"paymentKey":"`+key+`","orderId":"o","amount":1,"currency":"KRW","idempotencyKey":"k"}`)
 				}()
@@ -191,7 +191,7 @@ func TestLateChargeIsReportedAfterThreeSecondsAndRetried(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, "CAPTURED", p.status(t, "o"))
 		require.Empty(t, p.hooks.received())
-		time.Sleep(4 * time.Second) // 1 s and 2 s of retries
+		time.Sleep(4 * time.Second) // more than the waits of 1 s and 2 s before retries
 		synctest.Wait()
 		require.Len(t, p.hooks.received(), 1)
 		require.Equal(t, []bool{true}, p.hooks.signatures())

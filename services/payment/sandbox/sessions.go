@@ -20,7 +20,7 @@ const (
 	SessionClosed  SessionState = "CLOSED"  // the order was voided
 )
 
-// Session is a page on which the payer chooses once how a payment will end. Nothing is charged by it:
+// Session is a page on which the payer chooses, once, how a payment will end. It charges nothing:
 // it only makes the payment key.
 type Session struct {
 	SessionID      string       `json:"sessionId"`
@@ -39,15 +39,15 @@ type SessionRequest struct {
 	OrderID        string `json:"orderId"`
 	Amount         int64  `json:"amount"`
 	Currency       string `json:"currency"`
-	ReturnURL      string `json:"returnUrl"` // where the payer is sent back; nothing else can change it
-	Seconds        int64  `json:"seconds"`   // the payer's time
+	ReturnURL      string `json:"returnUrl"` // the address to which the payer is sent back
+	Seconds        int64  `json:"seconds"`   // the time until the session expires
 	IdempotencyKey string `json:"idempotencyKey"`
 }
 
-// errSessionEnded means that a session takes no choice any more.
+// errSessionEnded means that the payer can choose nothing any more.
 var errSessionEnded = errors.New("the session has ended")
 
-// returnURLs matches the addresses to which payers may go back. Their origins go into a header.
+// returnURLs matches valid return addresses. Their origins are put into a header unescaped.
 var returnURLs = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+/[^\s#]*$`)
 
 func (q SessionRequest) valid() bool {
@@ -86,7 +86,7 @@ func (l *Ledger) session(id string) (Session, error) {
 	return l.current(s), nil
 }
 
-// current returns a session in its present state, by the time and its order.
+// current returns s with its current state: closed if its order was voided, or expired.
 func (l *Ledger) current(s Session) Session {
 	switch {
 	case s.State != SessionOpen:
@@ -98,8 +98,8 @@ func (l *Ledger) current(s Session) Session {
 	return s
 }
 
-// UseSession makes the payment key of a session, which starts with prefix. A session that is not
-// open any more is returned with errSessionEnded.
+// UseSession makes the payment key of a session: prefix and a random id. A session that is not open
+// any more is returned with errSessionEnded.
 func (l *Ledger) UseSession(id, prefix string) (Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

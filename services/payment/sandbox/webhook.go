@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// SignatureHeader is a webhook's signature: `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
+// SignatureHeader contains a signature: `t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">`.
 const SignatureHeader = "x-sandbox-signature"
 
 // Sign returns the value of SignatureHeader for a body that is sent at the time at.
@@ -37,14 +37,14 @@ type Notice struct {
 	Currency string `json:"currency"`
 }
 
-// webhooks delivers notices independently of each other. It gives a notice up after five attempts.
+// webhooks sends notices, each on its own. After five failed attempts it drops a notice.
 type webhooks struct {
 	url    string
 	secret []byte
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
-	// retry holds the waits before the second and later attempts.
+	// retry has the waits before the second and each later attempt.
 	retry []time.Duration
 }
 
@@ -68,7 +68,7 @@ func (w *webhooks) send(ctx context.Context, c Charge) {
 	w.deliver(ctx, kind, c)
 }
 
-// deliver sends a notice about a charge until the receiver accepts it or no attempt is left.
+// deliver sends a notice about a charge until the receiver accepts it, five times at most.
 func (w *webhooks) deliver(ctx context.Context, kind string, c Charge) {
 	if w.url == "" {
 		return

@@ -10,19 +10,19 @@ import (
 	"urr.guru/pkg/faults"
 )
 
-// Faults are the faults that the sandbox injects, as shares of the calls between 0 and 1. The fault
-// of a call depends only on Seed, the key and the number of earlier calls with the key: a run is
-// repeatable.
+// Faults says which faults the sandbox injects. Each number is the share of calls, between 0 and 1,
+// that get the fault. The fault of a call depends only on Seed, the key and the number of earlier
+// calls with the key, so that a run can be repeated.
 type Faults struct {
 	Seed uint64 `json:"seed"`
-	// Refused answers that a later attempt may succeed, RefusedForGood that none will. Nothing is paid.
+	// Refused answers 422 (a later call may pay), RefusedForGood 410 (none will). Both pay nothing.
 	Refused        float64 `json:"refused"`
 	RefusedForGood float64 `json:"refusedForGood"`
-	// Busy answers 429, Unavailable 503: nothing is paid.
+	// Busy answers 429, Unavailable answers 503. Both pay nothing.
 	Busy        float64 `json:"busy"`
 	Unavailable float64 `json:"unavailable"`
-	// Silent never answers and does not pay, Lost never answers after paying. The connection is
-	// dropped after SilenceFor, by default at once.
+	// Silent does not pay and does not answer. Lost pays, but does not answer. Both drop the
+	// connection after SilenceFor, by default at once.
 	Silent     float64       `json:"silent"`
 	Lost       float64       `json:"lost"`
 	SilenceFor time.Duration `json:"-"`
@@ -36,17 +36,17 @@ type Faults struct {
 	LateFor time.Duration `json:"-"`
 	// Down refuses every call with 503, lookups too.
 	Down bool `json:"down"`
-	// NoVoid is the share of the keys whose void answers 501, however often it is tried, as at a
-	// provider without voids. VoidLost is the share of the voids whose answer is lost: the key is void.
+	// NoVoid is the share of keys that cannot be voided: each attempt answers 501, as at a provider
+	// without voids. VoidLost is the share of calls that void a key, but whose answer is lost.
 	NoVoid   float64 `json:"noVoid"`
 	VoidLost float64 `json:"voidLost"`
-	// KeyRetention is how long a repeated key is recognised, LookupRetention how long lookups answer;
-	// 0: for ever.
+	// KeyRetention is how long a repeated key is recognised. LookupRetention is how long a lookup
+	// finds a payout. 0 means for ever.
 	KeyRetention    time.Duration `json:"-"`
 	LookupRetention time.Duration `json:"-"`
 }
 
-// faultsJSON is the JSON form of Faults: durations are texts such as "1.5s".
+// faultsJSON is the JSON form of Faults. Its durations are texts such as "1.5s".
 type faultsJSON struct {
 	*faultsFields
 	SilenceFor      faults.Duration `json:"silenceFor"`

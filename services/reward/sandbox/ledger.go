@@ -1,6 +1,6 @@
-// Package sandbox is a provider of points and coupons for development and tests: a ledger behind
-// HTTP, with faults on demand. Audits compare with this ledger, not with the platform's tables. The
-// service uses only its HTTP API, through the client internal/provider.
+// Package sandbox is a provider of points and coupons for development and tests. It serves a ledger
+// over HTTP and injects faults on demand. Audits use this ledger, not the platform's tables. The
+// reward service uses only its HTTP API, through the client in internal/provider.
 package sandbox
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Payout is a line of the ledger.
+// Payout is a payment in the ledger.
 type Payout struct {
 	TransactionID string    `json:"transactionId"`
 	Key           string    `json:"key"`
@@ -26,7 +26,7 @@ type Payout struct {
 	At            time.Time `json:"at"`
 }
 
-// Order is a request to pay.
+// Order asks the ledger for a payment.
 type Order struct {
 	Key      string `json:"key"`
 	MemberID string `json:"memberId"`
@@ -49,8 +49,8 @@ type ledgerLine struct {
 // Ledger keeps every payout. Its methods are safe for concurrent use. What they return is already
 // written to the file, so the end of the process loses nothing.
 //
-// A key is recognised only for a time that the caller gives. After that a payment with the same key
-// pays again, as real providers do.
+// A key is recognised only for a time that the caller gives. After that, a payment with the same
+// key pays again, as it does at real providers.
 type Ledger struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -76,7 +76,7 @@ func Open(path string, now func() time.Time) (*Ledger, error) {
 	return l, nil
 }
 
-// replay reads all lines. It cuts off an incomplete last line, whose answer was never sent.
+// replay reads the file's lines. It cuts off an incomplete last line: its request got no answer.
 func (l *Ledger) replay() error {
 	decoder := json.NewDecoder(l.file)
 	var completeBytes int64
@@ -127,7 +127,7 @@ func (l *Ledger) Lookup(key string, remembered time.Duration) (Payout, bool) {
 	return p, ok && l.now().Sub(p.At) < remembered
 }
 
-// Void makes a later payout of the key impossible; a key that was paid returns its payout.
+// Void makes any later payout of the key impossible. If the key was paid, it returns the payout.
 func (l *Ledger) Void(key string) (paid *Payout, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *Ledger) Void(key string) (paid *Payout, err error) {
 	return nil, l.write(ledgerLine{Voided: key})
 }
 
-// snapshot returns all payouts. It shares the slice, since the ledger only appends to it.
+// snapshot returns all payouts. It does not copy the slice, since the ledger only appends to it.
 func (l *Ledger) snapshot() []Payout {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *Ledger) All() []Payout {
 	return append([]Payout{}, l.payouts...)
 }
 
-// write makes an entry durable with one call, then applies it. The caller holds the lock.
+// write appends a line to the file with one call, then applies it in memory. The caller holds mu.
 func (l *Ledger) write(e ledgerLine) error {
 	line, err := json.Marshal(e)
 	if err == nil {

@@ -17,9 +17,9 @@ const maxBody = 64 << 10
 
 // Server answers the provider's API:
 //
-//	POST /v1/payouts              pays an Order: 200 with the Payout; 422 not paid, 410 never will be
+//	POST /v1/payouts              pays an Order: 200 with the Payout, 422 if unpaid, 410 if for good
 //	GET  /v1/payouts/{key}        200 with the Payout, or 404 whose body repeats the key
-//	POST /v1/payouts/{key}/void   204: never paid from now on; 409 with the Payout that was made
+//	POST /v1/payouts/{key}/void   204: the key will never be paid; 409: it was, with the Payout
 //	GET  /v1/ledger               every Payout, one per line, for audits
 //	GET  /v1/faults               the Faults
 //	PUT  /v1/faults               replaces the Faults
@@ -32,7 +32,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	faults Faults
-	calls  map[string]int // by key
+	calls  map[string]int // how often each key was sent, or asked to be voided
 }
 
 // NewServer serves a ledger until ctx ends. Call Wait after that.
@@ -61,7 +61,7 @@ func (s *Server) SetFaults(f Faults) {
 	s.faults = f
 }
 
-// Calls returns how many times a key was sent.
+// Calls returns how many times a payment was requested under a key.
 func (s *Server) Calls(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Server) nextCall(key string) (Faults, fault) {
 	return s.faults, s.faults.faultOf(key, s.calls[key])
 }
 
-// nextVoid counts a void of a key, and reports whether its answer is lost.
+// nextVoid counts a request to void a key, and reports whether its answer is to be lost.
 func (s *Server) nextVoid(key string) (f Faults, lose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	case late:
 		s.work.Go(func() {
 			if s.sleep(f.LateFor) {
-				_, _ = s.ledger.Pay(o, retention(f.KeyRetention)) // a void key is not paid
+				_, _ = s.ledger.Pay(o, retention(f.KeyRetention)) // fails, as intended, if the key is void
 			}
 		})
 		panic(http.ErrAbortHandler)
@@ -131,7 +131,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// payNow pays and answers, unless the injected fault is to lose or to spoil the answer.
+// payNow pays the order and answers, unless the injected fault loses the answer or makes it a 500.
 func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Faults, injected fault) {
 	p, err := s.ledger.Pay(o, retention(f.KeyRetention))
 	switch {
@@ -149,7 +149,7 @@ func (s *Server) payNow(w http.ResponseWriter, r *http.Request, o Order, f Fault
 	}
 }
 
-// dropSilently waits for SilenceFor or until the client leaves, and drops the connection without an answer.
+// dropSilently waits for SilenceFor, or until the client leaves, and drops the connection.
 func (s *Server) dropSilently(r *http.Request, f Faults) {
 	timer := time.NewTimer(f.SilenceFor)
 	defer timer.Stop()
@@ -207,11 +207,11 @@ func (s *Server) currentFaults() Faults {
 }
 
 const (
-	listPage    = 1000        // payouts, after which the deadline for writing is extended
-	listTimeout = time.Minute // for writing a page
+	listPage    = 1000        // payouts on a page; each page gets a new deadline
+	listTimeout = time.Minute // the time limit for writing a page
 )
 
-// list sends the present ledger, a line per payout. The client may read it slowly.
+// list sends the present ledger, one line per payout. A slow client gets a new deadline per page.
 func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control, lines := http.NewResponseController(w), json.NewEncoder(w)
@@ -219,7 +219,7 @@ func (s *Server) list(w http.ResponseWriter, _ *http.Request) {
 		_ = control.SetWriteDeadline(time.Now().Add(listTimeout)) // not supported by test recorders
 		for _, p := range page {
 			if lines.Encode(p) != nil {
-				panic(http.ErrAbortHandler) // a part must not look like the whole
+				panic(http.ErrAbortHandler) // the client must not take a part for the whole
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func (s *Server) sleep(d time.Duration) bool {
 	}
 }
 
-// retention returns for how long a key is recognised, given the setting d; 0: for ever.
+// retention returns how long a key is recognised if the setting is d; 0 means for ever.
 func retention(d time.Duration) time.Duration {
 	if d == 0 {
 		return math.MaxInt64

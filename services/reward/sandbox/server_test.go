@@ -42,7 +42,7 @@ func serve(t *testing.T, faults string) *provider {
 	return p
 }
 
-// call returns the answer; status 0 when there was none.
+// call sends a request and returns the answer; status is 0 when there was none.
 func (p *provider) call(method, path, body string) (status int, answer string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body))
@@ -101,7 +101,7 @@ func TestFaultsOfAPayout(t *testing.T) {
 	}
 }
 
-// A late payment may follow a look-up that found none.
+// The provider may pay after a look-up has found no payment.
 func TestPaidAfterTheAnswerAbsent(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{"late": 1, "lateFor": "300ms"}`)
@@ -134,7 +134,7 @@ func TestKeysThatCannotBeVoided(t *testing.T) {
 	}
 }
 
-// A void whose answer is lost counts: the key is never paid.
+// A void takes effect even if its answer is lost: the key is never paid.
 func TestVoidWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{"voidLost": 1}`)
@@ -224,7 +224,7 @@ func TestLedgerSurvivesAKill(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// The ledger has one payout per line, also beyond the first page.
+// The ledger is listed with one payout per line, also after the first page.
 func TestLedgerListing(t *testing.T) {
 	t.Parallel()
 	p := serve(t, `{}`)

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// movement is a movement of the account's balance, as
-// docs.stripe.com/api/balance_transactions/object describes it.
+// movement is a change of the account's balance, as docs.stripe.com/api/balance_transactions/object
+// describes it.
 type movement struct {
 	id, kind string
 	at       int64
@@ -16,14 +16,14 @@ type movement struct {
 	source   func() map[string]any
 }
 
-// The account has another currency than its charges: movements are converted.
+// The account's currency is not that of the charges: amounts of movements are divided by rate.
 const (
 	accountCurrency = "usd"
 	rate            = 1300
 )
 
-// move records a movement. After each charge it records a fee, which belongs to no order.
-func (s *Server) move(kind string, amount int64, source func() map[string]any) {
+// recordMovement records a movement. After a charge it also records a fee, which has no order.
+func (s *Server) recordMovement(kind string, amount int64, source func() map[string]any) {
 	at := s.opts.Now().Unix()
 	s.balance = append(s.balance, movement{newID("txn_"), kind, at, amount / rate, source})
 	if kind == "charge" {
@@ -31,7 +31,7 @@ func (s *Server) move(kind string, amount int64, source func() map[string]any) {
 	}
 }
 
-// docs.stripe.com/api/balance_transactions/list
+// listBalance is docs.stripe.com/api/balance_transactions/list.
 func (s *Server) listBalance(c call) fakes.Reply {
 	objects := make([]map[string]any, len(s.balance))
 	for i, m := range s.balance {
@@ -50,8 +50,8 @@ func (s *Server) listBalance(c call) fakes.Reply {
 	return c.list("/v1/balance_transactions", objects)
 }
 
-// list answers with a page of the objects of the period that a call asks for. They are given oldest
-// first, and listed newest first (docs.stripe.com/api/pagination).
+// list returns a page of those objects that the call's period and cursor select. objects are oldest
+// first, the page newest first (docs.stripe.com/api/pagination).
 func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	limit, after, before := c.number("limit"), c.number("created[gte]"), c.number("created[lt]")
 	if limit == 0 {
@@ -73,8 +73,8 @@ func (c call) list(url string, objects []map[string]any) fakes.Reply {
 	return fakes.JSON(http.StatusOK, map[string]any{"object": "list", "url": url, "has_more": len(objects) > len(data), "data": data})
 }
 
-// Charge takes money for an order by an intent that is not of its page, as another program with the
-// account's key could. It returns the intent.
+// Charge takes money for an order with an intent that is not from its page, as another program with
+// the account's key could. It returns the intent's id.
 func (s *Server) Charge(order, currency string, amount int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package stripe
 
 import "urr.guru/services/payment/fakes"
 
-// act is an act of a person or a bank. Each kind of act uses some of the fields.
+// act is what a person or a bank does, in a request. Each address uses some of the fields.
 type act struct {
 	Order  string `json:"order"`
 	Refund string `json:"refund"`
@@ -10,8 +10,8 @@ type act struct {
 	Status string `json:"status"`
 }
 
-// control serves the addresses for end-to-end tests: the orders, the faults, and the acts of a
-// person on Stripe's dashboard or of a bank.
+// control serves the addresses for end-to-end tests: the orders, the faults, and what a person does
+// on Stripe's dashboard, or a bank.
 func (s *Server) control() {
 	fakes.Show(s.mux, "GET /control/orders", s.Orders)
 	fakes.Accept(s.mux, "PUT /control/faults", s.Calls.SetFaults)

@@ -6,8 +6,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it names
-// the charge and its intent, and has no metadata of theirs.
+// dispute is a dispute of a charge, as docs.stripe.com/api/disputes/object describes it: it
+// contains the ids of the charge and its intent, but not their metadata.
 type dispute struct {
 	id, status string
 	intent     *intent
@@ -28,7 +28,7 @@ func (d *dispute) object() map[string]any {
 	}
 }
 
-// docs.stripe.com/api/disputes/list
+// listDisputes is docs.stripe.com/api/disputes/list.
 func (s *Server) listDisputes(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, d := range s.disputes {
@@ -37,8 +37,8 @@ func (s *Server) listDisputes(c call) fakes.Reply {
 	return c.list("/v1/disputes", objects)
 }
 
-// refusesRefunds reports whether a dispute of an intent is open or lost:
-// docs.stripe.com/disputes/how-disputes-work.
+// refusesRefunds reports whether an intent has an open or lost dispute, after which Stripe refuses
+// refunds: docs.stripe.com/disputes/how-disputes-work.
 func (s *Server) refusesRefunds(pi *intent) bool {
 	for _, d := range s.disputes {
 		if d.intent == pi && (d.status == needsResponse || d.status == lost) {
@@ -48,13 +48,13 @@ func (s *Server) refusesRefunds(pi *intent) bool {
 	return false
 }
 
-// Dispute lets the bank of an order's payer dispute its charge, or close the dispute with a status:
-// won or lost. The charge stays marked as disputed (docs.stripe.com/api/charges/object).
+// Dispute opens a dispute of an order's whole charge, or closes it with the status closed: won or
+// lost. The charge stays marked as disputed (docs.stripe.com/api/charges/object).
 func (s *Server) Dispute(order, closed string) error {
 	return s.dispute(order, closed, 0)
 }
 
-// DisputePart is like Dispute, for a part of the charge.
+// DisputePart opens a dispute of a part of an order's charge.
 func (s *Server) DisputePart(order string, amount int64) error { return s.dispute(order, "", amount) }
 
 func (s *Server) dispute(order, closed string, amount int64) error {

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// intent is a payment intent with its charge, as docs.stripe.com/api/payment_intents/object describes it.
+// intent is a payment intent and its charge (docs.stripe.com/api/payment_intents/object).
 type intent struct {
 	id, charge, status, currency string
 	amount, received             int64
@@ -25,7 +25,7 @@ const (
 	canceled              = "canceled"
 )
 
-// authorizationLife is that of most cards (docs.stripe.com/payments/place-a-hold-on-a-payment-method).
+// authorizationLife for most cards: docs.stripe.com/payments/place-a-hold-on-a-payment-method.
 const authorizationLife = 7 * 24 * time.Hour
 
 func (s *Server) addIntent(x *session) {
@@ -35,7 +35,7 @@ func (s *Server) addIntent(x *session) {
 	s.intents[x.intent.id] = x.intent
 }
 
-// findIntent returns an intent in its present state: an authorisation lapses.
+// findIntent returns an intent. It first cancels the intent if its authorisation has expired.
 func (s *Server) findIntent(id string) *intent {
 	pi := s.intents[id]
 	if pi != nil && pi.status == requiresCapture && s.opts.Now().Sub(pi.authorizedAt) >= authorizationLife {
@@ -52,8 +52,8 @@ func (s *Server) getIntent(c call) fakes.Reply {
 	return s.showIntent(pi, c.expand)
 }
 
-// docs.stripe.com/api/payment_intents/capture: only an intent that requires a capture can be
-// captured, once. The remaining amount is released.
+// captureIntent is docs.stripe.com/api/payment_intents/capture: only an intent that requires a
+// capture can be captured, once. What is not captured of its amount is released.
 func (s *Server) captureIntent(c call) fakes.Reply {
 	pi := s.findIntent(c.id)
 	amount := c.number("amount_to_capture")
@@ -77,12 +77,12 @@ func (s *Server) captureIntent(c call) fakes.Reply {
 
 func (s *Server) capture(pi *intent, amount int64) {
 	pi.status, pi.received = succeeded, amount
-	s.move("charge", amount, func() map[string]any { return s.chargeObject(pi) })
+	s.recordMovement("charge", amount, func() map[string]any { return s.chargeObject(pi) })
 	s.event("payment_intent.succeeded", s.intentObject(pi, ""))
 }
 
-// docs.stripe.com/api/payment_intents/cancel: the intent of a session can be cancelled only while it
-// requires a capture, and not twice. Otherwise the session is expired.
+// cancelIntent is docs.stripe.com/api/payment_intents/cancel: an intent from a page can be
+// cancelled only while it requires a capture. Before that, its session must be expired instead.
 func (s *Server) cancelIntent(c call) fakes.Reply {
 	pi := s.findIntent(c.id)
 	switch {
@@ -128,7 +128,7 @@ func (s *Server) intentObject(pi *intent, expand string) map[string]any {
 	return object
 }
 
-// chargeObject is an intent's charge, which has the intent's metadata (docs.stripe.com/api/metadata).
+// chargeObject returns the charge, with its intent's metadata (docs.stripe.com/api/metadata).
 func (s *Server) chargeObject(pi *intent) map[string]any {
 	return map[string]any{
 		"id": pi.charge, "object": "charge", "payment_intent": pi.id, "amount": pi.amount, "amount_captured": pi.received,
@@ -136,7 +136,7 @@ func (s *Server) chargeObject(pi *intent) map[string]any {
 	}
 }
 
-// refunded returns the refunded amount of an intent, pending refunds included.
+// refunded returns the refunded amount of an intent, including pending refunds.
 func (s *Server) refunded(pi *intent) (sum int64) {
 	for _, r := range s.refunds {
 		if r.intent == pi && r.status != failed && r.status != canceled {
@@ -146,12 +146,12 @@ func (s *Server) refunded(pi *intent) (sum int64) {
 	return sum
 }
 
-// Order is the state of an order.
+// Order is the state of an order at the fake, for tests.
 type Order struct {
 	Session string `json:"session"`
 	Intent  string `json:"intent,omitempty"`
 	Order   string `json:"order"`
-	// Status is that of the intent, or of the session if there is no intent.
+	// Status is the intent's status, or the session's if there is no intent.
 	Status   string   `json:"status"`
 	Amount   int64    `json:"amount"`
 	Received int64    `json:"received"`
@@ -169,7 +169,7 @@ func (s *Server) Orders() (list []Order) {
 	return list
 }
 
-// Order returns an order, the zero Order for an unknown one.
+// Order returns the state of an order; the zero Order if it is unknown.
 func (s *Server) Order(order string) Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Server) Order(order string) Order {
 	return Order{}
 }
 
-// sessionOf returns an order's session; nil: none.
+// sessionOf returns the session of an order; nil: there is none.
 func (s *Server) sessionOf(order string) *session {
 	for id, x := range s.sessions {
 		if x.order == order {

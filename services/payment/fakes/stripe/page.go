@@ -13,11 +13,11 @@ var pageSource string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageSource)) //nolint:gochecknoglobals // a constant
 
-// The choices on the page.
+// The buyer's choices on the page.
 const (
 	Pay     = "pay"
 	Decline = "decline"
-	Close   = "close" // pay, and do not go back to the shop
+	Close   = "close" // pay, then close the page
 	Back    = "back"
 )
 
@@ -28,8 +28,8 @@ type pageData struct {
 
 func (s *Server) showPage(w http.ResponseWriter, r *http.Request) { s.writePage(w, r, "") }
 
-// choose carries out the buyer's choice. Paying leads to success_url. Going back leaves the session
-// open, and leads to cancel_url (docs.stripe.com/api/checkout/sessions/create).
+// choose carries out the buyer's choice. After paying, the buyer is sent to success_url. Going back
+// leaves the session open, and leads to cancel_url (docs.stripe.com/api/checkout/sessions/create).
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	choice := r.PostFormValue("choice")
@@ -37,7 +37,7 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	x := s.find(r.PathValue("id"))
 	location, message := "", ""
 	switch {
-	case x == nil || x.status != open: // the page says so
+	case x == nil || x.status != open: // the page shows why nothing can be chosen
 	case choice == Pay:
 		s.authorize(x)
 		location = x.successURL
@@ -59,7 +59,7 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, location, http.StatusSeeOther)
 }
 
-// writePage shows the session: the buttons while it is open, otherwise why there are none.
+// writePage shows the session: buttons while it is open, otherwise the reason why there are none.
 func (s *Server) writePage(w http.ResponseWriter, r *http.Request, message string) {
 	s.mu.Lock()
 	x := s.find(r.PathValue("id"))

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// refund is a refund, as docs.stripe.com/api/refunds/object describes it.
+// refund is a refund as in docs.stripe.com/api/refunds/object.
 type refund struct {
 	id, status string
 	intent     *intent
@@ -23,7 +23,7 @@ const (
 	failed  = "failed"
 )
 
-// Refund is the state of a refund.
+// Refund is the state of a refund at the fake, for tests.
 type Refund struct {
 	ID       string            `json:"id"`
 	Status   string            `json:"status"`
@@ -31,7 +31,7 @@ type Refund struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-// docs.stripe.com/api/refunds/create: a charge can be refunded in parts until nothing is left of it.
+// createRefund is docs.stripe.com/api/refunds/create: parts of a charge until nothing is left.
 func (s *Server) createRefund(c call) fakes.Reply {
 	pi := s.findIntent(c.form.Get("payment_intent"))
 	if pi == nil {
@@ -68,10 +68,10 @@ func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string)
 	return r
 }
 
-// moveRefund records the balance's movement of a refund. A pending one moves nothing:
+// moveRefund records the change of the balance by a refund. A pending refund does not change it:
 // docs.stripe.com/api/refunds/object.
 func (s *Server) moveRefund(kind string, r *refund, amount int64) {
-	s.move(kind, amount, func() map[string]any { return r.object() })
+	s.recordMovement(kind, amount, func() map[string]any { return r.object() })
 }
 
 func (r *refund) object() map[string]any {
@@ -85,7 +85,7 @@ func (r *refund) object() map[string]any {
 	return object
 }
 
-// docs.stripe.com/api/refunds/list: of an intent, or of a period.
+// listRefunds is docs.stripe.com/api/refunds/list: the refunds of an intent, or of a period.
 func (s *Server) listRefunds(c call) fakes.Reply {
 	objects := []map[string]any{}
 	for _, r := range s.refunds {
@@ -94,8 +94,8 @@ func (s *Server) listRefunds(c call) fakes.Reply {
 	return c.list("/v1/refunds", objects)
 }
 
-// addOf adds an object of the intent pi to a list, unless the call asks for another intent. The
-// intent is expanded if the call asks for that.
+// addOf adds an object that belongs to the intent pi to a list, unless the call asks for another
+// intent's. If the call asks for it, the object includes the whole intent.
 func (s *Server) addOf(list []map[string]any, c call, pi *intent, object map[string]any) []map[string]any {
 	if wanted := c.form.Get("payment_intent"); wanted != "" && wanted != pi.id {
 		return list
@@ -108,8 +108,8 @@ func (s *Server) addOf(list []map[string]any, c call, pi *intent, object map[str
 
 var errUnknown = errors.New("no such order or refund")
 
-// SettleRefund makes a refund succeeded or failed, as happens days later. One that had succeeded
-// may fail (docs.stripe.com/refunds#failed-refunds): the shop then has the money again.
+// SettleRefund makes a refund succeeded or failed, as a bank does days later. A succeeded one may
+// fail (docs.stripe.com/refunds#failed-refunds): the shop then has the money again.
 func (s *Server) SettleRefund(id, status string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

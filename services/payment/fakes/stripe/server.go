@@ -39,13 +39,13 @@ const (
 // Options are the options of a Server.
 type Options struct {
 	Now func() time.Time
-	// Key is the secret key that callers must have, WebhookSecret signs the webhooks.
+	// Key is the secret key that callers must send. WebhookSecret signs the webhooks.
 	Key, WebhookSecret string
 	// PublicURL is the server's address in browsers.
 	PublicURL string
 }
 
-// Server is the fake. Calls and Webhooks control and record its calls and webhooks.
+// Server is the fake. Calls makes its calls go wrong, Webhooks sends its webhooks.
 type Server struct {
 	Calls    *fakes.Calls
 	Webhooks *fakes.Webhooks
@@ -62,25 +62,25 @@ type Server struct {
 	rules    Rules
 }
 
-// Rules say how banks answer.
+// Rules are how banks decide about captures and refunds.
 type Rules struct {
-	// Decline is the decline code of captures; empty: they succeed.
+	// Decline is the decline code with which captures fail; empty: they succeed.
 	Decline string `json:"decline"`
-	// PendingRefunds makes refunds only pending at first.
+	// PendingRefunds makes new refunds pending until SettleRefund.
 	PendingRefunds bool `json:"pendingRefunds"`
 }
 
 // NewServer returns a Server without orders.
 func NewServer(opts Options) *Server {
 	s := &Server{opts: opts, mux: http.NewServeMux(), sessions: map[string]*session{}, intents: map[string]*intent{}}
-	// docs.stripe.com/api/idempotent_requests: answers, also of internal errors, are kept for 24 h at least,
-	// parameters are compared, and requests that fail validation or run beside another are not kept.
+	// docs.stripe.com/api/idempotent_requests: answers, even errors, are kept for 24 h at least, and
+	// parameters are compared. Not kept: for invalid requests, and while another one runs.
 	s.Calls = fakes.NewCalls(fakes.Options{
 		Now: opts.Now, KeyLife: keyLife, Compares: true,
 		Mismatch: refuse(http.StatusBadRequest, "idempotency_error", "", "the key was used with other parameters"),
 		Running:  refuse(http.StatusConflict, invalidRequest, "idempotency_key_in_use", "a request with this key is in progress"),
 		Internal: refuse(http.StatusInternalServerError, "api_error", "", "an internal error"),
-		// docs.stripe.com/rate-limits: by code rate_limit, or lock_timeout for an object that is in use.
+		// docs.stripe.com/rate-limits: the code is rate_limit, or lock_timeout if the object is in use.
 		TooMany: refuse(http.StatusTooManyRequests, invalidRequest, "rate_limit", "too many requests"),
 	})
 	s.Webhooks = fakes.NewWebhooks(s.Calls, s.sign)
@@ -99,7 +99,7 @@ func NewServer(opts Options) *Server {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// SetRules replaces the rules.
+// SetRules replaces how banks decide.
 func (s *Server) SetRules(r Rules) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Server) SetRules(r Rules) {
 
 // call is an authenticated call.
 type call struct {
-	id     string // in the path
+	id     string // from the path of the call
 	form   url.Values
 	expand string
 }
@@ -131,36 +131,36 @@ func (s *Server) answer(r *http.Request, body []byte, act func(call) fakes.Reply
 	return act(call{id: r.PathValue("id"), form: form, expand: form.Get("expand[0]")})
 }
 
-// number returns a parameter as a number; 0: it is missing, or not a number.
+// number returns a parameter as a number; 0 if it is missing, or not a number.
 func (c call) number(name string) int64 {
 	n, _ := strconv.ParseInt(c.form.Get(name), 10, 64)
 	return n
 }
 
-// metadata returns the members of a parameter whose name is prefix[member].
+// metadata returns the parameters whose names are prefix[key], by key.
 func (c call) metadata(prefix string) map[string]string {
 	found := map[string]string{}
 	for name := range c.form {
-		if member, ok := strings.CutPrefix(name, prefix+"["); ok {
-			found[strings.TrimSuffix(member, "]")] = c.form.Get(name)
+		if key, ok := strings.CutPrefix(name, prefix+"["); ok {
+			found[strings.TrimSuffix(key, "]")] = c.form.Get(name)
 		}
 	}
 	return found
 }
 
-// refuse makes an error, as docs.stripe.com/api/errors describes them.
+// refuse makes an answer with an error, as docs.stripe.com/api/errors describes it.
 func refuse(status int, kind, code, message string) fakes.Reply {
 	return refuseWith(status, map[string]any{"type": kind, "code": code, "message": message})
 }
 
-func refuseWith(status int, members map[string]any) fakes.Reply {
-	if members["code"] == "" {
-		delete(members, "code")
+func refuseWith(status int, fields map[string]any) fakes.Reply {
+	if fields["code"] == "" {
+		delete(fields, "code")
 	}
-	return fakes.JSON(status, map[string]any{"error": members})
+	return fakes.JSON(status, map[string]any{"error": fields})
 }
 
-// forget marks an answer that is not to be kept under its key.
+// forget returns r as an answer that is not kept under its idempotency key.
 func forget(r fakes.Reply) fakes.Reply {
 	r.Forgotten = true
 	return r
@@ -172,7 +172,7 @@ func missing(id string) fakes.Reply {
 
 func newID(prefix string) string { return prefix + rand.Text() }
 
-// event sends a webhook about an object, as docs.stripe.com/api/events/object describes it.
+// event queues a webhook about an object, as docs.stripe.com/api/events/object describes it.
 func (s *Server) event(kind string, object map[string]any) {
 	body, err := json.Marshal(map[string]any{
 		"id": newID("evt_"), "object": "event", "api_version": apiVersion, "created": s.opts.Now().Unix(), "livemode": false, "type": kind,
@@ -187,7 +187,7 @@ func (s *Server) sign(body []byte, at time.Time) map[string]string {
 	return map[string]string{"stripe-signature": Sign(s.opts.WebhookSecret, body, at)}
 }
 
-// Sign returns the header of a webhook sent at a time (docs.stripe.com/webhooks#verify-manually).
+// Sign returns a webhook's signature at a time (docs.stripe.com/webhooks#verify-manually).
 func Sign(secret string, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret))

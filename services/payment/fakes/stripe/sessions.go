@@ -8,8 +8,8 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// session is a session of Checkout, as docs.stripe.com/api/checkout/sessions/object describes it. It has
-// no intent until the buyer tries to pay.
+// session is a Checkout session, as docs.stripe.com/api/checkout/sessions/object describes it. It
+// has no intent until the buyer tries to pay.
 type session struct {
 	id, order, status, currency string
 	successURL, cancelURL       string
@@ -26,7 +26,7 @@ const (
 	expired  = "expired"
 )
 
-// docs.stripe.com/api/checkout/sessions/create: expires_at is 30 min to 24 h after the creation.
+// The limits of expires_at after the creation: docs.stripe.com/api/checkout/sessions/create.
 const (
 	minLife = 30 * time.Minute
 	maxLife = 24 * time.Hour
@@ -50,7 +50,7 @@ func (s *Server) createSession(c call) fakes.Reply {
 	return s.showSession(x, c.expand)
 }
 
-// find returns a session in its present state: it may expire.
+// find returns a session. It first expires the session if its time is over.
 func (s *Server) find(id string) *session {
 	x := s.sessions[id]
 	switch {
@@ -71,7 +71,7 @@ func (s *Server) getSession(c call) fakes.Reply {
 	return s.showSession(x, c.expand)
 }
 
-// docs.stripe.com/api/checkout/sessions/expire: only an open session can be expired.
+// expireSession is docs.stripe.com/api/checkout/sessions/expire: only open sessions can expire.
 func (s *Server) expireSession(c call) fakes.Reply {
 	x := s.find(c.id)
 	switch {
@@ -113,8 +113,8 @@ func (s *Server) sessionObject(x *session, expand string) map[string]any {
 	return object
 }
 
-// authorize lets the buyer pay on the page: the intent can then be captured, and the session is complete
-// (docs.stripe.com/payments/place-a-hold-on-a-payment-method).
+// authorize is a buyer's payment on the page: the intent can then be captured, and the session is
+// complete (docs.stripe.com/payments/place-a-hold-on-a-payment-method).
 func (s *Server) authorize(x *session) {
 	if x.intent == nil {
 		s.addIntent(x)

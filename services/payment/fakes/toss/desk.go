@@ -6,16 +6,16 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// Rules change what look-ups and cancellations do.
+// Rules change what look-ups return and which cancellations are refused.
 type Rules struct {
-	// ShowsUnapproved lets look-ups find payments that are not confirmed. The reference speaks of
-	// confirmed ones only (/reference#orderid로-결제-조회), but others have been seen.
+	// ShowsUnapproved lets look-ups find payments that are not confirmed. The reference mentions only
+	// confirmed ones (/reference#orderid로-결제-조회), but real look-ups have returned others.
 	ShowsUnapproved bool `json:"showsUnapproved"`
 	// WholeOnly refuses partial cancellations: isPartialCancelable of /reference#payment-객체.
 	WholeOnly bool `json:"wholeOnly"`
 }
 
-// control serves the addresses for end-to-end tests.
+// control serves the addresses with which end-to-end tests control the fake.
 func (s *Server) control() {
 	fakes.Show(s.mux, "GET /control/orders", s.Payments)
 	fakes.Accept(s.mux, "PUT /control/faults", s.SetFaults)
@@ -29,7 +29,7 @@ func (s *Server) control() {
 	fakes.Accept(s.mux, "POST /control/charge", func(a act) error { return refused(s.Charge(a.Order, a.Amount)) })
 }
 
-// act is an act of a person. Each kind of act uses some of the fields.
+// act is what a person does, in a request. Each address uses some of the fields.
 type act struct {
 	Order      string `json:"order"`
 	PaymentKey string `json:"paymentKey"`
@@ -54,7 +54,7 @@ func (s *Server) Of(orderID string) []Payment {
 	return list
 }
 
-// Payments returns all payments, those of an order oldest first.
+// Payments returns all payments; the payments of one order are oldest first.
 func (s *Server) Payments() (list []Payment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Server) Payments() (list []Payment) {
 	return list
 }
 
-// Confirm takes an authorised payment, as another program with the shop's key could. code is the
+// Confirm confirms an authorised payment, as another program with the shop's key could. code is the
 // error code of a refusal.
 func (s *Server) Confirm(paymentKey string) (code string) {
 	s.mu.Lock()
@@ -74,8 +74,8 @@ func (s *Server) Confirm(paymentKey string) (code string) {
 	return s.take(s.current(paymentKey))
 }
 
-// Charge takes money for an order by a payment that is not the shop's, as another program with its
-// keys could. code is the error code of a refusal.
+// Charge takes money for an order with a payment that the shop did not open, as another program
+// with its keys could. code is the error code of a refusal.
 func (s *Server) Charge(order string, amount int64) (code string) {
 	q := Request{
 		ClientKey: s.opts.ClientKey, Method: "CARD", OrderID: order, OrderName: order, SuccessURL: "https://other.test", FailURL: "https://other.test",
@@ -91,12 +91,12 @@ func (s *Server) Charge(order string, amount int64) (code string) {
 }
 
 // GiveBack cancels an amount of a payment (0: all that is left), as a person does in the vendor's
-// dashboard, with a reason of their own. code is the error code of a refusal.
+// dashboard, with a reason of that person's own. code is the error code of a refusal.
 func (s *Server) GiveBack(paymentKey string, amount int64) (code string) {
 	return s.GiveBackFor(paymentKey, amount, "고객 요청")
 }
 
-// GiveBackFor cancels an amount for a given reason.
+// GiveBackFor is GiveBack with a given reason.
 func (s *Server) GiveBackFor(paymentKey string, amount int64, reason string) (code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

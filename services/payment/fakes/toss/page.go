@@ -26,7 +26,7 @@ var page = template.Must(template.New("page").Parse(pageSource))
 
 const maxBody = 64 << 10
 
-// Request opens a payment, as the vendor's script does: docs.tosspayments.com/sdk/v2/js#paymentrequestpayment.
+// Request opens a payment, as in docs.tosspayments.com/sdk/v2/js#paymentrequestpayment.
 type Request struct {
 	ClientKey string `json:"clientKey"`
 	Method    string `json:"method"`
@@ -51,8 +51,8 @@ func (s *Server) handlePages() {
 	s.mux.HandleFunc("POST /window/{paymentKey}", s.choose)
 }
 
-// refuses returns the code with which a request is refused, or "".
-func (s *Server) refuses(q Request) string {
+// refusalOf returns the error code with which a request is refused; empty: it is accepted.
+func (s *Server) refusalOf(q Request) string {
 	foreign := func(r rune) bool { return !strings.ContainsRune(orderPattern, r) }
 	switch {
 	case q.ClientKey != s.opts.ClientKey:
@@ -81,7 +81,7 @@ func origin(address string) string {
 
 // Open opens a payment. code is the error code of a refusal.
 func (s *Server) Open(q Request) (p Payment, code string) {
-	if code := s.refuses(q); code != "" {
+	if code := s.refusalOf(q); code != "" {
 		return Payment{}, code
 	}
 	s.mu.Lock()
@@ -92,7 +92,7 @@ func (s *Server) Open(q Request) (p Payment, code string) {
 	}
 	s.payments[opened.PaymentKey] = opened
 	s.orders[q.OrderID] = append(s.orders[q.OrderID], opened)
-	s.become(opened, Ready)
+	s.setStatus(opened, Ready)
 	return *opened, ""
 }
 
@@ -134,12 +134,12 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
-	// A redirect after the form counts as form-action.
+	// A redirect after the form is sent counts as form-action too.
 	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self' "+origin(p.successURL)+" "+origin(p.failURL)+"; frame-ancestors 'none'")
 	_ = page.Execute(w, p) // the client may have left
 }
 
-// choose does what the buyer chooses on the page, and sends the buyer back.
+// choose handles the buyer's choice on the page, and sends the buyer back to the shop.
 func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	location, ok := s.Choose(r.PathValue("paymentKey"), r.PostFormValue("choice"))
@@ -153,9 +153,9 @@ func (s *Server) choose(w http.ResponseWriter, r *http.Request) {
 
 // Choose makes a buyer's choice on the page of a payment: pay, decline (the confirmation will be
 // declined), stay (pay, and do not go back) or back. It returns the address to which the buyer
-// goes, "" for none; ok is false if nothing can be chosen any more. The parameters are those of
-// docs.tosspayments.com/guides/v2/payment-window/integration: a buyer who goes back without paying
-// brings no order, and the payment does not change.
+// goes, empty for none; ok is false if nothing can be chosen. The address is as in
+// docs.tosspayments.com/guides/v2/payment-window/integration: without paying, it contains no order,
+// and the payment does not change.
 func (s *Server) Choose(paymentKey, choice string) (to string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,23 +164,23 @@ func (s *Server) Choose(paymentKey, choice string) (to string, ok bool) {
 	case p == nil || p.Status != Ready:
 		return "", false
 	case choice == "back":
-		return with(p.failURL, url.Values{"code": {"PAY_PROCESS_CANCELED"}, "message": {"사용자가 결제를 취소하였습니다"}}), true
+		return withParams(p.failURL, url.Values{"code": {"PAY_PROCESS_CANCELED"}, "message": {"사용자가 결제를 취소하였습니다"}}), true
 	case choice == "decline":
 		p.declines = "REJECT_CARD_PAYMENT"
 	case choice != "pay" && choice != "stay":
 		return "", false
 	}
-	s.become(p, InProgress)
+	s.setStatus(p, InProgress)
 	if choice == "stay" {
 		return "", true
 	}
-	return with(p.successURL, url.Values{
+	return withParams(p.successURL, url.Values{
 		"paymentType": {"NORMAL"}, "paymentKey": {p.PaymentKey}, "orderId": {p.OrderID}, "amount": {strconv.FormatInt(p.TotalAmount, 10)},
 	}), true
 }
 
-// with adds parameters to an address.
-func with(address string, params url.Values) string {
+// withParams adds parameters to an address.
+func withParams(address string, params url.Values) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""

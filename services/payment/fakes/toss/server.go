@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/fakes"
 )
 
-// The names of the calls.
+// The names of the calls, for Inject, Block and Count.
 const (
 	Confirms   = "POST /v1/payments/confirm"
 	Lookups    = "GET /v1/payments/orders/{orderId}"
@@ -23,18 +23,18 @@ const (
 	Listings   = "GET /v1/transactions"
 )
 
-// The times of /reference#결제-승인 and /reference/using-api/webhook-events#payment_status_changed, and
-// the life of idempotency keys of /reference/using-api/authorization#멱등키-헤더.
+// From /reference#결제-승인, /reference/using-api/webhook-events#payment_status_changed, and (keyLife)
+// /reference/using-api/authorization#멱등키-헤더.
 const (
-	readyFor     = 30 * time.Minute // until the buyer has authenticated
-	inProgress   = 10 * time.Minute // from then on, until it is confirmed
+	readyFor     = 30 * time.Minute // from opening until the buyer has paid on the page
+	inProgress   = 10 * time.Minute // from then on, until the shop confirms
 	keyLife      = 15 * 24 * time.Hour
-	testCode     = "Tosspayments-Test-Code" // /reference/using-api/authorization: an error to answer, in test mode
+	testCode     = "Tosspayments-Test-Code" // /reference/using-api/authorization: has the error to answer, with a test key
 	testKey      = "test_"
 	orderPattern = "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// The statuses of /reference#payment-객체.
+// The statuses of a payment: /reference#payment-객체.
 const (
 	Ready        = "READY"
 	InProgress   = "IN_PROGRESS"
@@ -45,7 +45,7 @@ const (
 	Expired      = "EXPIRED"
 )
 
-// Payment is a payment, of which an order may have several: /reference#payment-객체.
+// Payment is one of the payments of an order: /reference#payment-객체.
 type Payment struct {
 	PaymentKey         string   `json:"paymentKey"`
 	OrderID            string   `json:"orderId"`
@@ -62,11 +62,11 @@ type Payment struct {
 	Failure            *Failure `json:"failure"`
 
 	successURL, failURL string
-	since               time.Time // the time of its latest change of status
+	since               time.Time // when its status changed last
 	declines            string    // the code with which its confirmation will fail
 }
 
-// Cancel is one cancellation.
+// Cancel is one cancellation of a payment, whole or in part.
 type Cancel struct {
 	TransactionKey string `json:"transactionKey"`
 	CancelAmount   int64  `json:"cancelAmount"`
@@ -93,7 +93,7 @@ type Options struct {
 	Rules
 }
 
-// Server is the fake.
+// Server is the fake. Calls makes its calls go wrong, Webhooks sends its webhooks.
 type Server struct {
 	*fakes.Calls
 
@@ -104,20 +104,20 @@ type Server struct {
 	mu       sync.Mutex
 	payments map[string]*Payment
 	orders   map[string][]*Payment // oldest first
-	// transactions are the confirmations and cancellations, oldest first.
+	// transactions has all confirmations and cancellations, oldest first.
 	transactions []transaction
 }
 
 // NewServer makes a fake without payments.
 func NewServer(opts Options) *Server {
 	s := &Server{opts: opts, mux: http.NewServeMux(), payments: map[string]*Payment{}, orders: map[string][]*Payment{}}
-	// /reference/using-api/authorization: the first answer is repeated, whatever the body is and whether
-	// it was an error.
+	// /reference/using-api/authorization: the first answer under a key is repeated, even if it was an
+	// error or the body differs.
 	s.Calls = fakes.NewCalls(fakes.Options{
 		Now: opts.Now, KeyLife: keyLife, Running: refusal("IDEMPOTENT_REQUEST_PROCESSING"),
 		Internal: refusal("FAILED_INTERNAL_SYSTEM_PROCESSING"), TooMany: refusal("FORBIDDEN_CONSECUTIVE_REQUEST"),
 	})
-	// /reference/using-api/webhook-events#웹훅-헤더: payments' webhooks have no signature.
+	// /reference/using-api/webhook-events#웹훅-헤더: webhooks about payments are not signed.
 	s.Webhooks = fakes.NewWebhooks(s.Calls, func(_ []byte, at time.Time) map[string]string {
 		return map[string]string{
 			"tosspayments-webhook-transmission-id": "whtrans_" + rand.Text(), "tosspayments-webhook-transmission-time": stamp(at),
@@ -136,7 +136,7 @@ func NewServer(opts Options) *Server {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// statuses are the HTTP statuses of the codes in /reference/error-codes that are not 400.
+// statuses has the HTTP statuses other than 400, by error code: /reference/error-codes.
 var statuses = map[string]int{ //nolint:gochecknoglobals // a constant
 	"UNAUTHORIZED_KEY": 401, "INCORRECT_BASIC_AUTH_FORMAT": 403, "REJECT_CARD_PAYMENT": 403, "REJECT_CARD_COMPANY": 403,
 	"FORBIDDEN_CONSECUTIVE_REQUEST": 403, "NOT_CANCELABLE_AMOUNT": 403, "NOT_CANCELABLE_PAYMENT": 403, "NOT_ALLOWED_PARTIAL_REFUND": 403,
@@ -152,7 +152,7 @@ func refusal(code string) fakes.Reply {
 	return fakes.JSON(status, Failure{Code: code, Message: strings.ToLower(strings.ReplaceAll(code, "_", " "))})
 }
 
-// authorized wraps act. It answers itself if the key is wrong, or if the call asks for an error.
+// authorized wraps act. It does not call act if the key is wrong, or if testCode asks for an error.
 func (s *Server) authorized(act func(r *http.Request, body []byte) fakes.Reply) func(*http.Request, []byte) fakes.Reply {
 	return func(r *http.Request, body []byte) fakes.Reply {
 		key, password, ok := r.BasicAuth()
@@ -173,8 +173,8 @@ func (s *Server) authorized(act func(r *http.Request, body []byte) fakes.Reply) 
 
 func forgotten(a fakes.Reply) fakes.Reply { a.Forgotten = true; return a }
 
-// confirm takes the money of an authenticated payment, even if its order was confirmed with another
-// payment key before: /reference#결제-승인.
+// confirm takes the money of a payment that the buyer has made, even if another payment of its
+// order was confirmed before: /reference#결제-승인.
 func (s *Server) confirm(_ *http.Request, body []byte) fakes.Reply {
 	var q struct {
 		PaymentKey string `json:"paymentKey"`
@@ -204,15 +204,15 @@ func (s *Server) take(p *Payment) (code string) {
 		return "ALREADY_PROCESSED_PAYMENT"
 	case p.declines != "":
 		p.Failure = &Failure{Code: p.declines}
-		s.become(p, Aborted)
+		s.setStatus(p, Aborted)
 		return p.declines
 	}
 	p.BalanceAmount = p.TotalAmount
-	s.become(p, Done)
+	s.setStatus(p, Done)
 	return ""
 }
 
-// lookup answers with an order's confirmed payment, or with the latest one.
+// lookup returns a confirmed payment of an order; with ShowsUnapproved, else its latest payment.
 func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
 	var found *Payment
 	for _, p := range s.orders[r.PathValue("orderId")] {
@@ -227,7 +227,7 @@ func (s *Server) lookup(r *http.Request, _ []byte) fakes.Reply {
 	return fakes.JSON(http.StatusOK, found)
 }
 
-// lookupKey answers with a confirmed payment: /reference#paymentkey로-결제-조회.
+// lookupKey returns a confirmed payment by its key: /reference#paymentkey로-결제-조회.
 func (s *Server) lookupKey(r *http.Request, _ []byte) fakes.Reply {
 	p := s.current(r.PathValue("paymentKey"))
 	if p == nil || !p.Captured() && !s.opts.ShowsUnapproved {
@@ -236,7 +236,7 @@ func (s *Server) lookupKey(r *http.Request, _ []byte) fakes.Reply {
 	return fakes.JSON(http.StatusOK, p)
 }
 
-// cancel gives money back: /reference#결제-취소. Without an amount all of it.
+// cancel gives an amount back, without an amount all that is left: /reference#결제-취소.
 func (s *Server) cancel(r *http.Request, body []byte) fakes.Reply {
 	var q struct {
 		CancelReason string `json:"cancelReason"`
@@ -256,8 +256,8 @@ func (s *Server) cancel(r *http.Request, body []byte) fakes.Reply {
 }
 
 // giveBack cancels an amount of a payment (0: all that is left). code is the error code of a
-// refusal. When nothing is left, a payment cancelled in parts stays PARTIAL_CANCELED: the reference
-// has no way from there (/reference/using-api/webhook-events#payment_status_changed).
+// refusal. PARTIAL_CANCELED stays even when nothing is left, since no other status follows it
+// (/reference/using-api/webhook-events#payment_status_changed).
 func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string) {
 	if amount == 0 {
 		amount = p.BalanceAmount
@@ -280,11 +280,11 @@ func (s *Server) giveBack(p *Payment, amount int64, reason string) (code string)
 	if p.BalanceAmount == 0 && len(p.Cancels) == 1 {
 		status = Canceled
 	}
-	s.become(p, status)
+	s.setStatus(p, status)
 	return ""
 }
 
-// current returns a payment in its present state, since it may expire; nil: there is none.
+// current returns a payment; nil: there is none. It first expires the payment if its time is over.
 func (s *Server) current(paymentKey string) *Payment {
 	p := s.payments[paymentKey]
 	if p == nil {
@@ -292,20 +292,20 @@ func (s *Server) current(paymentKey string) *Payment {
 	}
 	age := s.opts.Now().Sub(p.since)
 	if p.Status == Ready && age >= readyFor || p.Status == InProgress && age >= inProgress {
-		s.become(p, Expired)
+		s.setStatus(p, Expired)
 	}
 	return p
 }
 
-// become changes a payment's status, and sends a webhook except for READY and IN_PROGRESS
-// (/reference/using-api/webhook-events#payment_status_changed).
-func (s *Server) become(p *Payment, status string) {
+// setStatus changes a payment's status, and sends a webhook unless the status is READY or
+// IN_PROGRESS (/reference/using-api/webhook-events#payment_status_changed).
+func (s *Server) setStatus(p *Payment, status string) {
 	p.Status, p.since, p.LastTransactionKey = status, s.opts.Now(), rand.Text()
 	if status == Ready || status == InProgress {
 		return
 	}
 	if p.Captured() {
-		s.book(p)
+		s.recordTransaction(p)
 	}
 	body, err := json.Marshal(map[string]any{"eventType": "PAYMENT_STATUS_CHANGED", "createdAt": stamp(p.since), "data": p})
 	if err != nil {

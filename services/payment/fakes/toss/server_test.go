@@ -43,7 +43,7 @@ func newShop(t *testing.T, opts toss.Options) *shop {
 	return s
 }
 
-// call makes a call of the API, and returns the code of a refusal.
+// call calls the API, and returns the error code of a refusal.
 func (s *shop) call(method, path, key string, body any) (code string, p toss.Payment) {
 	s.t.Helper()
 	raw, err := json.Marshal(body)
@@ -221,7 +221,7 @@ func TestCredentialsAndAskedErrors(t *testing.T) {
 	require.Empty(t, s.confirm(paid, key))
 }
 
-// The script's call opens the fake's page. A redirect sends the buyer back from it.
+// A call by the vendor's script opens the page. From there the buyer is redirected to the shop.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, toss.Options{})

@@ -23,17 +23,17 @@ type transaction struct {
 	at time.Time
 }
 
-// korea is the zone of the times in answers and, implied, in requests: /reference#거래-조회.
+// korea is the time zone of answers, and of requests, which contain none: /reference#거래-조회.
 var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
-// The numbers of transactions of a page: /reference#거래-조회.
+// The default and the largest number of transactions per page: /reference#거래-조회.
 const (
 	defaultLimit = 100
 	maxLimit     = 5000
 )
 
-// book records a transaction of a payment, and gives a cancellation its key.
-func (s *Server) book(p *Payment) {
+// recordTransaction records the latest confirmation or cancellation of a payment.
+func (s *Server) recordTransaction(p *Payment) {
 	amount := p.TotalAmount
 	if n := len(p.Cancels); n > 0 {
 		p.Cancels[n-1].TransactionKey, amount = p.LastTransactionKey, p.Cancels[n-1].CancelAmount
@@ -44,7 +44,7 @@ func (s *Server) book(p *Payment) {
 	})
 }
 
-// list answers with a period's transactions, the last second included: /reference#거래-조회.
+// list returns the transactions of a period, including its last second: /reference#거래-조회.
 func (s *Server) list(r *http.Request, _ []byte) fakes.Reply {
 	q := r.URL.Query()
 	from, err := time.ParseInLocation("2006-01-02T15:04:05", q.Get("startDate"), korea)

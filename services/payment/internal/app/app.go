@@ -20,10 +20,10 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// name is the name of the service in logs, metrics and calls.
+// name is the service's name in logs, in metrics and towards the services that it calls.
 const name = "payment"
 
-// Run serves the RPCs of payment and runs its background workers until ctx ends.
+// Run serves the payment service's RPCs and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, name, cfg.Config, log)
 	if err != nil {
@@ -58,8 +58,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("backlog", payments.Measure(log))
 	a.Go("idempotency keys", answers.Pruner(pool, log))
 	a.Go("rejected refunds", payments.RefundPruner(log))
-	// Charges may outlive their requests, so the process waits for them after the servers have
-	// stopped and before their dependencies are closed.
+	// Charges may continue after their requests. The process waits for them after its servers have
+	// stopped, and before it closes the connections that they need.
 	a.OnClose("charges", service.Wait)
 
 	consumer, err := kafka.NewConsumer(cfg.Kafka, service, log)
@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// Outbox returns the operators' command for Kafka events that could not be published (parked).
+// Outbox returns the operators' command for Kafka events that the broker refuses (parked).
 func Outbox() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{
 		Usage: outbox.Usage,
@@ -98,14 +98,14 @@ func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: payment.Group, Topics: events.ConsumedBy(name)}
 }
 
-// Kafka returns the command with which operators redrive dead letters.
+// Kafka returns the command with which operators send dead letters to their topics again.
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
 		return inbox.OpenRedrivenLetters(ctx, cfg.Postgres, name)
 	})
 }
 
-// Migrate applies the migrations of the database and creates the topic of this service.
+// Migrate applies the database's migrations and creates the topic payment-events.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

@@ -50,7 +50,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The settings of a provider are required when PAYMENT_PROVIDERS names it.
+// The settings of a provider are required when it is in PAYMENT_PROVIDERS.
 func TestSettingsOfProviders(t *testing.T) {
 	t.Parallel()
 	stripe := func() map[string]string {

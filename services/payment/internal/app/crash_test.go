@@ -44,7 +44,7 @@ const (
 	ticketKey  = config.Secret("payment-ticket-key-of-thirty-two-b")
 )
 
-// crash is a service that is killed and restarted, with its database and dependencies.
+// crash is a payment service that is killed and restarted, with its database and dependencies.
 type crash struct {
 	t        *testing.T
 	env      map[string]string
@@ -101,8 +101,8 @@ func (c *crash) serveTickets() string {
 	return l.Addr().String()
 }
 
-// start runs the service until a failpoint or the end of the test kills it. An orderly stop would
-// have to wait until the broker has removed the killed process from the consumer group.
+// start runs the service until a failpoint or the end of the test kills it. It is not stopped in
+// order, since the test would then wait until the broker has removed it from the consumer group.
 func (c *crash) start(failpoints string) *processtest.Process {
 	c.t.Helper()
 	env := maps.Clone(c.env)
@@ -146,8 +146,8 @@ func (c *crash) unpublished() (n int) {
 	return n
 }
 
-// published returns the types of all events in their order, without repetitions: a process that
-// dies after a publication leaves the event in the outbox.
+// published returns the types of all published events in their order, without repetitions: if a
+// process dies after it published an event, the next one publishes it again.
 func (c *crash) published() (types []string) {
 	c.t.Helper()
 	c.emptyOutbox()
@@ -161,8 +161,8 @@ func (c *crash) published() (types []string) {
 	return types
 }
 
-// overdue makes the payment and its refunds due, instead of waiting for the charge timeout or the
-// lease of the killed process.
+// overdue makes the payment and its refunds due at once, so that the test need not wait for the
+// charge's timeout or the killed process's lease.
 func (c *crash) overdue() {
 	c.t.Helper()
 	_, err := c.db.Exec(c.t.Context(), `UPDATE payments SET check_at = now() WHERE check_at > now()`)
@@ -171,12 +171,12 @@ func (c *crash) overdue() {
 	require.NoError(c.t, err)
 }
 
-// Wherever the process dies: money was taken if and only if the payment is confirmed, and a
-// confirmation is published.
+// At whichever failpoint the process dies, money was taken if and only if the payment is CONFIRMED,
+// and that is published.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[string]string{
-		"payment.confirm.after_confirming": "CONFIRMED", // charged again with the key that was stored
+		"payment.confirm.after_confirming": "CONFIRMED", // charged again with the stored key
 		"payment.confirm.after_begin":      "CONFIRMED",
 		"payment.confirm.after_provider":   "CONFIRMED",
 		"payment.confirm.after_commit":     "CONFIRMED",
@@ -189,7 +189,7 @@ func TestCrashPoints(t *testing.T) {
 			ref := c.tickets.Add("ann", 55000, time.Minute)
 			killed := c.start(point + "@1=exit")
 			p := c.prepare(ref)
-			// The process may exit before it answers, so only the stored outcome is checked.
+			// The process may die before it answers, so only the stored outcome is checked.
 			_, _ = c.client.Confirm(t.Context(), &paymentv1.ConfirmRequest{
 				Caller: caller("confirm"), OrderId: p.GetOrderId(), PaymentKey: "ok-1", Amount: proto.Int64(55000),
 			})
@@ -218,8 +218,8 @@ func (c *crash) confirm(p *paymentv1.PrepareResponse, paymentKey string) (*payme
 	})
 }
 
-// The process dies after it recorded a charge, or the charge's manual refund, and before the next
-// step: the next process continues.
+// The process dies after it has recorded a charge, or that the charge was refunded by hand, and
+// before its next step. The next process continues.
 func TestCrashWhileRecordingManualRefund(t *testing.T) {
 	t.Parallel()
 	for point, stored := range map[string]string{"payment.settle.after_captured": "CONFIRMED", "payment.refund.adopted": "REFUNDED"} {

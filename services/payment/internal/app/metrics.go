@@ -10,10 +10,10 @@ import (
 )
 
 var ( //nolint:gochecknoglobals // metrics are registered once per process
-	unsettledAge = promauto.NewGauge(prometheus.GaugeOpts{
+	oldestEventAge = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_payment_events_oldest_seconds", Help: "Age of the oldest event of a payment that ticket has not settled, here or there.",
 	})
-	refusing = promauto.NewGauge(prometheus.GaugeOpts{
+	confirmsPaused = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_payment_confirms_paused", Help: "1 while confirmations are refused, since payments are not settled in time.",
 	})
 	wrongAmounts = promauto.NewCounter(prometheus.CounterOpts{
@@ -33,10 +33,10 @@ func observer() payment.Observer {
 	}
 	return payment.Observer{
 		Settled: func(oldest time.Duration, refused bool) {
-			unsettledAge.Set(oldest.Seconds())
-			refusing.Set(0)
+			oldestEventAge.Set(oldest.Seconds())
+			confirmsPaused.Set(0)
 			if refused {
-				refusing.Set(1)
+				confirmsPaused.Set(1)
 			}
 		},
 		WrongAmount:  wrongAmounts.Inc,

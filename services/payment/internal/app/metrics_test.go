@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
-// Both counters of manual refunds exist from the start, so that the first refund is an increase.
+// Both counters of refunds by hand are 0 at the start, so that the first refund is an increase.
 func TestCountersExistFromTheStart(t *testing.T) {
 	t.Parallel()
 	observer()

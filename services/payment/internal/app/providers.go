@@ -17,19 +17,19 @@ import (
 type client struct {
 	payment.Provider
 
-	// rekey replaces the client's secrets by those of a configuration.
+	// rekey replaces the client's secrets by those of a newer configuration.
 	rekey func(*Config)
 	close func()
-	// perSecond is how many calls of a kind one replica sends in a second; 0: as configured.
+	// perSecond is the most calls of each kind per second by one replica; 0: as configured.
 	perSecond int
 }
 
-// clients are the constructors of the providers' clients, by the names in PAYMENT_PROVIDERS.
+// clients has the constructors of the providers' clients, by the names in PAYMENT_PROVIDERS.
 var clients = map[string]func(*Config, *slog.Logger) client{ //nolint:gochecknoglobals // a constant
 	sandbox.Name: newSandbox, stripe.Name: newStripe, toss.Name: newToss,
 }
 
-// returns decode the parameters with which buyers come back from pages, by provider.
+// returns has the decoders of the parameters with which buyers come back, by provider.
 var returns = map[string]func(map[string]string) (payment.Auth, error){ //nolint:gochecknoglobals // a constant
 	stripe.Name: stripe.DecodeReturn, toss.Name: toss.DecodeReturn,
 }
@@ -57,7 +57,7 @@ func newToss(cfg *Config, log *slog.Logger) client {
 	return client{Provider: c, rekey: func(next *Config) { c.Rekey(next.TossSecretKey) }, close: c.Close, perSecond: toss.PerSecond}
 }
 
-// providers are the clients of the configured providers, each with a guard of its own, by name.
+// providers has the clients of the configured providers. guarded limits their calls, by name.
 type providers struct {
 	first   string
 	clients []client
@@ -90,7 +90,7 @@ func (p *providers) close() {
 	}
 }
 
-// rate returns the configured rate, or the provider's own if that is less.
+// rate returns the configured rate, or perSecond if that is lower.
 func (c client) rate(configured int) float64 {
 	if c.perSecond > 0 {
 		configured = min(configured, c.perSecond)
@@ -106,7 +106,7 @@ func (p *providers) payment() payment.Providers {
 	return payment.Providers{Default: p.first, ByName: byName, Returns: returns}
 }
 
-// awaitRefund waits until another refund may be sent to a provider; free payments do not wait.
+// awaitRefund waits until the provider's rate allows another refund; free payments do not wait.
 func (p *providers) awaitRefund(ctx context.Context, name string, c payment.Cause) error {
 	if g, ok := p.guarded[name]; ok {
 		return g.AwaitRefund(ctx, c)

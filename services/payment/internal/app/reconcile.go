@@ -17,16 +17,16 @@ import (
 
 const reconcileUsage = "reconcile [--day 2026-11-26] [--provider NAME]"
 
-// Exit codes of the command: the comparison was not finished, the arguments are wrong, or there are
-// differences.
+// Exit codes of the command: 1, the comparison was not finished; 2, the arguments are wrong; 3,
+// there are differences.
 const (
 	exitNotCompared = 1
 	exitUsage       = 2
 	exitDifferences = 3
 )
 
-// Reconcile is the command that compares a day of the providers' accounts with the payments. It prints
-// a line per finding, and the counts of each provider.
+// Reconcile is the command that compares a day of the providers' accounts with the payments. It
+// prints one line per finding, and the counts of each provider.
 func Reconcile() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{Usage: reconcileUsage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
 		day, names, err := reconcileArgs(cfg, args, time.Now())
@@ -45,7 +45,7 @@ func Reconcile() lifecycle.Command[Config] {
 	}}
 }
 
-// reconcileArgs parses the arguments. The defaults are yesterday and all providers.
+// reconcileArgs parses the arguments. By default the day is yesterday, and names has all providers.
 func reconcileArgs(cfg *Config, args []string, now time.Time) (day time.Time, names []string, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -63,8 +63,8 @@ func reconcileArgs(cfg *Config, args []string, now time.Time) (day time.Time, na
 	return day, cfg.Providers, nil
 }
 
-// runReconcile compares a day of each provider. It returns the number of differences; after an error
-// the other providers are still compared.
+// runReconcile compares a day of each provider's account. It returns the number of differences.
+// After an error it still compares the other providers.
 func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []string, out io.Writer) (differences int, err error) {
 	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, pkgpostgres.Indexed())
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// untilRefund waits until the only refund has the status, and nothing is left to do for it.
+// untilRefund waits until the only refund has the status, and its claim need not be released.
 func (c *crash) untilRefund(status string) {
 	c.t.Helper()
 	testkit.Until(c.t, func() bool {
@@ -35,7 +35,7 @@ func (c *crash) untilRefund(status string) {
 	}, "the refund to be %s", status)
 }
 
-// Wherever the process dies: the refund is made, and published, once.
+// At whichever failpoint the process dies, the refund is made once and published once.
 func TestRefundCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{
@@ -58,7 +58,7 @@ func TestRefundCrashPoints(t *testing.T) {
 				again, err = c.refunds.RefundPayment(t.Context(), ask)
 				return err
 			}
-			// A publication that failed and was repeated counts as two passes of the relay, so that the
+			// If a publication failed and was repeated, that counts as two passes of the relay: then the
 			// process may have died before it got the request.
 			testkit.UntilNoError(t, repeat, "the same request to be answered again")
 			c.untilRefund("DONE")
@@ -71,8 +71,8 @@ func TestRefundCrashPoints(t *testing.T) {
 	}
 }
 
-// requestRefund pays for two tickets and asks to refund one. The answer may be lost with the process.
-// The events are published one after the other: one pass of the relay for both would be one failpoint.
+// requestRefund pays for two tickets and asks to refund one. The process may die before it answers.
+// The events are published in separate passes of the relay, since the failpoints count passes.
 func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask *paymentv1.RefundPaymentRequest) {
 	c.t.Helper()
 	p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
@@ -98,7 +98,7 @@ func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask
 	return p.GetOrderId(), ask
 }
 
-// The process dies after it told ticket that the claim is given up. The next one tells it again.
+// The process dies after it released a refund's claim. The next one releases it again.
 func TestCrashAfterAbortOfRefund(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)
@@ -115,8 +115,8 @@ func TestCrashAfterAbortOfRefund(t *testing.T) {
 	require.Equal(t, "ABORTED", c.tickets.Claim(id))
 }
 
-// The process dies while it consumes the event that ticket rejects a payment. The money goes back,
-// once. The next process gets the event when the broker has removed the first from the group.
+// The process dies while it consumes a rejection by the ticket service. The payment is refunded
+// once. The next process gets the event after the broker has removed the first from the group.
 func TestCrashWhileConsuming(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"payment.event.before_commit", "payment.event.after_commit"} {

@@ -1,4 +1,4 @@
-// Package fence bounds the time at which a request's body is sent.
+// Package fence prevents that the body of a request is sent after a given time.
 package fence
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrTooLate means that a body was not sent, because its time was over.
+// ErrTooLate means that a body was not sent, because notAfter had passed.
 var ErrTooLate = errors.New("too late to send the request")
 
 // Set gives req a body that cannot be read after notAfter. The HTTP transport reads a body just

@@ -1,6 +1,6 @@
-// Package guard protects the provider with a circuit breaker and a limit of concurrent charges, and
-// with rates of refunds and look-ups. While the provider fails, charges are refused before anything
-// is sent, so that payers get an answer at once and their payments stay unchanged.
+// Package guard protects the provider with a circuit breaker, a limit of concurrent charges, and
+// rates of charges, refunds and look-ups. While the provider fails, charges are refused before
+// anything is sent, so that payers get an answer at once and their payments stay unchanged.
 package guard
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 // The circuit opens when at least minFailures charges, and at least half of all, have failed within
-// the window. After openFor it admits one charge. The window is at least twice the longest charge, since
-// charges that began before it are not counted.
+// the window. After openFor it admits one charge. The window is leastWindow, or twice the longest
+// charge if that is longer, since charges that began before it are not counted.
 const (
 	leastWindow = time.Minute
 	bucket      = 5 * time.Second
@@ -35,24 +35,24 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 
 // Limits are the limits of one replica's calls to the provider.
 type Limits struct {
-	// ChargesAtOnce bounds the concurrent charges.
+	// ChargesAtOnce is the most concurrent charges.
 	ChargesAtOnce int
-	// ChargeTime bounds one charge.
+	// ChargeTime is the time limit of one charge.
 	ChargeTime time.Duration
-	// Refunds, Lookups and Charges bound the calls per second; Charges 0: no bound.
+	// Refunds, Lookups and Charges are the most calls per second; Charges 0: no limit.
 	Refunds, Lookups, Charges float64
 }
 
-// Provider is a payment.Provider with a circuit breaker and a bulkhead for charges, and token
-// buckets for all calls. Cancellations are not restricted, since they settle charges that were
-// sent.
+// Provider is a payment.Provider with a circuit breaker and a limit of concurrent charges, and with
+// token buckets for the rates. Cancellations are not limited, since they resolve charges that were
+// sent already.
 type Provider struct {
 	payment.Provider
 
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 	slots   chan struct{}
 	refunds *rate.Limiter
-	// bulk bounds the refunds of cancelled events to half the rate, so that other refunds find tokens.
+	// bulk lets refunds of cancelled events use half of the rate, so that tokens are left for others.
 	bulk    *rate.Limiter
 	lookups *rate.Limiter
 	charges *rate.Limiter
@@ -60,7 +60,7 @@ type Provider struct {
 
 var _ payment.Provider = (*Provider)(nil)
 
-// New returns p behind a circuit breaker and limits.
+// New returns p with a circuit breaker and limits.
 func New(p payment.Provider, limits Limits) *Provider {
 	return &Provider{
 		Provider: p,
@@ -78,12 +78,12 @@ func New(p payment.Provider, limits Limits) *Provider {
 	}
 }
 
-// bucketOf makes a token bucket for calls per second that holds the tokens of a second.
+// bucketOf makes a token bucket for a rate. It holds the tokens of one second at most.
 func bucketOf(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
 }
 
-// AwaitRefund waits until the rate of refunds lets another refund of this cause be sent.
+// AwaitRefund waits until the rate of refunds allows another refund with this cause.
 func (p *Provider) AwaitRefund(ctx context.Context, c payment.Cause) error {
 	if c == payment.EventCancelled {
 		if err := p.bulk.Wait(ctx); err != nil {
@@ -110,12 +110,12 @@ func (p *Provider) AskRefunds(ctx context.Context, pay payment.Payment) (payment
 	return p.Provider.AskRefunds(ctx, pay)
 }
 
-// maxWait is the longest wait for the rate of charges: enough time must be left for the charge.
+// maxWait is the longest wait for a token of charges: enough time must be left for the charge.
 const maxWait = 10 * time.Second
 
 // Charge charges a payment. It sends nothing and fails with payment.ErrNotAdmitted while the
-// circuit is open or too many charges are under way. Declines and rejected requests do not count as
-// failures, so that a few invalid requests do not stop all charges.
+// circuit is open or too many charges are in progress. Declines and rejected requests do not count
+// as failures, so that a few invalid requests do not stop all charges.
 func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Outcome, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -135,7 +135,7 @@ func (p *Provider) Charge(ctx context.Context, pay payment.Payment) (payment.Out
 	}
 	out, err := p.Provider.Charge(ctx, pay)
 	if errors.Is(err, payment.ErrNotAdmitted) {
-		refused.WithLabelValues("provider").Inc() // it takes none, e.g. with a wrong key
+		refused.WithLabelValues("provider").Inc() // it accepts no charges at all, e.g. with a wrong key
 	}
 	if errors.Is(err, payment.ErrChargeRejected) {
 		done(nil)

@@ -15,33 +15,33 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// provider answers with err after the time takes, and counts the calls.
+// provider answers with err after the time latency, and counts the calls.
 type provider struct {
 	payment.Provider
 
-	mu    sync.Mutex
-	takes time.Duration
-	err   error
-	calls int
+	mu      sync.Mutex
+	latency time.Duration
+	err     error
+	calls   int
 }
 
 func (p *provider) Charge(ctx context.Context, _ payment.Payment) (payment.Outcome, error) {
 	p.mu.Lock()
 	p.calls++
-	takes, err := p.takes, p.err
+	latency, err := p.latency, p.err
 	p.mu.Unlock()
 	select {
-	case <-time.After(takes):
+	case <-time.After(latency):
 	case <-ctx.Done():
 		return payment.Outcome{}, ctx.Err()
 	}
 	return payment.Outcome{State: payment.Refused}, err
 }
 
-func (p *provider) set(takes time.Duration, err error) {
+func (p *provider) set(latency time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.takes, p.err, p.calls = takes, err, 0
+	p.latency, p.err, p.calls = latency, err, 0
 }
 
 func (p *provider) called() int {
@@ -50,7 +50,7 @@ func (p *provider) called() int {
 	return p.calls
 }
 
-// charge makes a charge with the provider's timeout.
+// charge makes a charge with a timeout of 8 s.
 func charge(g *guard.Provider) error { return chargeFor(g, 8*time.Second) }
 
 func chargeFor(g *guard.Provider, timeout time.Duration) error {
@@ -89,11 +89,11 @@ func TestSilentProviderOpensTheCircuit(t *testing.T) {
 	})
 }
 
-// Charges that time out only after a minute count as failures too.
+// Charges with a timeout of a minute count as failures too when they time out.
 func TestSlowProviderOpensTheCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{takes: time.Hour}
+		p := &provider{latency: time.Hour}
 		g := guard.New(p, guard.Limits{ChargesAtOnce: 100, ChargeTime: time.Minute})
 		var charges sync.WaitGroup
 		for range 20 {
@@ -132,7 +132,7 @@ func TestRejectionsKeepTheCircuitClosed(t *testing.T) {
 func TestChargesAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{takes: time.Second}
+		p := &provider{latency: time.Second}
 		g := guard.New(p, guard.Limits{ChargesAtOnce: 2})
 		results := make(chan error, 2)
 		for range 2 {
@@ -146,7 +146,7 @@ func TestChargesAreLimited(t *testing.T) {
 	})
 }
 
-// Refunds of cancelled events take half of the rate. Other refunds always find tokens.
+// Refunds of cancelled events get half of the rate, so that other refunds need not wait for them.
 func TestRefundRates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestRefundRates(t *testing.T) {
 	})
 }
 
-// Charges wait for their rate, but not so long that too little time is left for the charge.
+// Charges wait for a token, but only while enough time is left for the charge itself.
 func TestChargeRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,10 +31,10 @@ type measured struct {
 	name string
 }
 
-// Measured returns a provider whose operations are measured under a name.
+// Measured returns p with metrics of its operations, under the label provider=name.
 func Measured(name string, p payment.Provider) payment.Provider { return measured{p, name} }
 
-// measure runs and measures an operation. refused tells whether an answer is a refusal; nil: never.
+// measure runs and times an operation. refused reports whether an answer is a refusal; nil: never.
 func measure[T any](m measured, operation string, refused func(T) bool, run func() (T, error)) (T, error) {
 	began := time.Now()
 	answer, err := run()

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// answering gives the same answers to all operations.
+// answering is a provider with fixed answers.
 type answering struct {
 	payment.Provider
 
@@ -46,7 +46,7 @@ func (a answering) AskRefunds(context.Context, payment.Payment) (payment.RefundR
 	return payment.RefundReport{}, a.err
 }
 
-// Each operation of a provider is counted under its outcome; a decline is no failure.
+// Each operation of a provider is counted by its outcome; a decline is not a failure.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -82,7 +82,7 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// counted returns the outcome under which each operation of a provider was counted once.
+// counted returns the outcome of each operation of a provider, which was counted once.
 func counted(t *testing.T, provider string) map[string]string {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

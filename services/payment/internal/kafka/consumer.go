@@ -1,5 +1,5 @@
-// Package kafka consumes the events of reservations, transfers and memberships that reject
-// payments, tell which tickets must be refunded or paid out, or report places that were given up.
+// Package kafka consumes Kafka events of reservations, transfers and memberships: payments that the
+// ticket service rejects, tickets to refund, sellers to pay, and seats that were given up.
 package kafka
 
 import (
@@ -17,25 +17,25 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Refunder refunds and ends payments. Its methods are idempotent, and return payment.ErrNotFound when the
-// payment does not exist.
+// Refunder refunds and ends payments. Its methods are idempotent, and return payment.ErrNotFound
+// when the payment does not exist.
 type Refunder interface {
-	// Compensate refunds a payment that cannot be honoured.
+	// Compensate refunds a payment that the ticket service has rejected.
 	Compensate(ctx context.Context, r payment.Rejection) error
-	// RefundPromised makes a refund that the ticket service has decided.
+	// RefundPromised stores a refund that the ticket service has decided.
 	RefundPromised(ctx context.Context, r payment.PromisedRefund) error
 	// PayOut pays the seller of a ticket that was passed on.
 	PayOut(ctx context.Context, p payment.Payout) error
-	// EndGivenUp ends a payment whose places were given up before anything was charged.
+	// EndGivenUp ends an uncharged payment whose reservation or transfer was cancelled.
 	EndGivenUp(ctx context.Context, eventKey string, paymentID uuid.UUID) error
 }
 
-// NewConsumer makes the consumer of rejections and of refunds that the ticket service has decided.
+// NewConsumer makes the consumer that passes these events to refunds.
 func NewConsumer(cfg kafka.Config, refunds Refunder, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, payment.Group, events.ConsumedBy("payment"), kafka.Each(Handle(refunds)), log)
 }
 
-// Handle returns the handler of the events.
+// Handle returns the function that passes one Kafka event to refunds.
 func Handle(refunds Refunder) func(context.Context, kafka.Record) error {
 	return func(ctx context.Context, rec kafka.Record) error { return handle(ctx, refunds, rec) }
 }
@@ -48,14 +48,14 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 	case events.MembershipRejected:
 		return rejectMembership(ctx, refunds, rec)
 	default:
-		return nil // most events are not for payment
+		return nil // most events do not concern the payment service
 	}
 	var e eventsv1.ReservationEvent
 	if err := kafka.Decode(rec, &e); err != nil {
 		return err
 	}
 	if rec.Type == events.ReservationCancelled && e.GetPaymentId() == "" {
-		return nil // no payment was open
+		return nil // the reservation had no open payment
 	}
 	id, err := uuid.Parse(e.GetPaymentId())
 	if err != nil {
@@ -73,9 +73,9 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 	return poisonUnknown(err, rec, id)
 }
 
-// poisonUnknown sends a record about an unknown payment to the dead-letter topic. The payment's row is
-// committed before ticket sees the payment, so it is missing only after a loss of data. A retry would
-// not help; an operator redrives the record.
+// poisonUnknown sends a record about an unknown payment to the dead-letter topic. A payment is
+// stored before the ticket service learns of it, so it is unknown only after a loss of data. A
+// retry would not help; an operator sends the record again.
 func poisonUnknown(err error, rec kafka.Record, id uuid.UUID) error {
 	if errors.Is(err, payment.ErrNotFound) {
 		return kafka.Poison(fmt.Errorf("payment %s of %s is not known here: %w", id, rec.Type, err))
@@ -89,7 +89,7 @@ func handleTransfer(ctx context.Context, refunds Refunder, rec kafka.Record) err
 		return err
 	}
 	if e.GetPaymentId() == "" {
-		return nil // a gift, or no payment was open
+		return nil // the transfer is a gift, or had no open payment
 	}
 	id, err := uuid.Parse(e.GetPaymentId())
 	if err != nil {

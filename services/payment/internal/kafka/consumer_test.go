@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// compensator records what the consumer asks for, and first fails with the given errors.
+// compensator records the calls of the consumer. Its first calls fail with the errors in fails.
 type compensator struct {
 	mu       sync.Mutex
 	fails    []error
@@ -71,10 +71,10 @@ func (c *compensator) all() []payment.Rejection {
 	return append([]payment.Rejection(nil), c.got...)
 }
 
-func reservationRecord(t *testing.T, eventType string, members map[string]any) pkgkafka.Record {
+func reservationRecord(t *testing.T, eventType string, fields map[string]any) pkgkafka.Record {
 	t.Helper()
-	members["type"] = eventType
-	value, err := json.Marshal(members)
+	fields["type"] = eventType
+	value, err := json.Marshal(fields)
 	require.NoError(t, err)
 	return pkgkafka.Record{
 		Topic: events.Reservations, Key: []byte("r"), Value: value,
@@ -97,10 +97,10 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	due := reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "EVENT_CANCELLED", "items": items})
 	rejected := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": first, "reason": "HOLD_EXPIRED", "newMember": 1})
 	require.NoError(t, kafkatest.ProducerOf(t, cfg).Publish(t.Context(),
-		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}),                                                // of no interest
+		reservationRecord(t, "RESERVATION_CONFIRMED", map[string]any{"paymentId": second}),                                                // ignored
 		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": "none"}),                                                 // cannot be read
 		reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": second}),                                                 // not known here
-		reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "USER", "items": items}), // not ticket's to decide
+		reservationRecord(t, "TICKETS_REFUND_DUE", map[string]any{"paymentId": first, "claimId": claim, "cause": "USER", "items": items}), // not a cause that the ticket service decides
 		due, rejected))
 
 	c := &compensator{fails: []error{payment.ErrNotFound, errs.ErrUnavailable}}
@@ -125,12 +125,12 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	require.Contains(t, letters[2].Headers[pkgkafka.HeaderError], `cause "USER"`)
 }
 
-// Places that were given up end the payment that was open for them.
+// If a reservation is cancelled, the payment that was open for it ends.
 func TestGivenUpPlacesEndThePayment(t *testing.T) {
 	t.Parallel()
 	c, id := &compensator{}, uuid.New()
-	for _, members := range []map[string]any{{"reason": "USER"}, {"reason": "USER", "paymentId": id}} {
-		rec := reservationRecord(t, "RESERVATION_CANCELLED", members)
+	for _, fields := range []map[string]any{{"reason": "USER"}, {"reason": "USER", "paymentId": id}} {
+		rec := reservationRecord(t, "RESERVATION_CANCELLED", fields)
 		rec.Type = "RESERVATION_CANCELLED"
 		require.NoError(t, kafka.Handle(c)(t.Context(), rec))
 	}
@@ -143,9 +143,9 @@ func TestTransfers(t *testing.T) {
 	t.Parallel()
 	c := &compensator{}
 	transfer, seller, buyer, sold := uuid.New(), uuid.New(), uuid.New(), uuid.New()
-	handled := func(eventType string, members map[string]any) error {
-		members["transferId"], members["ticketId"], members["price"] = transfer, sold, "700"
-		rec := reservationRecord(t, eventType, members)
+	handled := func(eventType string, fields map[string]any) error {
+		fields["transferId"], fields["ticketId"], fields["price"] = transfer, sold, "700"
+		rec := reservationRecord(t, eventType, fields)
 		rec.Topic, rec.Type, rec.EventID = events.Transfers, eventType, "key"
 		return kafka.Handle(c)(t.Context(), rec)
 	}
@@ -167,9 +167,9 @@ func TestTransfers(t *testing.T) {
 func TestMemberships(t *testing.T) {
 	t.Parallel()
 	c, paid := &compensator{}, uuid.New()
-	handled := func(eventType string, members map[string]any) error {
-		members["membershipId"] = uuid.New()
-		rec := reservationRecord(t, eventType, members)
+	handled := func(eventType string, fields map[string]any) error {
+		fields["membershipId"] = uuid.New()
+		rec := reservationRecord(t, eventType, fields)
 		rec.Topic, rec.Type, rec.EventID = events.Memberships, eventType, "key"
 		return kafka.Handle(c)(t.Context(), rec)
 	}

@@ -9,47 +9,47 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Special values of Change.Check. After Never the sweeper does not check the payment again. Keep
-// leaves the time of the next check unchanged.
+// Never and Keep are special values of Change.Check. With Never the sweeper does not check the
+// payment again. With Keep the time of the next check stays unchanged.
 const (
 	Never time.Duration = -1
 	Keep  time.Duration = -2
 )
 
 // Change is a decision about a payment. The store writes it in one transaction with its timeline
-// entry, its event, its refund and the answers to waiting requests.
+// entry, its Kafka event, its refund and the answers to waiting requests.
 type Change struct {
 	Status Status
 	// Note is the text of the timeline entry. If it is empty, no entry is written.
 	Note string
 	// An empty PaymentKey, ChargeID or DeclineCode leaves the payment's value unchanged.
 	PaymentKey, ChargeID, DeclineCode string
-	// Page and ExpiresAt are set when a page was opened. The payment's earlier key is then dropped.
+	// Page and ExpiresAt are set when a page was opened. The store then clears the PaymentKey.
 	Page      Page
 	ExpiresAt time.Time
-	// Begins starts a charge: it increments Attempt, sets ChargedAt and takes a new lease.
+	// Begins starts a charge: it increments Payment.Attempt and Lease, and sets ChargedAt to now.
 	Begins bool
-	// Unsent reverts what Begins changed, except for the lease, because the charge was not sent.
-	// ChargedAt is then the time of the previous charge. Checks keeps its value.
+	// Unsent says that the charge was not sent. It decrements Attempt, keeps Checks, and sets the
+	// payment's ChargedAt to this ChargedAt, the time of the previous charge.
 	Unsent    bool
 	ChargedAt time.Time
 	// NoCharge sets Payment.NoCharge: the payment is not charged again.
 	NoCharge bool
-	// AbortDue and CancelDue are the new values of the fields of Payment.
+	// AbortDue and CancelDue are the new values of the payment's fields of the same names.
 	AbortDue, CancelDue bool
 	// Check is the time until the sweeper's next check, Never or Keep.
 	Check time.Duration
-	// Event is the Kafka event to publish; empty: none. Refund is the refund that it reports.
+	// Event is the Kafka event to publish; empty: none. Refund is the refund that the event reports.
 	Event  Event
 	Refund *Refund
-	// NewRefund is the refund to insert. If one of its cause and request exists, nothing is changed.
+	// NewRefund is inserted. Nothing changes if the payment has one of the same cause and Request.
 	NewRefund *Refund
 	// Disputed sets or clears Payment.DisputedAt; nil: unchanged.
 	Disputed *bool
-	// Captured is the new value of Payment.Captured; 0: unchanged. The other amounts are added to
-	// Refunded, Hand and HandUsed of the payment.
+	// Captured is the new value of Payment.Captured; 0: unchanged. AddRefunded, AddHand and
+	// AddHandUsed are added to the payment's Refunded, Hand and HandUsed.
 	Captured, AddRefunded, AddHand, AddHandUsed int64
-	// Answer is the final answer, stored under the payment's Idempotency-Keys; nil releases the keys.
+	// Answer is stored under the payment's Idempotency-Keys; nil: the keys may be used again.
 	Answer *Answer
 }
 
@@ -57,8 +57,8 @@ type Change struct {
 // the database's time.
 type Decide func(p Payment, now time.Time) (*Change, error)
 
-// begin starts the charge of a PREPARED or OPEN payment. refused is the error to return while new
-// charges are refused; nil: they are accepted.
+// begin starts the charge of a PREPARED or OPEN payment. If the service refuses new charges at
+// present, refused is the error to return; otherwise it is nil.
 func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		switch {
@@ -67,12 +67,12 @@ func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 		case p.Amount != r.Amount:
 			return nil, ErrAmountMismatch
 		case !p.Status.Uncharged():
-			return nil, nil //nolint:nilnil // the payment's own status is the answer
+			return nil, nil //nolint:nilnil // the caller answers with the payment's status
 		case !now.Before(p.ExpiresAt):
 			return expired(p, now)
 		case refused != nil:
 			return nil, refused
-		case p.Status == Open && p.PaymentKey != "": // the key that came back first
+		case p.Status == Open && p.PaymentKey != "": // the first key that the buyer brought back from the page
 			return charging(p.PaymentKey, lease), nil
 		default:
 			return charging(r.PaymentKey, lease), nil
@@ -85,11 +85,11 @@ func charging(key string, lease time.Duration) *Change {
 }
 
 // chargedBySweeper starts a charge that no request waits for: of an OPEN payment whose buyer has
-// paid on the page, or of an UNKNOWN one again. key is used only if the payment has no key.
+// paid on the page, or again of an UNKNOWN one. key is used only if the payment has no key.
 func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		if p.Lease != seen.Lease || p.Status != seen.Status || p.NoCharge || p.Status == Open && !now.Before(p.ExpiresAt.Add(caps.pageMargin())) {
-			return nil, nil //nolint:nilnil // another process has it, or its time is over
+			return nil, nil //nolint:nilnil // another process has changed the payment, or the time to pay is over
 		}
 		if p.PaymentKey != "" {
 			key = p.PaymentKey
@@ -102,7 +102,7 @@ func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	}
 }
 
-// opened records the page of a prepared payment. Nobody gets the page's address before that.
+// opened records the page of a PREPARED payment. The buyer gets its address only after that.
 func opened(page Page, until time.Time) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		if p.Status != Prepared {
@@ -121,13 +121,13 @@ func opened(page Page, until time.Time) Decide {
 func returned(key string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Open || p.PaymentKey != "" {
-			return nil, nil //nolint:nilnil // the payment's own state is the answer
+			return nil, nil //nolint:nilnil // the caller shows the payment as it is
 		}
 		return &Change{Status: Open, Note: "back from the page", PaymentKey: key}, nil
 	}
 }
 
-// givenUp ends a payment that its payer cancels.
+// givenUp ends a payment that the user userID cancels, if no charge has begun.
 func givenUp(userID string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		switch {
@@ -145,7 +145,7 @@ func givenUp(userID string) Decide {
 	}
 }
 
-// closed ends an open payment whose page can no longer be paid on.
+// closed ends an OPEN payment whose page cannot be paid on any more.
 func closed(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Open {
 		return nil, nil //nolint:nilnil // it has ended, or is being charged
@@ -153,7 +153,7 @@ func closed(p Payment, _ time.Time) (*Change, error) {
 	return ended(p, "the page is closed"), nil
 }
 
-// reclaimed releases a claim on the reference that ticket granted after the payment's end.
+// reclaimed releases a claim that the ticket service may have granted after the payment's end.
 func reclaimed(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Expired && p.Status != Declined {
 		return nil, nil //nolint:nilnil // the payment still needs the claim
@@ -161,7 +161,7 @@ func reclaimed(p Payment, _ time.Time) (*Change, error) {
 	return &Change{Status: p.Status, CancelDue: p.CancelDue, AbortDue: true, Check: abortRetry}, nil
 }
 
-// expired ends a payment that was not charged in time.
+// expired ends a payment that was not charged by its ExpiresAt.
 func expired(p Payment, now time.Time) (*Change, error) {
 	if !p.Status.Uncharged() || now.Before(p.ExpiresAt) {
 		return nil, nil //nolint:nilnil // nothing to do
@@ -170,7 +170,7 @@ func expired(p Payment, now time.Time) (*Change, error) {
 }
 
 // ended ends a payment that was never charged. If a charge was tried, or its page may have been
-// opened, ticket may hold the reference for the payment: it is then released.
+// opened, the ticket service may keep the reference for it: then the sweeper releases it.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never, CancelDue: p.Ref != ""}
 	if !p.ConfirmingAt.IsZero() || p.Token != "" {
@@ -180,7 +180,7 @@ func ended(p Payment, note string) *Change {
 }
 
 // captured records that the provider has charged the payment, however late this becomes known. It
-// needs no lease: a capture always counts. check is the time until the next check, or Never.
+// ignores leases, since a capture always counts. check is the value of Change.Check.
 func captured(chargeID string, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
@@ -191,7 +191,7 @@ func captured(chargeID string, check time.Duration) Decide {
 		default:
 			return nil, nil //nolint:nilnil // known already
 		}
-		if p.Captured != 0 { // a wrong amount, which is refunded
+		if p.Captured != 0 { // a wrong amount was charged, and is refunded
 			return nil, nil //nolint:nilnil // known already
 		}
 		return &Change{
@@ -202,11 +202,11 @@ func captured(chargeID string, check time.Duration) Decide {
 }
 
 // declined records that the provider has not charged the payment and never will. The reference is
-// then released. It needs no lease.
+// then released. It ignores leases.
 func declined(code, note string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Unsettled() {
-			return nil, nil //nolint:nilnil // settled already
+			return nil, nil //nolint:nilnil // the outcome is recorded already
 		}
 		return &Change{
 			Status: Declined, Note: note, DeclineCode: code, AbortDue: true, CancelDue: p.Ref != "", Check: abortRetry, Event: EventDeclined,
@@ -215,7 +215,7 @@ func declined(code, note string) Decide {
 	}
 }
 
-// unreachable declines a payment whose charge could not be sent.
+// unreachable declines a payment whose charge was certainly not sent to the provider.
 func unreachable(lease int64) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c, err := declined(declineUnreachable, "the provider could not be reached")(p, now)
@@ -226,15 +226,15 @@ func unreachable(lease int64) Decide {
 	}
 }
 
-// refused ends a payment that ticket refused before anything was charged. The answer is ticket's
-// error, which is not stored. The claim of a payment with a page is released.
+// refused ends a payment that the ticket service refused before anything was charged. The buyer
+// gets that service's error, which is not stored. If the payment has a page, its claim is released.
 func refused(lease int64, reason string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		return whileLeaseHeld(lease, *refusal(p, reason))(p, now)
 	}
 }
 
-// refusedPage ends a prepared payment that ticket refused before its page was opened.
+// refusedPage ends a PREPARED payment that the ticket service refused before a page was opened.
 func refusedPage(reason string) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Prepared {
@@ -254,8 +254,8 @@ func refusal(p Payment, reason string) *Change {
 	return c
 }
 
-// unsettled records that the outcome of a charge is unknown. The wait before the provider is asked
-// grows with the number of charges.
+// unsettled records that the outcome of a charge is unknown. The sweeper asks the provider after a
+// wait, which grows with the number of charges.
 func unsettled(lease int64, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		wait := min(firstPoll<<min(max(p.Attempt-1, 0), 5), maxPoll)
@@ -272,8 +272,8 @@ func notAgain(lease int64, before Payment, note string) Decide {
 	}
 }
 
-// lost records that the reference cannot be claimed any more. If an earlier charge may have been
-// made, the provider is asked about it, or makes it impossible.
+// lost records that the reference of an UNKNOWN payment cannot be claimed any more. The sweeper
+// then asks the provider whether an earlier charge was made, or voids it.
 func lost(lease int64, before Payment) Decide {
 	return whileLeaseHeld(lease, Change{
 		Status: Unknown, Note: "not charged again: the hold is lost", NoCharge: true, Unsent: true, ChargedAt: before.ChargedAt, Check: firstPoll,
@@ -281,8 +281,8 @@ func lost(lease int64, before Payment) Decide {
 }
 
 // postponed returns a payment whose charge was not sent to its earlier status, PREPARED or OPEN.
-// The sweeper charges an OPEN one again with the same key, after a wait that grows with each check.
-// A hint that came meanwhile waits as long.
+// The sweeper charges an OPEN payment again with the same key, after a wait that grows with each
+// check. If a webhook came meanwhile, the provider is asked after the same wait.
 func postponed(lease int64, earlier Status, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		remaining := p.ExpiresAt.Sub(now)
@@ -297,7 +297,7 @@ func postponed(lease int64, earlier Status, note string) Decide {
 	}
 }
 
-// whileLeaseHeld makes the change c only if the payment is CONFIRMING and has this lease.
+// whileLeaseHeld makes the change c only if the payment is CONFIRMING and still has this lease.
 func whileLeaseHeld(lease int64, c Change) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirming || p.Lease != lease {
@@ -307,8 +307,8 @@ func whileLeaseHeld(lease int64, c Change) Decide {
 	}
 }
 
-// wrongAmount records that the provider took a wrong amount. The payment is not honoured, and the
-// whole amount is refunded. refundID is the id of the new refund.
+// wrongAmount records that the provider captured a wrong amount. The payment is not CONFIRMED, and
+// the whole amount is refunded. refundID is the id of the new refund.
 func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Captured != 0 || p.Status == Confirmed || p.Status == Refunded {
@@ -334,7 +334,7 @@ func wrongAmount(refundID uuid.UUID, out Outcome) Decide {
 const declineWrongAmount = "WRONG_AMOUNT"
 
 // withMoney returns the change that adds amounts to Refunded, Hand and HandUsed. A negative
-// refunded undoes a failed refund. The payment is REFUNDED while all that was captured is refunded.
+// refunded undoes a failed refund. The payment is REFUNDED while all captured money is refunded.
 func (p Payment) withMoney(refunded, hand, handUsed int64, note string) *Change {
 	c := &Change{
 		Status: p.Status, Note: note, AbortDue: p.AbortDue, CancelDue: p.CancelDue, Check: Keep, AddRefunded: refunded, AddHand: hand, AddHandUsed: handUsed,
@@ -355,7 +355,7 @@ func answer(p Payment) (Answer, error) {
 	case Confirmed, Refunded:
 		return Answer{Status: Confirmed, PaymentID: p.ID}, nil
 	case Declined:
-		// Ticket's refusals are errors of the catalogue (pkg/errs); a provider's decline codes are not.
+		// A refusal by the ticket service is an error of pkg/errs. A provider's decline code is not.
 		if e, ok := errs.Lookup(p.DeclineCode); ok && e.Kind.CausedByClient() {
 			return Answer{}, e
 		}
@@ -367,8 +367,8 @@ func answer(p Payment) (Answer, error) {
 	}
 }
 
-// Final returns the answer to a confirmation of p if it may be stored permanently. It is nil while
-// the outcome is open, and when the answer is an error.
+// Final returns the answer to a confirmation of p if it may be stored for good. It is nil while the
+// outcome is unknown, and when the answer is an error.
 func Final(p Payment) *Answer {
 	a, err := answer(p)
 	if err != nil || a.Status == Unknown {
@@ -387,8 +387,8 @@ func (p Payment) ReusableFor(n Payment, now time.Time) bool {
 	return !p.Status.Uncharged() || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider
 }
 
-// Superseded ends an uncharged payment in favour of a new one for the same reference. It fails with
-// ErrInProgress when p is being charged.
+// Superseded ends a payment of which nothing was charged, since a new one for the same reference
+// replaces it. It fails with ErrInProgress when p is being charged.
 func Superseded(p Payment, _ time.Time) (*Change, error) {
 	if !p.Status.Uncharged() {
 		return nil, ErrInProgress

@@ -27,7 +27,7 @@ func onlyProvider(p Provider) Providers {
 
 var allStatuses = []Status{Prepared, Open, Confirming, Confirmed, Declined, Unknown, Expired, Refunded}
 
-// Every decision is tried in every status. Without an entry in want it changes nothing.
+// Each decision is tried in each status. If want has no entry for a status, nothing changes.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,7 +117,7 @@ func TestBeginChecksUserBeforeAmount(t *testing.T) {
 	require.ErrorIs(t, err, ErrAmountMismatch)
 }
 
-// whenPaid returns decide as a Decide. The refusal of an unpaid payment becomes no change.
+// whenPaid converts decide to a Decide that changes nothing when the payment is not paid.
 func whenPaid(decide DecideRequest) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		c, err := decide(p, Requested{}, now)

@@ -14,8 +14,7 @@ import (
 // ErrNotSent is returned by a Provider's Charge when the request was certainly not sent.
 var ErrNotSent = errors.New("the provider could not be reached")
 
-// ErrNotAdmitted is returned by a Provider's Charge while no charges are sent at all, for any
-// payment.
+// ErrNotAdmitted is returned by a Provider's Charge while this process sends it no charges at all.
 var ErrNotAdmitted = errors.New("charges are not sent at present")
 
 // ErrChargeRejected is returned by a Provider's Charge when the provider rejected the request as
@@ -23,8 +22,8 @@ var ErrNotAdmitted = errors.New("charges are not sent at present")
 // accepted.
 var ErrChargeRejected = errors.New("the provider rejects the charge")
 
-// ErrOtherCharge is returned by a Provider that finds a charge of another order, or in another
-// currency.
+// ErrOtherCharge is returned by a Provider that finds a charge for another order, or in another
+// currency, than the payment's.
 var ErrOtherCharge = errors.New("the charge has another order or currency")
 
 // declineUnreachable is the decline code of a charge that was not sent.
@@ -33,7 +32,7 @@ const declineUnreachable = "PROVIDER_UNREACHABLE"
 // ConfirmRequest asks to charge a prepared payment.
 type ConfirmRequest struct {
 	OrderID, UserID string
-	// PaymentKey is the key that the provider's page returned.
+	// PaymentKey is the key that the buyer brought back from the provider's page.
 	PaymentKey string
 	// Amount is the amount that the payer saw. It must equal the payment's amount.
 	Amount int64
@@ -42,14 +41,15 @@ type ConfirmRequest struct {
 }
 
 // Confirm charges a prepared payment. The answer is UNKNOWN while the outcome is unknown: the
-// sweeper then settles the payment, and Get shows the result. A charge continues after its request
-// ends; the answer comes before the request's deadline.
+// sweeper then finds it out, and Get shows it. A charge continues after its request ends; the
+// answer comes before the request's deadline.
 //
 // If the buyer brought a key back from the page, the payment is charged with that key. If the
 // provider's pages return no keys, the key of the request is ignored.
 //
-// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, ticket's refusals,
-// ErrSettlementDelayed, ErrProviderUnavailable and Unavailable (nothing was charged; repeat).
+// Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, the ticket
+// service's, ErrSettlementDelayed, ErrProviderUnavailable, and ErrUnavailable (nothing was
+// charged).
 func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error) {
 	key, err := idempotency.Require(r.UserID, routeConfirm, r.IdempotencyKey, r.OrderID, r.PaymentKey, strconv.FormatInt(r.Amount, 10))
 	if err != nil {
@@ -105,8 +105,8 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 }
 
 // charge takes a payment from CONFIRMING to its outcome. before is the payment before CONFIRMING.
-// No lock and no transaction is held during calls to ticket or the provider. If the payment was
-// UNKNOWN, an earlier charge may have been made, even if this one was not sent.
+// No lock and no transaction is held during calls to the ticket service or the provider. If the
+// payment was UNKNOWN, an earlier charge may have been made, even if this one was not sent.
 func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error) {
 	statusBefore := before.Status
 	ctx, cancelCharge := context.WithTimeout(ctx, s.caps(p).claimTime())
@@ -132,7 +132,7 @@ func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error)
 	case out.State == Pending:
 		decide = unsettled(p.Lease, "the provider is still deciding")
 	case out.State == Captured && out.Amount != p.Amount:
-		decide = unsettled(p.Lease, "another amount was charged: it is given back") // by the sweeper
+		decide = unsettled(p.Lease, "another amount was charged: it is given back") // the sweeper refunds it
 	case out.State == Captured:
 		decide = captured(out.ChargeID, Never)
 	case out.State == Refused, out.State == Void:
@@ -140,7 +140,7 @@ func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error)
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, decide)
+	after, err := s.store.Apply(ctx, p.ID, decide)
 	if err != nil {
 		// The row is still CONFIRMING, so the sweeper will ask the provider.
 		s.log.ErrorContext(ctx, "outcome of a charge not written", "payment_id", p.ID, "error", err)
@@ -148,14 +148,14 @@ func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error)
 	}
 	failpoint.Hit("payment.confirm.after_commit")
 	s.opts.Published()
-	if settled.AbortDue {
-		settled.Lease = p.Lease
-		s.tryRelease(ctx, settled)
+	if after.AbortDue {
+		after.Lease = p.Lease
+		s.tryRelease(ctx, after)
 	}
-	return answer(settled)
+	return answer(after)
 }
 
-// beginAtTicket claims the reference for the charge, or lengthens the claim.
+// beginAtTicket claims the reference at the ticket service, or prolongs the claim, for the charge.
 func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
 	ctx, cancel := context.WithTimeout(ctx, ticketTimeout)
 	defer cancel()
@@ -164,7 +164,7 @@ func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
 	return err
 }
 
-// chargeProvider charges at the provider, unless the payment is free.
+// chargeProvider has the provider take the money. A free payment counts as captured at once.
 func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error) {
 	if p.Provider == NoProvider {
 		return Outcome{State: Captured, Amount: p.Amount}, nil
@@ -177,7 +177,7 @@ func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error
 // putBack returns a payment whose charge was not sent to its earlier status, so that its payer can
 // try again. The returned error is cause. An OPEN payment keeps its claim, and the sweeper tries
 // again. The claim of a PREPARED one is released first, while nobody else can begin this payment.
-// If ticket does not answer, the claim lasts until the payment is tried again or expires.
+// If the ticket service is silent, the claim lasts until the payment is tried again or expires.
 func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, why string, cause *errs.Error) (Answer, error) {
 	if statusBefore != Open {
 		if err := s.releaseHeld(ctx, p); err != nil {
@@ -187,12 +187,12 @@ func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, w
 	failpoint.Hit("payment.confirm.after_release")
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, statusBefore, "not charged: "+why))
+	after, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, statusBefore, "not charged: "+why))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
-	case !settled.Status.Uncharged():
-		return answer(settled) // the sweeper has settled the payment in the meantime
+	case !after.Status.Uncharged():
+		return answer(after) // meanwhile the sweeper has recorded an outcome
 	default:
 		return Answer{}, cause
 	}
@@ -200,7 +200,7 @@ func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, w
 
 // releaseHeld releases the reference of a payment that this process still charges. It first
 // postpones the sweeper's check, and stops if another process may be charging the payment by now.
-// The call's timeout starts before, so that a process suspended in between does not call late.
+// The call's timeout starts before that, so that a process suspended after it makes no late call.
 func (s *Service) releaseHeld(ctx context.Context, p Payment) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ticketTimeout)
 	defer cancel()
@@ -211,8 +211,8 @@ func (s *Service) releaseHeld(ctx context.Context, p Payment) error {
 	return s.releaseReference(ctx, p)
 }
 
-// endNotBegun ends a charge that was not sent, because the reference could not be claimed. If
-// ticket did not answer, it is unknown whether the reference is claimed.
+// endNotBegun ends a charge that was not sent, because the reference could not be claimed. If the
+// ticket service did not answer, it is unknown whether the reference is claimed.
 func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause error) (Answer, error) {
 	statusBefore := before.Status
 	refusal, definite := Refusal(cause)
@@ -227,22 +227,22 @@ func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause erro
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	settled, err := s.store.Apply(ctx, p.ID, decide)
-	if err == nil && settled.AbortDue {
-		settled.Lease = p.Lease
-		s.tryRelease(ctx, settled)
+	after, err := s.store.Apply(ctx, p.ID, decide)
+	if err == nil && after.AbortDue {
+		after.Lease = p.Lease
+		s.tryRelease(ctx, after)
 	}
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
-	case settled.Status.Unsettled(), settled.Status == Confirmed:
-		return answer(settled) // the sweeper has settled the payment in the meantime
+	case after.Status.Unsettled(), after.Status == Confirmed:
+		return answer(after) // meanwhile the sweeper has recorded an outcome
 	default:
 		return Answer{}, refusal
 	}
 }
 
-// tryRelease releases the reference. The sweeper retries after a failure, and closes the page.
+// tryRelease releases the reference. After a failure the sweeper retries; it also closes the page.
 func (s *Service) tryRelease(ctx context.Context, p Payment) {
 	err := s.releaseReference(ctx, p)
 	switch {
@@ -257,8 +257,8 @@ func (s *Service) tryRelease(ctx context.Context, p Payment) {
 	}
 }
 
-// releaseReference asks ticket to release the reference. A refusal by ticket is no error: the
-// reference was not claimed for the payment.
+// releaseReference asks the ticket service to release the reference. A refusal is no error: it
+// means that the reference was not claimed for this payment.
 func (s *Service) releaseReference(ctx context.Context, p Payment) error {
 	err := s.tickets.Abort(ctx, p)
 	if _, refused := Refusal(err); refused || err == nil {

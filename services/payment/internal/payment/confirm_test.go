@@ -15,14 +15,14 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// chargingStore is a store that begins every confirmation and records the decisions.
+// chargingStore is a store that lets every confirmation begin, and records the decisions.
 type chargingStore struct{ recorder }
 
 func (l *chargingStore) Begin(context.Context, string, *idempotency.Key, Decide) (Begun, error) {
 	return Begun{Payment: paymentIn(Confirming), Before: paymentIn(Prepared), MustCharge: true}, nil
 }
 
-// slow is a provider that answers after 5 s, and a ticket service that answers at once.
+// slow is a provider that charges in 5 s, and a ticket service that answers at once.
 type slow struct {
 	Provider
 	Tickets
@@ -66,7 +66,7 @@ func TestConfirmAnswersBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// A charge that was captured with another amount than requested stays UNKNOWN. The sweeper refunds
+// If another amount than requested was captured, the payment is UNKNOWN until the sweeper refunds
 // it.
 func TestWrongAmountIsUnknown(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestWrongAmountIsUnknown(t *testing.T) {
 	})
 }
 
-// A request without a deadline ends when the charge reaches its timeout.
+// A confirmation without a deadline is answered when the charge reaches its timeout.
 func TestChargeTimeoutIsUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func (*hangingTicket) Capabilities() Capabilities { return Capabilities{ChargeTi
 
 func (h *hangingTicket) Abort(context.Context, Payment) error { h.aborts++; return nil }
 
-// cancelableStore is a chargingStore whose writes fail when their context has ended.
+// cancelableStore is a chargingStore whose writes fail if their context has ended.
 type cancelableStore struct{ chargingStore }
 
 func (l *cancelableStore) Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error) {
@@ -122,8 +122,8 @@ func (l *cancelableStore) Apply(ctx context.Context, id uuid.UUID, decide Decide
 	return l.chargingStore.Apply(ctx, id, decide)
 }
 
-// A ticket service that hangs ends the confirmation within seconds: the claim is released, and the
-// payment may be confirmed again.
+// If the ticket service does not answer, the confirmation ends within seconds: the claim is
+// released, and the payment may be confirmed again.
 func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
 	})
 }
 
-// lateProvider is a provider whose charge returns only 10 s after its timeout.
+// lateProvider is a provider whose Charge returns only 10 s after its timeout.
 type lateProvider struct{ slow }
 
 func (lateProvider) Charge(ctx context.Context, _ Payment) (Outcome, error) {
@@ -147,7 +147,7 @@ func (lateProvider) Charge(ctx context.Context, _ Payment) (Outcome, error) {
 	return Outcome{}, ctx.Err()
 }
 
-// The outcome is written even after the timeout of the charge.
+// The outcome is written even if the charge has used all of its time.
 func TestOutcomeIsWrittenAfterTheChargeTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// reasonDisputed is the reason of a refund that is not sent because of a dispute.
+// reasonDisputed is the reason of a refund that is not sent because the payer disputes the charge.
 const reasonDisputed = "DISPUTED"
 
-// recordDispute records whether report, which was asked for under p's lease, has an open dispute.
+// recordDispute records whether the payer disputes the charge, as a report under p.Lease says.
 func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundReport) error {
 	open := report.Disputed
 	after, err := s.store.Apply(ctx, p.ID, disputed(p.Lease, open, report.lostDispute()))
@@ -20,13 +20,13 @@ func (s *Service) recordDispute(ctx context.Context, p Payment, report RefundRep
 	return nil
 }
 
-// disputed records the start or the end of a dispute. It does nothing if a later webhook has taken
-// a lease: report may be older than that webhook, and the provider is asked again. The end of a
-// lost dispute is not published: tickets still valid, though the bank took the money, stay marked.
+// disputed records the start or the end of a dispute. If the payment has a later lease, a webhook
+// came after the report: nothing changes, and the provider is asked again. The end of a lost
+// dispute is not published, so that the tickets which are still valid stay marked as disputed.
 func disputed(lease int64, open, lost bool) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Lease != lease || p.DisputedAt.IsZero() != open {
-			return nil, nil //nolint:nilnil // the provider is asked again, or this is known
+			return nil, nil //nolint:nilnil // the provider is asked again, or this is recorded already
 		}
 		note, event := "the payer disputes the charge", EventDisputed
 		if !open {
@@ -41,9 +41,9 @@ func disputed(lease int64, open, lost bool) Decide {
 	}
 }
 
-// unlessDisputed refuses a refund of a disputed charge, or to a seller whose buyer disputes. In all
-// other cases, and if an earlier call may have made the refund (the provider then answers by its
-// key), it calls decide.
+// unlessDisputed refuses a refund of a disputed charge, and (byBuyer) one that pays a seller whose
+// buyer disputes. Otherwise it calls decide. It also calls decide if an earlier call may have made
+// the refund, since a repeated call under the same key then returns that refund.
 func unlessDisputed(lease int64, byBuyer bool, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if p.DisputedAt.IsZero() && !byBuyer || !r.DoubtAt.IsZero() {

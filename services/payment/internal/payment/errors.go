@@ -6,7 +6,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The errors of the domain, from the catalogue in pkg/errs.
+// The errors about payments, from the catalogue in pkg/errs.
 var (
 	ErrNotFound            = errs.ErrPaymentNotFound
 	ErrAmountMismatch      = errs.ErrAmountMismatch
@@ -17,10 +17,10 @@ var (
 	ErrProviderUnknown     = errs.ErrProviderUnknown
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
-	ErrSettlementDelayed   = errs.ErrSettlementDelayed // confirmations are refused at present
+	ErrSettlementDelayed   = errs.ErrSettlementDelayed // payments are processed too late, so new ones are refused
 )
 
-// The errors of refunds.
+// The errors about refunds.
 var (
 	// ErrNotRefundable refuses a refund: the payment is not paid, or tickets cannot be refunded.
 	ErrNotRefundable  = errs.ErrNotRefundable
@@ -30,11 +30,11 @@ var (
 	ErrRefundNotFound = errs.ErrRefundNotFound
 	// ErrMembershipNotFound refuses a refund of a membership that does not exist.
 	ErrMembershipNotFound = errs.ErrMembershipNotFound
-	// ErrNotHeld refuses a person's decision about a refund that is not HELD.
+	// ErrNotHeld refuses to retry or resolve a refund that is not HELD.
 	ErrNotHeld = errs.ErrRefundNotHeld
 	// ErrNotPaidByHand refuses to end a refund as paid by hand if too little was given back by hand.
 	ErrNotPaidByHand = errs.ErrRefundNotPaid
-	// ErrTooManyRefunds refuses a user's request for a refund for a while.
+	// ErrTooManyRefunds refuses a user's request beyond RefundsPerHour.
 	ErrTooManyRefunds = errs.ErrRateLimited
 )
 
@@ -47,14 +47,14 @@ func expiryError(t Type) *errs.Error {
 	return ErrExpired
 }
 
-// refusals are the errors by which ticket's PayableService refuses a payment. They are recognised
-// by their reason, not by their kind, since a proxy too may answer PermissionDenied or NotFound.
+// refusals are the errors by which the ticket service refuses a payment. They are recognised by
+// their reason, not by their kind: a proxy too may answer PermissionDenied or NotFound.
 var refusals = []*errs.Error{
 	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
 }
 
-// Refusal returns err as a refusal by ticket. ok is false for any other error, after which ticket's
-// decision is unknown.
+// Refusal returns err as a refusal by the ticket service. ok is false for any other error: the
+// decision of the ticket service is then unknown.
 func Refusal(err error) (refusal *errs.Error, ok bool) {
 	if err == nil {
 		return nil, false

@@ -14,15 +14,15 @@ const (
 	extendBatch     = 200
 )
 
-// KeepClaims lengthens the claims of payments that ticket has not settled, until ctx ends: those whose
-// outcome is not known yet, and those whose event ticket has not applied. Otherwise a buyer who has
-// paid in time would lose the places.
+// KeepClaims prolongs claims at the ticket service until ctx ends: for payments whose outcome is
+// unknown, and for those whose Kafka event the ticket service has not applied yet. Otherwise a
+// buyer who paid in time would lose the seats.
 func (s *Service) KeepClaims(ctx context.Context) error {
 	return loop.Every(ctx, extendPollEvery, s.ExtendDue)
 }
 
-// ExtendDue lengthens the claims that are due, each claim once a minute. After a failure they are
-// due again a minute later; a claim lasts longer than that.
+// ExtendDue prolongs the claims that are due, each claim once a minute. A failed one is due again a
+// minute later, before the claim ends.
 func (s *Service) ExtendDue(ctx context.Context) {
 	for {
 		n, err := s.extendBatch(ctx)
@@ -50,14 +50,14 @@ func (s *Service) extendBatch(ctx context.Context) (n int, err error) {
 	for _, id := range ids {
 		underWay[id] = true
 	}
-	var settled []uuid.UUID
+	var applied []uuid.UUID
 	for _, p := range due {
 		if !underWay[p.ID] && !p.Status.Unsettled() {
-			settled = append(settled, p.ID)
+			applied = append(applied, p.ID)
 		}
 	}
-	if len(settled) == 0 {
+	if len(applied) == 0 {
 		return len(due), nil
 	}
-	return len(due), s.store.SettledAtTicket(ctx, settled)
+	return len(due), s.store.SettledAtTicket(ctx, applied)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// closeAbove and openBelow are the ages of the oldest unsettled payment event at which
-	// confirmations stop and resume. A reservation stays claimed for 10 min, so a payment made before
-	// the limit is reached has most of that time left for its event.
+	// Confirmations stop when the oldest payment event that the ticket service has not applied is
+	// older than closeAbove, and resume when it is younger than openBelow. A claim lasts 10 min, so
+	// most of that time is left for the event of a new payment.
 	closeAbove = 2 * time.Minute
 	openBelow  = 30 * time.Second
 	watchEvery = 2 * time.Second
@@ -20,26 +20,25 @@ const (
 	pausedRetry = 10 * time.Second
 )
 
-// EventBacklog measures the payment events that are not published yet.
+// EventBacklog measures how late payment events are published.
 type EventBacklog interface {
 	// OldestEvent returns the age of the oldest payment event that is neither published nor parked.
 	OldestEvent(ctx context.Context) (time.Duration, error)
 }
 
-// Gate refuses confirmations while payments are not settled in time. Otherwise the event of a new
-// payment would wait behind others, and its reservation would expire before ticket applies it.
-// After a failed measurement the last value counts.
-//
-// Each call may reach another replica of ticket, and a replica without a connection to the brokers
-// returns an old measurement. Only the latest measurement counts, so that the gate does not flap.
+// Gate refuses confirmations while the ticket service applies payment events too late. Otherwise a
+// new payment's event would wait behind older ones, and its reservation would expire meanwhile.
+// After a failed measurement the last value counts. Each call may reach another replica of the
+// ticket service, and a replica without a connection to Kafka returns an old measurement. Only the
+// latest counts, so that the gate does not open and close in quick succession.
 type Gate struct {
 	events  EventBacklog
 	tickets Tickets
 	now     func() time.Time
 
-	// The latest measurements, of this database and of ticket. Only Measure uses these fields.
+	// Ages of the oldest event not published, and of the oldest not applied. Only Measure uses them.
 	unpublishedAge, unappliedAge time.Duration
-	measured                     time.Time // when ticket measured unappliedAge; zero: never
+	measured                     time.Time // when the ticket service measured unappliedAge; zero: never
 
 	closed atomic.Bool
 	// maxExtension is the longest time by which payments may extend a hold; 0: not known yet.
@@ -53,8 +52,8 @@ func NewGate(events EventBacklog, tickets Tickets, now func() time.Time) *Gate {
 
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Measure opens or closes the gate, and returns the age of the oldest unsettled event. An error
-// names the dependency that did not answer. Measure is not safe for concurrent use.
+// Measure opens or closes the gate, and returns the age of the oldest event not applied. An error
+// says which dependency did not answer. Measure is not safe for concurrent use.
 func (g *Gate) Measure(ctx context.Context) (oldest time.Duration, err error) {
 	unpublished, err := g.events.OldestEvent(ctx)
 	if err == nil {
@@ -68,7 +67,7 @@ func (g *Gate) Measure(ctx context.Context) (oldest time.Duration, err error) {
 	return oldest, err
 }
 
-// measureTicket reads the measurement of one replica of ticket.
+// measureTicket asks the ticket service for the age of the oldest payment event not applied.
 func (g *Gate) measureTicket(ctx context.Context) error {
 	now := g.now()
 	got, err := g.tickets.Settlement(ctx)
@@ -105,8 +104,8 @@ func (s *Service) MeasureGate(ctx context.Context) {
 	s.opts.Observe.settled(oldest, closed)
 }
 
-// CheckHolds returns an error if ticket extends holds for less time than a provider needs: places
-// that were paid for would be sold again. It returns nil until ticket has reported its limit.
+// CheckHolds returns an error if the ticket service extends holds for less time than a provider
+// needs: seats that were paid for would be sold again. It returns nil until that limit is known.
 func (s *Service) CheckHolds(context.Context) error {
 	allowed := time.Duration(s.gate.maxExtension.Load())
 	for name, provider := range s.providers.ByName {

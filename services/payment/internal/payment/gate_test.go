@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// ages is the database and the ticket service of a gate, with given ages.
+// ages is a database and a ticket service that return these ages to a gate.
 type ages struct {
 	Tickets
 
@@ -45,7 +45,7 @@ func TestGateHysteresis(t *testing.T) {
 	require.False(t, closed(0, 0))
 }
 
-// A failed measurement changes nothing: without ticket or the database nobody can confirm anyway.
+// A failed measurement changes nothing: without database and ticket service nobody can confirm.
 func TestGateKeepsLastMeasurement(t *testing.T) {
 	t.Parallel()
 	a := &ages{unapplied: 3 * time.Minute}
@@ -63,7 +63,7 @@ func TestGateKeepsLastMeasurement(t *testing.T) {
 	require.False(t, g.Closed())
 }
 
-// A call may reach a replica of ticket with an old measurement. The latest measurement counts.
+// If a replica of the ticket service returns an old measurement, the latest one still counts.
 func TestGateUsesLatestMeasurement(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

@@ -4,13 +4,12 @@ import "time"
 
 // Observer receives measurements for operators. Functions that are nil are not called.
 type Observer struct {
-	// Settled receives the age of the oldest unsettled payment event, and whether confirmations are
-	// refused because of it.
+	// Settled receives the age of the oldest payment event that is not applied yet, and whether
+	// confirmations are refused because of it.
 	Settled func(oldest time.Duration, refused bool)
-	// WrongAmount is called for a charge of another amount than requested, which is refunded.
+	// WrongAmount is called when another amount than requested was charged; it is refunded.
 	WrongAmount func()
-	// ManualRefund is called after a manual refund at the provider, of the whole charge or of a
-	// part.
+	// ManualRefund is called after a person refunded the whole charge, or a part, at the provider.
 	ManualRefund func(whole bool)
 	// UnknownOrder is called for a webhook about an order that is not stored here.
 	UnknownOrder func()

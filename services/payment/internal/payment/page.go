@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// pagePolls are the ages of an open page at which its provider is asked whether the buyer has paid:
-// a buyer who has paid may never come back, and a webhook may be lost.
+// pagePolls are the ages of an open page at which the sweeper asks its provider whether the buyer
+// has paid: a buyer who has paid may never come back, and a webhook may be lost.
 var pagePolls = []time.Duration{ //nolint:gochecknoglobals // a constant
 	20 * time.Second, time.Minute, 3 * time.Minute, 6 * time.Minute, 12 * time.Minute,
 }
@@ -58,7 +58,7 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 	return after, s.pageOf(ctx, after), nil
 }
 
-// endUnopened ends a payment whose page cannot be opened any more. The next one has another key.
+// endUnopened ends a payment whose page can never be opened. The next payment has another key.
 func (s *Service) endUnopened(ctx context.Context, p Payment) (Payment, Page, error) {
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *Service) endUnopened(ctx context.Context, p Payment) (Payment, Page, er
 	return after, Page{}, err
 }
 
-// unopened ends a prepared payment whose page cannot be opened.
+// unopened ends a PREPARED payment for which the provider will never open a page.
 func unopened(p Payment, _ time.Time) (*Change, error) {
 	if p.Status != Prepared {
 		return nil, nil //nolint:nilnil // opened by another request, or ended
@@ -77,8 +77,8 @@ func unopened(p Payment, _ time.Time) (*Change, error) {
 	return ended(p, "the provider opens no page for it"), nil
 }
 
-// withoutClaim returns a payment when ticket has not answered its claim. If the payment has ended
-// meanwhile, ticket may still grant the claim: the sweeper releases it after the call's timeout.
+// withoutClaim returns a payment after the ticket service did not answer the claim. If the payment
+// has ended meanwhile, the claim may still be granted: the sweeper releases it later.
 func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, error) {
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
@@ -89,7 +89,7 @@ func (s *Service) withoutClaim(ctx context.Context, p Payment) (Payment, Page, e
 	return after, Page{}, nil
 }
 
-// pageEnd returns when an open payment expires whose claim lasts until a given time.
+// pageEnd returns when an OPEN payment expires; until is the end of its claim.
 func pageEnd(now, until time.Time, caps Capabilities) time.Time {
 	last := until.Add(-caps.pageMargin())
 	if end := now.Add(caps.PageTime); end.Before(last) {
@@ -98,8 +98,8 @@ func pageEnd(now, until time.Time, caps Capabilities) time.Time {
 	return last
 }
 
-// claimForPage claims the reference for the time that the buyer has on the page. If an ended
-// payment still has the reference, it is released, and the claim is repeated.
+// claimForPage claims the reference for the time that the buyer has on the page. If the claim of an
+// ended payment prevents that, it is released, and the call is repeated.
 func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error) {
 	pageTime := s.caps(p).PageTime
 	t := PayTime{Within: pageTime, AtLeast: min(leastPage, pageTime), Opens: true}
@@ -115,9 +115,9 @@ func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error
 	return claim()
 }
 
-// releaseEnded releases a reference from its ended payments, and reports whether there were any.
-// Payments that were released before are included: a process that has died since may have claimed
-// the reference for a page after that release.
+// releaseEnded releases a reference from its ended payments, and reports whether there were any. It
+// includes payments that were released before: since then a process that has died may have claimed
+// the reference for a page.
 func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released bool) {
 	ids, err := s.store.OfReference(ctx, ref)
 	for _, id := range ids {
@@ -140,8 +140,8 @@ func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released boo
 	return released
 }
 
-// refusePage ends a payment whose reference ticket has refused. If ticket refused because of
-// another payment in progress, the payment stays prepared, and the client repeats the request.
+// refusePage ends a payment whose claim the ticket service has refused. If the reason is another
+// payment in progress, this one stays PREPARED, and the client repeats the request.
 func (s *Service) refusePage(ctx context.Context, p Payment, reason string, refusal error) (Payment, Page, error) {
 	if errors.Is(refusal, ErrInProgress) {
 		return p, Page{}, refusal
@@ -178,9 +178,9 @@ func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 }
 
 // Return handles a buyer who comes back from a provider's page, perhaps in another browser: the
-// token authenticates the buyer. A key is stored, and the sweeper charges with it. Without a key
-// the sweeper asks the provider. With readOnly nothing changes. Errors: ErrProviderUnknown,
-// ErrNotFound, ErrAmountMismatch (another amount was paid on the page).
+// token authenticates the buyer. If the page returned a key, it is stored, and the sweeper charges
+// with it; otherwise the sweeper asks the provider. With readOnly nothing changes. Errors:
+// ErrProviderUnknown, ErrNotFound, ErrAmountMismatch (another amount was paid on the page).
 func (s *Service) Return(ctx context.Context, providerName string, params map[string]string, readOnly bool) (Payment, error) {
 	auth, err := s.providers.auth(providerName, params)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 		return Payment{}, err
 	case p.Provider != providerName || p.Token == "" || subtle.ConstantTimeCompare([]byte(p.Token), []byte(auth.Token)) != 1:
 		return Payment{}, ErrNotFound
-	case readOnly || p.Status != Open: // only its state is shown
+	case readOnly || p.Status != Open: // nothing to do: the caller shows the payment as it is
 		return p, nil
 	case auth.Amount != 0 && auth.Amount != p.Amount:
 		return Payment{}, ErrAmountMismatch // nothing is charged
@@ -223,13 +223,13 @@ func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Show
 	return s.Get(ctx, id, userID, false)
 }
 
-// EndGivenUp ends a payment whose payer has given up the places while the provider's page was open.
-// Ticket accepts no claim of these places any more, so the payment cannot be charged. eventKey
-// identifies the event that reports this; it is processed once. Errors: ErrNotFound.
+// EndGivenUp ends a payment whose payer gave up the seats while the provider's page was open. The
+// ticket service accepts no claim of these seats any more, so it cannot be charged. eventKey
+// identifies the Kafka event that reports this; it is processed once. Errors: ErrNotFound.
 func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID) error {
 	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ time.Time) (*Change, error) {
 		if !p.Status.Uncharged() {
-			return nil, nil //nolint:nilnil // it has ended, or a charge is about to be refused by ticket
+			return nil, nil //nolint:nilnil // it has ended, or the ticket service will refuse its charge
 		}
 		return ended(p, "the payer gave up the places"), nil
 	})
@@ -238,9 +238,9 @@ func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID)
 // Providers returns the names of the configured providers, the default one first.
 func (s *Service) Providers() []string { return s.providers.Names() }
 
-// followPage continues an open payment: it charges when the buyer has paid on the page, and ends
-// the payment when its time is over. Before that end it asks the provider once more: the claim
-// lasts a little longer, and ticket decides whether the payment is still in time.
+// followPage continues an OPEN payment: it charges when the buyer has paid on the page, and ends
+// the payment when its time is over. Before it does, it asks the provider once more: the claim
+// lasts a little longer, and the ticket service decides whether a charge is still in time.
 func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) error {
 	over, last := !now.Before(p.ExpiresAt), !now.Before(p.ExpiresAt.Add(s.caps(p).pageMargin()))
 	out := Outcome{State: Authorized} // the buyer brought the key back
@@ -254,7 +254,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 		}
 	}
 	switch {
-	case out.State == Captured: // not by a charge of ours, but it counts
+	case out.State == Captured: // not by a charge of this service, but it counts
 		_, err := s.applyOutcome(ctx, p, out)
 		return err
 	case out.State == Refused || out.State == Void:
@@ -262,7 +262,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 	case over && (out.State != Authorized || last):
 		return s.end(ctx, p, expired)
 	case out.State == Authorized && s.refusesCharges(p) != nil:
-		return s.store.Reschedule(ctx, p, pausedRetry) // meanwhile its hold is not extended
+		return s.store.Reschedule(ctx, p, pausedRetry) // until it is charged, its hold is not extended
 	case out.State == Authorized:
 		_, err := s.chargeBySweeper(ctx, p, out.Key)
 		return err
@@ -271,7 +271,7 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 	return s.store.Poll(ctx, p, pagePolls[next]-pagePolls[next-1])
 }
 
-// errNotClosed says that the provider cannot yet cancel a page or an authorisation.
+// errNotClosed says that the provider cannot close a page or cancel an authorisation yet.
 var errNotClosed = errors.New("the provider cannot close the page yet")
 
 // closePage makes the provider close the page or authorisation of an ended payment, so that the
@@ -287,7 +287,7 @@ func (s *Service) closePage(ctx context.Context, p Payment) error {
 	if err != nil {
 		return s.retryHint(ctx, p, err)
 	}
-	if out.State == Captured { // the look-up tells the amount
+	if out.State == Captured { // Ask returns the captured amount
 		if _, _, err := s.lookupAndApply(ctx, p); err != nil {
 			return s.retryHint(ctx, p, err)
 		}

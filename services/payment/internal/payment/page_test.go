@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unsentProvider is a provider to which no charge is sent: Charge returns err.
+// unsentProvider is a provider whose Charge sends nothing and returns err.
 type unsentProvider struct {
 	slow
 
@@ -19,7 +19,7 @@ type unsentProvider struct {
 
 func (u unsentProvider) Charge(context.Context, Payment) (Outcome, error) { return Outcome{}, u.err }
 
-// A charge that was not sent proves nothing about an earlier one: UNKNOWN stays UNKNOWN.
+// An UNKNOWN payment stays UNKNOWN if a repeated charge is not sent: the earlier charge may exist.
 func TestUnsentChargeAfterAnUnknownOne(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func (noVoid) Capabilities() Capabilities {
 	return Capabilities{Finality: 15 * time.Minute, CallTime: time.Second}
 }
 
-// Without a void, only the age of the latest charge makes the absence of a charge final.
+// Without void, a payment whose charge the provider does not know ends by the latest charge's age.
 func TestFinality(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -79,7 +79,7 @@ func TestFinality(t *testing.T) {
 	}
 }
 
-// timerStore is a store that records the time until a payment's next check.
+// timerStore is a store that records how long the payment's next check is postponed.
 type timerStore struct {
 	Stores
 
@@ -91,7 +91,7 @@ func (t *timerStore) Reschedule(_ context.Context, _ Payment, wait time.Duration
 	return nil
 }
 
-// A provider that can void is asked again to cancel an authorisation; otherwise that lapses.
+// If the provider can void, it is asked again to cancel an authorisation; otherwise that expires.
 func TestPageIsClosedLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func (pageProvider) Capabilities() Capabilities {
 	return Capabilities{PageTime: 12 * time.Minute, Finality: 15 * time.Minute, ChargeTime: time.Minute}
 }
 
-// CheckHolds, a readiness check, fails while holds end before a payment can be settled.
+// CheckHolds, a readiness check, fails while holds end before a charge's outcome can be known.
 func TestHoldsLastLongEnough(t *testing.T) {
 	t.Parallel()
 	a := &ages{}

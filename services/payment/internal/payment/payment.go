@@ -12,15 +12,18 @@ import (
 
 // Status is the state of a payment.
 //
-//	PREPARED → OPEN                           the reference is claimed, the buyer may be on the page
-//	PREPARED, OPEN → CONFIRMING → CONFIRMED | DECLINED | UNKNOWN
-//	UNKNOWN → CONFIRMED | DECLINED            UNKNOWN → CONFIRMING: it is charged again
-//	PREPARED, OPEN → EXPIRED                  never charged: its time is over, or its payer gave up
-//	CONFIRMED ↔ REFUNDED                      by the money that the provider has given back
+//	PREPARED → OPEN                        the reference is claimed, the buyer may be on the page
+//	PREPARED, OPEN → EXPIRED               never charged: the time is over, or the payer gave up
+//	PREPARED, OPEN, UNKNOWN → CONFIRMING   a charge begins
+//	CONFIRMING → the status before         the charge was not sent
+//	CONFIRMING → UNKNOWN                   the outcome of the charge is unknown
+//	CONFIRMING, UNKNOWN → DECLINED         nothing was charged, and nothing will be
+//	all but REFUNDED → CONFIRMED           the money was taken
+//	CONFIRMED → REFUNDED                   all of the money was given back
+//	REFUNDED → CONFIRMED                   a refund has failed
 //
-// A charge that becomes known late turns DECLINED and EXPIRED into CONFIRMED too: the money was
-// taken, so ticket must honour the payment or have it refunded. CONFIRMING returns to the status
-// before it when ticket did not answer or the charge was not sent: nothing was charged then.
+// A charge may become known only after DECLINED or EXPIRED. The money was taken all the same, so
+// the ticket service must honour the payment, or have it refunded.
 type Status string
 
 // The statuses of a payment.
@@ -35,13 +38,13 @@ const (
 	Refunded   Status = "REFUNDED"
 )
 
-// Unsettled reports whether the outcome of the charge is unknown.
+// Unsettled reports whether a charge has begun whose outcome is unknown.
 func (s Status) Unsettled() bool { return s == Confirming || s == Unknown }
 
 // Uncharged reports whether no charge has begun, so that the payment may end at once.
 func (s Status) Uncharged() bool { return s == Prepared || s == Open }
 
-// Type is the kind of object that is paid.
+// Type is the kind of object that is paid for.
 type Type string
 
 // The types of references.
@@ -51,27 +54,24 @@ const (
 	Membership  Type = "membership"
 )
 
-// Reference is the object that is paid: a reservation, a transfer or a membership.
+// Reference is the object that is paid for: a reservation, a transfer or a membership.
 type Reference struct {
 	Type Type
 	ID   uuid.UUID
 }
 
-// Payable is ticket's answer about a reference.
+// Payable is the ticket service's answer about a reference.
 type Payable struct {
-	EventID string
-	// Amount is in the currency's minor unit.
-	Amount   int64
-	Currency string
-	// ExpiresAt is the end of the hold.
-	ExpiresAt time.Time
+	EventID   string
+	Amount    int64 // in the currency's minor unit
+	Currency  string
+	ExpiresAt time.Time // the end of the hold
 }
 
 // Payment is one attempt to pay for a reference.
 type Payment struct {
-	ID uuid.UUID
-	// OrderID identifies the payment at the provider.
-	OrderID   string
+	ID        uuid.UUID
+	OrderID   string // identifies the payment at the provider
 	Reference Reference
 	UserID    string
 	EventID   string
@@ -87,33 +87,33 @@ type Payment struct {
 	PaymentKey  string
 	ChargeID    string
 	DeclineCode string
-	// Captured is what the provider took, and Refunded what it gave back, as far as it is known.
+	// Captured is what the provider took, Refunded what it gave back, as far as this service knows.
 	Captured, Refunded int64
-	// Hand is the part of Refunded that a person gave back at the provider, HandUsed the part of Hand
-	// that counts for refunds of this service.
+	// Hand is the part of Refunded that a person gave back at the provider ("by hand"), HandUsed the
+	// part of Hand that counts for refunds of this service.
 	Hand, HandUsed int64
 	// Version grows by one with every change.
 	Version   int64
 	CreatedAt time.Time
 	ExpiresAt time.Time
-	// ConfirmingAt is when charging began, ChargedAt when the latest charge began; zero before.
-	// Attempt counts the charges.
+	// ConfirmingAt is when the first charge began, ChargedAt when the latest charge began; both are
+	// zero before. Attempt counts the charges.
 	ConfirmingAt, ChargedAt time.Time
 	Attempt                 int
 	// NoCharge says that the reference is lost: the payment is not charged again.
 	NoCharge bool
-	// ExtendAt is when ticket is asked next to keep the reference; zero: never.
+	// ExtendAt is when the claim at the ticket service is prolonged next; zero: never.
 	ExtendAt time.Time
 	// AbortDue says that the reference was claimed for this payment and must be released.
 	AbortDue bool
 	// CancelDue says that the provider must still close the payment's page or authorisation.
 	CancelDue bool
-	// DisputedAt is when it became known that the payer disputes the charge at the bank; zero: there
-	// is no dispute, or it is decided.
+	// DisputedAt is when this service learned that the payer disputes the charge at the bank; zero:
+	// there is no dispute, or it is decided.
 	DisputedAt time.Time
-	// Hinted says that a webhook, or the buyer, came and the provider has not been asked since.
+	// Hinted says that since the last look-up a webhook, or the buyer, came from the provider.
 	Hinted bool
-	// Checks counts the sweeper's attempts; Lease is the number of the latest lease on the payment.
+	// Checks counts the sweeper's attempts; Lease is the number of the latest lease.
 	Checks int
 	Lease  int64
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Payout is the money that a seller gets for a ticket that was passed on: a part of what the seller
-// paid for the ticket.
+// Payout is the money that a seller gets for a ticket that was passed on. It is refunded from the
+// seller's own payment for the ticket.
 type Payout struct {
 	// EventKey identifies the Kafka event of the transfer, which is processed once.
 	EventKey   string
 	TransferID uuid.UUID
 	// PaymentID is the seller's payment, BuyerPaymentID the buyer's.
 	PaymentID, BuyerPaymentID uuid.UUID
-	// Item is the seller's ticket and the price.
+	// Item has the id of the seller's ticket, and the amount to pay out.
 	Item RefundItem
 }
 
-// PayOut stores the refund that pays a seller, once per transfer. It is sent when Options.PayoutAfter
-// is over, and not while the buyer disputes the charge. It fails with ErrNotFound when the seller's
-// payment does not exist.
+// PayOut stores the refund that pays a seller, once per transfer. It is sent after
+// Options.PayoutAfter, and not while the buyer disputes the charge. PayOut fails with ErrNotFound
+// when the seller's payment does not exist.
 func (s *Service) PayOut(ctx context.Context, p Payout) error {
 	n := Refund{
 		ID: newID(), Cause: TransferPayout, Request: p.TransferID.String(), Reason: string(TransferPayout), Amount: p.Item.Amount,

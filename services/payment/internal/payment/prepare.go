@@ -11,14 +11,14 @@ import (
 	"urr.guru/pkg/idempotency"
 )
 
-// The names of the calls that take an Idempotency-Key.
+// The names of the calls that require an Idempotency-Key.
 const (
 	routePrepare = "prepare"
 	routeConfirm = "confirm"
 )
 
-// NoProvider is the provider of free payments, whatever is configured. Such a payment is confirmed
-// without a charge, and its refunds move no money.
+// NoProvider is the provider of payments of amount 0, whatever is configured. Such a payment is
+// confirmed without a charge, and its refunds move no money.
 const NoProvider = "none"
 
 // PrepareRequest asks to open a payment for a reference.
@@ -31,12 +31,12 @@ type PrepareRequest struct {
 	IdempotencyKey string
 }
 
-// Prepare opens the payment of a reference for the amount that ticket says, and returns it with the
-// provider's page. While a payment of the reference is open, it is returned again. A payment that
-// is still PREPARED and has no page must be prepared again.
+// Prepare opens the payment for a reference with the amount that the ticket service returns, and
+// returns it with the provider's page. If the reference already has an open payment, that one is
+// returned. If the result is PREPARED without a page, the client repeats the request.
 //
-// Errors: those of idempotency, ticket's refusals, ErrInProgress (for another payment or
-// user), ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
+// Errors: those of idempotency, the ticket service's, ErrInProgress (for another payment or user),
+// ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
 func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, Page, error) {
 	p, err := s.open(ctx, r)
 	if err != nil || p.Provider == NoProvider {
@@ -59,8 +59,8 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
-	// A repeated request must get its first answer even when the reference can no longer be paid,
-	// so the key is checked before ticket is asked.
+	// A repeated request must get its first answer even when the reference can no longer be paid, so
+	// the key is checked before the ticket service is asked.
 	first, err := s.store.Replay(ctx, key)
 	if err != nil {
 		return Payment{}, err
@@ -91,7 +91,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	}, key)
 }
 
-// choose returns the provider of a new payment, and the token of its page if it has one.
+// choose returns the provider of a new payment, and the token for its page if it has one.
 func (s *Service) choose(name string, amount int64) (provider, token string, err error) {
 	if name = cmp.Or(name, s.providers.Default); amount == 0 {
 		name = NoProvider

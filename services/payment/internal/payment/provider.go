@@ -17,56 +17,56 @@ type Provider interface {
 
 	// Capabilities returns what the provider can do, and its time limits.
 	Capabilities() Capabilities
-	// Open opens the page on which the buyer pays, once per payment. After ErrKeySpent it never can.
+	// Open opens the page to pay on, once per payment. After ErrKeySpent it never can be opened.
 	Open(ctx context.Context, p Payment) (Page, error)
 	// Return decodes the parameters with which the buyer comes back from the page.
 	Return(params map[string]string) (Auth, error)
 	// Charge takes the money, once per order, with the payment's PaymentKey or Ref.
 	Charge(ctx context.Context, p Payment) (Outcome, error)
-	// Ask looks up the outcome of a payment by its Ref or order. ErrOtherCharge: the charge that was
-	// found is of another order or in another currency.
+	// Ask looks up the outcome of a payment by its Ref or order. It returns ErrOtherCharge if the
+	// charge that it finds is for another order or in another currency.
 	Ask(ctx context.Context, p Payment) (Outcome, error)
 	// Cancel makes a later charge impossible, and never refunds. The outcome is Void, Captured (the
 	// order was already charged) or NotPossible.
 	Cancel(ctx context.Context, p Payment) (Outcome, error)
-	// Refund gives money back, once per key while the provider keeps the key. ErrKeySpent: the
-	// provider keeps its error too, and repeats it under that key.
+	// Refund gives money back, once per key while the provider keeps the key. It returns ErrKeySpent
+	// if the provider answers an error that it repeats for every later call with that key.
 	Refund(ctx context.Context, c RefundCall) (RefundAnswer, error)
 	// AskRefunds returns the refunds of a payment.
 	AskRefunds(ctx context.Context, p Payment) (RefundReport, error)
-	// ParseWebhook verifies and decodes a webhook. ErrWebhookSignature when the signature is wrong.
+	// ParseWebhook verifies and decodes a webhook. If its signature is wrong: ErrWebhookSignature.
 	ParseWebhook(headers map[string]string, body []byte, now time.Time) (Notice, error)
 }
 
-// Capabilities are properties of a provider.
+// Capabilities are what a provider can do, and its time limits.
 type Capabilities struct {
 	// Void says that Cancel can make a later charge impossible.
 	Void bool
 	// PageTime is the time that the buyer has on the provider's page; 0: the provider has no page, and
-	// a page of ours collects the key.
+	// a page of the shop collects the key.
 	PageTime time.Duration
-	// NoKeys says that the page returns no key: a charge names the page (Page.Ref) instead.
+	// NoKeys says that the page returns no key: a charge contains the page's id (Page.Ref) instead.
 	NoKeys bool
-	// Finality is the age from which a charge that the provider does not know is given up: it is
-	// voided, or counts as never made if it cannot be voided. The age is that of the latest charge.
+	// Finality is the age from which a charge that the provider does not know is given up. Since the
+	// first charge: it is voided. If it cannot be voided, since the latest: it counts as never made.
 	Finality time.Duration
 	// ChargeTime is the timeout of a charge, CallTime of other calls, ListTime of List (0: CallTime).
 	ChargeTime, CallTime, ListTime time.Duration
 	// KeyLife is how long the provider certainly keeps the idempotency key of a refund.
 	KeyLife time.Duration
-	// InFlight is how long after sending a call may act: our timeout plus the provider's own.
+	// InFlight is how long after its start a call may still take effect: both sides' timeouts.
 	InFlight time.Duration
 }
 
-// claimTime is how long one charge may take until its outcome is written. The process that charges
+// claimTime is the time limit of a charge, until its outcome is written. The process that charges
 // has the payment's lease for that time.
 func (c Capabilities) claimTime() time.Duration { return c.ChargeTime + 10*time.Second }
 
 // pageMargin is how long before the end of its claim an open payment expires.
 func (c Capabilities) pageMargin() time.Duration { return min(pageMargin, c.PageTime/4) }
 
-// extension is the time by which ticket must be able to extend a hold, so that a buyer may pay at
-// the end of the page's time and a lost answer is settled in time.
+// extension is the time by which the ticket service must be able to extend a hold: the buyer may
+// pay at the end of the page's time, and then a charge without an answer must still be resolved.
 func (c Capabilities) extension() time.Duration {
 	return c.PageTime + c.Finality + 2*c.ChargeTime + afterCharge
 }
@@ -76,8 +76,8 @@ type Providers struct {
 	// Default is the name of the provider for new payments.
 	Default string
 	ByName  map[string]Provider
-	// Returns decode, by name, what buyers bring back from pages of providers not configured here:
-	// other replicas may have these, or opened the pages before the configuration changed.
+	// Returns decode, by provider name, what buyers bring back from pages of providers that are not
+	// configured here: other replicas may have them, or the configuration may have changed.
 	Returns map[string]func(params map[string]string) (Auth, error)
 }
 
@@ -115,26 +115,26 @@ func (p Providers) Names() []string {
 	return names
 }
 
-// Rows returns the provider names of the payments that this process may work on.
+// Rows returns the names of the providers whose payments this process may work on.
 func (p Providers) Rows() []string { return append(p.Names(), NoProvider) }
 
-// Page is where the buyer pays: an address, or the parameters of a page of ours.
+// Page is where the buyer pays: the address of the provider's page, or the parameters of ours.
 type Page struct {
 	URL    string
 	Params map[string]string
-	// Ref is the provider's id of the page, for asking about it and closing it. Empty: the provider
-	// knows nothing of the payment before a charge.
+	// Ref is the provider's id of the page, for asking about it and closing it. It is empty if the
+	// provider learns of the payment only by the charge.
 	Ref string
 }
 
-// Auth is what the buyer brings back from the page.
+// Auth is the data with which the buyer comes back from the page.
 type Auth struct {
 	OrderID string
 	// Token is the payment's token, which the page was opened with.
 	Token string
 	// Key is the key to charge with; empty: the provider must be asked.
 	Key string
-	// Amount is what was paid on the page, which must equal the payment's; 0: not told.
+	// Amount is what was paid on the page, which must equal the payment's; 0: not known.
 	Amount int64
 }
 
@@ -143,19 +143,19 @@ type RefundCall struct {
 	OrderID string
 	// PaymentKey is the key that the order was charged with, ChargeID the provider's id of the charge.
 	PaymentKey, ChargeID string
-	// RefundID is our id, which the provider keeps with the refund.
+	// RefundID is this service's id, which the provider keeps with the refund.
 	RefundID uuid.UUID
 	Key      string
 	Amount   int64
 	// NotAfter is the time, by this process's clock, after which the call must not be sent any more:
-	// this process may have been suspended, and another one may have sent the refund.
+	// this process may have been suspended, and another one may have sent the refund meanwhile.
 	NotAfter time.Time
 }
 
 // ProviderState is what a provider says about a refund.
 type ProviderState int
 
-// The states of a refund. A call with any other result, such as "in progress", returns an error.
+// The states of a refund. For any other result, such as "in progress", the call fails.
 const (
 	ProviderAccepted ProviderState = iota + 1 // the refund will be made, or will fail
 	ProviderDone
@@ -174,7 +174,7 @@ type RefundAnswer struct {
 // RefundReport is what the provider knows about an order.
 type RefundReport struct {
 	Captured int64
-	// Refunds have no id of ours if a person made them, or if the bank took a lost dispute's amount.
+	// Refunds without RefundID were made by a person, or by the bank after a lost dispute.
 	Refunds []ProviderRefund
 	// Disputed says that the payer disputes the charge at the bank, and the dispute is undecided.
 	Disputed bool
@@ -183,7 +183,7 @@ type RefundReport struct {
 // ProviderRefund is a refund at the provider.
 type ProviderRefund struct {
 	ID string
-	// RefundID is our id; zero: a person made the refund there.
+	// RefundID is this service's id; zero: it did not ask for the refund.
 	RefundID uuid.UUID
 	Amount   int64
 	State    ProviderState // accepted, done or failed
@@ -191,7 +191,7 @@ type ProviderRefund struct {
 	Lost bool
 }
 
-// lostDispute reports whether a dispute has been lost.
+// lostDispute reports whether the bank took money after a lost dispute.
 func (r RefundReport) lostDispute() bool {
 	return slices.ContainsFunc(r.Refunds, func(x ProviderRefund) bool { return x.Lost })
 }
@@ -209,8 +209,8 @@ func (r RefundReport) Left() int64 {
 
 // Notice is the content of a webhook.
 type Notice struct {
-	// OrderID and ChargeID are empty for a webhook that can be ignored. ChargeID is set where the
-	// webhook has no order.
+	// OrderID and ChargeID are empty for a webhook that can be ignored. ChargeID is set only if the
+	// webhook contains no order.
 	OrderID, ChargeID string
 	Refund            bool // it is about a refund or a dispute, not about a charge
 }
@@ -235,7 +235,7 @@ type Outcome struct {
 	State       State
 	ChargeID    string
 	DeclineCode string
-	// Key is the key to charge an authorised payment with.
+	// Key is the key with which an authorised payment is charged.
 	Key string
 	// Amount is the captured amount, Refunded the part of it that was refunded since.
 	Amount, Refunded int64

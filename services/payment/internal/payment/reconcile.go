@@ -11,8 +11,8 @@ import (
 )
 
 // reconcileRefunds asks the provider about the refunds of a payment, records their new states, and
-// stores the refunds that a person has made at the provider. A refund is recognised by its id,
-// never by a difference of sums.
+// stores those that a person has made there. A refund is recognised by its id, never by a
+// difference between sums.
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
 	askCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
@@ -49,8 +49,8 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 	return report, nil
 }
 
-// recordOurs records what the provider says about a refund x that this service has asked for. ours
-// is false, and nothing is recorded, if x has no refund id of this service.
+// recordOurs records the provider's state of x, if x is a refund that this service has asked for.
+// ours is false, and nothing is recorded, if x has no refund id of this service.
 func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (ours bool, err error) {
 	if x.RefundID == uuid.Nil {
 		return false, nil
@@ -77,8 +77,8 @@ func (s *Service) recordOurs(ctx context.Context, p Payment, x ProviderRefund) (
 }
 
 // followRefundHint asks the provider about refunds and a dispute after a webhook, and records that
-// it has asked. The amount that a lost dispute took is recorded before the end of the dispute:
-// until then nothing is refunded.
+// it has asked. The amount that a lost dispute took is recorded before the dispute's end, which
+// lets refunds be sent again.
 func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	report, err := s.reconcileRefunds(ctx, p)
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	if err != nil {
 		return err
 	}
-	after.Lease = p.Lease // a webhook since then took another lease, and the provider must be asked again
+	after.Lease = p.Lease // if a later webhook changed the lease, the provider is asked again
 	if after.AbortDue {
 		return s.store.Reschedule(ctx, after, 0)
 	}

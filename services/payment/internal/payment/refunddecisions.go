@@ -9,16 +9,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// errTakenOver is returned by decisions if another process has the refund, or if it has ended.
+// errTakenOver is returned by a decision if another process has leased the refund, or it has ended.
 var errTakenOver = errors.New("another process has the refund")
 
 // owed returns the decision that inserts a refund for which no tickets must be claimed: a
-// compensation of what was captured, or a refund for which the ticket service has already claimed
-// the tickets.
+// Compensation of all that was captured, or a refund whose tickets the ticket service has already
+// claimed.
 func owed(r Refund) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed && p.Status != Refunded {
-			return nil, nil //nolint:nilnil // it was never honoured as paid, so nothing is owed
+			return nil, nil //nolint:nilnil // it was never CONFIRMED, so nothing is owed
 		}
 		n := r
 		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundPending
@@ -32,11 +32,11 @@ func owed(r Refund) Decide {
 }
 
 // begun records the ticket service's answer to BeginRefund. A refund by hand has already given back
-// its money. Its items use up a part of that money, and the rest counts for no refund yet.
+// its money: the amount of its items is added to HandUsed, and the rest stays unused.
 func begun(claim Claim) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		if r.Status != RefundRequested {
-			return nil, nil //nolint:nilnil // the answer is known
+			return nil, nil //nolint:nilnil // the answer is recorded already
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
 		c.Refund.Left = claim.Left[:min(len(claim.Left), maxNamed)]
@@ -67,7 +67,7 @@ func begun(claim Claim) DecideRefund {
 	}
 }
 
-// whileRefundLeased calls decide if the refund is PENDING under this lease, else it fails.
+// whileRefundLeased calls decide if the refund is PENDING and has this lease, else it fails.
 func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if r.Status != RefundPending || r.Lease != lease {
@@ -77,14 +77,14 @@ func whileRefundLeased(lease int64, decide DecideRefund) DecideRefund {
 	}
 }
 
-// sending records, before the call, that a refund may be sent from now on. Nothing is changed when
-// the provider may forget the key before the call ends: the provider must then be asked first.
-func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
+// sending records, before the call, that a refund may be sent. It changes nothing if the provider
+// may forget the key within inFlight, the longest time of a call: then it must be asked first.
+func sending(lease int64, keyLife, inFlight time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
 		switch {
 		case r.Gen == 0:
 			r.Gen, r.FirstSent = 1, now
-		case !now.Add(settled).Before(r.FirstSent.Add(keyLife)):
+		case !now.Add(inFlight).Before(r.FirstSent.Add(keyLife)):
 			return nil, nil //nolint:nilnil // the key is too old
 		}
 		r.LastSent, r.DoubtAt = now, now
@@ -92,8 +92,8 @@ func sending(lease int64, keyLife, settled time.Duration) DecideRefund {
 	})
 }
 
-// spent records that the key of the latest call can do no more. The key counts as forgotten, so
-// that the provider is asked, and a new key is taken only if the provider has not made the refund.
+// spent records that the provider only repeats an error under the latest key. The key counts as
+// forgotten, so that the provider is asked, and a new key is used only if there is no refund yet.
 func spent(lease int64, keyLife time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		r.FirstSent = r.LastSent.Add(-keyLife)
@@ -101,11 +101,11 @@ func spent(lease int64, keyLife time.Duration) DecideRefund {
 	})
 }
 
-// absent takes a new key for a refund that the provider does not know, once no earlier call can
-// take effect any more. askedAt is a time before the provider was asked.
-func absent(lease int64, askedAt time.Time, settled time.Duration) DecideRefund {
+// absent gives a refund that the provider does not know a new key, once no earlier call can take
+// effect any more (inFlight after it). askedAt is a time before the provider was asked.
+func absent(lease int64, askedAt time.Time, inFlight time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
-		if end := r.LastSent.Add(settled); askedAt.Before(end) {
+		if end := r.LastSent.Add(inFlight); askedAt.Before(end) {
 			return &RefundChange{Refund: r, Wait: end.Sub(now)}, nil
 		}
 		return &RefundChange{Refund: r.withNewKey(now)}, nil
@@ -119,8 +119,8 @@ func (r Refund) withNewKey(now time.Time) Refund {
 	return r
 }
 
-// made records that the provider accepted or made a refund, or that it has failed since. It needs
-// no lease: what the provider has done always counts.
+// made records that the provider accepted or made a refund, or that it has failed since. It ignores
+// leases: what the provider has done always counts.
 func made(x ProviderRefund) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		c := &RefundChange{Refund: r, Wait: acceptedPoll}
@@ -128,7 +128,7 @@ func made(x ProviderRefund) DecideRefund {
 		switch {
 		case x.State == ProviderFailed:
 			if !known || r.Status != RefundAccepted && r.Status != RefundDone {
-				return nil, nil //nolint:nilnil // a refund of an earlier key, or one that is held already
+				return nil, nil //nolint:nilnil // sent under an earlier key, or HELD already
 			}
 			c.Refund.Status, c.Refund.Reason = RefundHeld, reasonFailed
 			c.Payment = p.withMoney(-r.Send, 0, 0, "a refund has failed at the provider")
@@ -148,22 +148,22 @@ func made(x ProviderRefund) DecideRefund {
 		if c.Payment.Status == Confirmed {
 			c.Payment.Note = "refunded in part"
 		}
-		if p.Captured == 0 && r.Cause == Compensation { // free: no amount shows that it is refunded
+		if p.Captured == 0 && r.Cause == Compensation { // a free payment has no Refunded amount to tell
 			c.Payment.Status, c.Payment.Note = Refunded, "refunded"
 		}
 		return c.publishing(p), nil
 	}
 }
 
-// reasonFailed is the reason of a refund that the provider accepted and could not make.
+// reasonFailed is the reason of a refund that the provider first accepted, but failed to make.
 const reasonFailed = "FAILED"
 
-// tooEarly puts off a refusal while an earlier call for the refund may still take effect: the
-// provider may not keep refusals under a key. earlier is when that call may have been sent, or
-// zero.
-func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefund {
+// tooEarly postpones the effect of a provider's refusal while an earlier call for the refund may
+// still make it: the provider may not keep refusals under a key. earlier is the time of that call,
+// or zero.
+func tooEarly(lease int64, earlier time.Time, inFlight time.Duration) DecideRefund {
 	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
-		end := earlier.Add(settled)
+		end := earlier.Add(inFlight)
 		if earlier.IsZero() || now.After(end) {
 			return nil, nil //nolint:nilnil // the refusal counts
 		}
@@ -173,7 +173,7 @@ func tooEarly(lease int64, earlier time.Time, settled time.Duration) DecideRefun
 }
 
 // refusedByProvider records that the provider has refused a refund. left is what it could still
-// refund. Money given back by hand that no refund uses yet then counts for this refund.
+// refund. If that is too little, unused money given back by hand counts for this refund.
 func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {
@@ -188,7 +188,7 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 		}
 		r.DoubtAt, r.Reason = time.Time{}, refusal.Code // for operators: payers see the timeline's notes only
 		if r.Cause.undone() && !r.Published {
-			// The tickets become valid again, so this refund no longer uses money given back by hand.
+			// The tickets become valid again, so money given back by hand no longer counts for it.
 			c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, r.Send-r.Amount, note)}
 			c.Refund.Status, c.Refund.AbortDue = RefundRefused, true
 			return c, nil
@@ -198,10 +198,10 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 	})
 }
 
-// aborted records that the ticket service was told that the claim is given up.
+// aborted records that the claim at the ticket service was released.
 func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 	if !r.AbortDue {
-		return nil, nil //nolint:nilnil // told already
+		return nil, nil //nolint:nilnil // recorded already
 	}
 	r.AbortDue = false
 	note := "tickets are valid again"
@@ -211,7 +211,7 @@ func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, note)}, nil
 }
 
-// retried sends a held refund again under a new key.
+// retried makes a HELD refund PENDING, to be sent again under a new key.
 func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 	if r.Status != RefundHeld {
 		return nil, ErrNotHeld
@@ -221,7 +221,7 @@ func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
 }
 
-// resolved ends a held refund that a person has paid. With byHand it was paid at the provider, and
+// resolved ends a HELD refund that a person has paid. With byHand it was paid at the provider, and
 // uses money given back by hand that no refund uses yet. Otherwise it was paid elsewhere.
 func resolved(byHand bool, note string) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
@@ -240,7 +240,7 @@ func resolved(byHand bool, note string) DecideRefund {
 	}
 }
 
-// ByHandRefunds are refunds that a person made at the provider, as found by one look-up.
+// ByHandRefunds are refunds that a person made at the provider, as one look-up returned them.
 type ByHandRefunds struct {
 	Refunds []ProviderRefund
 	// Whole says that nothing is left of the charge at the provider.

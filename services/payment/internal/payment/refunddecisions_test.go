@@ -16,7 +16,7 @@ func refundIn(status RefundStatus) Refund {
 	return Refund{Cause: ByUser, Status: status, Amount: 400, Send: 400, Lease: 3, Gen: 1, FirstSent: now, LastSent: now, ProviderID: "x"}
 }
 
-// Every decision is applied to a refund of every status. Without an entry in want nothing changes.
+// Each decision is tried in each status. If want has no entry for a status, nothing changes.
 func TestRefundDecisions(t *testing.T) {
 	t.Parallel()
 	p := paymentIn(Confirmed)
@@ -66,7 +66,7 @@ func TestRefundDecisions(t *testing.T) {
 	}
 }
 
-// A final refusal undoes or holds the refund, by its cause and whether it was published.
+// After a final refusal the refund is REFUSED or HELD, by its cause and whether it was published.
 func TestRefusalByCause(t *testing.T) {
 	t.Parallel()
 	p := paymentIn(Confirmed)
@@ -90,7 +90,7 @@ func TestRefusalByCause(t *testing.T) {
 	}
 }
 
-// The status of a payment follows from its money.
+// The captured and the refunded amount decide between CONFIRMED and REFUNDED.
 func TestStatusFollowsMoney(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -101,11 +101,11 @@ func TestStatusFollowsMoney(t *testing.T) {
 	}{
 		{Confirmed, 1000, 0, 400, Confirmed},
 		{Confirmed, 1000, 600, 400, Refunded},
-		{Confirmed, 1000, 1000, 400, Refunded}, // a refund has failed, which is not known yet
+		{Confirmed, 1000, 1000, 400, Refunded}, // an earlier refund has failed, unknown here
 		{Refunded, 1000, 1000, -400, Confirmed},
 		{Refunded, 1000, 1400, -400, Refunded},
 		{Declined, 999, 0, 999, Declined}, // a charge of a wrong amount
-		{Confirmed, 0, 0, 0, Confirmed},   // free
+		{Confirmed, 0, 0, 0, Confirmed},   // a free payment
 		{Refunded, 0, 0, 0, Refunded},
 	} {
 		p := paymentIn(c.status)
@@ -114,8 +114,8 @@ func TestStatusFollowsMoney(t *testing.T) {
 	}
 }
 
-// After an error that the provider keeps under the key (ErrKeySpent), the provider is asked. A new
-// key is taken when no call with the old one can act any more.
+// After ErrKeySpent the provider is asked about the refund. A new key is used once no call with the
+// old key can take effect any more.
 func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	p, r := paymentIn(Confirmed), refundIn(RefundPending)
@@ -135,8 +135,8 @@ func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	require.Equal(t, 2, change.Refund.Gen)
 }
 
-// A refund of a disputed charge is not sent, unless an earlier call may have made it: then the
-// provider decides, under the same key.
+// A refund of a disputed charge is not sent, unless an earlier call may have made it. It is then
+// sent again under the same key, and the provider decides.
 func TestUnlessDisputed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// RefundsPerHour bounds a user's requests for refunds within RefundHour, so that one user's
-	// refunds do not delay those of everybody else at the provider.
+	// RefundsPerHour is the most requests for refunds by one user within RefundHour, so that they do
+	// not delay everybody else's refunds at the provider.
 	RefundsPerHour = 20
-	// RefundHour is the time within which RefundsPerHour counts.
+	// RefundHour is the period over which RefundsPerHour is counted.
 	RefundHour = time.Hour
-	// pendingRetry is the Retry-After for a refund of tickets that are still being issued.
+	// pendingRetry is the Retry-After of a refund whose tickets are not issued yet.
 	pendingRetry = 2 * time.Second
-	// maxNamed is the largest number of tickets that an error lists.
+	// maxNamed is the most tickets that an error lists.
 	maxNamed = 100
 )
 
@@ -36,20 +36,20 @@ type RefundRequest struct {
 	IdempotencyKey string
 }
 
-// Requested has the earlier refunds that a decision about a request for a refund must know.
+// Requested has the earlier refunds on which the decision about a new request depends.
 type Requested struct {
-	// Holding are those refunds of the payment for which Refund.Holds is true.
+	// Holding are the payment's refunds for which Refund.Holds is true.
 	Holding []Refund
-	// Asked are the times of the user's latest requests within RefundHour, for any payment, oldest
-	// first. It is empty for causes other than ByUser.
+	// Asked are the times of the user's requests within RefundHour, for any payment, oldest first. It
+	// is empty for causes other than ByUser.
 	Asked []time.Time
 }
 
 // DecideRequest is a Decide about a request for a refund; before has the earlier refunds.
 type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
 
-// AskRefund stores a refund that a person asks for, and waits for ticket's answer. If ticket does
-// not answer in time, the refund is returned as REQUESTED, and the sweeper continues with it.
+// AskRefund stores a refund that a person asks for, and waits for the ticket service's answer. If
+// that does not come in time, the refund is returned as REQUESTED, and the sweeper continues.
 // Errors: those of RequestRefund, ErrEventCancelled, ErrTicketsPending.
 func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	r, err := s.RequestRefund(ctx, q)
@@ -62,9 +62,9 @@ func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error
 	return r, err
 }
 
-// RefundMembership asks for the refund of the payment that has paid for a membership, as AskRefund does.
-// That payment never changes, so a repeated request finds the first refund. Errors: those of AskRefund,
-// ErrMembershipNotFound.
+// RefundMembership refunds the payment with which a membership was bought, as AskRefund does. It is
+// always the same payment, so a repeated request finds the first refund. Errors: those of
+// AskRefund, ErrMembershipNotFound.
 func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRequest) (Refund, error) {
 	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
 		return Refund{}, err
@@ -78,7 +78,7 @@ func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRe
 	return s.AskRefund(ctx, q)
 }
 
-// tryBegin claims the tickets of a requested refund. After a failure the sweeper tries again.
+// tryBegin claims the tickets of a REQUESTED refund. After a failure the sweeper tries again.
 func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
 	p, err := s.store.Get(ctx, r.PaymentID)
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
 	return r
 }
 
-// rejection returns the error of a refund that ticket has rejected.
+// rejection returns the error of a refund that the ticket service has rejected.
 func (r Refund) rejection() error {
 	switch r.Reason {
 	case ErrEventCancelled.Reason:
@@ -158,8 +158,8 @@ func requested(r Refund) DecideRequest {
 	}
 }
 
-// taken returns the tickets, of those given, that another refund has claimed or has asked for. The
-// ticket service would refuse them too, but a refusal here costs neither a row nor a call.
+// taken returns which of the tickets another refund has claimed or asked for. The ticket service
+// would refuse them too, but a refusal here costs neither a row nor a call.
 func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {
@@ -184,15 +184,15 @@ func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 	return taken
 }
 
-// RetryRefund sends a held refund again. Errors: ErrRefundNotFound, ErrNotHeld.
+// RetryRefund has a HELD refund sent again. Errors: ErrRefundNotFound, ErrNotHeld.
 func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
 	r, err := s.decideHeld(ctx, id, retried)
 	s.wakeSweeper(Requests)
 	return r, err
 }
 
-// ResolveRefund ends a HELD refund that a person has paid: at the provider (byHand), or in the way
-// that the note names. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
+// ResolveRefund ends a HELD refund that a person has paid: at the provider (byHand), or as the note
+// describes. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
 func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool, note string) (Refund, error) {
 	r, err := s.decideHeld(ctx, id, resolved(byHand, note))
 	s.opts.Published()
@@ -207,8 +207,8 @@ func (s *Service) decideHeld(ctx context.Context, id uuid.UUID, decide DecideRef
 	return r, err
 }
 
-// ListRefunds returns refunds in a status (empty: any), newest first, and the `before` of the next page
-// (zero: none).
+// ListRefunds returns refunds in a status (empty: any), newest first. It also returns the value of
+// before for the next page (zero: there is none).
 func (s *Service) ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, uuid.UUID, error) {
 	list, err := s.store.ListRefunds(ctx, status, limit+1, before)
 	if err != nil || len(list) <= limit {

@@ -14,10 +14,10 @@ import (
 const (
 	// maxRefundWait is the longest pause between two attempts at a refund.
 	maxRefundWait = 5 * time.Minute
-	// refundAlert is the age from which a failed refund is logged as an error.
+	// refundAlert is the age of a refund from which a failure is logged as an error.
 	refundAlert = 10 * time.Minute
-	// sendWithin bounds the time from the stored record that a refund will be sent to the call that
-	// sends it. A process that was suspended for longer sends nothing.
+	// sendWithin is the longest time between storing that a refund will be sent and sending it. A
+	// process that was suspended for longer sends nothing.
 	sendWithin = 20 * time.Second
 	// acceptedPoll is the pause before the provider is first asked about a refund that it has
 	// accepted. Later pauses grow with the refund's age, up to maxAcceptedPoll.
@@ -26,18 +26,18 @@ const (
 )
 
 // RefundLane is a kind of the sweeper's work on refunds. Each lane has its own workers, so that a
-// compensation waits neither for ticket nor behind the refunds of a cancelled event.
+// compensation waits neither for the ticket service nor behind refunds of a cancelled event.
 type RefundLane string
 
 // The lanes of refunds.
 const (
-	Claims        RefundLane = "CLAIMS" // claims of tickets at ticket, for every cause
+	Claims        RefundLane = "CLAIMS" // tickets to claim at the ticket service
 	Compensations RefundLane = "COMPENSATIONS"
 	Requests      RefundLane = "REQUESTS"
 	Cancellations RefundLane = "CANCELLATIONS"
 )
 
-// refundLanes are the causes of each lane.
+// refundLanes has the causes of the refunds that each lane processes.
 var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constant
 	Claims:        {ByUser, ByOperator, ByHand},
 	Compensations: {Compensation},
@@ -45,23 +45,23 @@ var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constan
 	Cancellations: {EventCancelled},
 }
 
-// ErrKeySpent is returned by a Provider's Open and Refund when the provider keeps its error under
-// the call's key. Whatever the first call did, the key does nothing more.
+// ErrKeySpent is returned by a Provider's Open and Refund when the provider repeats its error for
+// every later call with the same key. Whatever the first call did, the key does nothing more.
 var ErrKeySpent = errors.New("the provider keeps this error under the key")
 
-// Group is the Kafka consumer group for rejections and for the refunds that ticket asks for.
+// Group is the Kafka consumer group for the ticket service's rejections and refunds that are due.
 const Group = "payment-service-group"
 
-// Rejection reports that a payment cannot be honoured.
+// Rejection reports that the ticket service cannot deliver what was paid for.
 type Rejection struct {
-	// EventKey identifies the rejection, which is processed once.
+	// EventKey identifies the rejection's Kafka event, which is processed once.
 	EventKey  string
 	PaymentID uuid.UUID
 	Reason    string
 }
 
-// Compensate refunds the captured amount of a payment, once however often it is rejected. It fails
-// with ErrNotFound when the payment does not exist.
+// Compensate refunds the captured amount of a payment: once, even if it is rejected repeatedly. It
+// fails with ErrNotFound when the payment does not exist.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 	err := s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(Refund{ID: newID(), Cause: Compensation, Reason: r.Reason}))
 	s.wakeSweeper(Compensations)
@@ -70,16 +70,16 @@ func (s *Service) Compensate(ctx context.Context, r Rejection) error {
 
 // PromisedRefund is a refund that the ticket service has decided: its tickets are claimed already.
 type PromisedRefund struct {
-	// EventKey identifies the event, which is processed once.
+	// EventKey identifies the Kafka event, which is processed once.
 	EventKey string
-	// ClaimID is ticket's claim, and the refund's id.
+	// ClaimID is the id of the claim at the ticket service, and of the refund.
 	ClaimID, PaymentID uuid.UUID
 	Cause              Cause
 	Items              []RefundItem
 }
 
-// RefundPromised stores a refund that ticket has decided. It fails with ErrNotFound when the
-// payment does not exist.
+// RefundPromised stores a refund that the ticket service has decided. It fails with ErrNotFound
+// when the payment does not exist.
 func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	n := Refund{ID: r.ClaimID, Cause: r.Cause, Request: r.ClaimID.String(), Reason: string(r.Cause), Items: r.Items}
 	for _, item := range r.Items {
@@ -88,7 +88,7 @@ func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	return s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(n))
 }
 
-// stepRefund makes the next step of a leased refund. After an error the refund is due again soon.
+// stepRefund makes the next step of a leased refund. After an error it postpones the refund.
 func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	r := d.Refund
 	err := s.advanceRefund(ctx, d.Payment, r)
@@ -108,8 +108,8 @@ func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	}
 }
 
-// advanceRefund makes the next step of a refund. The stored state alone says which step is next, so
-// that another process can continue after a crash.
+// advanceRefund makes the next step of a refund. Only the stored state decides which step is next,
+// so that another process can continue after a crash.
 func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error {
 	switch {
 	case r.AbortDue:
@@ -126,10 +126,10 @@ func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error 
 	}
 }
 
-// beginRefund claims the tickets of a refund, and returns the refund with ticket's answer. It needs
-// no lease: ticket gives every call for the refund its first answer.
+// beginRefund claims the tickets of a refund, and returns the refund with the answer. It ignores
+// leases: the ticket service repeats its first answer in every later call for the refund.
 func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) (Refund, error) {
-	var claim Claim // empty for a charge of a wrong amount: never published as paid, so a claim would never end
+	var claim Claim // of a wrong amount: no claim, since it was never published as paid
 	if p.Captured == p.Amount {
 		claimCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
 		defer cancel()
@@ -150,7 +150,7 @@ func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) (Refund,
 	return after, nil
 }
 
-// abortRefund gives up the claim of a refund that the provider has refused.
+// abortRefund releases the claim of a refund that the provider has refused.
 func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 	abortCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
 	defer cancel()
@@ -162,8 +162,8 @@ func (s *Service) abortRefund(ctx context.Context, r Refund) error {
 	return err
 }
 
-// settledAfter returns how long after LastSent is recorded the call can still take effect.
-func (s *Service) settledAfter(p Payment) time.Duration { return s.caps(p).InFlight + sendWithin }
+// callEndsAfter returns how long after LastSent a call for a refund can still take effect.
+func (s *Service) callEndsAfter(p Payment) time.Duration { return s.caps(p).InFlight + sendWithin }
 
 // sendRefund asks the provider to make a refund. It records first that the refund may be sent, with
 // the key that makes a repetition harmless. If the provider may have forgotten the key, sendRefund
@@ -172,13 +172,13 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	if err := s.opts.AwaitRefund(ctx, p.Provider, r.Cause); err != nil {
 		return err
 	}
-	notAfter := s.opts.Now().Add(sendWithin) // counted from a time before LastSent
+	notAfter := s.opts.Now().Add(sendWithin) // starts before LastSent is recorded, to be safe
 	var askedAt time.Time
 	buyerDisputes, err := s.buyerDisputes(ctx, r)
 	if err != nil {
 		return err
 	}
-	decide := unlessDisputed(r.Lease, buyerDisputes, sending(r.Lease, s.caps(p).KeyLife, s.settledAfter(p)))
+	decide := unlessDisputed(r.Lease, buyerDisputes, sending(r.Lease, s.caps(p).KeyLife, s.callEndsAfter(p)))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		askedAt = now
 		return decide(p, r, now)
@@ -205,7 +205,7 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 		_, _, recordErr := s.store.ApplyRefund(ctx, r.ID, spent(r.Lease, s.caps(p).KeyLife))
 		return errors.Join(fmt.Errorf("refund order %s: %w", p.OrderID, err), recordErr)
 	case err != nil:
-		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // in doubt: DoubtAt has the time
+		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // it may have been made: DoubtAt has the time
 	}
 	switch answer.State {
 	case ProviderAccepted, ProviderDone:
@@ -232,7 +232,7 @@ func (s *Service) finishRefund(ctx context.Context, r Refund, x ProviderRefund) 
 // call can take effect any more, and after the provider was asked for the refunds that it has: an
 // earlier call, or a person, may have refunded.
 func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer RefundAnswer) error {
-	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.settledAfter(p)))
+	_, early, err := s.store.ApplyRefund(ctx, r.ID, tooEarly(r.Lease, r.DoubtAt, s.callEndsAfter(p)))
 	if err != nil || early {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 	return err
 }
 
-// logHeld logs a refund that waits for a person.
+// logHeld logs the refund if it is HELD, that is, waits for an operator's decision.
 func (s *Service) logHeld(ctx context.Context, p Payment, r Refund) {
 	if r.Status == RefundHeld {
 		s.log.ErrorContext(ctx, "refund held for a person", "refund_id", r.ID, "payment_id", p.ID, "order_id", p.OrderID, "cause", r.Cause,
@@ -270,11 +270,11 @@ func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, askedAt
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err
 	}
-	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, askedAt, s.settledAfter(p)))
+	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, askedAt, s.callEndsAfter(p)))
 	return err
 }
 
-// askAccepted asks the provider about a refund that it has accepted.
+// askAccepted asks whether a refund that the provider has accepted is done or has failed.
 func (s *Service) askAccepted(ctx context.Context, p Payment, r Refund) error {
 	if _, err := s.reconcileRefunds(ctx, p); err != nil {
 		return err

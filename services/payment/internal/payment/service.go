@@ -14,48 +14,47 @@ import (
 )
 
 const (
-	// firstPoll is the wait before the first look-up of an unknown charge, maxPoll the longest wait
-	// before later ones.
+	// firstPoll is the wait before the provider is first asked about a charge whose outcome is
+	// unknown. maxPoll is the longest wait before later look-ups.
 	firstPoll = time.Second
 	maxPoll   = 30 * time.Second
-	// abortRetry is the wait before a failed release at ticket is first retried.
+	// abortRetry is the wait before a failed release of a reference is first retried.
 	abortRetry = 5 * time.Second
 	// abandonAfter is the age from which a charge that the provider does not know counts as never
 	// made, even if it cannot be voided.
 	abandonAfter = 15 * time.Minute
-	// leaseTime is the sweeper's lease on a payment or refund. It is well above the timeout of a
-	// look-up; a charge takes a lease of its own.
+	// leaseTime is how long the sweeper has the lease on a payment or refund: well above the timeout
+	// of a look-up. The lease for a charge lasts as long as Capabilities.claimTime.
 	leaseTime = time.Minute
-	// afterCharge is how long a claim must last after the longest charge, until its outcome is known.
+	// afterCharge is how long a claim must still last after a charge that took the longest time.
 	afterCharge = 2 * time.Minute
-	// payWithin is how long a reference is claimed for a charge, and leastPage the shortest time that
-	// a buyer has on a provider's page.
+	// payWithin is how long a reference is claimed for a charge. leastPage is the shortest time that a
+	// buyer has on a provider's page.
 	payWithin = 10 * time.Minute
 	leastPage = 3 * time.Minute
-	// pageMargin is the longest time before the end of its claim at which an open payment expires.
+	// pageMargin is the longest time between the end of an open payment and the end of its claim.
 	pageMargin = 30 * time.Second
-	// ticketTimeout bounds the claim and the release of a reference during a confirmation, so that
-	// a silent ticket service leaves the time that the charge needs.
+	// ticketTimeout is the time limit of a call to the ticket service. In a confirmation it leaves
+	// time for the charge, even if the ticket service does not answer.
 	ticketTimeout = 3 * time.Second
-	// writeTimeout is the timeout of a write that must be made even if the call before it was slow.
+	// writeTimeout is the time limit of a write that must be made even if its request has ended.
 	writeTimeout = 5 * time.Second
-	// answerMargin is the time before the request's deadline at which the answer is PENDING.
+	// answerMargin is how long before its deadline a request for a confirmation is answered.
 	answerMargin = 250 * time.Millisecond
 )
 
 // Options are the options of a Service.
 type Options struct {
-	// ChargesAtOnce bounds the charges of payments whose buyers are back from a page; default 16.
+	// ChargesAtOnce is the most concurrent charges for buyers back from a page; default 16.
 	ChargesAtOnce int
-	// AwaitRefund waits until a refund of a cause may be sent to a provider; nil: no wait.
+	// AwaitRefund waits until a refund with this cause may be sent to the provider; nil: no wait.
 	AwaitRefund func(ctx context.Context, provider string, c Cause) error
 	Observe     Observer
-	// PayoutAfter is the time after which the seller of a ticket is paid.
+	// PayoutAfter is the time from a ticket's transfer until its seller is paid.
 	PayoutAfter time.Duration
-	// Published is called after each commit that wrote events; nil: the relay finds them by
-	// polling.
+	// Published is called after commits, to have their events published at once; nil: by polling.
 	Published func()
-	// Now is set by tests only; nil: time.Now. The store has its own clock.
+	// Now is set by tests only; nil: time.Now. The store has a clock of its own.
 	Now func() time.Time
 }
 
@@ -66,47 +65,47 @@ type Tickets interface {
 	// Begin claims the reference for a payment, so that nobody else gets it during the charge, and
 	// returns the end of the claim. It is idempotent.
 	Begin(ctx context.Context, p Payment, t PayTime) (until time.Time, err error)
-	// Extend lengthens the claims of payments that ticket has not settled, and returns their ids.
+	// Extend prolongs claims, and returns the ids of the payments that still need theirs.
 	Extend(ctx context.Context, payments []Payment) ([]uuid.UUID, error)
-	// Settlement returns what the replica that answers knows of the settlement of payments.
+	// Settlement returns how far the ticket service has applied the payment events.
 	Settlement(ctx context.Context) (Settlement, error)
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
-	// MembershipPayment returns the payment that has paid for a membership. Errors:
+	// MembershipPayment returns the id of the payment with which a membership was bought. Errors:
 	// ErrMembershipNotFound, ErrNotRefundable.
 	MembershipPayment(ctx context.Context, membershipID uuid.UUID) (uuid.UUID, error)
-	// BeginRefund claims tickets, or a membership, for a refund. It is idempotent: the first answer is
-	// repeated.
+	// BeginRefund claims tickets, or a membership, for a refund. It is idempotent: a repeated call
+	// gets the first answer.
 	BeginRefund(ctx context.Context, p Payment, r Refund) (Claim, error)
-	// AbortRefund gives up the claim of a refund. It is idempotent.
+	// AbortRefund releases the claim of a refund. It is idempotent.
 	AbortRefund(ctx context.Context, refundID uuid.UUID) error
 }
 
-// PayTime is how long a payment needs its reference.
+// PayTime is how long a payment needs the claim of its reference.
 type PayTime struct {
-	// Within is the wanted time from now on, AtLeast the shortest time that is accepted.
+	// Within is the wanted time from now, AtLeast the shortest time that is sufficient.
 	Within, AtLeast time.Duration
-	// Opens says that a page is to be opened. Otherwise a charge follows, and may extend a claim.
+	// Opens is true before a page is opened, and false before a charge, which may extend a claim.
 	Opens bool
 }
 
-// Settlement is what ticket knows of the settlement of payments.
+// Settlement is how far one replica of the ticket service has applied the payment events.
 type Settlement struct {
 	// Oldest is the age of the oldest payment event that is not applied, MeasuredAgo the time since
-	// it was measured.
+	// that was measured.
 	Oldest, MeasuredAgo time.Duration
 	// MaxExtension is the longest time by which payments may extend a hold.
 	MaxExtension time.Duration
 }
 
-// Claim is ticket's answer to BeginRefund.
+// Claim is the ticket service's answer to BeginRefund.
 type Claim struct {
-	// Refused says that nothing was claimed, for the Reason.
+	// Refused says that nothing was claimed; Reason says why.
 	Refused bool
 	Reason  string
 	Items   []RefundItem
-	// MembershipAmount is what a claimed membership gives back.
+	// MembershipAmount is the amount to give back for a claimed membership.
 	MembershipAmount int64
 	// Left are the tickets that were not claimed.
 	Left []Left
@@ -114,12 +113,12 @@ type Claim struct {
 
 // Store keeps payments; every method is one transaction.
 type Store interface {
-	// Open returns the open payment of the reference, or stores and returns n. With a repeated key
-	// it returns the payment of the first request.
+	// Open returns the open payment of n's reference, or stores and returns n. With a repeated key it
+	// returns the payment of the first request.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
-	// Begin applies decide to an order's payment, as Apply does, under the key of a confirmation.
+	// Begin applies decide to an order's payment, as Apply does, and claims the Idempotency-Key.
 	Begin(ctx context.Context, orderID string, key *idempotency.Key, decide Decide) (Begun, error)
 	// Apply locks a payment, calls decide, writes the change and returns the payment after it.
 	Apply(ctx context.Context, id uuid.UUID, decide Decide) (Payment, error)
@@ -128,9 +127,9 @@ type Store interface {
 // Begun is the result of Store.Begin.
 type Begun struct {
 	Payment    Payment
-	MustCharge bool // this request has to make the charge
-	Before     Payment
-	Replayed   *Answer // the first answer to a repeated key
+	MustCharge bool    // whether this request has to make the charge
+	Before     Payment // the payment before decide
+	Replayed   *Answer // for a repeated key: its first answer
 }
 
 // Reader reads payments.
@@ -151,15 +150,15 @@ type Reader interface {
 	ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, error)
 }
 
-// Lane is a kind of the sweeper's work. Each lane has its own workers, so that a dependency that
-// does not answer delays only the work that needs it.
+// Lane is a kind of the sweeper's work. Each lane has its own workers, so that a service that does
+// not answer delays only the work that needs it.
 type Lane string
 
-// The lanes of payments, by what their work needs. Refunds have lanes of their own.
+// The lanes of payments. Refunds have lanes of their own (RefundLane).
 const (
 	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
-	Releases Lane = "RELEASES" // references to give back to ticket
-	Charges  Lane = "CHARGES"  // charges to look up at the provider, pages to close
+	Releases Lane = "RELEASES" // references to release at the ticket service
+	Charges  Lane = "CHARGES"  // charges to ask the provider about, and pages to close
 	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, or have paid on it
 )
 
@@ -167,22 +166,23 @@ const (
 type Sweeps interface {
 	// ClaimDue leases up to n due payments of a lane and returns them with the database's time.
 	ClaimDue(ctx context.Context, lane Lane, n int, lease time.Duration) ([]Payment, time.Time, error)
-	// Reschedule sets the time of the next check while the lease holds. Never also records that the
-	// reference was released, that the page was closed and that a hint was followed up. An uncharged
-	// payment still expires, and a payment that has ended without a charge is checked twice more.
+	// Reschedule sets the time of the next check, if p has the latest lease. Never also records that
+	// the reference was released, the page closed and the provider asked after a hint. A payment that
+	// is not charged yet still expires, and one that ended without a charge is checked twice more.
 	Reschedule(ctx context.Context, p Payment, wait time.Duration) error
-	// Released records that the reference was released and makes the payment due at once in its
-	// next lane, while the lease holds.
+	// Released records that the reference was released and makes the payment due at once for its next
+	// step, if p has the latest lease.
 	Released(ctx context.Context, p Payment) error
-	// Poll records that a hint was followed up, and sets the time of the next check of an open payment.
+	// Poll records that the provider was asked, and sets the next check of an open payment.
 	Poll(ctx context.Context, p Payment, wait time.Duration) error
-	// DueExtensions returns up to n payments whose claims must be extended, the next time in a minute.
+	// DueExtensions returns up to n payments whose claims to prolong, each again after a minute.
 	DueExtensions(ctx context.Context, n int) ([]Payment, error)
-	// SettledAtTicket records that ticket has settled payments.
+	// SettledAtTicket records that the ticket service has applied the payments' events.
 	SettledAtTicket(ctx context.Context, ids []uuid.UUID) error
-	// Hint makes the payment of an order due, so that the provider is asked about its charge or
-	// refund: at once, or 5 s after the last hint. It does nothing if the payment's status says that
-	// nothing can be new, or if it is due or about to be charged already. Errors: ErrNotFound.
+	// Hint records that a webhook, or the buyer, came, and makes the payment of an order due: at once,
+	// or 5 s after the last hint. The sweeper then asks about its charge or refund. Hint does nothing
+	// if the payment's status says that nothing can be new, or if it is due or about to be charged
+	// already. Errors: ErrNotFound.
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
@@ -193,16 +193,16 @@ type Refunds interface {
 	// AddRefund applies decide, which inserts r, to r's payment, and returns the stored refund of r's
 	// payment, cause and request. If an earlier request has stored one, decide is not called.
 	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Refund, error)
-	// ClaimRefunds leases up to n due refunds of a cause: those that wait for ticket (atTicket), or
-	// those that wait for the provider.
+	// ClaimRefunds leases up to n due refunds of a cause: with atTicket those that the ticket service
+	// handles next, otherwise those that the provider handles next.
 	ClaimRefunds(ctx context.Context, c Cause, atTicket bool, n int, lease time.Duration) ([]DueRefund, error)
 	// ApplyRefund locks a refund and its payment, calls decide and writes the change. It returns the
 	// refund after the change, and whether there was one. Errors: ErrNotFound.
 	ApplyRefund(ctx context.Context, id uuid.UUID, decide DecideRefund) (after Refund, changed bool, err error)
-	// Adopt records the refunds of one look-up that were made by hand, all or none, and returns the
-	// amount of those that were not known yet.
+	// Adopt records refunds that were made by hand, all or none, and returns the total amount of those
+	// that were not recorded yet.
 	Adopt(ctx context.Context, paymentID uuid.UUID, found ByHandRefunds) (adopted int64, err error)
-	// PostponeRefund sets the time of the next attempt while the lease holds.
+	// PostponeRefund sets the time of the next attempt, if r has the latest lease.
 	PostponeRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
 
@@ -215,7 +215,7 @@ type Stores interface {
 	EventBacklog
 }
 
-// Service prepares, charges, settles and refunds payments.
+// Service prepares, charges and refunds payments, and finds out unknown outcomes.
 type Service struct {
 	store     Stores
 	tickets   Tickets
@@ -225,8 +225,8 @@ type Service struct {
 	gate      *Gate
 
 	wake map[RefundLane]chan struct{}
-	back chan struct{}  // wakes the lane Pages
-	work sync.WaitGroup // charges that outlast their request
+	back chan struct{}  // wakes the lane Pages when a buyer is back
+	work sync.WaitGroup // charges in progress
 }
 
 // New makes the service.
@@ -251,7 +251,7 @@ func New(store Stores, tickets Tickets, providers Providers, log *slog.Logger, o
 	}
 }
 
-// provider returns a payment's provider, which is configured: the sweeper claims no other payment.
+// provider returns a payment's provider. It is configured: the sweeper claims no other payments.
 func (s *Service) provider(p Payment) Provider { return s.providers.ByName[p.Provider] }
 
 // caps returns the capabilities of a payment's provider; zero values if it is not configured here.
@@ -268,8 +268,8 @@ func forWrite(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 }
 
-// Wait returns when no charge is running, or when ctx ends. The sweeper of another process settles
-// the charges that are then still running.
+// Wait returns when no charge is running, or when ctx ends. Charges that still run then are
+// completed by the sweeper of another process.
 func (s *Service) Wait(ctx context.Context) error { return loop.Wait(ctx, &s.work) }
 
 // wakeSweeper makes a lane of refunds look for work at once.

@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// Webhook handles a provider's webhook. It only stores a hint, upon which the sweeper asks the
+// Webhook handles a provider's webhook. It only stores a hint, which makes the sweeper ask the
 // provider: so the webhook is answered at once, and repeated or reordered webhooks change nothing.
 // An order that is not stored here is only counted: a provider's account may serve other shops, and
 // providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
@@ -69,7 +69,7 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 }
 
 // declineWrongAmount ends a payment of which a wrong amount was captured, and refunds all of it. A
-// confirmed payment stays as it is: the provider reported the right amount before, the payer has
+// CONFIRMED payment stays as it is: the provider reported the right amount before, the payer has
 // what was paid for, and only an operator may decide about a refund.
 func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome) error {
 	if p.Captured == 0 {
@@ -83,8 +83,8 @@ func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome
 }
 
 // captureAndReconcile confirms a payment of which the provider has already refunded a part or all.
-// The sweeper checks the payment until both changes are written, since the process may die between
-// them.
+// The sweeper checks the payment until the confirmation and the refunds are both stored, since the
+// process may die between the two.
 func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcome) error {
 	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
 	if err != nil {
@@ -96,8 +96,7 @@ func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcom
 	return s.followRefundHint(ctx, confirmed)
 }
 
-// applyDecision writes the decision about a charge, and releases the reference if nothing was
-// charged.
+// applyDecision applies decide, and releases the reference if nothing was charged.
 func (s *Service) applyDecision(ctx context.Context, p Payment, decide Decide) error {
 	settled, err := s.store.Apply(ctx, p.ID, decide)
 	if err != nil {
@@ -126,8 +125,7 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 		if err := s.releaseReference(ctx, p); err != nil {
 			return errors.Join(err, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 		}
-		// The payment stays due: a webhook may have made it due as well, and must not be lost with
-		// the release.
+		// The payment stays due: a webhook may have made it due too, and must not be forgotten.
 		return s.store.Released(ctx, p)
 	case p.Status.Unsettled():
 		return s.settleCharge(ctx, p, now)
@@ -138,15 +136,16 @@ func (s *Service) advanceDue(ctx context.Context, p Payment, now time.Time) erro
 	}
 }
 
-// end applies a decision that ends a payment. Other lanes release its reference and close its page.
+// end applies a decision that ends a payment. The sweeper then releases its reference and closes
+// its page, in other lanes.
 func (s *Service) end(ctx context.Context, p Payment, decide Decide) error {
 	_, err := s.store.Apply(ctx, p.ID, decide)
 	return err
 }
 
-// followHint asks the provider about a payment that is not being charged, since a webhook may have
-// reported a charge or a refund of it, or a charge may have been made after it ended. Of a captured
-// payment only its refunds can be new.
+// followHint asks the provider about a payment that is not being charged: a webhook may have
+// reported its charge or refund, or it may have been charged after it ended. If it is captured,
+// only its refunds can be new.
 func (s *Service) followHint(ctx context.Context, p Payment) error {
 	if p.Provider == NoProvider || !p.Hinted && p.ChargedAt.IsZero() && p.Ref == "" {
 		return s.store.Reschedule(ctx, p, Never)
@@ -164,14 +163,14 @@ func (s *Service) followHint(ctx context.Context, p Payment) error {
 	return s.store.Reschedule(ctx, p, Never)
 }
 
-// retryHint makes a payment due again after following its hint failed, and returns the cause.
+// retryHint makes a payment due again after asking the provider failed. It returns the cause.
 func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 	return errors.Join(cause, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
 }
 
-// settleCharge asks the provider about a charge whose outcome is unknown, applies the answer, charges
-// again, and ends the payment if the outcome has been open for too long. now is the database's time
-// before the look-up.
+// settleCharge asks the provider about a charge whose outcome is unknown, and applies the answer.
+// If the provider has not charged, it charges again, or voids the charge after some time. now is
+// the database's time before the look-up.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
 	if p.Provider == NoProvider { // the process died before it confirmed this payment
 		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
@@ -184,15 +183,15 @@ func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) er
 	if known {
 		return err
 	}
-	// Reschedule even after an error, so that the next check does not wait for the end of the lease.
+	// Reschedule even after an error, so that the next check does not wait for the lease's end.
 	if rescheduleErr := s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)); rescheduleErr != nil {
 		return rescheduleErr
 	}
 	return err
 }
 
-// pursueCharge continues a charge that the provider has not made. While ticket keeps the reference
-// it charges again with the same key. After that it makes sure that no charge can be made.
+// pursueCharge continues a charge that the provider has not made. While the ticket service keeps
+// the reference, it charges again with the same key. After that it voids the charge.
 func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now time.Time) (after Payment, known bool, err error) {
 	if p.Status == Confirming && now.Sub(p.ChargedAt) < s.caps(p).claimTime() {
 		return p, false, nil // due early by a hint: the charge may still be under way
@@ -203,7 +202,7 @@ func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now 
 		case err != nil:
 			return p, false, err
 		case !charged.NoCharge:
-			return charged, true, nil // the row has the time of the next check
+			return charged, true, nil // the store has the time of the next check
 		}
 		p = charged
 	}
@@ -211,11 +210,11 @@ func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now 
 	return p, known, err
 }
 
-// maxAttempts is the largest number of charges of a payment that the provider can void.
+// maxAttempts is the most charges of a payment at a provider that can void charges.
 const maxAttempts = 2
 
 // chargesAgain reports whether a charge is sent again: the buyer's authorisation is still there, or
-// the charge was lost. If the provider cannot void, only another charge can settle it soon.
+// the provider never got the charge. One that cannot be voided is repeated without limit.
 func (s *Service) chargesAgain(p Payment, out Outcome) bool {
 	switch {
 	case p.NoCharge:
@@ -227,8 +226,8 @@ func (s *Service) chargesAgain(p Payment, out Outcome) bool {
 	}
 }
 
-// chargeBySweeper charges a payment that no request waits for, and returns its new state. It sends
-// nothing if another process has taken the payment: only that process may end its own charge.
+// chargeBySweeper charges a payment that no request waits for, and returns its new state. If
+// another process is charging the payment, it sends nothing.
 func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (Payment, error) {
 	decide, begins := chargedBySweeper(p, key, s.caps(p)), false
 	begun, err := s.store.Apply(ctx, p.ID, func(locked Payment, now time.Time) (*Change, error) {
@@ -284,7 +283,8 @@ func (s *Service) lookup(ctx context.Context, p Payment) (Outcome, error) {
 	return out, nil
 }
 
-// backoff returns the pause after the nth attempt (from 1): 1, 2, 4 s … up to a limit, ± an eighth.
+// backoff returns the pause after the nth attempt (from 1): 1, 2, 4 s … up to a limit, varied at
+// random by up to an eighth.
 func backoff(n int, limit time.Duration) time.Duration {
 	d := min(firstPoll<<min(max(n-1, 0), 20), limit)
 	return d - d/8 + rand.N(d/4) //nolint:gosec // jitter

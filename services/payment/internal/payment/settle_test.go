@@ -40,8 +40,8 @@ func (r *recorder) Apply(_ context.Context, _ uuid.UUID, decide Decide) (Payment
 	return p, err
 }
 
-// A charge may reach the provider between the look-up and the void, however late. Then money was
-// taken: 15 minutes of absence prove nothing.
+// A payment is not declined if Cancel finds that the charge was captured after the look-up, even
+// when the provider did not know the charge for 15 minutes.
 func TestLateVoidDoesNotDecline(t *testing.T) {
 	t.Parallel()
 	old := paymentIn(Confirming)

@@ -15,9 +15,9 @@ const (
 	sweepers = 16
 )
 
-// Sweep processes due work until ctx ends: unknown charges, references to release, expired payments
-// and refunds, each kind in its own lane. Any number of replicas may sweep: they skip each other's
-// leases.
+// Sweep processes due work until ctx ends: charges with unknown outcomes, references to release,
+// expired payments and refunds, each kind in its own lane. Any number of replicas may sweep: each
+// skips what another has leased.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	for _, lane := range []Lane{Expiries, Releases, Charges} {
@@ -31,7 +31,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// runLane sweeps a lane every second, when it is woken, and at once after a full sweep.
+// runLane sweeps a lane every second and when it is woken; at once if the last sweep was full.
 func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, sweep func() (full bool)) {
 	for ctx.Err() == nil {
 		if !sweep() {
@@ -58,7 +58,7 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 }
 
 // chargePages processes the lane Pages until ctx ends. Buyers wait for these charges, so each
-// starts as soon as a slot is free, even if other charges are slow.
+// starts as soon as one of the ChargesAtOnce slots is free, even if other charges are slow.
 func (s *Service) chargePages(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -95,7 +95,7 @@ func (s *Service) advance(ctx context.Context, p Payment, now time.Time) {
 	}
 }
 
-// sweepRefunds makes the next step of due refunds of a lane.
+// sweepRefunds makes the next step of each due refund in a lane. full: more may be due.
 func (s *Service) sweepRefunds(ctx context.Context, lane RefundLane) (full bool) {
 	var due []DueRefund
 	for _, cause := range refundLanes[lane] {
@@ -114,7 +114,7 @@ func (s *Service) sweepRefunds(ctx context.Context, lane RefundLane) (full bool)
 	return len(due) == sweepBatch
 }
 
-// forEach runs fn on every item, up to sweepers at a time, and waits for all.
+// forEach runs fn on every item, for up to sweepers items at a time, and waits for all.
 func forEach[T any](items []T, fn func(T)) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, sweepers)

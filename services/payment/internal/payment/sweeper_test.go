@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sweptStore records the times of its sweeps. Its due payments have expired: it is called alone.
+// sweptStore records when lanes are swept. Due payments have expired: only the store is called.
 type sweptStore struct {
 	Stores
 
@@ -20,8 +20,8 @@ type sweptStore struct {
 
 	mu      sync.Mutex
 	at      []time.Duration // the time of each round, since began
-	full    int             // how many of the next rounds are full
-	refunds []time.Duration // the times of the sweeps of the lane of compensations
+	full    int             // how many of the next rounds find a full batch
+	refunds []time.Duration // when the lane of compensations was swept
 }
 
 func (r *sweptStore) ClaimDue(_ context.Context, lane Lane, n int, _ time.Duration) ([]Payment, time.Time, error) {
@@ -58,7 +58,7 @@ func (r *sweptStore) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ t
 
 func (r *sweptStore) ApplyOnce(context.Context, string, uuid.UUID, Decide) error { return nil }
 
-// take returns the times of the rounds since its last call.
+// take returns the times of the rounds since it was last called.
 func (r *sweptStore) take() []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// A look-up finds a refund by hand that is already recorded, while sweepers lease its row. Each
-// lease moves the row in the indexes, and the look-up must still find it.
+// A refund by hand is recorded only once, even if sweepers lease its row meanwhile. Each lease
+// moves the row in the indexes, and the second insertion must still find it.
 func TestAdoptionBesideLeases(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)

@@ -19,10 +19,10 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-// source is the CloudEvents source of this service's events.
+// source is the CloudEvents attribute source of the events that this service publishes.
 const source = "payment"
 
-// lockedPayment is a payment whose row is locked. now is the time of the decision about it.
+// lockedPayment is a payment whose row is locked, with now, the time of the decision about it.
 type lockedPayment struct {
 	payment.Payment
 	now     time.Time
@@ -38,8 +38,8 @@ func (s *Store) lock(ctx context.Context, q *db.Queries, id uuid.UUID) (lockedPa
 }
 
 // apply calls decide with a locked payment and writes the change: the payment, its timeline,
-// refund, event and answers. changed is false when decide returns no change, or a new refund that
-// the payment has already.
+// refund, Kafka event and answers. changed is false when decide returns no change, or when its new
+// refund is stored already.
 func (s *Store) apply(
 	ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, decide payment.Decide,
 ) (after payment.Payment, changed bool, err error) {
@@ -78,7 +78,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 	return after, s.recordChange(ctx, tx, p, c, after)
 }
 
-// recordChange writes a change's timeline entry, event and answers, in one round trip.
+// recordChange writes a change's timeline entry, Kafka event and answers in one round trip.
 func (s *Store) recordChange(ctx context.Context, tx pgx.Tx, p lockedPayment, c *payment.Change, after payment.Payment) error {
 	deferred := postgres.Defer(tx)
 	var err error
@@ -126,10 +126,10 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 			after.DisputedAt = p.now
 		}
 	}
-	if !c.ExpiresAt.IsZero() { // a page was opened, and will return a new key
+	if !c.ExpiresAt.IsZero() { // the new page returns a new key
 		after.ExpiresAt, after.PaymentKey = c.ExpiresAt, ""
 	}
-	if c.Begins { // the charge's outcome tells more than a look-up for the hint
+	if c.Begins { // the charge asks the provider, so the hint is followed
 		after.Hinted = false
 		after.ChargedAt = p.now
 		after.Lease++
@@ -149,12 +149,12 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	return after
 }
 
-// extendEvery is the pause between two calls that ask ticket to keep the reference of a payment
-// that ticket has not settled.
+// extendEvery is the pause between two calls that prolong the claim of one payment at the ticket
+// service.
 const extendEvery = time.Minute
 
-// storeAnswer stores the final answer under the keys of the payment's confirmations, or releases
-// the keys.
+// storeAnswer stores the final answer under the Idempotency-Keys of the payment's confirmations.
+// Without a final answer it releases the keys, unless the payment is being charged.
 func storeAnswer(ctx context.Context, tx postgres.Execer, p payment.Payment, final *payment.Answer) error {
 	if final == nil {
 		if p.Status == payment.Confirming {
@@ -188,8 +188,8 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 	return outbox.Event{Topic: events.Payments, Key: p.OrderID, Type: string(c.Event), EntityVersion: p.Version, Payload: e}
 }
 
-// checkAt returns when the sweeper checks the payment after the change: at once while a webhook
-// waits to be followed up (Hinted), unless the change begins a charge or postpones one.
+// checkAt returns when the sweeper checks the payment after the change c. If a webhook has come
+// (Hinted), that is at once, unless c begins a charge or says that it was not sent.
 func checkAt(p lockedPayment, c *payment.Change) *time.Time {
 	wait := c.Check
 	if wait == payment.Keep {

@@ -20,7 +20,7 @@ const (
 	measureTimeout = 5 * time.Second
 )
 
-// The gauges of the backlog. Alerts use ages: a large backlog is harmless while it is processed.
+// Gauges of unprocessed work. Alerts use its age, since much young work is harmless.
 var (
 	unsettled       = gauge("urr_payments_unsettled", "Payments whose charge is not known yet.")
 	unsettledOldest = gauge("urr_payments_unsettled_oldest_seconds", "Age of the oldest payment whose charge is not known yet.")
@@ -46,7 +46,7 @@ func gaugeByCause(name, help string) *prometheus.GaugeVec {
 	return promauto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"cause"})
 }
 
-// Measure returns a background worker that updates the gauges of the backlog.
+// Measure returns a background worker that updates the gauges of this file.
 func (s *Store) Measure(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return loop.Try(ctx, measureEvery, log, "backlog not measured", s.measure)
@@ -68,7 +68,7 @@ func (s *Store) measure(ctx context.Context) error {
 	return s.measureRefunds(ctx)
 }
 
-// measureRefunds sets the gauges of the refunds of each cause; 0 for a cause without refunds.
+// measureRefunds sets the gauges of refunds, by cause; 0 for a cause without refunds.
 func (s *Store) measureRefunds(ctx context.Context) error {
 	var causes []string
 	for _, cause := range payment.Causes {

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/payment/internal/reconcile"
 )
 
-// Of two look-ups of an order the later one counts, whichever is recorded first.
+// If an order was compared twice, the later comparison counts, whichever is recorded first.
 func TestLaterLookCounts(t *testing.T) {
 	t.Parallel()
 	_, clock, s := setup(t)
@@ -39,7 +39,7 @@ func TestLaterLookCounts(t *testing.T) {
 	require.Zero(t, gone)
 }
 
-// The gauge has every kind of difference of the configured providers, 0 if there is none.
+// The gauge has a value for each kind of difference and each configured provider; 0: none.
 func TestDifferencesAreMeasured(t *testing.T) { //nolint:paralleltest // metrics are of the process
 	pool, clock, s := setup(t)
 	_, _, err := s.Record(t.Context(), reconcile.Look{Provider: "sandbox", OrderID: "o", Day: clock.Now(), At: clock.Now(), Found: []reconcile.Difference{

@@ -15,7 +15,7 @@ func TestEveryStatementHasItsIndex(t *testing.T) {
 }
 
 // Every replica measures the backlog every ten seconds. It must not read payments that nobody has
-// confirmed yet, of which a rush has 100,000.
+// confirmed yet: there may be 100,000 at the start of a sale.
 func TestBacklogReadsUnsettledOnly(t *testing.T) {
 	t.Parallel()
 	plan := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))["Backlog"]

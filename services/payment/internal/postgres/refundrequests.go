@@ -18,7 +18,7 @@ import (
 func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.DecideRequest) (stored payment.Refund, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		asker := limitedUser(r)
-		if asker != "" { // every such request locks the user before the payment
+		if asker != "" { // lock in a fixed order: the user, then the payment
 			if err := q.LockAsker(ctx, asker); err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 	return stored, err
 }
 
-// findRefund returns the stored refund of r's payment, cause and request, or pgx.ErrNoRows.
+// findRefund returns the stored refund with r's payment, cause and Request, or pgx.ErrNoRows.
 func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.Refund, error) {
 	row, err := q.FindRefund(ctx, db.FindRefundParams{PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request})
 	if err != nil {
@@ -62,8 +62,8 @@ func findRefund(ctx context.Context, q *db.Queries, r payment.Refund) (payment.R
 	return found, addItems(ctx, q, 1, func(int) *payment.Refund { return &found })
 }
 
-// limitedUser returns the user who asked for a refund, if the number of requests is limited. It is
-// empty for a refund of another cause than ByUser, which has no limit.
+// limitedUser returns the user who asked for r if the number of such requests is limited. It is
+// empty if the cause is not ByUser: other refunds have no limit.
 func limitedUser(r payment.Refund) string {
 	if r.Cause != payment.ByUser {
 		return ""
@@ -71,7 +71,7 @@ func limitedUser(r payment.Refund) string {
 	return r.Want.UserID
 }
 
-// requestTimes returns the times of a user's requests for refunds within the last hour.
+// requestTimes returns when a user has asked for refunds within the last hour.
 func (s *Store) requestTimes(ctx context.Context, q *db.Queries, userID string) ([]time.Time, error) {
 	if userID == "" {
 		return nil, nil
@@ -79,7 +79,7 @@ func (s *Store) requestTimes(ctx context.Context, q *db.Queries, userID string) 
 	return q.AskedSince(ctx, db.AskedSinceParams{UserID: userID, Now: s.now(), Seconds: payment.RefundHour.Seconds()})
 }
 
-// refundsOf returns the refunds of a payment that its payer sees, with their items, oldest first.
+// refundsOf returns the refunds of a payment that are shown to its payer, with items, oldest first.
 func refundsOf(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
 	rows, err := q.RefundsOfPayment(ctx, paymentID)
 	if err != nil {
@@ -88,7 +88,7 @@ func refundsOf(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payme
 	return withItems(ctx, q, len(rows), func(i int) db.Refund { return rows[i].Refund })
 }
 
-// holdingRefunds returns the refunds that have claimed tickets of a payment, or ask for them.
+// holdingRefunds returns the refunds that have claimed tickets of a payment, or will claim some.
 func holdingRefunds(ctx context.Context, q *db.Queries, paymentID uuid.UUID) ([]payment.Refund, error) {
 	rows, err := q.HoldingRefunds(ctx, paymentID)
 	if err != nil {
@@ -163,7 +163,7 @@ const (
 	pruneBatch = 1000
 )
 
-// PruneRefunds deletes old refunds that ticket rejected. Replicas may prune at the same time.
+// PruneRefunds deletes old REJECTED refunds. Several replicas may run it at the same time.
 func (s *Store) PruneRefunds(ctx context.Context) error {
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		return s.q.PruneRefunds(ctx, db.PruneRefundsParams{Now: s.now(), Max: size})
@@ -171,7 +171,7 @@ func (s *Store) PruneRefunds(ctx context.Context) error {
 	return postgres.Err(err)
 }
 
-// RefundPruner returns a worker that prunes refunds until its context ends.
+// RefundPruner returns a worker that calls PruneRefunds until its context ends.
 func (s *Store) RefundPruner(log *slog.Logger) func(context.Context) error {
 	return loop.Pruner(pruneEvery, log, "rejected refunds not deleted", s.PruneRefunds)
 }

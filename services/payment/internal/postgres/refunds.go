@@ -39,8 +39,8 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 	return nil
 }
 
-// insertRefund inserts a refund with its items. inserted is false when the payment has a refund of
-// the same cause and request already.
+// insertRefund inserts a refund with its items. inserted is false if the payment already has a
+// refund with the same cause and Request.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
 	want, err := json.Marshal(r.Want)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.De
 	return after, changed, err
 }
 
-// lockRefund locks a refund, whose payment is locked already, and reads it with its items.
+// lockRefund locks a refund and reads it with its items. The payment is locked already.
 func lockRefund(ctx context.Context, q *db.Queries, id uuid.UUID) (payment.Refund, error) {
 	row, err := q.LockRefund(ctx, id)
 	if err != nil {
@@ -138,7 +138,7 @@ func lockRefund(ctx context.Context, q *db.Queries, id uuid.UUID) (payment.Refun
 	return r, nil
 }
 
-// writeRefund writes a decision: the refund with its items, and the change of its payment.
+// writeRefund writes the change c: the refund, its new items, and the change of its payment.
 func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, before payment.Refund, c *payment.RefundChange) error {
 	r := c.Refund
 	if r.Status != before.Status || r.Gen != before.Gen {
@@ -200,7 +200,7 @@ func (s *Store) Adopt(ctx context.Context, id uuid.UUID, found payment.ByHandRef
 	return adopted, err
 }
 
-// maxError is the longest stored error of a failed attempt, in bytes.
+// maxError is the most bytes of a failed attempt's error that are stored.
 const maxError = 500
 
 func (s *Store) PostponeRefund(ctx context.Context, r payment.Refund, wait time.Duration, cause error) error {

@@ -43,8 +43,8 @@ func (s *Store) Open(ctx context.Context, n payment.Payment, key *idempotency.Ke
 	return p, err
 }
 
-// claimKey claims the key and returns the payment that an earlier request with it opened, nil when
-// there was none.
+// claimKey claims the key for this request. If an earlier request with the key opened a payment, it
+// returns that payment, otherwise nil.
 func claimKey(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Key) (*payment.Payment, error) {
 	kept, err := answers.Claim(ctx, tx, key)
 	if err != nil || kept == "" {
@@ -62,7 +62,7 @@ func claimKey(ctx context.Context, tx pgx.Tx, q *db.Queries, key *idempotency.Ke
 	return &p, nil
 }
 
-// openOrExisting returns the open payment of n's reference if that is ReusableFor n. Otherwise it
+// openOrExisting returns the open payment of n's reference if it is ReusableFor n. Otherwise it
 // ends that payment, if there is one, and opens n.
 func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	for {
@@ -86,7 +86,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return opened, err
 		}
-		// Another request has opened a payment in the meantime: read that one.
+		// Another request has opened a payment meanwhile: the loop reads that one.
 	}
 }
 
@@ -99,8 +99,8 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	// Checked after the insert, which fails while another payment of the reference is open. A
-	// payment that was confirmed before is visible now.
+	// This is read after the insert, which fails while another payment of the reference is open. So a
+	// payment that was CONFIRMED before the insert is visible here.
 	paid, err := q.IsPaid(ctx, ref)
 	if err != nil {
 		return payment.Payment{}, err
@@ -115,7 +115,7 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 }
 
 // confirmTimeout is the time after which the key of an unfinished confirmation may be used again.
-// The status of the payment still prevents a second charge.
+// The payment's status then still prevents a second charge.
 const confirmTimeout = time.Minute
 
 func (s *Store) Begin(

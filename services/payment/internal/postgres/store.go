@@ -27,7 +27,7 @@ var files embed.FS
 // Migrations create all tables of the service's database.
 var Migrations = []postgres.MigrationSet{{Name: "payment", FS: files}, answers.Migrations, outbox.Migrations, inbox.Migrations}
 
-// Store reads and writes payments and refunds. It locks rows always in the order payment, refund.
+// Store reads and writes payments and refunds. It locks a payment always before its refund.
 type Store struct {
 	pool  *pgxpool.Pool
 	q     *db.Queries
@@ -37,7 +37,7 @@ type Store struct {
 
 // Options are the options of a Store.
 type Options struct {
-	// Reads is the pool for reads by payers; nil: the pool of the charges.
+	// Reads is the pool for payers who look at payments; nil: the same pool as for charges.
 	Reads *pgxpool.Pool
 	// Providers are the providers whose payments and refunds this process works on; nil: all.
 	Providers []string
@@ -55,7 +55,7 @@ func NewStore(pool *pgxpool.Pool, opts Options) *Store {
 	return &Store{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
-// now returns the time for statements; nil stands for the database's clock.
+// now returns the time to pass to statements; nil makes them use the database's clock.
 func (s *Store) now() *time.Time {
 	if s.opts.Now == nil {
 		return nil
@@ -108,6 +108,7 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	return shown, postgres.Err(err)
 }
 
+// OfReference returns the ids of the payments for one reservation, transfer or membership.
 func (s *Store) OfReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
 	ids, err := s.reads.PaymentsOfReference(ctx, db.PaymentsOfReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
 	return ids, postgres.Err(err)
@@ -182,7 +183,7 @@ func (s *Store) Hint(ctx context.Context, orderID string, refund bool) error {
 	if err != nil || n > 0 {
 		return postgres.Err(err)
 	}
-	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // nothing to ask about, or no such order
+	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // tells an order that needs no look-up from an unknown one
 	return notFound(err)
 }
 

@@ -68,7 +68,7 @@ func TestClaimEndsWithItsLease(t *testing.T) {
 	require.Len(t, claim(t, s), 1)
 }
 
-// In production the database's clock is used.
+// Without Options.Now the database's clock is used.
 func TestDatabaseClockIsUsed(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t, postgres.Migrations...)
@@ -125,7 +125,7 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-// A webhook may come while a sweeper, which asked the provider before it, settles the payment.
+// A webhook after the sweeper's look-up is not lost when the sweeper records the outcome.
 func TestHintDuringSettlement(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)
@@ -180,7 +180,7 @@ func TestHintOutlivesChanges(t *testing.T) {
 	require.Len(t, claim(t, s), 1, "a prepared payment still expires")
 }
 
-// Show uses the pool of reads, so that payers who poll leave the connections to charges.
+// Show uses the pool Reads, so that payers who poll do not use up the connections for charges.
 func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.URL(t, postgres.Migrations...)
@@ -201,7 +201,7 @@ func TestShowTakesNoConnectionOfCharges(t *testing.T) {
 	require.Equal(t, before, pools[0].Stat().AcquireCount())
 }
 
-// Refunds by hand that one look-up finds are recorded together, all with the same Whole.
+// Refunds by hand from one look-up are recorded in one transaction, all with the same Whole.
 func TestAdoptIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	pool, clock, s := setup(t)

@@ -10,29 +10,29 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// There is what a provider has of one order.
+// There is what a provider's account has about one order.
 type There struct {
 	Provider string
 	OrderID  string
 	Entries  []payment.LedgerEntry
-	// Whole says that Entries are all of the order. Otherwise there may be others, of other days.
+	// Whole says that Entries has all entries of the order. Otherwise other days may have more.
 	Whole bool
 }
 
-// Here is a payment with its refunds, in any order; those that ticket rejected may be left out.
+// Here is a payment with its refunds, in any order. REJECTED refunds may be missing.
 type Here struct {
 	Payment payment.Payment
 	Refunds []payment.Refund
 }
 
-// Ours reports whether an order id has the form of our order ids. A provider's account may have
-// orders of other shops.
+// Ours reports whether an order id has the form of this service's order ids. A provider's account
+// may have orders of other shops.
 func Ours(orderID string) bool {
 	_, err := uuid.Parse(orderID)
 	return err == nil
 }
 
-// Compare returns the differences of one order. here is nil if there is no payment of the order.
+// Compare returns the differences of one order. here is nil if no payment has this order id.
 func Compare(there There, here *Here) []Difference {
 	c := comparison{there: there}
 	if here == nil {
@@ -116,7 +116,7 @@ func (c *comparison) compareRefunds() {
 	}
 	var ours int64
 	for _, r := range c.here.Refunds {
-		if !given(r) {
+		if !refundedHere(r) {
 			continue
 		}
 		ours += r.Send
@@ -125,14 +125,14 @@ func (c *comparison) compareRefunds() {
 		}
 	}
 	if !c.there.Whole {
-		sum = ours // each listed refund is compared; others are of other days
+		sum = ours // refunds of other days are not listed, so sums cannot be compared
 	}
 	if len(c.found) == 0 && sum != c.p.Refunded {
 		c.add(RefundSum, payment.LedgerEntry{Amount: sum}, fmt.Sprintf("refunded %d", c.p.Refunded), fmt.Sprintf("refunded %d", sum))
 	}
 }
 
-// refundOf returns the stored refund that has the provider's id of the entry e; nil if there is
+// refundOf returns the stored refund whose ProviderID is the id of the entry e; nil if there is
 // none.
 func (c *comparison) refundOf(e payment.LedgerEntry) *payment.Refund {
 	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ProviderID == e.ID })
@@ -146,7 +146,7 @@ func (c *comparison) compareRefund(e payment.LedgerEntry) {
 	failed := e.State == payment.ProviderFailed
 	if r := c.refundOf(e); r != nil {
 		switch {
-		case given(*r) == failed: // one that failed there must be held, or tried again, here
+		case refundedHere(*r) == failed: // one that failed there must be HELD or PENDING here
 			c.add(RefundState, e, ourRefund(*r), describe(e))
 		case !failed && e.Amount != r.Send:
 			c.add(RefundAmount, e, ourRefund(*r), describe(e))
@@ -169,9 +169,9 @@ func (c *comparison) compareRefund(e payment.LedgerEntry) {
 	}
 }
 
-// given reports whether the provider has accepted or made a refund, as far as it is known here. A
-// refund by hand is made before it is stored.
-func given(r payment.Refund) bool {
+// refundedHere reports whether a refund counts here as accepted or made by the provider. A refund
+// by hand was made before it was stored.
+func refundedHere(r payment.Refund) bool {
 	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone || r.Cause == payment.ByHand
 }
 
@@ -186,7 +186,7 @@ func ourRefund(r payment.Refund) string {
 	return fmt.Sprintf("refund %s (%s) %s, %d", r.ID, r.Cause, r.Status, r.Send)
 }
 
-// describe returns a text about a refund at the provider.
+// describe returns a text about the refund e at the provider.
 func describe(e payment.LedgerEntry) string {
 	state := map[payment.ProviderState]string{
 		payment.ProviderAccepted: "accepted", payment.ProviderDone: "done", payment.ProviderFailed: "failed",

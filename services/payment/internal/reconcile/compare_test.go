@@ -15,7 +15,7 @@ var (
 	refund = uuid.New()
 )
 
-// paid is a payment of 1000, of which 300 were refunded by the refund "re".
+// paid returns a payment of 1000, of which the refund "re" has given back 300.
 func paid() *reconcile.Here {
 	return &reconcile.Here{
 		Payment: payment.Payment{ID: uuid.New(), OrderID: order, Currency: "KRW", Status: payment.Confirmed, ChargeID: "ch", Captured: 1000, Refunded: 300},
@@ -23,7 +23,7 @@ func paid() *reconcile.Here {
 	}
 }
 
-// account is what the provider has of the payment of paid.
+// account returns the entries of the provider's account that agree with paid.
 func account() []payment.LedgerEntry {
 	return []payment.LedgerEntry{
 		{Kind: payment.LedgerCapture, OrderID: order, ID: "ch", Amount: 1000, Currency: "KRW"},
@@ -36,8 +36,8 @@ func TestCompare(t *testing.T) {
 	type sides struct {
 		here  *reconcile.Here
 		there []payment.LedgerEntry
-		part  bool   // the entries are those of one day only
-		order string // empty: one of ours
+		part  bool   // the entries are only one day of the order
+		order string // empty: an order of this service
 	}
 	status := func(s payment.Status) func(*sides) {
 		return func(b *sides) {

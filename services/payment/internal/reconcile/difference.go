@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The errors of the operators' decisions.
+// The errors of Desk.CloseDifference.
 var (
 	ErrNotFound = errs.ErrDifferenceNotFound
 	ErrNotOpen  = errs.ErrDifferenceNotOpen
@@ -31,17 +31,17 @@ const (
 	CaptureOnlyThere Kind = "CAPTURE_ONLY_THERE"
 	// CaptureOnlyHere: the payment is captured here, and the provider has no capture of the order.
 	CaptureOnlyHere Kind = "CAPTURE_ONLY_HERE"
-	// CaptureTwice: the provider has another capture beside the one that is known here.
+	// CaptureTwice: the provider has another capture besides the payment's charge.
 	CaptureTwice Kind = "CAPTURE_TWICE"
 	// CaptureAmount: the provider has captured another amount or currency.
 	CaptureAmount Kind = "CAPTURE_AMOUNT"
 	// RefundUnknown: the provider has a refund, with our id or without one, that is not stored here.
 	RefundUnknown Kind = "REFUND_UNKNOWN"
-	// RefundTwice: the provider has a second refund with the id of a refund here.
+	// RefundTwice: the provider has two refunds with the id of one refund here.
 	RefundTwice Kind = "REFUND_TWICE"
-	// RefundState: refunded there but not here, or refunded here and failed there.
+	// RefundState: refunded there but not here, or refunded here but failed there.
 	RefundState Kind = "REFUND_STATE"
-	// RefundOnlyHere: refunded here, and the provider has no such refund.
+	// RefundOnlyHere: refunded here, but the provider has no such refund.
 	RefundOnlyHere Kind = "REFUND_ONLY_HERE"
 	// RefundAmount: the provider has refunded another amount.
 	RefundAmount Kind = "REFUND_AMOUNT"
@@ -57,9 +57,11 @@ var Kinds = []Kind{ //nolint:gochecknoglobals // a constant
 
 // Status is the state of a stored difference.
 //
-//	WATCHED → OPEN | CLOSED   still being settled, so not counted; the next run looks again
-//	OPEN → CLOSED             a run no longer finds it, or an operator closes it
-//	CLOSED → OPEN | WATCHED   found again; with other values only, if an operator closed it
+//	WATCHED → OPEN     it was WATCHED for MovesFor, or the payment no longer changes
+//	WATCHED → CLOSED   a run no longer finds it
+//	OPEN → CLOSED      a run no longer finds it, or an operator closes it
+//	CLOSED → OPEN      found again; with other values only, if an operator closed it
+//	CLOSED → WATCHED   the same, while the payment or refund is still changing
 type Status string
 
 // The statuses.
@@ -69,7 +71,7 @@ const (
 	Closed  Status = "CLOSED"
 )
 
-// MovesFor is how long a difference may be WATCHED. A run on the next day counts it.
+// MovesFor is how long a difference may be WATCHED: a run on the next day finds it OPEN.
 const MovesFor = 20 * time.Hour
 
 // Difference is a mismatch of both sides. Provider, Kind, OrderID and EntryID identify it.
@@ -77,16 +79,15 @@ type Difference struct {
 	Kind     Kind
 	Provider string
 	OrderID  string
-	// EntryID is the provider's id of the charge or refund, or ours; empty: it is about the order.
-	EntryID string
-	// PaymentID is zero where there is no payment.
-	PaymentID uuid.UUID
-	// Ours and Theirs say what this service and the provider have.
+	// EntryID is the id of the charge or refund, if possible the provider's; empty: the whole order.
+	EntryID   string
+	PaymentID uuid.UUID // zero: there is no payment
+	// Ours and Theirs are texts about what this service and the provider have.
 	Ours, Theirs string
 	// Amount and Currency are what the provider has captured or refunded; 0 if it has nothing.
 	Amount   int64
 	Currency string
-	// Moves says that the payment or refund is still being settled here.
+	// Moves says that the payment or refund is still changing here: WATCHED, not OPEN.
 	Moves bool
 }
 
@@ -99,12 +100,11 @@ func (d Difference) String() string {
 type Stored struct {
 	Difference
 
-	ID     uuid.UUID
-	Status Status
-	// Day is the day of the run that first found it.
-	Day                           time.Time
+	ID                            uuid.UUID
+	Status                        Status
+	Day                           time.Time // the day of the run that first found it
 	FirstSeen, LastSeen, ClosedAt time.Time
-	// ClosedBy is the operator who closed it, with Note; empty: a run did not find it any more.
+	// ClosedBy is the operator who closed it, with the text Note; empty: a run no longer found it.
 	ClosedBy, Note string
 }
 

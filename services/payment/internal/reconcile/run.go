@@ -16,10 +16,10 @@ import (
 
 // Books reads the stored payments and refunds.
 type Books interface {
-	// OfOrders returns the payments of a provider that have one of these order ids, by order id.
+	// OfOrders returns the provider's payments that have these order ids, by order id.
 	OfOrders(ctx context.Context, provider string, orders []string) (map[string]Here, error)
-	// Moved returns up to limit captures or refunds of a provider that became known here before to and
-	// follow after in the order of marks.
+	// Moved returns up to limit captures or refunds of a provider that became known here before to.
+	// They follow after, in the order of their marks.
 	Moved(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
@@ -43,35 +43,35 @@ type Mark struct {
 	ID uuid.UUID
 }
 
-// Movement is a capture or refund here, with the provider's id of it.
+// Movement is a capture or refund stored here; EntryID is the provider's id of it.
 type Movement struct {
 	Mark
 
 	OrderID, EntryID string
 }
 
-// Look is the comparison of both sides of one order, made at the time At of the store's clock.
+// Look is the comparison of both sides of one order, begun at the time At of the store's clock.
 type Look struct {
 	Provider, OrderID string
 	Day, At           time.Time
 	Found             []Difference
 }
 
-// Source is a provider.
+// Source is the provider whose account is compared.
 type Source struct {
 	payment.Provider
 
 	Name string
 }
 
-// Margin is how much earlier and later than the day the provider's list goes, so that an entry at
-// midnight is found although the clocks differ.
+// Margin is how much longer than the day the provider's list is, at both ends, so that an entry
+// near midnight is found although the clocks differ.
 const Margin = time.Hour
 
-// pageSize is the number of captures or refunds that are read here at once.
+// pageSize is the most captures or refunds that are read from the store at once.
 const pageSize = 1000
 
-// Finding is a difference after a run: it is open or watched, or gone (CLOSED).
+// Finding is a difference with its status after a run.
 type Finding struct {
 	Difference
 
@@ -85,10 +85,10 @@ func (f Finding) String() string { return string(f.Status) + " " + f.Difference.
 type Summary struct {
 	Provider string
 	Day      time.Time
-	// Captures counts the orders with a listed capture, Refunds the listed refunds, both of orders
-	// with our ids. Foreign counts the entries of other shops.
+	// Captures counts the orders with a listed capture, Refunds the listed refunds, both without other
+	// shops. Foreign counts the entries of other shops.
 	Captures, Refunds, Foreign int
-	// Looked counts the orders that were looked at a second time.
+	// Looked counts the orders compared again. The rest count differences: WATCHED, closed, OPEN.
 	Looked, Watched, Gone, Differences int
 }
 
@@ -99,8 +99,8 @@ func (s Summary) String() string {
 }
 
 // Run compares a provider's account with the payments, for a day (given by its midnight in UTC) and
-// for all differences that are not closed yet. report receives each finding. After an error about
-// one order the others are still compared. Runs may overlap and be repeated.
+// for all differences that are not CLOSED yet. report receives each finding. After an error about
+// one order the other orders are still compared. Runs may overlap and be repeated.
 func Run(ctx context.Context, books Books, findings Findings, source Source, day time.Time, report func(Finding) error) (Summary, error) {
 	r := &run{
 		books: books, findings: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
@@ -168,7 +168,7 @@ func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]pa
 	return r.source.List(ctx, from, to, cursor)
 }
 
-// compareListed compares a page of the list with the payments of its orders, which are read later.
+// compareListed compares a page of the list with the payments. It reads them after the list.
 func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) error {
 	byOrder := map[string][]payment.LedgerEntry{}
 	for _, e := range entries {
@@ -210,7 +210,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	return nil
 }
 
-// suspect adds an order that is looked at again, and those of its entries that are not there yet.
+// suspect adds an order to be looked at again, with those entries that are not listed in it yet.
 func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 	list := r.suspects[order]
 	for _, e := range listed {
@@ -221,7 +221,7 @@ func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 	r.suspects[order] = list
 }
 
-// readHere adds the orders of captures and refunds of the day that the provider has not listed.
+// readHere suspects each order with a capture or refund of the day that the provider did not list.
 func (r *run) readHere(ctx context.Context) error {
 	from, to := r.summary.Day, r.summary.Day.Add(24*time.Hour)
 	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
@@ -248,8 +248,8 @@ func (r *run) readHere(ctx context.Context) error {
 	return nil
 }
 
-// readUnclosed adds the orders of earlier differences, with their entries: the provider still has
-// what it had captured, even if it can no longer be asked about it.
+// readUnclosed suspects the orders of earlier differences, with their entries: a look-up may no
+// longer return an entry that the provider's account still has.
 func (r *run) readUnclosed(ctx context.Context) error {
 	earlier, err := r.findings.Unclosed(ctx, r.source.Name)
 	for _, d := range earlier {
@@ -258,8 +258,8 @@ func (r *run) readUnclosed(ctx context.Context) error {
 	return err
 }
 
-// entriesOf returns the provider's entry that a difference is about, if a look-up may not show that
-// entry.
+// entriesOf returns the entry of the provider's account that d is about, if a look-up may not
+// return that entry.
 func entriesOf(d Difference) []payment.LedgerEntry {
 	e := payment.LedgerEntry{Kind: payment.LedgerCapture, OrderID: d.OrderID, ID: d.EntryID, Amount: d.Amount, Currency: d.Currency}
 	switch d.Kind {
@@ -302,8 +302,8 @@ func (r *run) look(ctx context.Context, order string) error {
 	return nil
 }
 
-// reportStored reports a difference that is not closed. It makes the sweeper ask the provider if
-// that may end an open difference. What an operator has closed is not reported.
+// reportStored reports a difference, unless an operator has closed it. If the provider's answer may
+// end an open difference, the sweeper is made to ask the provider.
 func (r *run) reportStored(ctx context.Context, d Difference, status Status) error {
 	switch status {
 	case Closed:
@@ -327,7 +327,7 @@ func (r *run) reportStored(ctx context.Context, d Difference, status Status) err
 }
 
 // bothSides reads the payment of an order and asks the provider about it. It does both again if the
-// payment has changed meanwhile.
+// payment has changed in between.
 func (r *run) bothSides(ctx context.Context, order string) (here *Here, there There, err error) {
 	there = There{Provider: r.source.Name, OrderID: order, Entries: r.suspects[order]}
 	for range 3 {
@@ -337,7 +337,7 @@ func (r *run) bothSides(ctx context.Context, order string) (here *Here, there Th
 		}
 		entries, err := r.ask(ctx, before.Payment)
 		if errors.Is(err, payment.ErrOtherCharge) && len(there.Entries) > 0 {
-			return before, there, nil // the provider shows only what it has listed
+			return before, there, nil // a look-up does not return the listed entries
 		}
 		if err != nil {
 			return nil, there, err
@@ -359,7 +359,7 @@ func (r *run) here(ctx context.Context, order string) (*Here, error) {
 	return &here, nil
 }
 
-// ask asks the provider for all that it has of a payment, and adds the captures that it has listed.
+// ask asks the provider for all entries of a payment, and adds the captures that were listed.
 func (r *run) ask(ctx context.Context, p payment.Payment) (entries []payment.LedgerEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.source.Capabilities().CallTime)
 	defer cancel()

@@ -28,8 +28,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// account is a provider's account, with a service and its payments. The functions act at the
-// provider: the service does not know about it until it asks.
+// account is a provider's account, with a payment service. Its functions change the account only:
+// the service learns of that when it asks the provider.
 type account struct {
 	*bundle
 
@@ -38,14 +38,14 @@ type account struct {
 	// pay returns a payment that was charged, decline one that was declined.
 	pay, decline func() *paymentv1.PrepareResponse
 	// charge charges an order that has no charge. again charges a payment a second time, and returns
-	// the statuses and kinds of the differences.
+	// the statuses and kinds of the differences that must be found then.
 	charge func(order string, amount int64)
 	again  func(p *paymentv1.PrepareResponse) (kinds []string)
-	// refundByHand refunds a part without an id of ours, refundAgain under an id already used.
+	// refundByHand refunds a part without an id, refundAgain with the id of an earlier refund.
 	refundByHand func(order string, amount int64)
 	refundAgain  func(order, refund string, amount int64)
-	// failRefund makes the latest refund of an order fail. pend keeps later refunds accepted, not
-	// done. Both are nil for a provider whose refunds are done at once.
+	// failRefund makes the latest refund of an order fail. With pend, later refunds are accepted, but
+	// not done. Both are nil for a provider whose refunds are done at once.
 	failRefund func(order string)
 	pend       func(bool)
 }
@@ -58,7 +58,7 @@ func accounts() map[string]func(*testing.T) *account {
 	}
 }
 
-// accountOf returns the account at the sandbox.
+// accountOf returns the account at the sandbox provider.
 func accountOf(b *bundle) *account {
 	a := &account{
 		bundle: b, name: sandboxclient.Name, refundByHand: b.provider.RefundManually, refundAgain: b.provider.RefundAgain, charge: b.provider.Capture,
@@ -165,7 +165,7 @@ func (b *bundle) reconcile(args ...string) (code int, out string) {
 	return accountOf(b).reconcile(args...)
 }
 
-// found returns the statuses and kinds of an order's differences in the output, sorted.
+// found returns the statuses and kinds of an order's differences in the command's output.
 func found(out, orderID string) []string {
 	var kinds []string
 	for line := range strings.Lines(out) {
@@ -177,7 +177,7 @@ func found(out, orderID string) []string {
 	return kinds
 }
 
-// sold returns a charged payment, with a ticket issued for each price.
+// sold returns a charged payment, with a ticket for each price.
 func (a *account) sold(prices ...int64) *paymentv1.PrepareResponse {
 	a.t.Helper()
 	p := a.pay()
@@ -185,7 +185,7 @@ func (a *account) sold(prices ...int64) *paymentv1.PrepareResponse {
 	return p
 }
 
-// mixed makes payments and refunds of all kinds on which service and provider agree.
+// mixed makes payments and refunds of all kinds. Service and provider agree on them.
 func (a *account) mixed() {
 	a.t.Helper()
 	a.prepared()
@@ -211,7 +211,7 @@ func (a *account) mixed() {
 	a.charge("of-another-shop", 1)
 }
 
-// planted makes a difference of each kind, and returns the kinds by order.
+// planted makes a difference of each kind. It returns the kinds that must be found, by order.
 func (a *account) planted() map[string][]string {
 	a.t.Helper()
 	want := map[string][]string{}
@@ -264,7 +264,7 @@ func (a *account) planted() map[string][]string {
 	return want
 }
 
-// For each provider, a day on which service and provider agree has no difference.
+// If the service and the provider agree on a day, no difference is found.
 func TestReconcileAgrees(t *testing.T) {
 	t.Parallel()
 	for name, open := range accounts() {
@@ -313,7 +313,7 @@ func namesEachDifference(t *testing.T, a *account) {
 	require.Contains(t, later, fmt.Sprintf("differences=%d\n", n), "what is open is looked at again, whatever the day")
 	require.Equal(t, rows, a.count(`SELECT count(*) FROM differences WHERE status = 'OPEN'`))
 
-	// The sweeper follows the hints. A later run closes the differences that are gone.
+	// The sweeper asks the provider after the hints. A later run closes the differences that are gone.
 	a.clock.Set(time.Now().Add(time.Hour))
 	for range 5 {
 		a.sweep(time.Second)
@@ -323,7 +323,7 @@ func namesEachDifference(t *testing.T, a *account) {
 	for order, kinds := range want {
 		switch kinds[0] {
 		case "OPEN CAPTURE_ONLY_THERE":
-			if a.name == stripe.Name { // a charge outside the payment's page is left to a person
+			if a.name == stripe.Name { // a charge outside the page is left to an operator
 				require.Equal(t, kinds, found(out, order), out)
 				continue
 			}

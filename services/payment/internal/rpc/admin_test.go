@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Operators see all payments of a reference or an order, with the refunds as they are stored. A
-// declined payment is shown too.
+// Operators see all payments of a reference or an order, even declined ones, and their refunds with
+// the stored statuses.
 func TestFindPayments(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// refundBy asks for a refund of tickets as a user does; without tickets, of all.
+// refundBy asks for a refund of tickets as a user does; without tickets, of all of them.
 func (b *bundle) refundBy(userID string, p *paymentv1.PrepareResponse, key string, tickets ...string) (*paymentv1.Refund, error) {
 	return b.refunds.RefundPayment(b.t.Context(), &paymentv1.RefundPaymentRequest{
 		Caller: caller(userID, key), PaymentId: p.GetPaymentId(), TicketIds: tickets, Reason: "cannot come",
@@ -39,7 +39,7 @@ func (b *bundle) ticketID(p *paymentv1.PrepareResponse, i int) string {
 	return b.tickets.Of(p.GetPaymentId())[i].ID
 }
 
-// The answer lists the items at once. The payment shows the refund as PENDING, and later as DONE.
+// The answer already has the items. The payment shows the refund as PENDING, and later as DONE.
 func TestUserRefundsOneOfTwo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -76,8 +76,8 @@ func TestUserRefundsOneOfTwo(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// Tickets that another refund has are refused without a new row and without a call. Tickets that
-// ticket refuses are listed with the reason, also in the answer to a repeated request.
+// Tickets that another refund has claimed are refused without a row and without a call. Tickets
+// that the ticket service refuses are listed with the reason, also when the request is repeated.
 func TestRefusedRefundNamesTickets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -116,7 +116,7 @@ func TestRefusedRefundNamesTickets(t *testing.T) {
 	require.Len(t, b.get(p).GetItems(), 1)
 }
 
-// If ticket does not answer, the request is kept, and the sweeper continues with it.
+// If the ticket service does not answer, the refund stays stored, and the sweeper continues.
 func TestRefundWithoutTicket(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []string{"BeginRefund", "BeginRefundAnswer"} {
@@ -160,8 +160,8 @@ func TestRefundsPerHour(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A user's many rejected requests make the payment neither slow to read nor larger for good. The
-// refunds that count are always shown.
+// A user's many rejected requests do not make the payment slow to read, and are deleted later. The
+// other refunds are always shown.
 func TestRejectedRefundsStayFew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -245,7 +245,7 @@ func (b *bundle) untilRefunds(status string, n int64) {
 	require.Equal(b.t, n, b.count(query, status))
 }
 
-// A person sends a held refund again, or ends it as paid elsewhere or as paid by hand at the
+// An operator sends a HELD refund again, or ends it as paid elsewhere or as paid by hand at the
 // provider. Money paid by hand then counts for this refund. All sums agree.
 func TestHeldRefunds(t *testing.T) {
 	t.Parallel()
@@ -299,7 +299,7 @@ func TestHeldRefunds(t *testing.T) {
 // raceRuns is how often each race is run.
 const raceRuns = 20
 
-// When two requests want the same tickets at once, one refund takes them, and all sums agree.
+// If two requests ask for the same tickets at once, one refund claims them, and all sums agree.
 func TestRefundRaces(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(b *bundle, p *paymentv1.PrepareResponse, tickets ...string) (*paymentv1.Refund, error){

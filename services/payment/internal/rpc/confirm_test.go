@@ -86,7 +86,7 @@ func TestReleaseIsRetried(t *testing.T) {
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts, "once is enough")
 }
 
-// Nothing is charged when ticket refuses; the answer is ticket's error.
+// Nothing is charged if the ticket service refuses. Its error is the answer.
 func TestTicketRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -101,8 +101,8 @@ func TestTicketRefuses(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 }
 
-// foreignRefusals are errors that look like a refusal but come from a proxy, or from a replica with
-// other rules.
+// foreignRefusals are errors that look like refusals by the ticket service, but come from a proxy,
+// or from a replica with other rules.
 var foreignRefusals = map[string]error{
 	"a mesh denies":         status.Error(codes.PermissionDenied, "RBAC: access denied"),
 	"a proxy knows no path": status.Error(codes.NotFound, "no route"),
@@ -114,7 +114,7 @@ var foreignRefusals = map[string]error{
 	"an unknown method":     status.Error(codes.Unimplemented, "unknown method"),
 }
 
-// Only ticket's own reasons may end a payment. After any other error the request can be repeated.
+// Only the ticket service's reasons end a payment. After another error the request can be repeated.
 func TestOnlyTicketRefusalsDecline(t *testing.T) {
 	t.Parallel()
 	for name, answer := range foreignRefusals {
@@ -140,8 +140,8 @@ func TestOnlyTicketRefusalsDecline(t *testing.T) {
 	}
 }
 
-// Only ticket's own reasons end the release of a reference: otherwise the buyer's seats would stay
-// claimed.
+// Only the ticket service's reasons end the release of a reference. After another error it is
+// retried: otherwise the buyer's seats would stay claimed.
 func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 	t.Parallel()
 	for name, answer := range foreignRefusals {
@@ -159,8 +159,8 @@ func TestOnlyTicketRefusalsEndRelease(t *testing.T) {
 	}
 }
 
-// If ticket does not answer, it is unknown whether it claimed the reference. Nothing was charged,
-// and the request may be repeated.
+// If the ticket service does not answer, it is unknown whether it claimed the reference. Nothing
+// was charged, and the request may be repeated.
 func TestTicketDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -176,8 +176,8 @@ func TestTicketDoesNotAnswer(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// If ticket claims the reference but its answer is lost, the reference is released at once, so that
-// the payer can try again or give the places back.
+// If the ticket service claims the reference but its answer is lost, the claim is released at once,
+// so that the payer can try again or give up the seats.
 func TestLostAnswerOfBeginReleases(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -193,7 +193,7 @@ func TestLostAnswerOfBeginReleases(t *testing.T) {
 	require.Equal(t, p.GetPaymentId(), again.GetPaymentId(), "the same payment")
 }
 
-// A claim whose answers were lost is released at the end if the payer does not come back.
+// A claim whose answers were lost is released when the payment expires.
 func TestLostClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -283,7 +283,7 @@ func TestConfirmIsRepeatableByKey(t *testing.T) {
 	require.Equal(t, 1, b.provider.Calls(paymenttest.Charges))
 }
 
-// PENDING is not final: the same key later returns the final answer.
+// PENDING is not stored: the same key later returns the final answer.
 func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -298,13 +298,13 @@ func TestOnlyFinalAnswersAreKept(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// outOfTime is a request whose deadline has passed but which is not cancelled yet.
+// outOfTime is the context of a request whose deadline has passed, but which is not cancelled yet.
 type outOfTime struct{ context.Context } //nolint:containedctx // a context with another deadline
 
 func (outOfTime) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
 
-// The charge continues after its request has ended. (A test with simulated time covers when the
-// answer comes.)
+// The charge continues after its request has ended. (When the request is answered is tested in
+// package payment, with simulated time.)
 func TestChargeOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -323,8 +323,8 @@ func TestChargeOutlivesItsRequest(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// The charging process has the lease for the longest time that a charge may take. After that it
-// counts as dead, and the order is voided, so that a merely slow charge comes too late.
+// The charging process has the lease for the longest time of a charge. After that it counts as
+// dead, and the order is voided, so that the charge fails if the process was only slow.
 func TestSweeperTakesOverAfterChargeTimeout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

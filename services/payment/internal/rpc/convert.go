@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// pending is the API's status of a charge whose outcome is unknown.
+// pending is the API's status of a payment whose outcome is not known yet.
 const pending = "PENDING"
 
 func status(s payment.Status) string {
@@ -19,8 +19,8 @@ func status(s payment.Status) string {
 	return string(s)
 }
 
-// shownStatus is the status of a payment as its payer sees it. An OPEN payment is about to be
-// charged (PENDING) when its payer is back from the page or a webhook says that the page was paid.
+// shownStatus returns the status that the payer sees. An OPEN payment is about to be charged
+// (PENDING) when its payer is back from the page or a webhook says that the page was paid.
 func shownStatus(p payment.Payment) string {
 	if p.Status == payment.Open && (p.PaymentKey != "" || p.Hinted) {
 		return pending
@@ -71,7 +71,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	for i, e := range timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: status(e.Status), Note: e.Note}
 	}
-	items := map[string]*paymentv1.RefundItem{} // by ticket id: amounts of one ticket are summed
+	items := map[string]*paymentv1.RefundItem{} // by ticket id, with the ticket's total amount
 	for _, r := range shown.Refunds {
 		out.Refunds = append(out.Refunds, toRefund(r))
 		for _, item := range r.Items {
@@ -89,7 +89,7 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	return out
 }
 
-// payersStatus maps the stored status of a refund to the one that payers see, where they differ.
+// payersStatus maps the stored statuses of refunds that payers see under another name.
 var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 	payment.RefundAccepted: payment.RefundPending, payment.RefundResolved: payment.RefundDone, payment.RefundRejected: payment.RefundRefused,
 }
@@ -127,8 +127,8 @@ func toLeft(left []payment.Left) []*paymentv1.RefundLeft {
 	return out
 }
 
-// refundedAmount returns the refunded part of the payment's amount. It is 0 if the provider has
-// charged another amount than asked for: that charge does not count as a payment.
+// refundedAmount returns the refunded amount. It is 0 if the provider charged a wrong amount, since
+// that charge does not count as a payment.
 func refundedAmount(p payment.Payment) int64 {
 	if p.Captured != p.Amount {
 		return 0

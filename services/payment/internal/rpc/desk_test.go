@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// withAuthorizer gives the service a provider whose page can be asked about.
+// withAuthorizer gives the service d as its provider.
 func withAuthorizer(d *authorizer) func(*bundle) {
 	return func(b *bundle) {
 		b.publicURL = publicURL
@@ -19,13 +19,13 @@ func withAuthorizer(d *authorizer) func(*bundle) {
 	}
 }
 
-// authorizer is a provider that can be asked about its pages. Paying on a page only authorises the
-// payment, which is charged or cancelled later.
+// authorizer is a provider that can be asked whether a page was paid. Paying on a page only
+// authorises the payment, which is charged or cancelled later.
 type authorizer struct {
 	payment.Provider
 
 	mu         sync.Mutex
-	authorized map[string]bool // by order
+	authorized map[string]bool // whether the page was paid, by order
 	cancels    int
 	failing    int // how many of the next calls of Cancel fail
 }

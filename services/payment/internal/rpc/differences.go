@@ -23,7 +23,7 @@ type differences struct {
 	desk reconcile.Desk
 }
 
-// RegisterDifferences registers the operators' service of differences at r.
+// RegisterDifferences registers DifferenceAdminService at r.
 func RegisterDifferences(r grpc.ServiceRegistrar, desk reconcile.Desk) {
 	paymentv1.RegisterDifferenceAdminServiceServer(r, &differences{desk: desk})
 }

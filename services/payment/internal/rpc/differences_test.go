@@ -25,7 +25,7 @@ func TestReconcileArguments(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// Operators list open differences and close them with a note. Only changed values reopen one.
+// Operators list open differences and close them with a note. Only other values reopen one.
 func TestOperatorsCloseDifferences(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -22,7 +22,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// disputes starts a dispute at the bank or decides it (closed: won, lost), and sends the webhook.
+// disputes starts a dispute, or ends it (closed: won or lost), and delivers its webhook.
 func (s *stripeShop) disputes(p *paymentv1.PrepareResponse, closed string) {
 	s.t.Helper()
 	require.NoError(s.t, s.stripe.Dispute(p.GetOrderId(), closed))
@@ -30,7 +30,7 @@ func (s *stripeShop) disputes(p *paymentv1.PrepareResponse, closed string) {
 	s.follow()
 }
 
-// follow sweeps until hints, which come at least 5 s apart, are followed and refunds are claimed.
+// follow sweeps until the provider was asked, at most once in 5 s, and refunds are claimed.
 func (s *stripeShop) follow() {
 	s.t.Helper()
 	for range 3 {
@@ -43,7 +43,7 @@ func (s *stripeShop) isDisputed(p *paymentv1.PrepareResponse) bool {
 	return s.count(`SELECT count(*) FROM payments WHERE id = $1 AND disputed_at IS NOT NULL`, uuid.MustParse(p.GetPaymentId())) == 1
 }
 
-// requireLost requires that only the lost dispute took money, and that this is recorded once.
+// requireLost requires that only the lost dispute took money, and that it is recorded once.
 func (s *stripeShop) requireLost(p *paymentv1.PrepareResponse) {
 	s.t.Helper()
 	require.False(s.t, s.isDisputed(p))
@@ -88,8 +88,8 @@ func TestDisputeStopsRefunds(t *testing.T) {
 	s.requireRefunded(p, amount, 1)
 }
 
-// Money that a lost dispute took is recorded as refunded by hand. It ends the tickets, and is not
-// refunded again.
+// Money that a lost dispute took is recorded as refunded by hand. The payment's tickets end, and
+// the money is not refunded again.
 func TestDisputeIsLost(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -109,8 +109,8 @@ func TestDisputeIsLost(t *testing.T) {
 	require.Contains(t, out, "differences=0\n")
 }
 
-// A part that was refunded before the dispute stays refunded. A refund call that was under way when
-// the dispute began is found. Whatever happens to the call, no refund is made twice.
+// A part that was refunded before the dispute stays refunded. A refund call in progress when the
+// dispute began is found. Whatever happens to that call, no refund is made twice.
 func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Late} {
@@ -152,7 +152,7 @@ func TestDisputeWhileARefundIsUnderWay(t *testing.T) {
 	}
 }
 
-// Webhooks only make the sweeper ask: repeated or reordered, they have the same result.
+// Webhooks only make the sweeper ask, so their number and order do not change the result.
 func TestDisputeWebhooksInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -168,7 +168,7 @@ func TestDisputeWebhooksInAnyOrder(t *testing.T) {
 		require.NoError(t, s.stripe.Dispute(s.bought().GetOrderId(), ""))
 		other := s.stripe.Webhooks.Take()
 		hooks = append(hooks, slices.Concat(hooks, other)...)
-		order := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test's order
+		order := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the order need not be secret
 		order.Shuffle(len(hooks), func(i, j int) { hooks[i], hooks[j] = hooks[j], hooks[i] })
 		for _, x := range hooks {
 			s.deliver([]fakes.Webhook{x})
@@ -185,13 +185,13 @@ func (s *stripeShop) deliver(list []fakes.Webhook) {
 	s.follow()
 }
 
-// A provider's answer that is older than a webhook does not count.
+// An answer of the provider that is older than a webhook is ignored.
 func TestDisputeAnswerIsOld(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
 	p := s.bought()
 	require.NoError(t, s.stripe.Dispute(p.GetOrderId(), ""))
-	s.clock.Advance(6 * time.Second) // since the buyer came back
+	s.clock.Advance(6 * time.Second) // hints are at least 5 s apart
 	s.deliverPending()
 	release := s.stripe.Calls.Block(fake.ListDisputes)
 	swept := make(chan struct{})
@@ -226,7 +226,7 @@ func TestDisputeWithoutWebhooks(t *testing.T) {
 	require.Equal(t, int64(0), s.count(`SELECT count(*) FROM payments WHERE id = $1 AND check_at IS NOT NULL`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// dying returns the service of a process that dies at the end of l.
+// dying returns the service of a process that dies when l ends.
 func (s *stripeShop) dying(l *lifetime) *payment.Service {
 	s.t.Helper()
 	return payment.New(mortalStore{s.store(), l}, mortalTickets{ticket.NewClient(s.dialTickets()), l}, payment.Providers{
@@ -234,7 +234,7 @@ func (s *stripeShop) dying(l *lifetime) *payment.Service {
 	}, slog.New(slog.DiscardHandler), payment.Options{Now: s.clock.Now})
 }
 
-// Wherever a process dies while it follows a lost dispute, the next one gets the same result.
+// Whenever a process dies while it records a lost dispute, the next one gets the same result.
 func TestDisputeSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	for n := 0; ; n++ {
@@ -260,8 +260,8 @@ func TestDisputeSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// The nightly comparison finds a dispute all of whose webhooks were lost. The money that the
-// dispute took counts for a refund that is asked for later.
+// The nightly comparison finds a dispute whose webhooks were all lost. The money that the dispute
+// took counts for a refund that is requested later.
 func TestDisputeIsFoundAtNight(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -273,7 +273,7 @@ func TestDisputeIsFoundAtNight(t *testing.T) {
 	require.Zero(t, code, out)
 	id := uuid.MustParse(p.GetPaymentId())
 	require.Equal(t, int64(1), s.count(`SELECT count(*) FROM payments WHERE id = $1 AND hinted`, id))
-	s.exec(`UPDATE payments SET check_at = created_at WHERE id = $1`, id) // the command's clock is the machine's
+	s.exec(`UPDATE payments SET check_at = created_at WHERE id = $1`, id) // the command uses the real time
 	s.follow()
 	require.True(t, s.isDisputed(p))
 	require.NoError(t, s.stripe.Dispute(p.GetOrderId(), "lost"))

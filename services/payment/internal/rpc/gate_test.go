@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// While settlement is delayed, no payment is charged. The key of a refused confirmation stays free,
-// and earlier answers are repeated.
+// While payment events are applied late, no payment is charged. The key of a refused confirmation
+// may be used again, and earlier answers are repeated.
 func TestConfirmIsRefusedWhileSettlementIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -46,8 +46,8 @@ func TestUnsentChargeCanBeRetried(t *testing.T) {
 	require.Equal(t, "CONFIRMED", got.GetStatus())
 }
 
-// A payment whose payer does not come back expires, and its reference is released if it was not
-// released before.
+// If the payer does not try again after an unsent charge, the payment expires, and its reference is
+// released unless it already was.
 func TestUnsentChargeExpires(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// choose submits a choice on the page of a payment, and returns the parameters of the redirect to
-// the shop; nil without a redirect.
+// choose submits a choice on the page of a payment. It returns the parameters of the redirect to
+// the shop; nil: there was none.
 func (b *bundle) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	b.t.Helper()
 	page, err := url.Parse(p.GetPage().GetUrl())
@@ -41,7 +41,7 @@ func (b *bundle) choose(p *paymentv1.PrepareResponse, choice string) map[string]
 	return params
 }
 
-// Each choice on the page has its outcome when the payer is back. Money moves only by a charge.
+// Each choice on the page leads to its outcome after the payer is back. Only a charge takes money.
 func TestChoicesOnThePage(t *testing.T) {
 	t.Parallel()
 	for choice, want := range map[string]string{"approve": "CONFIRMED", "slow": "CONFIRMED", "decline": "DECLINED", "back": "OPEN"} {
@@ -92,7 +92,7 @@ func TestPayerNeverComesBack(t *testing.T) {
 	}
 }
 
-// A page whose opening lost its answer is opened only once: the repeated request gets it.
+// If the answer to the opening of a page is lost, the repeated request returns the same page.
 func TestPageIsOpenedOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
 
-// A charge of a wrong amount is neither accepted as a payment nor kept.
+// A charge of a wrong amount does not count as a payment, and is refunded.
 func TestWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	for name, captured := range map[string]int64{"less": amount - 1, "more": amount + 1000} {
@@ -42,8 +42,8 @@ func TestWrongAmountIsRefunded(t *testing.T) {
 	}
 }
 
-// A confirmed payment of which the provider reports another amount keeps its money and its ticket
-// when the surplus is refunded manually.
+// If the provider reports too large a charge for a CONFIRMED payment, the payment stays CONFIRMED
+// and keeps its ticket, even after a person refunds the surplus.
 func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -60,7 +60,7 @@ func TestConfirmedWrongAmountIsKept(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.Refunds))
 }
 
-// A charge of a wrong amount is also refunded if it becomes known after the payment has ended.
+// A charge of a wrong amount is also refunded if it becomes known after the payment's end.
 func TestLateWrongAmountIsRefunded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -80,7 +80,7 @@ func TestLateWrongAmountIsRefunded(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A part of a wrong amount that was given back by hand reduces the refund.
+// If a person has refunded a part of a wrong amount, only the rest is refunded.
 func TestWrongAmountLessByHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -107,14 +107,14 @@ func notes(p *paymentv1.Payment) []string {
 
 const manualRefundNote = "refunded by hand at the provider"
 
-// After a manual refund of the whole charge at the provider the payment's tickets end, and the
-// timeline says who refunded.
+// If a person refunds the whole charge at the provider, the payment's tickets end, and the timeline
+// says that it was done by hand.
 func TestManualRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, ref := b.paid(30000, 25000)
 	b.provider.RefundManually(p.GetOrderId(), amount)
-	b.provider.Fail(paymenttest.RefundLists, 1) // followed up later
+	b.provider.Fail(paymenttest.RefundLists, 1) // the sweeper asks again later
 	require.NoError(t, b.webhook("charge.refunded", p.GetOrderId()))
 	got := b.becomes(p, "REFUNDED")
 	require.Equal(t, amount, got.GetRefundedAmount())
@@ -133,8 +133,8 @@ func TestManualRefund(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A manual refund of a part ends no ticket: a person must decide what it is for. Its money counts
-// for no refund yet.
+// If a person refunds a part, no ticket ends: an operator must decide what it is for. Until then
+// its money counts for no refund.
 func TestPartialManualRefundEndsNoTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

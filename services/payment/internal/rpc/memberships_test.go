@@ -81,7 +81,7 @@ func TestRefusedRefundOfAMembership(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A manual refund at the provider ends the membership only if it is the whole amount.
+// A refund by hand at the provider ends the membership only if it is the whole amount.
 func TestMembershipRefundedByHand(t *testing.T) {
 	t.Parallel()
 	for given, status := range map[int64]string{amount - 1: "ACTIVE", amount: "REFUNDING"} {

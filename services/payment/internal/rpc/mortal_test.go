@@ -14,8 +14,8 @@ import (
 // errDead is the error of every call of a process that has died.
 var errDead = errors.New("the process is dead")
 
-// lifetime is the number of steps until a process dies: before or after one of its calls acts.
-// between is called before each call.
+// lifetime is how long a process lives. Each call counts as two steps: before and after it takes
+// effect. between is called before each call.
 type lifetime struct {
 	remaining int
 	between   func()
@@ -33,7 +33,7 @@ func (l *lifetime) call(do func() error) error {
 	return err
 }
 
-// mortalStore, mortalTickets and mortalProvider are the dependencies of a process that dies.
+// mortalStore, mortalTickets and mortalProvider fail each call after the process has died.
 type mortalStore struct {
 	payment.Stores
 	*lifetime
@@ -69,7 +69,7 @@ func (m mortalStore) ClaimDue(ctx context.Context, lane payment.Lane, n int, lea
 	return due, now, err
 }
 
-// ClaimRefunds claims one refund at a time, like ClaimDue, so that steps follow one another.
+// ClaimRefunds claims one refund at a time, like ClaimDue, so that the steps have a fixed order.
 func (m mortalStore) ClaimRefunds(ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration) (due []payment.DueRefund, err error) {
 	err = m.call(func() error { due, err = m.Stores.ClaimRefunds(ctx, c, atTicket, min(n, 1), lease); return err })
 	return due, err

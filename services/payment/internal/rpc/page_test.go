@@ -20,7 +20,7 @@ const (
 	publicURL = "https://provider"
 )
 
-// withPage gives the provider a page.
+// withPage is an option of setup: the provider has a page.
 func withPage(b *bundle) { b.publicURL = publicURL }
 
 // returnParams returns the parameters with which a buyer comes back, with a payment key.
@@ -64,7 +64,7 @@ func TestPrepareOpensThePage(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.Charges))
 }
 
-// Whichever step fails, the repeated request continues from there.
+// If a step of Prepare fails, the repeated request continues with that step.
 func TestPrepareIsRepeatedUntilThereIsAPage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -114,7 +114,7 @@ func TestTicketRefusesThePage(t *testing.T) {
 	require.Nil(t, p.GetPage())
 }
 
-// The buyer comes back without a session. The first key that comes back is charged, once.
+// A buyer who comes back need not be signed in. Only the first key that comes back is charged.
 func TestReturnIsCharged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -142,7 +142,7 @@ func TestReturnIsCharged(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A request may bring a key without a page. A key that came back from the page first is preferred.
+// A confirmation may contain a key. A key that came back from the page before it is used instead.
 func TestConfirmOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -155,7 +155,7 @@ func TestConfirmOfAnOpenPayment(t *testing.T) {
 	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
 }
 
-// A charge that was not sent is tried again with the stored key, without another request.
+// A charge that was not sent is sent later with the stored key, without another request.
 func TestUnsentChargeOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -193,7 +193,7 @@ func TestChangeOfMind(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentInProgress)
 }
 
-// Places that are given up at ticket end the open payment. A key from its page then comes too late.
+// If the payer gives up the seats, the open payment ends. A key from its page then comes too late.
 func TestGivenUpPlaces(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -214,7 +214,7 @@ func TestGivenUpPlaces(t *testing.T) {
 	require.Equal(t, "PENDING", b.get(unknown).GetStatus(), "ticket says nothing of a charge that may have been made")
 }
 
-// A page without a session may poll the payment's state, which changes nothing.
+// With readOnly, a buyer who is not signed in can poll the payment's state. Nothing changes.
 func TestLookingAtAReturn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -247,7 +247,7 @@ func TestOpenPaymentIsPolled(t *testing.T) {
 	}
 }
 
-// After a hint the provider is asked at once. The hint itself is no outcome.
+// After a webhook the provider is asked at once. The webhook itself is no outcome.
 func TestHintOfAnOpenPayment(t *testing.T) {
 	t.Parallel()
 	d := newAuthorizer()
@@ -262,7 +262,7 @@ func TestHintOfAnOpenPayment(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// While an outcome or an event is missing, ticket keeps the places.
+// Until the ticket service has applied the payment's event, its claim is prolonged.
 func TestClaimsAreLengthened(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -285,7 +285,7 @@ func TestClaimsAreLengthened(t *testing.T) {
 	require.False(t, claimed())
 }
 
-// While the gate is closed, no page is opened, and a charge after a page waits.
+// While payment events are applied late, no page is opened, and a charge after a page waits.
 func TestPagesWaitForSettlement(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)

@@ -51,8 +51,8 @@ func TestEndedPageIsClosed(t *testing.T) {
 	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status)
 }
 
-// A charge that was lost is sent again with the same key while ticket keeps the places, and is made
-// once.
+// If a charge never arrived, it is sent again with the same key while the claim lasts, and is made
+// only once.
 func TestLostChargeIsSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -63,7 +63,7 @@ func TestLostChargeIsSentAgain(t *testing.T) {
 	require.Equal(t, "ok-1", b.provider.Order(p.GetOrderId()).PaymentKey)
 }
 
-// A payment whose hold is lost is not charged again.
+// A payment whose hold has ended is not charged again.
 func TestLostHoldIsNotChargedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -76,7 +76,7 @@ func TestLostHoldIsNotChargedFor(t *testing.T) {
 	require.EqualValues(t, "VOIDED", b.provider.Order(p.GetOrderId()).Status, "impossible before the places are released")
 }
 
-// A charge that is found after the payment's end counts, without any webhook.
+// An hour and a day after a payment's end the provider is asked: a charge found then still counts.
 func TestEndedPaymentIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Hour, 24 * time.Hour} {
@@ -96,7 +96,7 @@ func TestEndedPaymentIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// An ended payment that still has the claim does not block the next payment.
+// If an ended payment still has the claim, the next payment of the reference releases it.
 func TestNextPaymentReleasesTheLastOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)

@@ -21,26 +21,26 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// pageWalk is one run of buyers who pay on pages, while processes die and answers are lost.
+// pageWalk is a run of random steps: buyers pay on pages, processes die and answers are lost.
 type pageWalk struct {
 	*bundle
 
 	rand       *rand.Rand
 	authorizer *authorizer
-	// other is the provider of a walk without the sandbox; nil: the sandbox.
+	// other is the provider; nil: the sandbox.
 	other           *otherProvider
 	tickets         payment.Tickets
-	refuseNext      int       // how many of the next charges are not admitted
-	ticketAwayUntil time.Time // no event reaches ticket before this time
-	// keepsClaims says that charges extend holds, and that all claims are extended in time.
+	refuseNext      int       // how many of the next charges are not sent
+	ticketAwayUntil time.Time // no event reaches the ticket service earlier
+	// keepsClaims says that charges extend holds, and that all claims are prolonged in time.
 	keepsClaims bool
-	between     sync.Mutex // held by the actor between two steps of a process
+	between     sync.Mutex // held while interfere runs
 	buyers      []*buyer
-	sold        map[string]uuid.UUID // the payments that ticket has honoured, by reference
-	applied     map[uuid.UUID]bool   // the confirmed payments whose event ticket has applied
+	sold        map[string]uuid.UUID // the payments that have tickets, by reference
+	applied     map[uuid.UUID]bool   // the confirmed payments whose event is applied
 }
 
-// otherProvider is a provider other than the sandbox. act does a random act there.
+// otherProvider is a provider other than the sandbox. act does something random at it.
 type otherProvider struct {
 	payment.Provider
 
@@ -53,13 +53,13 @@ type buyer struct {
 	name string
 	ref  string
 	refs []string
-	open payment.Payment // the latest payment whose page the buyer has
+	open payment.Payment // the payment of the buyer's latest page
 	page payment.Page
 }
 
 // Whatever buyers do, whichever process dies or is overtaken between any two calls, and whichever
 // answer is lost: in the end nobody is charged twice, money that was taken has become a ticket or
-// was given back, no seat stays claimed for an ended payment, and no authorisation stays open.
+// was refunded, no seat stays claimed for an ended payment, and no authorisation stays open.
 func TestPageWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -69,7 +69,7 @@ func TestPageWalks(t *testing.T) {
 	})
 }
 
-// walkThrough makes 120 random steps, waits until all is settled, and requires that all sums agree.
+// walkThrough makes 120 random steps, then ends all faults, and requires that all sums agree.
 func walkThrough(w interface {
 	act()
 	settle()
@@ -84,7 +84,7 @@ func walkThrough(w interface {
 
 var full = flag.Bool("full", false, "the long form of the walks: make chaos")
 
-// eachSeed runs walk with n seeds, or with 300 in the long form.
+// eachSeed runs walk with n seeds, or with 300 if the flag full is set.
 func eachSeed(t *testing.T, n uint64, walk func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if *full {
@@ -112,7 +112,7 @@ func newPageWalk(t *testing.T, seed uint64) *pageWalk {
 	return w.keep(seed)
 }
 
-// keep makes claims last (keepsClaims) in half of the walks.
+// keep sets keepsClaims in half of the walks.
 func (w *pageWalk) keep(seed uint64) *pageWalk {
 	if w.keepsClaims = seed/2%2 == 1; w.keepsClaims {
 		w.bundle.tickets.Lengthen()
@@ -120,7 +120,7 @@ func (w *pageWalk) keep(seed uint64) *pageWalk {
 	return w
 }
 
-// newWalkAt makes a walk at a provider other than the sandbox.
+// newWalkAt makes a walk with a provider other than the sandbox.
 func newWalkAt(b *bundle, seed uint64, other *otherProvider) *pageWalk {
 	w := &pageWalk{
 		bundle: b, rand: rand.New(rand.NewPCG(seed, 3)), other: other, tickets: ticket.NewClient(b.dialTickets()), buyers: threeBuyers(),
@@ -131,7 +131,7 @@ func newWalkAt(b *bundle, seed uint64, other *otherProvider) *pageWalk {
 
 func threeBuyers() []*buyer { return []*buyer{{name: "buyer 0"}, {name: "buyer 1"}, {name: "buyer 2"}} }
 
-// replica makes a process that dies after a number of steps. Others may act between its steps.
+// replica makes a process that dies after a number of steps. interfere runs between its steps.
 func (w *pageWalk) replica(steps int) *payment.Service {
 	l := &lifetime{remaining: steps, between: w.interfere}
 	provider := payment.Provider(guard.New(w.sandbox, unlimited))
@@ -146,13 +146,13 @@ func (w *pageWalk) replica(steps int) *payment.Service {
 	return payment.New(store, mortalTickets{w.tickets, l}, providers, slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
 }
 
-// admits reports whether the next charge is sent at all.
+// admits reports whether the next charge is sent at all (refuseNext).
 func (w *pageWalk) admits() bool {
 	w.refuseNext--
 	return w.refuseNext < 0
 }
 
-// steps returns after how many steps the next process dies. Mostly it does not die.
+// steps returns after how many steps the next process dies. Two of three processes do not die.
 func (w *pageWalk) steps() int {
 	if w.rand.IntN(3) == 0 {
 		return w.rand.IntN(14)
@@ -160,7 +160,7 @@ func (w *pageWalk) steps() int {
 	return 1 << 30
 }
 
-// interfere lets somebody else act between two steps of a process. It is not nested.
+// interfere does something between two steps of a process, unless it is running already.
 func (w *pageWalk) interfere() {
 	if !w.between.TryLock() {
 		return
@@ -211,7 +211,7 @@ func (w *pageWalk) act() {
 	}
 }
 
-// prepares opens a page for the buyer's places. If their hold has ended, it holds others first.
+// prepares opens a page for the buyer's hold, or for a new hold if that has ended.
 func (w *pageWalk) prepares(b *buyer) {
 	hold := w.bundle.tickets.Hold(b.ref)
 	if b.ref == "" || hold.UserID == "" || w.clock.Now().After(hold.ExpiresAt) {
@@ -231,7 +231,7 @@ func (w *pageWalk) key() string {
 	return prefixes[w.rand.IntN(len(prefixes))] + uuid.NewString()
 }
 
-// pays pays on the latest page. The buyer then comes back once, in two tabs, or not at all.
+// pays pays on the latest page. Then the buyer comes back once, in two tabs, or not at all.
 func (w *pageWalk) pays(b *buyer) {
 	w.t.Helper()
 	if b.page.URL == "" {
@@ -251,7 +251,7 @@ func (w *pageWalk) pays(b *buyer) {
 	}
 }
 
-// fail lets the next calls of a kind fail, be lost, or act late.
+// fail makes the next calls of a kind fail, lose their answers, or take effect late.
 func (w *pageWalk) fail() {
 	call := []string{paymenttest.Charges, paymenttest.Lookups, paymenttest.Voids}[w.rand.IntN(3)]
 	switch w.rand.IntN(6) {
@@ -270,22 +270,22 @@ func (w *pageWalk) fail() {
 	}
 }
 
-// ticketCalls are the calls of ticket that can fail.
+// ticketCalls are the calls to the ticket service that can fail.
 var ticketCalls = []string{"Begin", "BeginAnswer", "Abort", "Extend", "Payable"} //nolint:gochecknoglobals // a constant
 
-// failTicket lets the next call of a kind fail at ticket.
+// failTicket makes the next call of a kind to the ticket service fail.
 func (w *pageWalk) failTicket() {
 	if call := ticketCalls[w.rand.IntN(len(ticketCalls))]; call != "Extend" || !w.keepsClaims {
 		w.bundle.tickets.Fail(call, errs.ErrUnavailable)
 	}
 }
 
-// cutOffTicket lets no event reach ticket for some minutes.
+// cutOffTicket stops events from reaching the ticket service for some minutes.
 func (w *pageWalk) cutOffTicket() {
 	w.ticketAwayUntil = w.clock.Now().Add(time.Duration(w.rand.IntN(10)) * time.Minute)
 }
 
-// mend ends the faults of ticket and of admission, but not those of the provider.
+// mend ends the faults of the ticket service, and those of admits, but not the provider's.
 func (w *pageWalk) mend() {
 	w.refuseNext, w.ticketAwayUntil = 0, time.Time{}
 	for _, call := range ticketCalls {
@@ -295,7 +295,7 @@ func (w *pageWalk) mend() {
 
 func (w *pageWalk) pass(d time.Duration) { w.passWith(d, w.provider.Arrive) }
 
-// passWith lets time pass, and then sweeps. A delayed call arrives within seconds.
+// passWith lets time pass, and then sweeps. Delayed calls take effect within the first 10 s.
 func (w *pageWalk) passWith(d time.Duration, arrive func()) {
 	w.advance(min(d, 10*time.Second))
 	arrive()
@@ -307,7 +307,7 @@ func (w *pageWalk) passWith(d time.Duration, arrive func()) {
 	s.SweepOnce(w.t.Context())
 }
 
-// advance lets time pass. With keepsClaims, claims are extended meanwhile.
+// advance lets time pass. With keepsClaims, it prolongs claims meanwhile.
 func (w *pageWalk) advance(d time.Duration) {
 	const step = 20 * time.Second
 	for ; w.keepsClaims && d > 0; d -= step {
@@ -317,8 +317,8 @@ func (w *pageWalk) advance(d time.Duration) {
 	w.clock.Advance(max(d, 0))
 }
 
-// deliver lets ticket apply the payments' events. Ticket honours a payment that has the claim of
-// its hold, and rejects others.
+// deliver applies the payments' events as the ticket service does: it gives tickets for a payment
+// that has the claim of its hold, and rejects the others.
 func (w *pageWalk) deliver() {
 	w.t.Helper()
 	if w.clock.Now().Before(w.ticketAwayUntil) {
@@ -351,7 +351,7 @@ func (w *pageWalk) deliver() {
 	}
 }
 
-// hasEnded reports whether a payment had ended before its charge became known.
+// hasEnded reports whether a payment was ever EXPIRED or DECLINED.
 func (w *pageWalk) hasEnded(id uuid.UUID) (ended bool) {
 	w.t.Helper()
 	require.NoError(w.t, w.pool.QueryRow(w.t.Context(),

@@ -12,7 +12,7 @@ import (
 )
 
 // staysAway has a buyer pay on the page and never come back, without a webhook. It requires that
-// the places are sold long before the page ends.
+// the buyer gets the seats long before the page ends.
 func (w *pageWalk) staysAway(pay func(b *buyer)) {
 	w.t.Helper()
 	w.between.Lock()
@@ -51,7 +51,7 @@ func (w *pageWalk) settle() {
 	w.passRounds(5, time.Second)
 }
 
-// passRounds lets time pass in rounds in which no process dies.
+// passRounds lets the time d pass several times, with a process that does not die.
 func (w *pageWalk) passRounds(rounds int, d time.Duration) {
 	w.t.Helper()
 	for range rounds {
@@ -79,7 +79,7 @@ func (w *pageWalk) all() (list []payment.Payment) {
 	return list
 }
 
-// check requires that payments and provider agree, and that nothing is left undone.
+// check requires that payments and provider agree, and that no work is left.
 func (w *pageWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what the provider has kept, by reference
@@ -98,18 +98,18 @@ func (w *pageWalk) check() {
 	w.requireMoney(kept)
 }
 
-// requireEnded requires that nothing of a payment is left undone.
+// requireEnded requires that no work is left for a payment.
 func (w *pageWalk) requireEnded(p payment.Payment) {
 	w.t.Helper()
 	require.False(w.t, p.Status.Uncharged() || p.Status.Unsettled(), "%s is left %s", p.OrderID, p.Status)
 	require.False(w.t, p.AbortDue || p.CancelDue || p.Hinted, "%s: %+v", p.OrderID, p)
-	if p.Captured == 0 { // otherwise ticket has settled it
+	if p.Captured == 0 { // otherwise its event ends the claim
 		require.NotEqual(w.t, p.ID.String(), w.bundle.tickets.Hold(p.Reference.ID.String()).Payment, "places are left claimed")
 	}
 }
 
-// requireMoney requires that the provider has kept the price of each reference that has tickets,
-// and nothing for any other.
+// requireMoney requires that the provider has kept the price of each reference with tickets, and
+// nothing for any other reference.
 func (w *pageWalk) requireMoney(kept map[uuid.UUID]int64) {
 	w.t.Helper()
 	for _, b := range w.buyers {

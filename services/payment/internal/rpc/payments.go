@@ -1,4 +1,4 @@
-// Package rpc serves payments over gRPC.
+// Package rpc serves the RPCs of urr.payment.v1.
 package rpc
 
 import (
@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// roleAdmin is the role that operators' calls require. The gateway has checked it too.
+// roleAdmin is the role that operators' calls require. The gateway has checked it already.
 const roleAdmin = "admin"
 
 // Server serves payments and refunds to users and operators: PaymentService, PaymentAdminService,
@@ -116,7 +116,7 @@ func (s *Server) HandleWebhook(ctx context.Context, in *paymentv1.HandleWebhookR
 	return &paymentv1.HandleWebhookResponse{}, nil
 }
 
-// userAndID returns the signed-in user of a request, and the id in text.
+// userAndID returns the signed-in user of a request, and parses an id of the request.
 func userAndID(in any, text string) (user string, id uuid.UUID, err error) {
 	if user, err = rpc.UserFrom(in); err != nil {
 		return user, id, err

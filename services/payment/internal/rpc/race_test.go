@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// racingStore calls before once, right before the next change of a payment.
+// racingStore is a store that calls before, once, right before the next change of a payment.
 type racingStore struct {
 	payment.Stores
 
@@ -33,8 +33,8 @@ func (r *racingStore) Apply(ctx context.Context, id uuid.UUID, decide payment.De
 	return r.Stores.Apply(ctx, id, decide)
 }
 
-// hookedProvider is a provider with hooks: beforeCharge runs before a charge, which is not sent if
-// it returns an error, and afterAsk runs once after a look-up.
+// hookedProvider is a provider with hooks. beforeCharge runs before a charge, which is not sent if
+// it returns an error. afterAsk runs once, after a look-up.
 type hookedProvider struct {
 	payment.Provider
 
@@ -60,14 +60,14 @@ func (g *hookedProvider) Ask(ctx context.Context, p payment.Payment) (payment.Ou
 	return out, err
 }
 
-// Capabilities sets a short charge time, so that tests may take a charge over during the hold.
+// Capabilities sets a short ChargeTime, so that the sweeper may take over a charge during a hold.
 func (g *hookedProvider) Capabilities() payment.Capabilities {
 	caps := g.Provider.Capabilities()
 	caps.ChargeTime = 8 * time.Second
 	return caps
 }
 
-// withHooks puts g in front of the provider.
+// withHooks is an option of setup: it puts g in front of the provider.
 func withHooks(g *hookedProvider) func(*bundle) {
 	return func(b *bundle) {
 		wrap := b.wrap
@@ -85,7 +85,7 @@ func (b *bundle) store() *postgres.Store {
 	return postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
 }
 
-// process returns another replica.
+// process returns another replica, with these dependencies.
 func (b *bundle) process(store payment.Stores, tickets payment.Tickets, provider payment.Provider) *payment.Service {
 	return payment.New(store, tickets, onlyProvider(provider), slog.New(slog.DiscardHandler), payment.Options{Now: b.clock.Now})
 }
@@ -95,8 +95,8 @@ func (b *bundle) inStatus(paymentID, status string) bool {
 	return b.count(`SELECT count(*) FROM payments WHERE id = $1 AND status = $2`, paymentID, status) == 1
 }
 
-// A sweeper that finds a payment taken by a request sends nothing. If its own charge failed, the
-// payment would be put back while the request charges it, and nothing would keep the places.
+// A sweeper does not charge a payment that a request is charging. If its charge then failed, it
+// would set the payment back to OPEN during the other charge, and nothing would keep the claim.
 func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -124,8 +124,8 @@ func TestTakenPaymentIsNotChargedTwice(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// A process that was suspended, and did not send its charge, neither declines nor releases a
-// payment that another process has charged since.
+// A process was suspended and did not send its charge. It neither declines nor releases the payment
+// if another process has charged it since.
 func TestUnsentChargeOfAStoppedProcess(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{"not sent": payment.ErrNotSent, "not admitted": payment.ErrNotAdmitted} {
@@ -155,7 +155,7 @@ func TestUnsentChargeOfAStoppedProcess(t *testing.T) {
 	}
 }
 
-// A buyer who has paid on the page is charged when the provider can be reached again.
+// If the provider cannot be reached after the buyer has paid on the page, it is charged later.
 func TestUnreachableProviderAfterThePage(t *testing.T) {
 	t.Parallel()
 	failures := 3
@@ -172,7 +172,7 @@ func TestUnreachableProviderAfterThePage(t *testing.T) {
 	require.Zero(t, b.tickets.Hold(ref).Aborts)
 }
 
-// While no charges are sent, a payment is retried after growing waits. No attempt is counted.
+// While no charges are sent, the waits between attempts grow, and no attempt is counted.
 func TestUnsentChargesBackOff(t *testing.T) {
 	t.Parallel()
 	tries, sends := 0, false
@@ -202,7 +202,7 @@ func TestUnsentChargesBackOff(t *testing.T) {
 	require.Zero(t, b.provider.Calls(paymenttest.RefundLists), "the hint was about the page")
 }
 
-// A key from an attempt before the page was opened is dropped: the page's key is charged.
+// A key from a confirmation before the page was opened is dropped: the page's key is charged.
 func TestKeyFromBeforeThePage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -245,7 +245,7 @@ func TestManyHints(t *testing.T) {
 	require.Equal(t, first, lease(), "the look-up is still to come")
 }
 
-// A payment that is about to be charged takes no hint.
+// A webhook about a payment that is about to be charged stores no hint.
 func TestHintAfterTheKey(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -258,7 +258,7 @@ func TestHintAfterTheKey(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// A hint that comes during the look-up for an earlier hint is followed up too.
+// If a webhook comes during a look-up, the provider is asked once more.
 func TestHintDuringALookup(t *testing.T) {
 	t.Parallel()
 	d, g := newAuthorizer(), &hookedProvider{}
@@ -275,8 +275,8 @@ func TestHintDuringALookup(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// lateClaims is a ticket service where a claim arrives after its payment has ended (by ends), and
-// the answer is lost.
+// lateClaims is a ticket service where a claim takes effect only after ends has ended its payment.
+// The answer is lost.
 type lateClaims struct {
 	payment.Tickets
 
@@ -289,7 +289,7 @@ func (l lateClaims) Begin(ctx context.Context, p payment.Payment, t payment.PayT
 	return time.Time{}, errs.ErrUnavailable
 }
 
-// A claim that arrives after the end of its payment is released by the process that made it.
+// A claim that takes effect after its payment's end is released by the process that made it.
 func TestClaimAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withPage)
@@ -324,7 +324,7 @@ func TestForgottenClaim(t *testing.T) {
 	require.Equal(t, next.GetPaymentId(), b.tickets.Hold(ref).Payment)
 }
 
-// A charge that the provider is slow to answer does not delay the charges of other pages.
+// If the provider answers a charge slowly, charges of other pages do not wait for it.
 func TestPagesAreChargedAtOnce(t *testing.T) {
 	t.Parallel()
 	const buyers = chargesAtOnce + 4

@@ -18,7 +18,7 @@ import (
 	sandboxclient "urr.guru/services/payment/internal/sandbox"
 )
 
-// testDay is the day of the test's clock.
+// testDay is the day at which the test's clock starts.
 var testDay = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 
 func TestReconcileNothing(t *testing.T) {
@@ -33,7 +33,7 @@ func TestReconcileNothing(t *testing.T) {
 	require.Equal(t, "reconcile: day=2026-05-01 provider=sandbox captures=6 refunds=5 foreign=1 looked=0 watched=0 gone=0 differences=0\n", out)
 	require.Zero(t, code)
 
-	// Around midnight the provider may have the entry on the other day: the list has a margin for it.
+	// The provider's time of an entry may be on the other side of midnight: the list has a margin.
 	b.clock.Set(testDay.Add(24*time.Hour - time.Second))
 	b.confirmed()
 	b.clock.Set(testDay.Add(24*time.Hour + time.Second))
@@ -45,7 +45,7 @@ func TestReconcileNothing(t *testing.T) {
 		require.Zero(t, code)
 		require.Contains(t, out, "looked=0 ")
 	}
-	// A capture that became known here on another day is looked up.
+	// A capture that became known here on another day than at the provider is looked up.
 	b.exec(`UPDATE payments SET captured_at = '2026-05-02T11:59:59Z' WHERE captured_at < '2026-05-01T23:00:00Z'`)
 	code, out = b.reconcile("--day", "2026-05-02")
 	require.Zero(t, code)
@@ -55,7 +55,7 @@ func TestReconcileNothing(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-// A payment that is still being settled is WATCHED. It is a difference only after a day.
+// A payment whose outcome is still unknown is WATCHED. It is a difference only after a day.
 func TestReconcileWatchesWhatMoves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,7 +77,7 @@ func TestReconcileWatchesWhatMoves(t *testing.T) {
 	require.Equal(t, []string{"CLOSED CAPTURE_ONLY_THERE"}, found(out, p.GetOrderId()))
 }
 
-// A payment that changes while a run reads both sides is no difference.
+// A payment that changes while a run reads both sides is not reported as a difference.
 func TestReconcileLooksAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -100,7 +100,7 @@ func TestReconcileLooksAgain(t *testing.T) {
 	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: 1, Looked: 2}, sum)
 }
 
-// interruptedStore calls between after the comparison of the lists, before the second look-up.
+// interruptedStore runs between after the lists are compared, before orders are compared again.
 type interruptedStore struct {
 	*postgres.Store
 
@@ -113,7 +113,7 @@ func (s *interruptedStore) Unclosed(context.Context, string) ([]reconcile.Differ
 	return s.earlier, nil
 }
 
-// interruptedAsk calls after once, when the provider has answered about an order.
+// interruptedAsk is a provider that calls after, once, when it has answered about the order.
 type interruptedAsk struct {
 	payment.Provider
 
@@ -130,7 +130,7 @@ func (a *interruptedAsk) Ask(ctx context.Context, p payment.Payment) (payment.Ou
 	return out, err
 }
 
-// Concurrent runs, and a run after one that died, leave the same table as a single run.
+// Concurrent runs, and a run after one that died, store the same differences as a single run.
 func TestReconcileTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -174,7 +174,7 @@ func (l repeatingProvider) List(ctx context.Context, from, to time.Time, cursor 
 	return append(entries, entries...), next, err
 }
 
-// A day of 10,000 captures is read in pages on both sides.
+// A day of 10,000 captures is read in pages, here and at the provider.
 func TestReconcileManyCaptures(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -204,7 +204,7 @@ func TestReconcileManyCaptures(t *testing.T) {
 	require.Contains(t, out, "differences=3\n", "two are unknown here, and one is missing there")
 }
 
-// pagedStore records the largest number of orders that were read at once.
+// pagedStore records the most orders that were read at once.
 type pagedStore struct {
 	*postgres.Store
 

@@ -21,14 +21,14 @@ import (
 	provider "urr.guru/services/payment/sandbox"
 )
 
-// keyLife is how long the sandbox keeps a key, settled the time after which a call cannot act any
-// more.
+// keyLife is how long the sandbox keeps a key. callsEndAfter is the time after which a call can no
+// longer take effect.
 const (
-	keyLife = 20 * time.Hour
-	settled = time.Minute + 20*time.Second
+	keyLife       = 20 * time.Hour
+	callsEndAfter = time.Minute + 20*time.Second
 )
 
-// deliverPromise delivers ticket's event about a claim.
+// deliverPromise delivers the ticket service's event about a refund that it has decided.
 func (b *bundle) deliverPromise(p *paymentv1.PrepareResponse, eventKey string, claim uuid.UUID, items []*ticketv1.RefundClaimItem) {
 	b.t.Helper()
 	r := payment.PromisedRefund{
@@ -40,8 +40,8 @@ func (b *bundle) deliverPromise(p *paymentv1.PrepareResponse, eventKey string, c
 	require.NoError(b.t, b.service.RefundPromised(b.t.Context(), r))
 }
 
-// A refund that ticket has decided has the claim's id, and is made once however often its event
-// comes.
+// A refund that the ticket service has decided has the id of the claim. It is made once, even if
+// its event comes several times.
 func TestRefundOfCancelledEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -63,7 +63,8 @@ func TestRefundOfCancelledEvent(t *testing.T) {
 	require.ErrorIs(t, err, payment.ErrNotFound)
 }
 
-// After a lost answer and a forgotten key the provider is asked, and nothing is sent again.
+// If the answer was lost and the key may be forgotten, the provider is asked. Nothing is sent
+// again.
 func TestForgottenKeyIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,8 +80,8 @@ func TestForgottenKeyIsNotSentAgain(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A refund that the provider does not know, and whose key it may have forgotten, gets a new key,
-// but not while an earlier call may still act.
+// If the provider does not know a refund, and may have forgotten its key, the refund gets a new
+// key, but not while an earlier call may still take effect.
 func TestAbsentRefundWaitsForCallsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -89,7 +90,7 @@ func TestAbsentRefundWaitsForCallsInFlight(t *testing.T) {
 	b.ask(p, payment.ByOperator, "k", 0)
 	b.sweep(0)
 	b.provider.Delay(paymenttest.Refunds, 1)
-	b.sweep(keyLife - settled - time.Second)
+	b.sweep(keyLife - callsEndAfter - time.Second)
 	require.Equal(t, 2, b.provider.Calls(paymenttest.Refunds), "the key is still good")
 	b.sweep(30 * time.Second)
 	require.Equal(t, 2, b.provider.Calls(paymenttest.Refunds), "it is asked now")
@@ -115,7 +116,7 @@ func TestAbsentRefundGetsNewKey(t *testing.T) {
 	require.EqualValues(t, 20000, b.provider.Order(p.GetOrderId()).RefundedAmount)
 }
 
-// A refusal does not count while an earlier call may still act.
+// A refusal does not count while an earlier call may still take effect.
 func TestRefusalWaitsForEarlierCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -131,14 +132,14 @@ func TestRefusalWaitsForEarlierCalls(t *testing.T) {
 	require.Equal(t, "PENDING", b.refund(p, "USER").status)
 	b.provider.SetFaults(provider.Faults{})
 	b.provider.Arrive()
-	b.provider.SetFaults(provider.Faults{Refused: 1}) // refused again: the look-up finds the refund
+	b.provider.SetFaults(provider.Faults{Refused: 1}) // refused again, but the look-up finds it
 	b.untilRefund(p, "USER", "DONE")
 	require.Equal(t, "REFUNDING", b.tickets.Of(p.GetPaymentId())[0].Status)
 	b.requireBalanced(p)
 }
 
 // Money given back by hand counts for a refund that the provider finds too large. If that refund is
-// refused in the end, the money counts for no refund again.
+// REFUSED later, the money counts for no refund again.
 func TestRefusedRefundReturnsMoneyByHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -157,7 +158,7 @@ func TestRefusedRefundReturnsMoneyByHand(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// Until it is known here that a refund has failed, more than was captured may be refunded.
+// Until this service knows that a refund has failed, Refunded may be more than Captured.
 func TestRefundedMayExceedCaptured(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -177,7 +178,7 @@ func TestRefundedMayExceedCaptured(t *testing.T) {
 	require.EqualValues(t, 54000, b.count(`SELECT refunded FROM payments`))
 }
 
-// Two manual refunds of a part, which add up to the whole charge, end all tickets.
+// Two refunds by hand that add up to the whole charge end all tickets.
 func TestPartsByHandMakeTheWhole(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -194,7 +195,7 @@ func TestPartsByHandMakeTheWhole(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// suspendedProvider is a provider whose process is suspended just before it sends a refund.
+// suspendedProvider is the provider of a process that is suspended just before it sends a refund.
 type suspendedProvider struct {
 	payment.Provider
 
@@ -207,8 +208,8 @@ func (s *suspendedProvider) Refund(ctx context.Context, c payment.RefundCall) (p
 	return s.Provider.Refund(ctx, c)
 }
 
-// A process is suspended between the record that it will send a refund and the call. Meanwhile
-// another process sends the refund under a new key. The first sends nothing when it resumes.
+// A process is suspended after it has recorded that it will send a refund, and before the call.
+// Meanwhile another process sends the refund under a new key. The first then sends nothing.
 func TestStoppedProcessSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -240,8 +241,7 @@ func (b *bundle) newServiceOn(provider payment.Provider, opts payment.Options) *
 		onlyProvider(guard.New(provider, unlimited)), slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 }
 
-// The refunds of a cancelled event wait for the provider's rate, and a compensation does not wait
-// for them.
+// While refunds of a cancelled event wait for the provider's rate, a compensation is not delayed.
 func TestCompensationPassesCancelledEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// defaultLimit is the length of a page when the request sets none.
+// defaultLimit is the number of items in a list's page if the request sets none.
 const defaultLimit = 20
 
 func (s *Server) RefundPayment(ctx context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
@@ -99,8 +99,8 @@ func (s *Server) ListRefunds(ctx context.Context, in *paymentv1.ListRefundsReque
 	return out, nil
 }
 
-// decodeCursor returns the id that a cursor stands for; zero: the beginning. Cursors are opaque to
-// clients.
+// decodeCursor returns the id in a cursor, at which the list continues; zero: at its beginning.
+// Clients do not look into cursors.
 func decodeCursor(cursor string) (uuid.UUID, error) {
 	if cursor == "" {
 		return uuid.Nil, nil
@@ -126,7 +126,7 @@ func (s *Server) ResolveRefund(ctx context.Context, in *paymentv1.ResolveRefundR
 	})
 }
 
-// decideHeld carries out an operator's decision about a refund that waits for a person (HELD).
+// decideHeld checks an operator's request about a HELD refund, and calls decide.
 func decideHeld(in any, refundID string, decide func(id uuid.UUID) (payment.Refund, error)) (*paymentv1.Refund, error) {
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (b *bundle) issue(p *paymentv1.PrepareResponse, prices ...int64) {
 	b.tickets.Issue(p.GetPaymentId(), tickets...)
 }
 
-// ask requests a refund of tickets of a payment, by index; without tickets, of all.
+// ask requests a refund of tickets of a payment, given by index; without tickets, of all.
 func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key string, tickets ...int) payment.Refund {
 	b.t.Helper()
 	q := payment.RefundRequest{
@@ -48,7 +48,7 @@ func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key stri
 	return r
 }
 
-// promise delivers the event that ticket has claimed all valid tickets, for a cancelled event.
+// promise claims all valid tickets for a cancelled event, and delivers the event about it.
 func (b *bundle) promise(p *paymentv1.PrepareResponse, eventKey string) uuid.UUID {
 	b.t.Helper()
 	claim := uuid.New()
@@ -56,7 +56,7 @@ func (b *bundle) promise(p *paymentv1.PrepareResponse, eventKey string) uuid.UUI
 	return claim
 }
 
-// storedRefund is a row of the table of refunds.
+// storedRefund has columns of a row of the table refunds.
 type storedRefund struct {
 	id, status, reason string
 	amount, send       int64
@@ -64,7 +64,7 @@ type storedRefund struct {
 	published          bool
 }
 
-// refund returns the only refund of a payment and cause.
+// refund returns the only refund of a payment with a cause.
 func (b *bundle) refund(p *paymentv1.PrepareResponse, cause string) (r storedRefund) {
 	b.t.Helper()
 	rows, err := b.pool.Query(b.t.Context(), `SELECT id::text, status, reason, amount, send, gen, published FROM refunds
@@ -102,8 +102,8 @@ func (b *bundle) count(sql string, args ...any) (n int64) {
 	return n
 }
 
-// requireBalanced requires that the provider still has the price of the tickets and the refunds
-// that are owed, less money given back by hand that no refund uses yet.
+// requireBalanced requires that the provider still has the price of the valid tickets and of the
+// refunds that are owed, less money given back by hand that no refund uses yet.
 func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	b.t.Helper()
 	charge := b.provider.Order(p.GetOrderId())
@@ -121,7 +121,7 @@ func (b *bundle) requireBalanced(p *paymentv1.PrepareResponse) {
 	require.Equal(b.t, charge.RefundedAmount, b.count(`SELECT refunded FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId())))
 }
 
-// A refund of one ticket keeps the fee and the other ticket, which is refunded later.
+// If a user refunds one ticket, the fee is not refunded. The other ticket is refunded later.
 func TestRefundByUserOfOneTicket(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -172,7 +172,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	unpaid, _ := b.prepared()
 	require.ErrorIs(t, ask(uuid.MustParse(unpaid.GetPaymentId()), user, "k"), payment.ErrNotRefundable)
 
-	early, _ := b.confirmed() // ticket has not heard of it
+	early, _ := b.confirmed() // the ticket service does not know it yet
 	_, err := b.service.AskRefund(t.Context(), payment.RefundRequest{
 		PaymentID: uuid.MustParse(early.GetPaymentId()), Cause: payment.ByUser, Want: payment.Want{UserID: user}, IdempotencyKey: "k",
 	})
@@ -180,7 +180,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	require.Positive(t, errs.From(err).RetryAfter)
 }
 
-// A refusal by ticket ends a refund before any money moves.
+// If the ticket service refuses a refund, it ends before any money moves.
 func TestTicketRejectsRefund(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -248,7 +248,7 @@ func TestRefusedCompensationIsHeld(t *testing.T) {
 	}
 }
 
-// An accepted refund ends its tickets. The provider is asked about it until it is made.
+// An accepted refund ends its tickets. The provider is asked until it has made the refund.
 func TestAcceptedRefundIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -267,8 +267,8 @@ func TestAcceptedRefundIsAskedFor(t *testing.T) {
 	b.requireBalanced(p)
 }
 
-// A refund that fails at the provider days later is held for a person. A published refund is never
-// refused, since its tickets are gone.
+// A published refund that fails at the provider days later is HELD. It is never REFUSED, since its
+// tickets have ended.
 func TestRefundFailsLater(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

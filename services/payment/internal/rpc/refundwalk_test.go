@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// refundWalk is one run of random requests, faults and refunds by hand on a few payments.
+// refundWalk is a run of random requests, faults and refunds by hand on a few payments.
 type refundWalk struct {
 	*bundle
 
@@ -26,8 +26,8 @@ type refundWalk struct {
 	applied  map[string]int // events that the ticket service has applied, by order
 }
 
-// Whatever is asked for, refused, lost, late or given back by hand: in the end every payment agrees
-// with the provider, to the unit, and no refund is left undone.
+// Whatever is requested, refused, lost, late or refunded by hand: in the end every payment agrees
+// with the provider, and no refund is left unfinished.
 func TestRefundWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 6, func(t *testing.T, seed uint64) {
@@ -79,8 +79,8 @@ func (w *refundWalk) act(key string) {
 	w.deliver()
 }
 
-// pass lets time pass. A delayed call acts less than a minute after it was sent, as every call
-// does.
+// pass lets time pass. A delayed call takes effect less than a minute after it was sent, as every
+// call does.
 func (w *refundWalk) pass(d time.Duration) {
 	w.t.Helper()
 	soon := min(d, 30*time.Second)
@@ -102,7 +102,7 @@ func (w *refundWalk) request(p *paymentv1.PrepareResponse, key string, cause pay
 	}
 }
 
-// byHand refunds a part or all that is left, as a person does at the provider.
+// byHand refunds a part, or all that is left, as a person does at the provider.
 func (w *refundWalk) byHand(p *paymentv1.PrepareResponse) {
 	w.t.Helper()
 	charge := w.provider.Order(p.GetOrderId())
@@ -120,7 +120,7 @@ func (w *refundWalk) byHand(p *paymentv1.PrepareResponse) {
 	}
 }
 
-// decideHeld decides about a held refund, as an operator does.
+// decideHeld retries or resolves a HELD refund, as an operator does.
 func (w *refundWalk) decideHeld() {
 	w.t.Helper()
 	var id uuid.UUID
@@ -136,7 +136,7 @@ func (w *refundWalk) decideHeld() {
 	require.NoError(w.t, err)
 }
 
-// fail makes a call fail: a random one, in a random way.
+// fail makes a random call fail in a random way.
 func (w *refundWalk) fail() {
 	switch w.rand.IntN(7) {
 	case 0:
@@ -171,7 +171,7 @@ func (w *refundWalk) deliver() {
 	}
 }
 
-// settle ends all faults, sweeps until no refund is left undone, and checks all sums.
+// settle ends all faults, sweeps until no refund is unfinished, and checks all sums.
 func (w *refundWalk) settle() {
 	w.t.Helper()
 	w.provider.SetFaults(sandbox.Faults{})

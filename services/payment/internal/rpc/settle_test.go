@@ -45,7 +45,7 @@ func TestLostCharge(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED"}, b.eventTypes(p))
 }
 
-// A charge that arrives within voidAfter is accepted.
+// A charge that arrives at the provider within voidAfter is accepted.
 func TestUnknownChargeIsNotVoidedEarly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -58,7 +58,7 @@ func TestUnknownChargeIsNotVoidedEarly(t *testing.T) {
 	b.becomes(p, "CONFIRMED")
 }
 
-// If the provider cannot void, an order unknown for 15 minutes counts as not charged.
+// If the provider cannot void, an order that it does not know for 15 min counts as not charged.
 func TestNotFoundIsFinalAfterFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -90,7 +90,7 @@ func TestPendingCharge(t *testing.T) {
 	}
 }
 
-// A late charge of a declined payment counts: ticket must honour it or have it refunded.
+// A charge found after DECLINED counts: the ticket service honours it or has it refunded.
 func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -99,7 +99,7 @@ func TestLateChargeOfADeclinedPayment(t *testing.T) {
 	b.sweep(15 * time.Minute)
 	require.Equal(t, "DECLINED", b.get(p).GetStatus(), "the provider would not void, and had not heard of it")
 	b.provider.Capture(p.GetOrderId(), amount)
-	b.provider.Fail(paymenttest.Lookups, 1) // it is asked again
+	b.provider.Fail(paymenttest.Lookups, 1) // the provider is asked again
 	require.NoError(t, b.webhook("charge.captured", p.GetOrderId()))
 	b.becomes(p, "CONFIRMED")
 	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
@@ -149,8 +149,8 @@ func TestWebhookSignatures(t *testing.T) {
 	require.Equal(t, int64(1), b.unknownOrders.Load())
 }
 
-// A provider that is slow to answer look-ups may report a late charge only once: the webhook is
-// stored and answered without a call to the provider.
+// A provider that does not answer look-ups may send only one webhook about a late charge. So the
+// webhook is stored and answered without a call to the provider.
 func TestWebhookOfASilentProvider(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -160,7 +160,7 @@ func TestWebhookOfASilentProvider(t *testing.T) {
 	require.Equal(t, "DECLINED", b.get(p).GetStatus())
 	b.provider.Capture(p.GetOrderId(), amount)
 	answer := b.provider.Block(paymenttest.Lookups)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // of the gateway's route
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the timeout of the gateway's route
 	defer cancel()
 	headers, body := paymenttest.Webhook(secret, "charge.captured", p.GetOrderId(), b.clock.Now())
 	_, err := b.client.HandleWebhook(ctx, &paymentv1.HandleWebhookRequest{Provider: "sandbox", Headers: headers, Body: body})
@@ -170,8 +170,8 @@ func TestWebhookOfASilentProvider(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A charge that a webhook reports before its request ends is looked up at once. It is never voided
-// while the request may be under way.
+// If a webhook comes before the request of its charge ends, the provider is asked at once. The
+// charge is never voided while that request may be running.
 func TestWebhookDuringTheCharge(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -197,8 +197,8 @@ func TestWebhookDuringTheCharge(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// If the provider cannot be asked when a webhook reports a charge of a prepared payment, the hint
-// outlives the payment's expiry.
+// If the provider cannot be asked after a webhook about a PREPARED payment, it is asked later, even
+// after the payment has expired.
 func TestWebhookOfAPreparedPayment(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -225,7 +225,7 @@ func TestCompensation(t *testing.T) {
 	p, ref := b.confirmed()
 	b.provider.Fail(paymenttest.Refunds, 2)
 	b.reject(p, "e1")
-	b.reject(p, "e1") // redelivered
+	b.reject(p, "e1") // the same Kafka event again
 	b.reject(p, "e2") // a second rejection
 	got := b.becomes(p, "REFUNDED")
 	require.Equal(t, amount, got.GetRefundedAmount())
@@ -243,7 +243,7 @@ func TestCompensation(t *testing.T) {
 	require.Greater(t, refund.GetVersion(), events[0].GetVersion())
 }
 
-// Replicas divide the refunds among them; each refund is made and published once.
+// Several replicas share the refunds; each refund is made once and published once.
 func TestConcurrentSweepers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -291,7 +291,7 @@ func TestRejectionOfAnUnknownPayment(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPaymentNotFound)
 }
 
-// A webhook that arrives before the release of the reference must not be lost with the release.
+// If a webhook arrives before the reference is released, the provider is asked after the release.
 func TestLateChargeDuringRelease(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -307,8 +307,8 @@ func TestLateChargeDuringRelease(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_DECLINED", "PAYMENT_CONFIRMED"}, b.eventTypes(p))
 }
 
-// A payer whose card was declined cannot pay again before the release. It is retried within
-// seconds, not only when the sweeper's lease ends.
+// A payer whose card was declined can pay again only after the release. If that fails, it is
+// retried within seconds, not only when the sweeper's lease ends.
 func TestFailedReleaseIsRetriedSoon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

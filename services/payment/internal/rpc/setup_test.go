@@ -47,7 +47,7 @@ const (
 	chargesAtOnce = 16
 )
 
-// unlimited are limits that only bound the concurrent charges.
+// unlimited has only a limit of concurrent charges.
 var unlimited = guard.Limits{ChargesAtOnce: chargesAtOnce, Refunds: 1e6, Lookups: 1e6}
 
 // bundle is a payment service on a real database, with a provider and a ticket service that the
@@ -65,7 +65,7 @@ type bundle struct {
 	refunds   paymentv1.RefundServiceClient
 	operators paymentv1.RefundAdminServiceClient
 	admins    paymentv1.PaymentAdminServiceClient
-	// differences lists and closes what the reconciliation has found.
+	// differences lists and closes the differences that the reconciliation has found.
 	differences paymentv1.DifferenceAdminServiceClient
 	service     *payment.Service
 	// publicURL is the provider's public address; empty: it has no page. wrap decorates the provider.
@@ -104,7 +104,7 @@ func setup(t *testing.T, options ...func(*bundle)) *bundle {
 	return b
 }
 
-// newService makes one replica.
+// newService makes a replica of the payment service.
 func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	b.t.Helper()
 	conn := b.dialTickets()
@@ -190,7 +190,7 @@ func (b *bundle) sweep(after time.Duration) {
 	b.service.SweepOnce(b.t.Context())
 }
 
-// becomes sweeps once a second, as production does, until the payment has the status, for at most a
+// becomes sweeps once a second, as in production, until the payment has the status, for at most a
 // minute.
 func (b *bundle) becomes(p *paymentv1.PrepareResponse, status string) *paymentv1.Payment {
 	b.t.Helper()
@@ -209,7 +209,7 @@ func (b *bundle) webhook(eventType, orderID string) error {
 	return err
 }
 
-// events returns the events of a payment in the outbox, in order.
+// events returns the Kafka events of a payment in the outbox, oldest first.
 func (b *bundle) events(p *paymentv1.PrepareResponse) []*eventsv1.PaymentEvent {
 	b.t.Helper()
 	rows, err := b.pool.Query(b.t.Context(), `SELECT payload FROM outbox WHERE topic = 'payment-events' AND key = $1 ORDER BY id`, p.GetOrderId())

@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/payment/internal/ticket"
 )
 
-// stripeShop is a payment service with Stripe as its only provider, which is a fake.
+// stripeShop is a payment service whose only provider is a fake of Stripe.
 type stripeShop struct {
 	*bundle
 
@@ -54,7 +54,7 @@ func setupStripe(t *testing.T) *stripeShop {
 	return s
 }
 
-// replica returns a service that charges at the provider p.
+// replica returns a payment service with the provider p.
 func (s *stripeShop) replica(p payment.Provider) *payment.Service {
 	s.t.Helper()
 	service := payment.New(s.store(), ticket.NewClient(s.dialTickets()), payment.Providers{
@@ -66,7 +66,7 @@ func (s *stripeShop) replica(p payment.Provider) *payment.Service {
 	return service
 }
 
-// choose makes a choice on the page of a payment, and returns the redirect's parameters.
+// choose makes a choice on the page of a payment, and returns the parameters of the redirect.
 func (s *stripeShop) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	s.t.Helper()
 	return s.chooseAt(p.GetPage().GetUrl(), choice)
@@ -96,7 +96,7 @@ func (s *stripeShop) comeBack(params map[string]string) {
 	require.NoError(s.t, err)
 }
 
-// deliverPending delivers the webhooks that wait, and returns them.
+// deliverPending delivers the webhooks that are due, and returns them.
 func (s *stripeShop) deliverPending() []fakes.Webhook {
 	s.t.Helper()
 	list := s.stripe.Webhooks.Take()
@@ -129,7 +129,7 @@ func (s *stripeShop) bought() *paymentv1.PrepareResponse {
 	return p
 }
 
-// The buyer pays on Stripe's page and comes back; only then is anything charged, once.
+// The buyer pays on Stripe's page and comes back. Only then is the payment charged, once.
 func TestStripePays(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -167,8 +167,8 @@ func TestStripeBuyerNeverComesBack(t *testing.T) {
 	}
 }
 
-// A card that is declined on the page does not end the payment. A declined capture ends it, and the
-// authorisation is cancelled.
+// A card that is declined on the page does not end the payment. If the capture is declined, the
+// payment ends, and the authorisation is cancelled.
 func TestStripeDeclines(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -191,8 +191,8 @@ func TestStripeDeclines(t *testing.T) {
 	s.becomes(again, "CONFIRMED")
 }
 
-// A buyer who goes back may still pay. Cancelling the payment closes the page, even if it was paid
-// in a second tab.
+// A buyer who goes back without paying may still pay. If the buyer cancels the payment, the page is
+// closed, even if it was paid in a second tab.
 func TestStripeChangeOfMind(t *testing.T) {
 	t.Parallel()
 	for _, paid := range []bool{false, true} {
@@ -220,7 +220,7 @@ func TestStripeChangeOfMind(t *testing.T) {
 	}
 }
 
-// This service expires the session of a page whose time is over, long before Stripe would.
+// When the page's time is over, this service expires its session, long before Stripe would.
 func TestStripePageEnds(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -231,7 +231,7 @@ func TestStripePageEnds(t *testing.T) {
 	require.Equal(t, "expired", s.stripe.Order(p.GetOrderId()).Status)
 }
 
-// Whatever happens to a capture, money is taken once. Each attempt has a key of its own.
+// Whatever happens to a capture, money is taken once. Each attempt has another key.
 func TestStripeLosesCaptures(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
@@ -248,7 +248,7 @@ func TestStripeLosesCaptures(t *testing.T) {
 	}
 }
 
-// A session whose opening lost its answer is opened once: the repeated request has the same key.
+// If the answer to the opening of a session is lost, the repeated request gets the same session.
 func TestStripeOpensOnce(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)
@@ -263,7 +263,7 @@ func TestStripeOpensOnce(t *testing.T) {
 	require.Len(t, s.stripe.Orders(), 1)
 }
 
-// Stripe repeats an internal error under its key. The payment ends; the next one has another key.
+// Stripe repeats an internal error under the same key. So the payment ends; the next has another.
 func TestStripeKeepsTheErrorOfASession(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Broken, fakes.Failed} {
@@ -282,7 +282,7 @@ func TestStripeKeepsTheErrorOfASession(t *testing.T) {
 	}
 }
 
-// A confirmation with a key charges nothing that is not paid on the payment's own page. It harms
+// A confirmation with a key does not charge a payment whose own page is not paid. It changes
 // neither the payment nor the circuit breaker.
 func TestStripeTakesNoKeys(t *testing.T) {
 	t.Parallel()
@@ -301,7 +301,7 @@ func TestStripeTakesNoKeys(t *testing.T) {
 	s.becomes(other, "CONFIRMED")
 }
 
-// Webhooks are hints: whatever they say, Stripe is asked.
+// A webhook only makes the sweeper ask Stripe, whatever it contains.
 func TestStripeWebhooks(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)

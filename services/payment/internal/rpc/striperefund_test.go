@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// requireRefunded requires that Stripe and the payment agree on what was given back, and how often.
+// requireRefunded requires that Stripe has refunded sum in so many refunds, as the payment says.
 func (s *stripeShop) requireRefunded(p *paymentv1.PrepareResponse, sum int64, times int) {
 	s.t.Helper()
 	order := s.stripe.Order(p.GetOrderId())
@@ -35,8 +35,8 @@ func (s *stripeShop) untilStripe(p *paymentv1.PrepareResponse, status string) st
 	return got
 }
 
-// Whatever happens to a call for a refund, the money goes back once. The key may be spent by an
-// internal error, or too old.
+// A refund is made once, whatever happens to a call, even if Stripe keeps an internal error under
+// the key, or may have forgotten the key.
 func TestStripeRefundsOnce(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{"", fakes.Lost, fakes.Broken, fakes.Dropped, fakes.Failed, fakes.Limited, fakes.Garbled, fakes.Late} {
@@ -56,7 +56,7 @@ func TestStripeRefundsOnce(t *testing.T) {
 	}
 }
 
-// A refund that Stripe accepted fails days later. It is held for a person, and counts as not made.
+// A refund that Stripe accepted fails days later. It is HELD, and its money counts as not refunded.
 func TestStripeRefundFailsLater(t *testing.T) {
 	t.Parallel()
 	for _, webhook := range []bool{true, false} {
@@ -81,7 +81,7 @@ func TestStripeRefundFailsLater(t *testing.T) {
 	}
 }
 
-// A refund on Stripe's dashboard is found by its webhook. A refund of the whole ends the tickets.
+// A refund on Stripe's dashboard is found by its webhook. If it is the whole charge, tickets end.
 func TestStripeRefundByHand(t *testing.T) {
 	t.Parallel()
 	s := setupStripe(t)

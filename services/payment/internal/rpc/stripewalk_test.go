@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/payment/internal/stripe"
 )
 
-// stripeWalk is one run of buyers who pay on Stripe's page, while processes die or are overtaken,
+// stripeWalk is a run of random steps: buyers pay on Stripe's page, processes die or are overtaken,
 // and calls and webhooks are lost, late, repeated and forged.
 type stripeWalk struct {
 	*pageWalk
@@ -20,8 +20,8 @@ type stripeWalk struct {
 	shop *stripeShop
 }
 
-// Whatever happens, nobody is charged twice, money that was taken has become a ticket or is given
-// back, and no authorisation stays open.
+// Whatever happens, nobody is charged twice, money that was taken has become a ticket or was
+// refunded, and no authorisation stays open.
 func TestStripeWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -99,7 +99,7 @@ func (w *stripeWalk) settle() {
 	w.passRounds(30, 30*time.Second)
 }
 
-// check requires that the payments agree with Stripe, and that nothing is left undone.
+// check requires that the payments agree with Stripe, and that no work is left.
 func (w *stripeWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what Stripe has kept, by reference

@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// tossShop is a payment service with Toss as its only provider, which is a fake.
+// tossShop is a payment service whose only provider is a fake of Toss.
 type tossShop struct {
 	*bundle
 
@@ -41,7 +41,7 @@ func setupToss(t *testing.T) *tossShop {
 	b := setup(t)
 	s := &tossShop{bundle: b, toss: tossfake.NewServer(tossfake.Options{Now: b.clock.Now, ClientKey: "test_ck", SecretKey: "test_sk"})}
 	server := httptest.NewServer(s.toss)
-	server.Config.SetKeepAlivesEnabled(false) // otherwise unanswered calls are repeated
+	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats calls without an answer
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	client := toss.NewClient("test_sk", toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: b.clock.Now})
@@ -56,8 +56,8 @@ func setupToss(t *testing.T) *tossShop {
 	return s
 }
 
-// choose does what our page and Toss's page do: it opens a payment, makes the buyer's choice, and
-// returns the parameters with which the buyer comes back.
+// choose does what the shop's page and Toss's page do: it opens a payment, makes the buyer's
+// choice, and returns the parameters with which the buyer comes back.
 func (s *tossShop) choose(p *paymentv1.PrepareResponse, choice string) map[string]string {
 	s.t.Helper()
 	return s.chooseOn(p.GetPage().GetUrl(), p.GetAmount(), choice)
@@ -94,7 +94,7 @@ func (s *tossShop) comeBack(params map[string]string) (*paymentv1.ReturnPaymentR
 	return s.client.ReturnPayment(s.t.Context(), &paymentv1.ReturnPaymentRequest{Provider: toss.Name, Params: params})
 }
 
-// returned opens a payment whose buyer has paid on the page and is back.
+// returned opens a payment whose buyer has paid on the page and has come back.
 func (s *tossShop) returned() (*paymentv1.PrepareResponse, string) {
 	s.t.Helper()
 	p, ref := s.prepared()
@@ -104,8 +104,8 @@ func (s *tossShop) returned() (*paymentv1.PrepareResponse, string) {
 	return p, ref
 }
 
-// A buyer may come back to a replica that does not have the provider Toss. A replica that has it
-// makes the charge.
+// A buyer may come back to a replica without the provider Toss. Another replica then makes the
+// charge.
 func TestTossReturnElsewhere(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -164,7 +164,7 @@ func TestTossPays(t *testing.T) {
 	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, s.eventTypes(p))
 }
 
-// If the buyer pays in two tabs, only the first key is charged, whatever answer is lost.
+// If the buyer pays in two tabs, only the first key is charged, even if an answer is lost.
 func TestTossIsChargedOnceForTwoTabs(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{"", fakes.Lost, fakes.Dropped, fakes.Late, fakes.Garbled} {
@@ -185,7 +185,7 @@ func TestTossIsChargedOnceForTwoTabs(t *testing.T) {
 	}
 }
 
-// A confirmation without an answer is settled by a look-up, or repeated under the same key.
+// A confirmation without an answer is found by a look-up, or repeated under the same key.
 func TestTossLosesTheAnswer(t *testing.T) {
 	t.Parallel()
 	for fault, confirms := range map[fakes.Fault]int{fakes.Lost: 1, fakes.Dropped: 2, fakes.Garbled: 2} {
@@ -200,7 +200,7 @@ func TestTossLosesTheAnswer(t *testing.T) {
 	}
 }
 
-// A buyer who has paid on the page and never comes back is not charged. The places are free again.
+// A buyer who has paid on the page and never comes back is not charged, and loses the seats.
 func TestTossBuyerNeverComesBack(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -220,7 +220,7 @@ func TestTossBuyerNeverComesBack(t *testing.T) {
 	require.Equal(t, tossfake.Expired, s.toss.Of(p.GetOrderId())[0].Status)
 }
 
-// Without an answer the places stay claimed until no confirmation can act any more.
+// Without an answer the seats stay claimed until no confirmation can take effect any more.
 func TestTossNeverAnswers(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -274,7 +274,7 @@ func TestTossBuyerGoesBack(t *testing.T) {
 	s.becomes(p, "CONFIRMED")
 }
 
-// A wrong amount is never confirmed, even if the buyer's browser has changed the page.
+// A wrong amount is never charged, even if the buyer changes the page or the return address.
 func TestTossAmountIsCompared(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -288,7 +288,7 @@ func TestTossAmountIsCompared(t *testing.T) {
 	s.sweep(time.Second)
 	require.Equal(t, "OPEN", s.get(p).GetStatus())
 	require.Zero(t, s.toss.Count(tossfake.Confirms))
-	params["amount"] = "55000" // forged too: Toss refuses it
+	params["amount"] = "55000" // also changed, so that Toss refuses it
 	_, err = s.comeBack(params)
 	require.NoError(t, err)
 	for range 20 {
@@ -297,14 +297,14 @@ func TestTossAmountIsCompared(t *testing.T) {
 	}
 }
 
-// hook delivers body as a webhook of Toss.
+// hook delivers a webhook with this body.
 func (s *tossShop) hook(body []byte) {
 	s.t.Helper()
 	_, err := s.client.HandleWebhook(s.t.Context(), &paymentv1.HandleWebhookRequest{Provider: toss.Name, Body: body})
 	require.NoError(s.t, err)
 }
 
-// A webhook is never an outcome by itself, whoever sends it and however often.
+// A webhook only makes the sweeper ask, whoever sends it and however often.
 func TestTossWebhooks(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -326,7 +326,7 @@ func TestTossWebhooks(t *testing.T) {
 	require.EqualValues(t, 1, s.unknownOrders.Load())
 	s.hook([]byte("<html>"))
 
-	// Toss's own webhooks lead to a confirmation whose answer was lost.
+	// After Toss's own webhook, a confirmation whose answer was lost is found.
 	_, err := s.comeBack(s.choose(p, "pay"))
 	require.NoError(t, err)
 	s.toss.Inject(tossfake.Confirms, fakes.Lost)
@@ -339,7 +339,7 @@ func TestTossWebhooks(t *testing.T) {
 	require.Equal(t, 1, s.charges(p))
 }
 
-// The HTTP status of an answer decides nothing: a proxy may have sent it.
+// The HTTP status of an answer does not count: a proxy may have sent it.
 func TestTossBehindABrokenProxy(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)

@@ -45,19 +45,19 @@ func TestTossRefunds(t *testing.T) {
 	s.requireGiven(p, 54000)
 }
 
-// Whatever happens to the call, a refund is made once.
+// Whatever happens to the call for a refund, it is made once.
 func TestTossRefundsOnce(t *testing.T) {
 	t.Parallel()
 	for fault, gen := range map[fakes.Fault]int{
 		fakes.Lost: 1, fakes.Dropped: 1, fakes.Garbled: 1, fakes.Limited: 2,
-		fakes.Failed: 2, // the error is kept: another key makes the refund
-		fakes.Broken: 1, // the error is kept, and the refund was made: it is found by asking
+		fakes.Failed: 2, // Toss keeps the error under the key, so another key is used
+		fakes.Broken: 1, // Toss keeps the error, but has made the refund: a look-up finds it
 	} {
 		s := setupToss(t)
 		p := s.paid()
 		s.toss.Inject(tossfake.Cancels, fault)
 		s.ask(p, payment.ByOperator, "k", 0)
-		for range 120 { // the longest that a call may act
+		for range 120 { // until no call can take effect any more
 			s.sweep(time.Second)
 		}
 		require.Equal(t, gen, s.untilRefund(p, "OPERATOR", "DONE").gen, fault)
@@ -66,7 +66,7 @@ func TestTossRefundsOnce(t *testing.T) {
 	}
 }
 
-// The key of a refund is not used when Toss may have forgotten it: Toss is asked first.
+// If Toss may have forgotten a refund's key, it is asked before the refund is sent again.
 func TestTossForgetsTheKey(t *testing.T) {
 	t.Parallel()
 	for fault, gen := range map[fakes.Fault]int{fakes.Lost: 1, fakes.Dropped: 2} {
@@ -82,7 +82,7 @@ func TestTossForgetsTheKey(t *testing.T) {
 	}
 }
 
-// A manual refund at Toss is found by its webhook, and counts for a later refund.
+// A refund by hand at Toss is found after its webhook, and counts for a later refund.
 func TestTossRefundByHand(t *testing.T) {
 	t.Parallel()
 	s := setupToss(t)
@@ -99,7 +99,7 @@ func TestTossRefundByHand(t *testing.T) {
 	s.requireGiven(p, 5000)
 	require.EqualValues(t, 5000, s.count(`SELECT hand FROM payments WHERE id = $1`, uuid.MustParse(p.GetPaymentId())))
 
-	// Toss refuses more than is left of the charge. The part given back by hand then counts.
+	// Toss refuses more than is left of the charge. Then the part refunded by hand counts.
 	s.ask(p, payment.ByOperator, "k")
 	done := s.untilRefund(p, "OPERATOR", "DONE")
 	require.EqualValues(t, 55000, done.amount)

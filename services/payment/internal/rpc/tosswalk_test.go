@@ -12,16 +12,16 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// tossWalk is one run of buyers who pay at Toss, while processes die and answers are lost.
+// tossWalk is a run of random steps: buyers pay at Toss, processes die and answers are lost.
 type tossWalk struct {
 	*pageWalk
 
 	shop *tossShop
 }
 
-// Whatever buyers do in however many tabs, whichever process dies, and whichever answer is lost,
+// Whatever buyers do in one or more tabs, whichever process dies, and whichever answer is lost,
 // late or kept under a key: nobody is charged twice, money that was taken has become a ticket or
-// was given back, and no seat stays claimed for an ended payment.
+// was refunded, and no seat stays claimed for an ended payment.
 func TestTossWalks(t *testing.T) {
 	t.Parallel()
 	eachSeed(t, 20, func(t *testing.T, seed uint64) {
@@ -71,7 +71,7 @@ func (w *tossWalk) act() {
 	}
 }
 
-// pays pays on the latest page in one or two tabs. The buyer comes back from some of them, or none.
+// pays pays on the latest page, in one or two tabs. The buyer comes back from some or none of them.
 func (w *tossWalk) pays(b *buyer) {
 	w.t.Helper()
 	if b.page.URL == "" {
@@ -88,7 +88,7 @@ func (w *tossWalk) pays(b *buyer) {
 	}
 }
 
-// fail injects faults into the next calls of a kind.
+// fail makes the next calls of a kind go wrong.
 func (w *tossWalk) fail() {
 	if w.rand.IntN(4) == 0 {
 		w.failTicket()
@@ -118,7 +118,7 @@ func (w *tossWalk) settle() {
 	w.passRounds(5, time.Second)
 }
 
-// check requires that the payments agree with Toss, and that nothing is left undone.
+// check requires that the payments agree with Toss, and that no work is left.
 func (w *tossWalk) check() {
 	w.t.Helper()
 	kept := map[uuid.UUID]int64{} // what Toss has kept, by reference

@@ -28,24 +28,24 @@ import (
 // Name is the provider's name in settings and stored payments.
 const Name = "sandbox"
 
-// maxAnswer bounds the size of an answer.
+// maxAnswer is the most bytes of an answer that are read.
 const maxAnswer = 1 << 20
 
 // Client calls the sandbox provider over HTTP, and verifies its webhooks.
 type Client struct {
 	base    string
-	secrets atomic.Pointer[[]string] // any of them signs webhooks
+	secrets atomic.Pointer[[]string] // any of them verifies a webhook
 	http    *http.Client
 	opts    Options
 }
 
 // Options are the options of a Client.
 type Options struct {
-	// Timeout bounds one call; default 8s. VoidAfter is the age from which a charge that the sandbox
-	// does not know is voided; until then it may still arrive; default 20s.
+	// Timeout is the time limit of one call; default 8s. VoidAfter is the age from which a charge that
+	// the sandbox does not know is voided; until then it may still arrive; default 20s.
 	Timeout, VoidAfter time.Duration
 	// PublicURL is the sandbox's address for browsers, ReturnURL the address to which its page sends
-	// them back. Without them a page of ours collects the payment key.
+	// them back. Without them a page of the shop collects the payment key.
 	PublicURL, ReturnURL string
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
@@ -56,8 +56,8 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Defaults of Options, of which the key life is less than the sandbox's 24 h. inFlight is how long
-// a call may act after it was sent: more than the longest timeout of a call.
+// The defaults of Options; the sandbox keeps keys longer than defaultKeyLife, 24 h. inFlight is how
+// long after its start a call may take effect: longer than any call's timeout.
 const (
 	defaultTimeout   = 8 * time.Second
 	defaultVoidAfter = 20 * time.Second
@@ -98,7 +98,7 @@ func (c *Client) Rekey(secrets config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// charge is the sandbox's answer about a charge; each call sets only some of the fields.
+// charge is the sandbox's answer about a charge. Each call sets only some of the fields.
 type charge struct {
 	ChargeID       string `json:"chargeId"`
 	Status         string `json:"status"`
@@ -130,8 +130,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// rejected reports whether a status means that this request is invalid. Other 4xx statuses concern
-// all requests (credentials, address) or the provider's load.
+// rejected reports whether a status means that this one request is invalid. Other 4xx statuses
+// concern all requests (credentials, address), or the sandbox's load.
 func rejected(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusUnprocessableEntity:
@@ -142,7 +142,7 @@ func rejected(status int) bool {
 }
 
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	if p.PaymentKey == "" && p.Ref != "" { // nothing was charged: the session is asked
+	if p.PaymentKey == "" && p.Ref != "" { // nothing was charged yet, so the page is asked
 		if out, known, err := c.askPage(ctx, p.Ref); known || err != nil {
 			return out, err
 		}
@@ -194,14 +194,14 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// call sends one request and reads its answer, whatever its status.
+// call sends one request and decodes the answer, whatever its status.
 func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got charge, err error) {
 	status, err = c.send(ctx, method, path, body, time.Time{}, &got)
 	return status, got, err
 }
 
-// send sends one request and decodes its answer into got, whatever its status. notAfter, unless zero, is
-// the time after which the request is not sent any more.
+// send sends one request and decodes the answer into got, whatever its status. The request is not
+// sent after notAfter, unless that is zero.
 func (c *Client) send(ctx context.Context, method, path string, body any, notAfter time.Time, got any) (status int, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
@@ -219,7 +219,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any, notAft
 	if err != nil {
 		return 0, fmt.Errorf("sandbox answer: %w", err)
 	}
-	// An error may have another body than JSON; its status is enough.
+	// The body of an error may be something other than JSON; its status is enough.
 	if err := json.Unmarshal(b, got); err != nil && resp.StatusCode < http.StatusBadRequest {
 		return 0, fmt.Errorf("sandbox answer: %w", err)
 	}

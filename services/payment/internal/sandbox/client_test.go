@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/payment/internal/sandbox"
 )
 
-// An invalid request must be distinguished from errors of all requests or of the provider: only the
-// latter are a reason to stop sending charges.
+// Only these statuses mean that one request is invalid. Any other error concerns all requests or
+// the provider, and counts for the circuit breaker.
 func TestStatusesThatRejectOneCharge(t *testing.T) {
 	t.Parallel()
 	for status, rejected := range map[int]bool{

@@ -39,7 +39,7 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (e
 		case "CAPTURE":
 		case "REFUND":
 			e.Kind = payment.LedgerRefund
-			e.RefundID, _ = uuid.Parse(g.Reference) // any other reference is not ours
+			e.RefundID, _ = uuid.Parse(g.Reference) // other references are not ids of this service
 			if e.State, err = g.state(); err != nil {
 				return nil, "", err
 			}

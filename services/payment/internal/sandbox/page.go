@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Capabilities says that the sandbox has a page of its own if browsers can reach it.
+// Capabilities contains a page time only if browsers can reach the sandbox's page.
 func (c *Client) Capabilities() payment.Capabilities {
 	caps := payment.Capabilities{
 		Void: true, Finality: c.opts.VoidAfter, ChargeTime: c.opts.Timeout, CallTime: c.opts.Timeout, KeyLife: c.opts.KeyLife, InFlight: inFlight,
@@ -22,8 +22,8 @@ func (c *Client) Capabilities() payment.Capabilities {
 	return caps
 }
 
-// Open makes a session at the sandbox. Its page only makes the payment key. Without it the payer
-// chooses the key on a page of ours.
+// Open makes a session at the sandbox, with a page that makes the payment key. If browsers cannot
+// reach the sandbox, the payer chooses the key on a page of the shop.
 func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
 	if c.opts.PublicURL == "" {
 		return payment.Page{Params: map[string]string{"paymentKeys": "ok- decline- timeout- lost- slow- late-"}}, nil
@@ -50,7 +50,7 @@ type session struct {
 	PaymentKey string `json:"paymentKey"`
 }
 
-// askPage asks what the payer has done on the page. known is false if the order must be asked for.
+// askPage asks what the payer has done on the page. If known is false, ask for the charge instead.
 func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, known bool, err error) {
 	var s session
 	code, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(ref), nil, time.Time{}, &s)
@@ -68,7 +68,7 @@ func (c *Client) askPage(ctx context.Context, ref string) (out payment.Outcome, 
 	}
 }
 
-// errNoOrder is returned for an address that names no order.
+// errNoOrder is returned if the address to which the payer comes back contains no order id.
 var errNoOrder = errors.New("the address names no order")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) {

@@ -18,7 +18,7 @@ type refund struct {
 	Reference string `json:"reference"`
 	Amount    int64  `json:"amount"`
 	Status    string `json:"status"`
-	// Code is the reason of a refusal for programs, Error for people.
+	// Code is the reason of a refusal as a constant, Error as a sentence.
 	Code  string `json:"code"`
 	Error string `json:"error"`
 }
@@ -32,7 +32,7 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 		return payment.RefundAnswer{}, err
 	case code == http.StatusOK:
 		state, err := got.state()
-		if state == payment.ProviderFailed { // made under this key before, and failed since
+		if state == payment.ProviderFailed { // an earlier call made it, and it has failed since
 			return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.RefundID, Code: "FAILED"}, err
 		}
 		return payment.RefundAnswer{State: state, ID: got.RefundID}, err
@@ -63,7 +63,7 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 		if err != nil {
 			return payment.RefundReport{}, err
 		}
-		ours, _ := uuid.Parse(r.Reference) // any other reference is not ours
+		ours, _ := uuid.Parse(r.Reference) // other references are not ids of this service
 		report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: r.RefundID, RefundID: ours, Amount: r.Amount, State: state})
 	}
 	return report, nil

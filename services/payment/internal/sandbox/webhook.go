@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/payment/internal/signature"
 )
 
-// signatureHeader carries t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">.
+// signatureHeader contains t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">.
 const signatureHeader = "x-sandbox-signature"
 
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {

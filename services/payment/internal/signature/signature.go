@@ -1,4 +1,4 @@
-// Package signature verifies webhooks that are signed as Stripe signs them.
+// Package signature verifies webhooks that are signed in the way that Stripe signs them.
 package signature
 
 import (
@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// tolerance is the largest difference between a webhook's time and ours, before and after it, so
-// that a recorded webhook cannot be replayed forever.
+// tolerance is the largest difference between a webhook's time and the current time, so that a
+// recorded webhook cannot be replayed later.
 const tolerance = 5 * time.Minute
 
-// Genuine reports whether a signature, t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…], was
-// made with one of the secrets at about now.
+// Genuine reports whether signature, t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…], was
+// made with one of the secrets, within tolerance of now.
 func Genuine(signature string, body []byte, secrets []string, now time.Time) bool {
 	stamp, sums := parse(signature)
 	sent, err := strconv.ParseInt(stamp, 10, 64)
@@ -32,8 +32,8 @@ func Genuine(signature string, body []byte, secrets []string, now time.Time) boo
 	})
 }
 
-// parse splits a signature into its time and its sums. There are several sums while a secret is
-// being replaced.
+// parse splits a signature into its time and its sums: one for each secret, while a secret is being
+// replaced.
 func parse(signature string) (stamp string, sums [][]byte) {
 	for part := range strings.SplitSeq(signature, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")

@@ -13,26 +13,26 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// The metadata keys under which objects at Stripe have our ids.
+// The metadata keys under which objects at Stripe contain the ids of this service.
 const (
-	orderMember  = "urr_order"
-	refundMember = "urr_refund"
+	orderKey  = "urr_order"
+	refundKey = "urr_refund"
 )
 
-// sessionLife is how long after the payment's ExpiresAt a session ends: Stripe wants at least 30
-// min. Cancel expires it before.
+// sessionLife is how long after the payment's ExpiresAt a session ends: Stripe requires at least 30
+// min. Cancel ends the session earlier.
 const sessionLife = 40 * time.Minute
 
-// Open makes a session. All parameters follow from the payment, since Stripe compares them when the
-// call is repeated with its key.
+// Open makes a session. Its parameters depend on the payment only, since Stripe compares them when
+// the call is repeated under its key.
 func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
 	returnURL := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
-	order := map[string]string{orderMember: p.OrderID}
+	order := map[string]string{orderKey: p.OrderID}
 	params := &api.CheckoutSessionCreateParams{
 		Mode: api.String("payment"), ClientReferenceID: api.String(p.OrderID), Metadata: order,
 		SuccessURL: api.String(returnURL), CancelURL: api.String(returnURL),
 		ExpiresAt:       api.Int64(p.ExpiresAt.Add(sessionLife).Unix()),
-		AdaptivePricing: &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // the currency is ours
+		AdaptivePricing: &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // the payer pays in our currency
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{
 			CaptureMethod: api.String("manual"), Metadata: order, Description: api.String("Order " + p.OrderID),
 		},
@@ -55,13 +55,13 @@ func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, err
 	return payment.Page{URL: s.URL, Ref: s.ID}, nil
 }
 
-// errNoOrder is returned for an address that names no order.
+// errNoOrder is returned if the address to which the buyer comes back contains no order id.
 var errNoOrder = errors.New("the address names no order")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
-// DecodeReturn decodes the parameters of a return. The buyer may have paid or not: only a look-up
-// of the session tells.
+// DecodeReturn decodes the parameters with which a buyer comes back. They do not contain whether
+// the buyer has paid: the session must be looked up.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	if params["orderId"] == "" {
 		return payment.Auth{}, errNoOrder
@@ -81,7 +81,7 @@ func (c *Client) session(ctx context.Context, ref string) (*api.CheckoutSession,
 }
 
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	if p.Ref == "" { // no buyer has the address of a page
+	if p.Ref == "" { // no page was opened, so nobody can have paid
 		return payment.Outcome{State: payment.Absent}, nil
 	}
 	s, err := c.session(ctx, p.Ref)
@@ -91,8 +91,8 @@ func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, e
 	return outcome(p, s)
 }
 
-// outcome returns what a session and its intent say. Until the buyer pays there is no intent. A
-// card that is declined on the page leaves the session open.
+// outcome returns the outcome of a session and its intent. There is no intent until the buyer pays.
+// A card that is declined on the page leaves the session open.
 func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error) {
 	state := payment.Waiting
 	switch s.Status {
@@ -110,9 +110,9 @@ func outcome(p payment.Payment, s *api.CheckoutSession) (payment.Outcome, error)
 	return outcomeOf(p, s.PaymentIntent, state)
 }
 
-// outcomeOf returns what an intent says; open is the state to return while it is undecided.
+// outcomeOf returns the outcome of an intent; open is the state to return while it is undecided.
 func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (payment.Outcome, error) {
-	if pi.Metadata[orderMember] != p.OrderID || !strings.EqualFold(string(pi.Currency), p.Currency) {
+	if pi.Metadata[orderKey] != p.OrderID || !strings.EqualFold(string(pi.Currency), p.Currency) {
 		return payment.Outcome{}, fmt.Errorf("%w: intent %s", payment.ErrOtherCharge, pi.ID)
 	}
 	switch pi.Status {
@@ -134,9 +134,9 @@ func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (pa
 // errNotPaid means that a charge was not sent, since the buyer has not paid on the page.
 var errNotPaid = errors.New("the buyer has not paid on the page")
 
-// Charge captures the intent of the payment's own session, whatever key a request brought: an intent
-// named by a buyer could be another order's. Each attempt has a key of its own, since Stripe repeats an
-// internal error under its key for a day, and captures an intent once whatever the keys are.
+// Charge captures the intent of the payment's own session, and ignores keys from requests, since
+// they could be another order's intent. Each attempt has a new key, since Stripe repeats an
+// internal error under its key for a day. Stripe captures an intent only once, under whatever key.
 func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	if p.Ref == "" {
 		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
@@ -163,7 +163,7 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	return outcomeOf(p, pi, payment.Pending)
 }
 
-// errNotCancelled means that a session or intent is not cancelled after the call that cancels it.
+// errNotCancelled means that the call that cancels a session or an intent has not cancelled it.
 var errNotCancelled = errors.New("the session was not cancelled")
 
 // Cancel expires an open session, or cancels an authorised intent. It never refunds.
@@ -183,7 +183,7 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 	case payment.Waiting:
 		s, err := c.api().V1CheckoutSessions.Expire(ctx, p.Ref, &api.CheckoutSessionExpireParams{})
 		if err != nil {
-			return payment.Outcome{}, failed("expire a session", err) // perhaps paid meanwhile: asked again
+			return payment.Outcome{}, failed("expire a session", err) // it may be paid meanwhile: the caller asks again
 		}
 		if s.Status != api.CheckoutSessionStatusExpired {
 			return payment.Outcome{}, errNotCancelled

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// The acts of the buyer, and time, change the outcome that a session shows.
+// What the buyer does on the page, and time, decide the outcome of the session.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -43,8 +43,8 @@ func TestOutcomes(t *testing.T) {
 	require.Empty(t, b.choose(page, fake.Pay))
 }
 
-// The session of a payment is opened once, however often the call is repeated. Each session has its
-// own order. An internal error stays under the key.
+// The session of a payment is opened once, even if the call is repeated. Each session has its own
+// order. Stripe repeats an internal error under the same key.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -83,7 +83,7 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, payment.Auth{OrderID: "o-1", Token: "t-1"}, auth, "only a hint")
 }
 
-// Only the payment's own authorised intent is charged, whatever key comes; no other charge stops.
+// Only the payment's own authorised intent is charged, whatever key a request contains.
 func TestOnlyItsOwnIntentIsCharged(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -104,7 +104,7 @@ func TestOnlyItsOwnIntentIsCharged(t *testing.T) {
 	require.Zero(t, b.fake.Calls.Count(fake.CaptureIntent))
 }
 
-// After each fault of a capture a look-up shows the outcome, and a new key charges once.
+// After a capture went wrong, a look-up shows whether it took effect. A new key charges only once.
 func TestCaptureFaults(t *testing.T) {
 	t.Parallel()
 	for fault, acted := range map[fakes.Fault]bool{
@@ -130,7 +130,7 @@ func TestCaptureFaults(t *testing.T) {
 	}
 }
 
-// An internal error is repeated under its key for a day: the same attempt would never be charged.
+// Stripe repeats an internal error under its key for a day, so a retry needs another Attempt.
 func TestInternalErrorIsKept(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -156,7 +156,7 @@ func TestCaptureRefused(t *testing.T) {
 	require.Equal(t, payment.Outcome{State: payment.Refused, DeclineCode: "insufficient_funds"}, out)
 }
 
-// If no capture was sent, the charge is known not to be sent, also without a connection.
+// If a call before the capture fails, or there is no connection, Charge returns ErrNotSent.
 func TestNotSent(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -177,8 +177,8 @@ func TestNotSent(t *testing.T) {
 	require.Zero(t, b.fake.Calls.Count(fake.CaptureIntent))
 }
 
-// An answer that is not Stripe's own is an error, whatever its HTTP status. Error texts have no
-// data of the payer.
+// An answer that does not come from Stripe is an error, whatever its HTTP status. The texts of
+// errors contain no data of the payer.
 func TestAnswersOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -223,7 +223,7 @@ func TestCancel(t *testing.T) {
 	require.Zero(t, b.fake.Order(p.OrderID).Refunded, "it never refunds")
 }
 
-// If a buyer pays while the session is being expired, the next call finds the authorisation.
+// If a buyer pays while the session is being expired, the next Cancel cancels the authorisation.
 func TestCancelRacesThePage(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

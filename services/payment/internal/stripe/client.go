@@ -1,6 +1,6 @@
 // Package stripe is the client of Stripe. The buyer pays on Stripe's page (Checkout), which only
 // authorises, and a capture takes the money. The session is looked up by its id, never by a search.
-// No data of a card reaches this service.
+// No card data reaches this service.
 package stripe
 
 import (
@@ -25,20 +25,20 @@ import (
 // Name is the provider's name in settings and stored payments.
 const Name = "stripe"
 
-// PerSecond is how many calls of a kind one process sends in a second: less than the 25 that Stripe
-// accepts from an address (docs.stripe.com/rate-limits).
+// PerSecond is the most calls of each kind (charge, refund, look-up) that one process sends per
+// second. Stripe accepts 25 from an address (docs.stripe.com/rate-limits).
 const PerSecond = 20
 
 const (
 	defaultPageTime = 12 * time.Minute
-	// chargeTime is long, since a capture that timed out must be looked up. Other calls take less.
+	// chargeTime is long, since a capture that times out must be looked up.
 	chargeTime = 30 * time.Second
 	callTime   = 10 * time.Second
 	listTime   = time.Minute // each entry includes other objects
-	// keyLife is less than the 24 h for which Stripe keeps a key at least.
+	// keyLife is less than 24 h, for which Stripe keeps a key at least.
 	keyLife  = 20 * time.Hour
 	inFlight = 2 * time.Minute
-	// maxAnswer is the largest size of an answer, in bytes.
+	// maxAnswer is the most bytes of an answer that are read.
 	maxAnswer = 1 << 20
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Secrets are the API's key and the secrets of its webhooks.
+// Secrets are the key of the API and the secrets that sign its webhooks.
 type Secrets struct {
 	Key config.Secret
 	// Webhooks has the form secret[,secret…]; any of them verifies a webhook.
@@ -70,7 +70,7 @@ type Client struct {
 	current   atomic.Pointer[keyed]
 }
 
-// keyed has the parts of a Client that depend on the secrets.
+// keyed has what depends on the secrets in a Client.
 type keyed struct {
 	api      *api.Client
 	webhooks []string
@@ -95,7 +95,7 @@ func NewClient(secrets Secrets, opts Options) *Client {
 	caller := &http.Client{Transport: transport{base: opts.Transport, now: opts.Now}}
 	backend := &api.BackendConfig{
 		MaxNetworkRetries: api.Int64(0), EnableTelemetry: api.Bool(false), HTTPClient: caller,
-		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // it would log whole answers
+		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // the library would log whole answers
 	}
 	if opts.URL != "" {
 		backend.URL = api.String(strings.TrimSuffix(opts.URL, "/"))
@@ -117,8 +117,8 @@ func (c *Client) Close() { c.closeIdle() }
 
 func (c *Client) api() *api.Client { return c.current.Load().api }
 
-// Capabilities says what Stripe can do. Since a cancelled intent cannot be captured, an unknown charge
-// is final as soon as its call has ended.
+// Capabilities returns what Stripe can do. Since a cancelled intent cannot be captured, an unknown
+// charge may be voided as soon as its call has ended.
 func (c *Client) Capabilities() payment.Capabilities {
 	return payment.Capabilities{
 		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime,
@@ -126,7 +126,7 @@ func (c *Client) Capabilities() payment.Capabilities {
 	}
 }
 
-// transport sends each request once. The one of net/http repeats requests with an Idempotency-Key.
+// transport sends each request once; that of net/http would repeat one with an Idempotency-Key.
 type transport struct {
 	base http.RoundTripper
 	now  func() time.Time
@@ -168,7 +168,7 @@ type limited struct {
 	io.Closer
 }
 
-// sentUntil returns a context whose request must not be sent after a time.
+// sentUntil returns a context whose request must not be sent after limit.
 func sentUntil(ctx context.Context, limit time.Time) context.Context {
 	return context.WithValue(ctx, notAfter{}, limit)
 }

@@ -12,7 +12,7 @@ import (
 	fake "urr.guru/services/payment/fakes/stripe"
 )
 
-// do makes a request to the fake without a key, and returns the body of the answer.
+// do makes a request to the fake, without Stripe's key. It returns the answer's body.
 func (b *shop) do(method, address, body string, want int) string {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(body))
@@ -26,7 +26,7 @@ func (b *shop) do(method, address, body string, want int) string {
 	return string(answer)
 }
 
-// End-to-end tests control the fake over HTTP, and browsers see its page.
+// End-to-end tests can control the fake over HTTP, and browsers can open its page.
 func TestFakeIsControlled(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// failed returns the error of a call. The library's own text has the whole answer, with data of the
-// payer: only its codes and Stripe's message are kept.
+// failed returns the error of a call. It contains only codes and Stripe's message: the text of the
+// library's error contains the whole answer, with data of the payer.
 func failed(operation string, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) {
@@ -20,8 +20,8 @@ func failed(operation string, err error) error {
 	return fmt.Errorf("%s: stripe answered %s %s %s: %s (request %s)", operation, e.Type, e.Code, e.DeclineCode, e.Msg, e.RequestID)
 }
 
-// openFailed returns the error of opening a session. Stripe repeats an internal error, and refuses other
-// parameters, for as long as it keeps the key.
+// openFailed returns the error of opening a session. It contains ErrKeySpent if Stripe repeats it
+// under the same key: after an internal error, and if the parameters differ.
 func openFailed(err error) error {
 	var e *api.Error
 	unknown := failed("open a session", err)
@@ -31,8 +31,8 @@ func openFailed(err error) error {
 	return unknown
 }
 
-// captureFailed returns the outcome of a capture that failed. The type and the code decide, never the
-// HTTP status: a proxy on the way answers statuses too.
+// captureFailed returns the outcome of a capture that failed. It depends on the type and the code,
+// never on the HTTP status: a proxy on the way answers statuses too.
 func captureFailed(err error) (payment.Outcome, error) {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -41,20 +41,20 @@ func captureFailed(err error) (payment.Outcome, error) {
 	var e *api.Error
 	unknown := failed("capture", err)
 	if !errors.As(err, &e) {
-		return payment.Outcome{}, unknown // no answer, or not Stripe's own
+		return payment.Outcome{}, unknown // no answer, or one that is not from Stripe
 	}
 	switch {
 	case e.Type == api.ErrorTypeCard:
 		return payment.Outcome{State: payment.Refused, DeclineCode: declineCode(e)}, nil
 	case !busy(e) && (e.Type == api.ErrorTypeIdempotency || e.Type == api.ErrorTypeInvalidRequest):
-		// The intent is in another state, or the request is wrong: the next look-up tells.
+		// The intent is in another state, or the request is wrong: the next look-up shows which.
 		return payment.Outcome{}, errors.Join(payment.ErrChargeRejected, unknown)
 	default:
 		return payment.Outcome{}, unknown
 	}
 }
 
-// busy reports whether Stripe has not begun the call, which may be repeated under its key.
+// busy reports whether Stripe has not begun the call. It may then be repeated under its key.
 func busy(e *api.Error) bool {
 	return e.Code == api.ErrorCodeRateLimit || e.Code == api.ErrorCodeLockTimeout || e.Code == api.ErrorCodeIdempotencyKeyInUse
 }

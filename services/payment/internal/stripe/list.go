@@ -11,20 +11,20 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// refundsFrom is the prefix of a cursor in the refunds. The rest is the id after which the page
-// begins. A cursor in the captures is only such an id.
+// refundsFrom is the prefix of a cursor in the refunds. The rest of it is the id after which the
+// page begins. A cursor in the captures is such an id without a prefix.
 const refundsFrom = "refunds:"
 
 // disputesFrom is the prefix of a cursor in the disputes.
 const disputesFrom = "disputes:"
 
-// pageLength is the number of entries of a page. Stripe allows 100, but the size of an answer is
-// limited (maxAnswer), and each entry includes another object.
+// pageLength is the most entries in a page. Stripe allows 100, but maxAnswer limits an answer's
+// size, and each entry includes another object.
 const pageLength = 50
 
 // List lists captures, then refunds, then disputes. Captures are found by movements of the balance,
-// since the time of a charge is that of its authorisation. Refunds are listed as refunds, since a
-// pending refund has no movement yet.
+// since a charge has the time of its authorisation. Refunds are listed as refunds, since a pending
+// refund has no movement yet.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([]payment.LedgerEntry, string, error) {
 	created := &api.RangeQueryParams{GreaterThanOrEqual: seconds(from), LesserThan: seconds(to)}
 	if after, ok := strings.CutPrefix(cursor, refundsFrom); ok {
@@ -36,11 +36,10 @@ func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) ([
 	return c.listCaptures(ctx, created, cursor)
 }
 
-// seconds returns the first whole second that is not before a time: Stripe's times have no
-// fractions.
+// seconds returns at, rounded up to whole seconds: Stripe's times have no fractions.
 func seconds(at time.Time) int64 { return at.Add(time.Second - 1).Unix() }
 
-// page returns the parameters of the page after an id; empty: the first page.
+// page returns the parameters for the page after the id after; empty: the first page.
 func page(after string) api.ListParams {
 	p := api.ListParams{Limit: api.Int64(pageLength), Single: true}
 	if after != "" {
@@ -62,15 +61,14 @@ func (c *Client) listCaptures(ctx context.Context, created *api.RangeQueryParams
 		if list.Meta().HasMore {
 			next = x.ID
 		}
-		// The amounts of the movement are in the account's currency, and those of the charge in the
-		// buyer's.
+		// The movement's amounts are in the account's currency, the charge's in the buyer's.
 		if isCapture := x.Type == api.BalanceTransactionTypeCharge || x.Type == api.BalanceTransactionTypePayment; !isCapture ||
 			x.Source == nil || x.Source.Charge == nil || x.Source.Charge.PaymentIntent == nil {
 			continue
 		}
 		charge := x.Source.Charge
 		entries = append(entries, payment.LedgerEntry{
-			Kind: payment.LedgerCapture, OrderID: charge.Metadata[orderMember], ID: charge.PaymentIntent.ID, Amount: charge.AmountCaptured,
+			Kind: payment.LedgerCapture, OrderID: charge.Metadata[orderKey], ID: charge.PaymentIntent.ID, Amount: charge.AmountCaptured,
 			Currency: currencyOf(charge.Currency), At: time.Unix(x.Created, 0),
 		})
 	}
@@ -79,7 +77,7 @@ func (c *Client) listCaptures(ctx context.Context, created *api.RangeQueryParams
 
 func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams, after string) ([]payment.LedgerEntry, string, error) {
 	params := &api.RefundListParams{ListParams: page(after), CreatedRange: created}
-	params.AddExpand("data.payment_intent") // a refund by hand does not name the order itself
+	params.AddExpand("data.payment_intent") // a refund by hand does not contain the order
 	list := c.api().V1Refunds.List(ctx, params)
 	if list.Err() != nil {
 		return nil, "", failed("list refunds", list.Err())
@@ -99,9 +97,9 @@ func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams,
 			At: time.Unix(r.Created, 0), State: x.State,
 		}
 		if r.PaymentIntent != nil {
-			e.OrderID = r.PaymentIntent.Metadata[orderMember]
+			e.OrderID = r.PaymentIntent.Metadata[orderKey]
 		}
-		e.OrderID = cmp.Or(e.OrderID, r.Metadata[orderMember])
+		e.OrderID = cmp.Or(e.OrderID, r.Metadata[orderKey])
 		entries = append(entries, e)
 	}
 	return entries, next, nil
@@ -109,7 +107,7 @@ func (c *Client) listRefunds(ctx context.Context, created *api.RangeQueryParams,
 
 func (c *Client) listDisputes(ctx context.Context, created *api.RangeQueryParams, after string) ([]payment.LedgerEntry, string, error) {
 	params := &api.DisputeListParams{ListParams: page(after), CreatedRange: created}
-	params.AddExpand("data.payment_intent") // a dispute names no order
+	params.AddExpand("data.payment_intent") // a dispute does not contain the order
 	list := c.api().V1Disputes.List(ctx, params)
 	if list.Err() != nil {
 		return nil, "", failed("list disputes", list.Err())
@@ -122,7 +120,7 @@ func (c *Client) listDisputes(ctx context.Context, created *api.RangeQueryParams
 		}
 		if x.PaymentIntent != nil {
 			entries = append(entries, payment.LedgerEntry{
-				Kind: payment.LedgerDispute, OrderID: x.PaymentIntent.Metadata[orderMember], ID: x.ID, At: time.Unix(x.Created, 0),
+				Kind: payment.LedgerDispute, OrderID: x.PaymentIntent.Metadata[orderKey], ID: x.ID, At: time.Unix(x.Created, 0),
 			})
 		}
 	}

@@ -35,8 +35,8 @@ func listAll(ctx context.Context, t *testing.T, l payment.Lister, from, to time.
 	return entries
 }
 
-// A capture is listed at its own time with the captured amount. A refund is listed before it moves
-// money, and stays in the list when it fails.
+// A capture is listed at its own time with the captured amount. A pending refund is listed already,
+// and a failed one stays in the list.
 func TestList(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

@@ -14,7 +14,7 @@ import (
 func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
 	params := &api.RefundCreateParams{
 		PaymentIntent: api.String(r.ChargeID), Amount: api.Int64(r.Amount),
-		Metadata: map[string]string{orderMember: r.OrderID, refundMember: r.RefundID.String()},
+		Metadata: map[string]string{orderKey: r.OrderID, refundKey: r.RefundID.String()},
 	}
 	params.SetIdempotencyKey(r.Key)
 	got, err := c.api().V1Refunds.Create(sentUntil(ctx, r.NotAfter), params)
@@ -22,14 +22,14 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 		return refundFailed(err)
 	}
 	state, err := refundState(got)
-	if state == payment.ProviderFailed { // made under this key before, and failed since
+	if state == payment.ProviderFailed { // an earlier call made it, and it has failed since
 		return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.ID, Code: string(got.FailureReason)}, err
 	}
 	return payment.RefundAnswer{State: state, ID: got.ID}, err
 }
 
-// refundFailed returns the answer that an error means. Stripe keeps every error under the key,
-// except for calls that it has not begun.
+// refundFailed converts the error of a refund to an answer. Stripe keeps every error under the key,
+// unless it has not begun the call.
 func refundFailed(err error) (payment.RefundAnswer, error) {
 	var e *api.Error
 	unknown := failed("refund", err)
@@ -70,14 +70,14 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 		}
 		report.Refunds = append(report.Refunds, x)
 	}
-	if pi.LatestCharge != nil && pi.LatestCharge.Disputed { // stays set after the dispute
+	if pi.LatestCharge != nil && pi.LatestCharge.Disputed { // also after the dispute has ended
 		err = c.addDisputes(ctx, pi, &report)
 	}
 	return report, err
 }
 
 // addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and
-// stops no refund. An unknown status counts as an open dispute.
+// prevents no refund. An unknown status counts as an open dispute.
 func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report *payment.RefundReport) error {
 	params := &api.DisputeListParams{PaymentIntent: api.String(pi.ID)}
 	params.Limit = api.Int64(pageLength)
@@ -97,8 +97,8 @@ func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report 
 	return nil
 }
 
-// lostBy returns the amount that a lost dispute took, in the currency of the intent. A dispute in
-// another currency counts as the whole amount.
+// lostBy returns the amount that a lost dispute took, in the currency of the intent. If the dispute
+// has another currency, it is the intent's whole amount.
 func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 	if d.Currency != pi.Currency {
 		return pi.AmountReceived
@@ -106,10 +106,10 @@ func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 	return d.Amount
 }
 
-// providerRefund converts a refund at Stripe.
+// providerRefund converts a refund from Stripe's form.
 func providerRefund(r *api.Refund) (payment.ProviderRefund, error) {
 	state, err := refundState(r)
-	ours, _ := uuid.Parse(r.Metadata[refundMember]) // any other is not ours
+	ours, _ := uuid.Parse(r.Metadata[refundKey]) // zero if this service did not ask for it
 	return payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: r.Amount, State: state}, err
 }
 

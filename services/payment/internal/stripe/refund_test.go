@@ -21,7 +21,7 @@ func (b *shop) until(call string, n int) {
 	testkit.Until(b.t, func() bool { return b.fake.Calls.Count(call) == n }, "%d calls of %s", n, call)
 }
 
-// Our refunds are found by our id, those by hand have none. A refund that failed does not count.
+// Refunds of this service are found by its id; refunds by hand have none. Failed ones do not count.
 func TestRefunds(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -65,7 +65,7 @@ func TestManyRefundsAreListed(t *testing.T) {
 	require.Equal(t, 2, b.fake.Calls.Count(fake.ListRefunds))
 }
 
-// Errors that mean: refused for good, too large, or to be repeated under a new key.
+// Each error means: refused for good, too large, or to be repeated under a new key.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 		`"code": "refund_disputed_payment"`: {State: payment.ProviderRefused, Code: "refund_disputed_payment"},
 		`"code": "charge_not_refundable"`:   {State: payment.ProviderRefused, Code: "charge_not_refundable"},
 	} {
-		for _, status := range []int{400, 500} { // the status decides nothing
+		for _, status := range []int{400, 500} { // the status does not count
 			body := fmt.Sprintf(`{"error": {"type": "invalid_request_error", "message": "m", %s}}`, text)
 			got, err := b.answering(status, body).Refund(t.Context(), refundCall(p, b, "1", 1))
 			require.NoError(t, err, text)
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, payment.ProviderRefused, got.State)
 }
 
-// A process that was suspended for too long sends no refund.
+// A process that was suspended until after NotAfter sends no refund.
 func TestRefundIsNotSentLate(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -118,7 +118,7 @@ func TestRefundIsNotSentLate(t *testing.T) {
 	require.Empty(t, b.fake.Order(p.OrderID).Refunds)
 }
 
-// A refund that was made under the key and has failed since is refused, not done.
+// A refund that an earlier call made, and that has failed since, is refused, not done.
 func TestRefundOfBeforeHasFailed(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -129,7 +129,7 @@ func TestRefundOfBeforeHasFailed(t *testing.T) {
 	require.Equal(t, payment.RefundAnswer{State: payment.ProviderRefused, ID: "re_1", Code: "expired_or_canceled_card"}, got)
 }
 
-// Two calls under one key at the same time refund once.
+// Two concurrent calls with the same key make one refund.
 func TestRefundTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -146,8 +146,8 @@ func TestRefundTwiceAtOnce(t *testing.T) {
 	require.Len(t, b.fake.Order(p.OrderID).Refunds, 1)
 }
 
-// An open dispute stops refunds. Money that a lost one took counts as refunded, without our id. An
-// unknown status counts as open.
+// While a dispute is open, no refund is made. Money that a lost dispute took counts as refunded by
+// hand. An unknown status counts as open.
 func TestDisputes(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]struct {

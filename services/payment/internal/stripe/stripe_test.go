@@ -25,7 +25,7 @@ const (
 	amount    = int64(55000)
 )
 
-// shop is a client of the fake Stripe.
+// shop is a client of a fake of Stripe.
 type shop struct {
 	*stripe.Client
 
@@ -90,7 +90,7 @@ func (b *shop) captured() payment.Payment {
 	return p
 }
 
-// choose makes a choice on a page, and returns where the browser is sent; "" for nowhere.
+// choose makes a choice on a page. It returns the address of the redirect; empty: there is none.
 func (b *shop) choose(page, choice string) string {
 	b.t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/payment/internal/stripe"
 )
 
-// check is the test suite of what the payment service expects of Stripe. pay pays on a page.
+// check tests what the payment service expects of Stripe. pay pays on a page.
 func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page string)) {
 	t.Helper()
 	ctx := t.Context()
@@ -96,8 +96,8 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	require.EqualValues(t, 20000, expect(payment.Captured, c.Ask, p).Refunded)
 }
 
-// stripe-mock checks the shape of every request against Stripe's published OpenAPI description. It
-// keeps no state, so the fake answers.
+// stripe-mock checks the form of every request against Stripe's published OpenAPI description. It
+// keeps no state, so the fake gives the answers.
 func TestVendorShapes(t *testing.T) {
 	t.Parallel()
 	program := os.Getenv("URR_TEST_STRIPE_MOCK")
@@ -169,8 +169,8 @@ func (s *shapes) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// With a key of Stripe's test mode the same suite runs there. A person must pay on the page.
-// Without STRIPE_TEST_PAY=1 the steps after a payment are left out.
+// With a key of Stripe's test mode the same tests run there. A person must pay on the page. Without
+// STRIPE_TEST_PAY=1 the steps after a payment are left out.
 func TestVendorReal(t *testing.T) {
 	t.Parallel()
 	key := os.Getenv("STRIPE_TEST_KEY")

@@ -8,12 +8,12 @@ import (
 	"urr.guru/services/payment/internal/signature"
 )
 
-// signatureHeader carries t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…].
+// signatureHeader contains t=<unix seconds>,v1=<hex HMAC-SHA256 of "t.body">[,v1=…].
 const signatureHeader = "stripe-signature"
 
-// ParseWebhook verifies and decodes a webhook. The library's own check accepts times in the future,
-// and refuses events of other versions of the API. Here only the type and the order of an event are
-// read. A dispute has no metadata of ours: it has the charge and its intent.
+// ParseWebhook verifies and decodes a webhook. It does not use the library's check, which accepts
+// future times and refuses other versions of the API. It reads only an event's type and order. A
+// dispute has no metadata with the order: its intent's id is read instead.
 func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.Time) (payment.Notice, error) {
 	if !signature.Genuine(headers[signatureHeader], body, c.current.Load().webhooks, now) {
 		return payment.Notice{}, payment.ErrWebhookSignature
@@ -33,9 +33,9 @@ func (c *Client) ParseWebhook(headers map[string]string, body []byte, now time.T
 	switch event.Type {
 	case "checkout.session.completed", "checkout.session.expired", "payment_intent.amount_capturable_updated", "payment_intent.succeeded",
 		"payment_intent.canceled":
-		return payment.Notice{OrderID: event.Data.Object.Metadata[orderMember]}, nil
+		return payment.Notice{OrderID: event.Data.Object.Metadata[orderKey]}, nil
 	case "charge.refunded", "charge.refund.updated", "refund.created", "refund.updated", "refund.failed":
-		return payment.Notice{OrderID: event.Data.Object.Metadata[orderMember], Refund: true}, nil
+		return payment.Notice{OrderID: event.Data.Object.Metadata[orderKey], Refund: true}, nil
 	case "charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed", "charge.dispute.funds_withdrawn",
 		"charge.dispute.funds_reinstated":
 		return payment.Notice{ChargeID: event.Data.Object.PaymentIntent, Refund: true}, nil

@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// A webhook of Stripe leads to the order, and never to an outcome.
+// From a webhook of Stripe only the order, or a dispute's charge, is read, never an outcome.
 func TestWebhooksNameTheOrder(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)

@@ -1,4 +1,4 @@
-// Package ticket is the client of the ticket service, which owns the references: what is paid for.
+// Package ticket is the client of the ticket service, which has the objects that are paid for.
 package ticket
 
 import (
@@ -19,13 +19,13 @@ import (
 )
 
 // Client calls the ticket service over gRPC. It asks for amounts, and claims and releases
-// references and tickets. Its errors are the service's refusals (payment.Refusal) and those of
-// unavailability.
+// references and tickets. Its errors are refusals (payment.Refusal), or say that the service is
+// unavailable.
 type Client struct{ payables ticketv1.PayableServiceClient }
 
 var _ payment.Tickets = (*Client)(nil)
 
-// NewClient returns a Client that calls ticket over conn.
+// NewClient returns a Client that calls the ticket service over conn.
 func NewClient(conn grpc.ClientConnInterface) *Client {
 	return &Client{payables: ticketv1.NewPayableServiceClient(conn)}
 }
@@ -158,9 +158,9 @@ func (c *Client) AbortRefund(ctx context.Context, refundID uuid.UUID) error {
 	return refusalOrUnavailable(err)
 }
 
-// refusalOrUnavailable returns ticket's refusals and errors of unavailability as they are, and any
-// other error as ErrUnavailable: it comes from a proxy, and neither decides about the payment nor
-// is meant for the payer.
+// refusalOrUnavailable returns refusals, and errors that say that the ticket service is
+// unavailable, as they are. Any other error becomes ErrUnavailable: it comes from a proxy, decides
+// nothing about the payment, and is not meant for the payer.
 func refusalOrUnavailable(err error) error {
 	if err == nil {
 		return nil

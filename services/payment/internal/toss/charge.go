@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// object is a payment at Toss, with the fields that this client reads.
+// object is a payment at Toss, with only the fields that this client reads.
 type object struct {
 	PaymentKey    string   `json:"paymentKey"`
 	OrderID       string   `json:"orderId"`
@@ -27,12 +27,12 @@ type object struct {
 	} `json:"failure"`
 }
 
-// captured reports whether the payment was confirmed, whatever was refunded since.
+// captured reports whether the payment was confirmed, even if it was refunded since.
 func (o object) captured() bool {
 	return o.Status == "DONE" || o.Status == "CANCELED" || o.Status == "PARTIAL_CANCELED"
 }
 
-// apiError is the body of an error answer. Its code decides, never the HTTP status.
+// apiError is the body of an error answer. The code counts, never the HTTP status.
 type apiError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -40,7 +40,7 @@ type apiError struct {
 
 func (e *apiError) Error() string { return "toss answers " + e.Code + ": " + e.Message }
 
-// codeOf returns the code of an *apiError, else "".
+// codeOf returns the code of an *apiError; empty for another error.
 func codeOf(err error) string {
 	if refusal, ok := errors.AsType[*apiError](err); ok {
 		return refusal.Code
@@ -48,8 +48,8 @@ func codeOf(err error) string {
 	return ""
 }
 
-// refusesCard reports whether a confirmation's code says that this payment was not charged and
-// cannot be charged any more. An unknown code never says so.
+// refusesCard reports whether the code of a confirmation means that this payment was not charged
+// and cannot be charged any more. For an unknown code it is false.
 func refusesCard(code string) bool {
 	return strings.HasPrefix(code, "REJECT_") || strings.HasPrefix(code, "EXCEED_MAX_") || slices.Contains([]string{
 		"FDS_ERROR", "INVALID_PASSWORD", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "INVALID_REJECT_CARD",
@@ -58,20 +58,20 @@ func refusesCard(code string) bool {
 	}, code)
 }
 
-// refusesKey reports whether a code says that the secret key is not accepted, whatever the payment is.
+// refusesKey reports whether a code means that Toss does not accept the secret key at all.
 func refusesKey(code string) bool {
 	return slices.Contains([]string{"UNAUTHORIZED_KEY", "INVALID_API_KEY", "INCORRECT_BASIC_AUTH_FORMAT"}, code)
 }
 
-// isTrouble reports whether a code says that Toss, or a bank behind it, is in trouble, which does
-// not concern this payment only.
+// isTrouble reports whether a code means that Toss, or a bank behind it, has a problem that
+// concerns more than this payment.
 func isTrouble(code string) bool {
 	return strings.HasPrefix(code, "FAILED_") || strings.HasPrefix(code, "UNKNOWN_") || strings.HasPrefix(code, "FORBIDDEN_") ||
 		slices.Contains([]string{"PROVIDER_ERROR", "CARD_PROCESSING_ERROR", "COMMON_ERROR"}, code)
 }
 
-// Charge confirms the payment that the buyer has authorised. Its idempotency key is always the same: Toss
-// warns of repeating a confirmation under another one.
+// Charge confirms the payment that the buyer has authorised. Its idempotency key is always the
+// same: Toss warns against repeating a confirmation under another key.
 func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	var got object
 	err := c.call(ctx, request{
@@ -97,8 +97,8 @@ func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome
 	}
 }
 
-// Ask looks the payment up by its order, or by the key with which it was charged. Whether Toss
-// shows a payment that was never confirmed is not documented: it may be Absent all the same.
+// Ask looks the payment up by its order, or by the key with which it was charged. It is not
+// documented whether Toss returns a payment that was never confirmed, so it may be Absent.
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	got, err := c.find(ctx, p)
 	if code := codeOf(err); code == "NOT_FOUND_PAYMENT" || code == "NOT_FOUND" {
@@ -109,7 +109,7 @@ func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, e
 	}
 	out, err := c.outcome(ctx, p, got)
 	if err == nil && out.State != payment.Captured && p.PaymentKey != "" && got.PaymentKey != p.PaymentKey {
-		return payment.Outcome{State: payment.Absent}, nil // of another tab, not the charged one
+		return payment.Outcome{State: payment.Absent}, nil // opened in another tab, so not the charged payment
 	}
 	return out, err
 }
@@ -128,11 +128,11 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 	return out, err
 }
 
-// errOrder is returned for an answer about another order.
+// errOrder is returned if Toss answers with a payment of another order.
 var errOrder = errors.New("toss answers with another order")
 
-// find looks a payment up: by its key if its charge is known, else by its order. An order may have
-// been paid twice, and the look-up by order shows only one of these payments.
+// find looks a payment up: by its key if it was charged, otherwise by its order. A buyer may pay an
+// order twice, and the look-up by order returns only one of the payments.
 func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err error) {
 	path := "/v1/payments/orders/" + url.PathEscape(p.OrderID)
 	if p.ChargeID != "" {
@@ -145,7 +145,7 @@ func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err e
 	return got, err
 }
 
-// outcome returns the outcome of our payment p from the payment got at Toss.
+// outcome returns the outcome of the payment p, of which Toss has got.
 func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (payment.Outcome, error) {
 	out := payment.Outcome{ChargeID: got.PaymentKey}
 	switch {

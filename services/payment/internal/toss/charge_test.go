@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// Only codes of a final refusal end a payment. Any other code leaves the outcome unknown.
+// Only the code of a final refusal ends a payment. After any other code the outcome is unknown.
 func TestCodesOfConfirmations(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -57,7 +57,7 @@ func unknownOutcome(t *testing.T, err error) {
 	}
 }
 
-// With a secret key that is not accepted no charge is sent. A new key is used at once.
+// While Toss does not accept the secret key, no charge is sent. A new key is used at once.
 func TestSecretKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -79,7 +79,7 @@ func TestSecretKeyIsReplaced(t *testing.T) {
 	require.Equal(t, payment.Captured, out.State)
 }
 
-// An answer that is not understood says nothing, whatever its HTTP status is.
+// After an answer without a known code or status the outcome is unknown, whatever the HTTP status.
 func TestAnswersWithoutACode(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 204, 302, 400, 401, 403, 404, 409, 429, 500, 502, 503} {
@@ -122,7 +122,7 @@ func TestUnreachable(t *testing.T) {
 	require.ErrorIs(t, err, payment.ErrNotSent)
 }
 
-// A confirmation without an answer is repeated under the same key, and acts once.
+// A confirmation without an answer is repeated under the same key, and takes effect once.
 func TestConfirmationIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fakes.Fault{fakes.Lost, fakes.Dropped, fakes.Garbled} {
@@ -143,7 +143,7 @@ func TestConfirmationIsRepeated(t *testing.T) {
 	}
 }
 
-// A look-up by order may show the payment of another tab, which is not the charged one.
+// A look-up by order may return the payment of another tab, which is not the charged payment.
 func TestOtherTab(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"", "pay", "decline"} {
@@ -186,7 +186,7 @@ func TestStatuses(t *testing.T) {
 	require.Equal(t, payment.Void, s.ask(ready).State)
 }
 
-// A charge of another order or currency is not the payment's.
+// A charge of another order, or in another currency, does not count for the payment.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
@@ -219,7 +219,7 @@ func TestDeposit(t *testing.T) {
 	require.Equal(t, payment.Pending, out.State)
 }
 
-// Cancel only looks up: whatever the state, nothing is cancelled at Toss.
+// Cancel only looks the payment up. It cancels nothing at Toss, whatever the state.
 func TestCancelNeverRefunds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})

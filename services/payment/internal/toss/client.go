@@ -1,8 +1,8 @@
 // Package toss is the client of Toss Payments. It uses the public HTTP API of
 // https://docs.tosspayments.com. The vendor has no library for Go, and six calls need none.
 //
-// The buyer pays on a page of ours that runs the vendor's script. The page only authorises: money
-// moves by the confirmation that this client sends.
+// The buyer pays on a page of the shop that runs the vendor's script. The page only authorises: the
+// confirmation that this client sends takes the money.
 package toss
 
 import (
@@ -33,15 +33,15 @@ import (
 // Name is the provider's name in settings and stored payments.
 const Name = "toss"
 
-// currency is the only accepted currency: amounts in others have fractions at Toss.
+// currency is the only accepted currency: Toss uses fractions in amounts of other currencies.
 const currency = "KRW"
 
-// PerSecond is how many calls of a kind one process sends in a second. The vendor names no limit.
+// PerSecond is the most calls of each kind per second by one process. The vendor states no limit.
 const PerSecond = 10
 
-// An authorisation lasts 10 min, and a confirmation takes up to 60 s, so that 15 min after the last
-// confirmation no charge can be made. Idempotency keys are kept for 15 days, counted by the day.
-// After callTime a cancellation may still act for as long as a confirmation takes.
+// An authorisation lasts 10 min, and a confirmation takes up to 60 s. So no charge can be made 15
+// min (finality) after the last confirmation. Toss keeps idempotency keys for 15 days, counted by
+// the day. After callTime a cancellation may take effect for as long as a confirmation takes.
 const (
 	vendorURL       = "https://api.tosspayments.com"
 	defaultPageTime = 12 * time.Minute
@@ -63,7 +63,7 @@ type Client struct {
 
 // Options are the options of a Client.
 type Options struct {
-	// URL is the API's address; empty: the vendor's. PageURL is the address of our page.
+	// URL is the API's address; empty: the vendor's. PageURL is the address of the shop's page.
 	URL, PageURL string
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
@@ -89,7 +89,7 @@ func NewClient(secretKey config.Secret, opts Options) *Client {
 	opts.URL, opts.PageTime = strings.TrimSuffix(cmp.Or(opts.URL, vendorURL), "/"), cmp.Or(opts.PageTime, defaultPageTime)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	// Every call has the deadline of its context. Redirects are not followed, so that the key is sent
-	// nowhere else.
+	// to no other address.
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &Client{opts: opts, http: &http.Client{Transport: opts.Transport, CheckRedirect: noRedirect}}
 	c.Rekey(secretKey)
@@ -104,7 +104,7 @@ func (c *Client) Rekey(secretKey config.Secret) {
 
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Capabilities says what Toss can do. A confirmed payment can only be refunded, so there is no void.
+// Capabilities returns what Toss can do. A confirmed payment can only be refunded: no void.
 func (c *Client) Capabilities() payment.Capabilities {
 	return payment.Capabilities{
 		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime, KeyLife: keyLife,
@@ -112,8 +112,8 @@ func (c *Client) Capabilities() payment.Capabilities {
 	}
 }
 
-// Open returns the address of our page; Toss is not called. The fragment of the address says what
-// is paid, and has the token that authenticates the buyer on return.
+// Open returns the address of the shop's page, without a call to Toss. The address's fragment
+// contains what is paid, and the token that authenticates the buyer on return.
 func (c *Client) Open(_ context.Context, p payment.Payment) (payment.Page, error) {
 	if p.Currency != currency {
 		return payment.Page{}, fmt.Errorf("%w: toss takes no %s", payment.ErrKeySpent, p.Currency)
@@ -124,7 +124,7 @@ func (c *Client) Open(_ context.Context, p payment.Payment) (payment.Page, error
 	return payment.Page{URL: c.opts.PageURL + "#" + fragment.Encode()}, nil
 }
 
-// errReturn is returned for parameters that a return from our page cannot have.
+// errReturn is returned for parameters with which the shop's page sends nobody back.
 var errReturn = errors.New("the address is none that our page has made")
 
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
@@ -148,9 +148,9 @@ func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	return auth, nil
 }
 
-// ParseWebhook decodes a webhook. Toss does not sign webhooks of payments, so anybody can send one.
-// It only makes the sweeper ask. The secret in its body is not compared: it would have to be
-// stored, and would save only that look-up.
+// ParseWebhook decodes a webhook. Toss does not sign webhooks about payments, so anybody can send
+// one: it only makes the sweeper ask Toss. The secret in its body is not compared: it would have to
+// be stored, and would save only that look-up.
 func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (payment.Notice, error) {
 	var event struct {
 		Type string `json:"eventType"`
@@ -160,22 +160,22 @@ func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (pa
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &event); err != nil || event.Type != "PAYMENT_STATUS_CHANGED" {
-		return payment.Notice{}, nil //nolint:nilerr // anybody can send one: it is ignored
+		return payment.Notice{}, nil //nolint:nilerr // anybody can send this, so it is ignored
 	}
 	refund := event.Data.Status == "CANCELED" || event.Data.Status == "PARTIAL_CANCELED"
 	return payment.Notice{OrderID: event.Data.OrderID, Refund: refund}, nil
 }
 
-// request is one call. key is its idempotency key. After notAfter, unless zero, it is not sent any
-// more.
+// request is one call. key is its idempotency key. It is not sent after notAfter, unless that is
+// zero.
 type request struct {
 	method, path, key string
 	body              any
 	notAfter          time.Time
 }
 
-// call sends a request and decodes its answer into got. A refusal is an *apiError. After any other
-// error the outcome is unknown.
+// call sends a request and decodes the answer into got. If Toss refuses, the error is an *apiError.
+// After any other error the outcome is unknown.
 func (c *Client) call(ctx context.Context, q request, got any) error {
 	ctx, span := otel.Tracer("urr.guru/services/payment/toss").Start(ctx, q.method+" toss", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// listTime is how long a page may take, according to the API reference.
+	// listTime is the longest time for a page, according to the API reference.
 	listTime = time.Minute
-	// pageLength is the number of entries of a page, whose size must be below maxAnswer.
+	// pageLength is the most entries in a page, whose size must be below maxAnswer.
 	pageLength = 200
 )
 
-// korea is the time zone of startDate and endDate of a list, which are sent without a zone.
+// korea is the time zone of a list's startDate and endDate, which are sent without a zone.
 var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant
 
 // transaction is a confirmation or a cancellation.
@@ -33,7 +33,7 @@ type transaction struct {
 }
 
 // List lists transactions. Toss includes both ends of the period, in whole seconds. The list has no
-// reasons of cancellations, so that no refund has our id.
+// reasons of cancellations, and so no refund in it has this service's id.
 func (c *Client) List(ctx context.Context, from, to time.Time, cursor string) (entries []payment.LedgerEntry, next string, err error) {
 	end := to.Add(-1)
 	query := url.Values{"startDate": {local(from)}, "endDate": {local(end)}, "limit": {strconv.Itoa(pageLength)}}

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// listAll reads all pages of a period, and returns how many there were.
+// listAll reads all pages of a period. It returns the entries and the number of pages.
 func listAll(t *testing.T, c *toss.Client, from, to time.Time) (entries []payment.LedgerEntry, pages int) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -29,8 +29,8 @@ func listAll(t *testing.T, c *toss.Client, from, to time.Time) (entries []paymen
 	}
 }
 
-// Confirmations and cancellations are listed under the ids that look-ups show. What was not
-// confirmed is not listed.
+// Confirmations and cancellations are listed with the ids that look-ups return. A payment that was
+// not confirmed is not listed.
 func TestList(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -97,8 +97,8 @@ func TestListManyPages(t *testing.T) {
 	require.Error(t, err)
 }
 
-// It is not documented whether the amount of a cancellation has a sign: both are accepted. An
-// unknown status is an error, not an empty day.
+// The amount of a cancellation may have a sign, since the reference does not say. An unknown status
+// is an error, not an empty day.
 func TestListIsCareful(t *testing.T) {
 	t.Parallel()
 	body := ""

@@ -59,7 +59,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// A webhook names the order only, and anybody may send one.
+// From a webhook only the order is read, since anybody may send one.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// testCode is a transport that asks Toss, in every call, to answer with the code.
+// testCode is a transport whose calls ask Toss to answer with this error code.
 type testCode struct{ code string }
 
 func (a testCode) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -29,8 +29,8 @@ func (a testCode) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// check is the test suite of what the payment service expects of Toss. client makes a client with a
-// key. pay pays for a payment and returns its key; nil: nobody can pay.
+// check tests what the payment service expects of Toss. client makes a client with a key. pay pays
+// for a payment and returns its PaymentKey; nil: nobody can pay.
 func check(
 	t *testing.T, client func(key config.Secret, opts toss.Options) *toss.Client, now func() time.Time, key config.Secret, pay func(payment.Payment) string,
 ) {
@@ -100,7 +100,7 @@ func TestProviderFake(t *testing.T) {
 	check(t, client, s.clock.Now, secretKey, func(p payment.Payment) string { return s.choose(p, "pay") })
 }
 
-// With a secret key of Toss's test mode the same suite runs there. A person must pay on the page.
+// With a secret key of Toss's test mode the same tests run there. A person must pay on the page.
 // Without TOSS_TEST_CLIENT_KEY the steps after a payment are left out.
 func TestProviderReal(t *testing.T) {
 	t.Parallel()

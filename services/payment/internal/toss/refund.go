@@ -14,19 +14,19 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// cancel is a cancellation at Toss, by which money goes back.
+// cancel is a cancellation at Toss, which gives money back.
 type cancel struct {
 	TransactionKey string `json:"transactionKey"`
 	CancelAmount   int64  `json:"cancelAmount"`
-	// CancelReason begins with our refund's id. Other reasons come from people at Toss.
+	// CancelReason begins with the refund's id, if this service made it; else a person wrote it.
 	CancelReason string `json:"cancelReason"`
 	CancelStatus string `json:"cancelStatus"`
 }
 
-// idLength is the length of a refund's id in a reason.
+// idLength is the length of a refund's id in a CancelReason.
 const idLength = 36
 
-// refundID returns the id of the refund that the cancellation made; zero: a person made it.
+// refundID returns the refund's id; zero: a person made the cancellation.
 func (x cancel) refundID() uuid.UUID {
 	if len(x.CancelReason) < idLength {
 		return uuid.Nil
@@ -38,7 +38,7 @@ func (x cancel) refundID() uuid.UUID {
 	return id
 }
 
-// state returns the state of the cancellation. It is done at once, except abroad for some methods.
+// state returns the cancellation's state. It is done at once, except for some methods abroad.
 func (x cancel) state() payment.ProviderState {
 	switch x.CancelStatus {
 	case "DONE":
@@ -50,8 +50,8 @@ func (x cancel) state() payment.ProviderState {
 	}
 }
 
-// report returns the refunds of the payment with paymentKey. It fails for another payment, which
-// says nothing about ours, and if the refunds do not add up to the balance that Toss shows.
+// report returns the refunds of the payment with paymentKey. It fails if o is another payment, and
+// if the refunds do not add up to the balance that Toss returns.
 func (o object) report(paymentKey string) (payment.RefundReport, error) {
 	if !o.captured() || o.PaymentKey != paymentKey {
 		return payment.RefundReport{}, fmt.Errorf("toss answers with payment %s of order %s, which is %s", o.PaymentKey, o.OrderID, o.Status)
@@ -95,8 +95,8 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	return payment.RefundAnswer{}, fmt.Errorf("toss answers without the refund %s", r.RefundID)
 }
 
-// refusedRefund returns the answer to a code that refuses. Toss keeps any other code under the
-// call's key, whether the refund was made or not, unless it says that nothing was decided.
+// refusedRefund converts an error of Refund. Unless its code refuses, or means that nothing was
+// decided, Toss keeps it under the call's key, whether the refund was made or not (ErrKeySpent).
 func refusedRefund(err error) (payment.RefundAnswer, error) {
 	switch code := codeOf(err); code {
 	case "ALREADY_CANCELED_PAYMENT", "NOT_MATCHES_REFUNDABLE_AMOUNT", "NOT_CANCELABLE_AMOUNT":
@@ -113,7 +113,7 @@ func refusedRefund(err error) (payment.RefundAnswer, error) {
 	}
 }
 
-// AskRefunds looks up the cancellations of a payment. Ours are found by the start of their reasons.
+// AskRefunds looks up a payment's cancellations. Their reasons show which are this service's.
 func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
 	p.ChargeID = cmp.Or(p.ChargeID, p.PaymentKey)
 	got, err := c.find(ctx, p)

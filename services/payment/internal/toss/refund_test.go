@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// call returns a call for a refund of a payment.
+// call returns a call that asks for a refund of a payment.
 func (s *shop) call(p payment.Payment, amount int64) payment.RefundCall {
 	id := uuid.New()
 	return payment.RefundCall{
@@ -28,7 +28,7 @@ func (s *shop) report(p payment.Payment) payment.RefundReport {
 	return report
 }
 
-// Refunds are found by our id. Refunds by hand have none.
+// Refunds of this service are found by its id. Refunds by hand have none.
 func TestRefunds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -63,7 +63,7 @@ func TestRefunds(t *testing.T) {
 	require.Equal(t, payment.Captured, s.ask(whole).State)
 }
 
-// The same key refunds once, while Toss keeps it.
+// While Toss keeps a key, calls with that key make one refund.
 func TestRefundIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -114,7 +114,7 @@ func TestCodesOfRefunds(t *testing.T) {
 	require.Empty(t, s.report(p).Refunds)
 }
 
-// A part of a payment that can only be refunded as a whole is refused for good.
+// If a payment can only be refunded as a whole, a refund of a part is refused for good.
 func TestWholeOnly(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{WholeOnly: true}})
@@ -127,7 +127,7 @@ func TestWholeOnly(t *testing.T) {
 	require.Equal(t, payment.ProviderDone, answer.State)
 }
 
-// A process that was suspended before it sent a refund does not send it any more.
+// A process that was suspended until after NotAfter sends no refund.
 func TestLateRefundIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
@@ -139,7 +139,7 @@ func TestLateRefundIsNotSent(t *testing.T) {
 	require.Empty(t, s.report(p).Refunds)
 }
 
-// Refunds of another payment of the order are not taken for ours, or one would be sent again.
+// Only the payment's own refunds are read, not another's of the order: one would be sent twice.
 func TestRefundsOfUnknownOrder(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})

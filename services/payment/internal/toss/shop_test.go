@@ -23,14 +23,14 @@ const (
 	backURL   = "https://shop.test/api/v1/payments/return/toss"
 )
 
-// shop is a client at a fake Toss.
+// shop is a client of a fake of Toss.
 type shop struct {
 	t      *testing.T
 	clock  *testkit.Clock
 	toss   *fake.Server
 	client *toss.Client
 	url    string
-	// testCode is the code that Toss is asked to answer with; empty: none.
+	// testCode is the error code that Toss is asked to answer with; empty: none.
 	testCode string
 }
 
@@ -47,8 +47,8 @@ func newShop(t *testing.T, opts fake.Options) *shop {
 	return s
 }
 
-// RoundTrip sends a request on a connection of its own, since a transport repeats a request that a
-// kept-alive connection does not answer.
+// RoundTrip sends each request on a new connection: a transport repeats a request that gets no
+// answer on a kept-alive one.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Close = true
@@ -64,14 +64,14 @@ func (s *shop) pay() payment.Payment {
 	return s.payFor(payment.Payment{OrderID: uuid.NewString(), Amount: amount, Currency: "KRW", Token: "secret", EventID: "demo"})
 }
 
-// payFor pays once more for the order of a payment, on another page.
+// payFor pays for the order of a payment again, on another page.
 func (s *shop) payFor(p payment.Payment) payment.Payment {
 	s.t.Helper()
 	p.ID, p.PaymentKey = uuid.New(), s.choose(p, "pay")
 	return p
 }
 
-// choose opens a page for a payment, as a tab does, makes a choice on it, and returns the page's key.
+// choose opens a page for a payment, makes a choice on it, and returns the PaymentKey of the page.
 func (s *shop) choose(p payment.Payment, choice string) (paymentKey string) {
 	s.t.Helper()
 	returnURL := backURL + "?" + url.Values{"order": {p.OrderID}, "token": {p.Token}}.Encode()

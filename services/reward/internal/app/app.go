@@ -100,8 +100,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// dialIngest connects to ingest, unless it has no address. It also returns a function that replaces
-// the key.
+// dialIngest connects to the ingest service, unless its address is not set. It also returns a
+// function that replaces the key of the connection.
 func dialIngest(a *lifecycle.App, peer pkgrpc.OptionalPeer) (campaign.PromotionChecker, func(config.Secret) error, error) {
 	if peer.Addr == "" {
 		return nil, func(config.Secret) error { return nil }, nil
@@ -164,8 +164,8 @@ func Kafka() lifecycle.Command[Config] {
 }
 
 // Migrate applies the migrations of the database and creates the topic of this service. It also
-// creates the topic that is consumed: the service that publishes it may be installed later, and a
-// group without partitions would look like a broken one.
+// creates the topic that is consumed: the service that publishes to it may be installed later, and
+// a consumer group without partitions would look broken.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err

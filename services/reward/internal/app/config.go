@@ -69,7 +69,7 @@ type Config struct {
 const (
 	// maxRecoveries is how many workers may die during one payout, before it waits for an operator.
 	maxRecoveries = 5
-	// leaseMargin is how much longer than a call its lease must be, to write the outcome and to renew.
+	// leaseMargin is how much a lease must outlast a call, to write the outcome and renew the lease.
 	leaseMargin = 10 * time.Second
 )
 

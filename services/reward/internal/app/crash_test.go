@@ -148,7 +148,7 @@ func (c *crashTest) until(s payout.Status) {
 	testkit.Until(c.t, func() bool { return c.get().Status == s }, "the reward to be %s", s)
 }
 
-// lapse ends the lease of a replica that no longer renews it, instead of waiting for its end.
+// lapse ends the lease of a stopped replica, so that the test need not wait for its end.
 func (c *crashTest) lapse() {
 	c.t.Helper()
 	tag, err := c.pool.Exec(c.t.Context(), `UPDATE event_reward_allocation SET lease_until = now() - interval '1 s' WHERE reward_status = 'PROCESSING'`)
@@ -156,20 +156,20 @@ func (c *crashTest) lapse() {
 	require.EqualValues(c.t, 1, tag.RowsAffected())
 }
 
-// place is a file that a process makes at a failpoint, where it stays until the file is removed.
-type place string
+// failpointFile is made by a process at a failpoint, where it waits until the file is removed.
+type failpointFile string
 
-func newPlace(t *testing.T) place {
+func newFailpointFile(t *testing.T) failpointFile {
 	t.Helper()
-	return place(filepath.Join(t.TempDir(), "reached"))
+	return failpointFile(filepath.Join(t.TempDir(), "reached"))
 }
 
-func (p place) reached(t *testing.T) {
+func (p failpointFile) reached(t *testing.T) {
 	t.Helper()
 	testkit.UntilNoError(t, func() error { _, err := os.Stat(string(p)); return err }, "a process to reach the failpoint")
 }
 
-func (p place) leave(t *testing.T) {
+func (p failpointFile) leave(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.Remove(string(p)))
 }

@@ -57,7 +57,7 @@ type suspended struct {
 
 func (c *crashTest) suspendBeforeOutcome() suspended {
 	c.t.Helper()
-	at := newPlace(c.t)
+	at := newFailpointFile(c.t)
 	first := c.start(nil, "payout.before_settle@1=hold:"+string(at))
 	at.reached(c.t)
 	first.Signal(syscall.SIGSTOP)
@@ -76,7 +76,7 @@ func (c *crashTest) suspendBeforeOutcome() suspended {
 func TestReplicaSuspendedBeforeItsCallSendsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCrashTest(t)
-	at := newPlace(t)
+	at := newFailpointFile(t)
 	p := c.start(map[string]string{"REWARD_CALL_TIMEOUT": "100ms", "REWARD_LEASE": "200ms"}, "payout.after_claim@1=hold:"+string(at))
 	at.reached(t)
 	p.Signal(syscall.SIGSTOP)
@@ -123,7 +123,7 @@ func TestRewardOfKilledReplicaIsTakenUp(t *testing.T) {
 	require.Len(t, c.ledger.All(), 1)
 }
 
-// A reward that kills each worker that claims it is held after the fifth, and counted for the
+// A reward that kills each worker that claims it is held after the fifth death, and counted for the
 // alert.
 func TestRewardThatKillsItsWorkersIsHeld(t *testing.T) {
 	t.Parallel()

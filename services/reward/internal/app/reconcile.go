@@ -19,7 +19,7 @@ import (
 
 const reconcileUsage = "reconcile [--ledger FILE|URL|-] [--kind POINT|COUPON] [--as-of TIME]"
 
-// Exit codes of the command: there are differences, or the comparison was not finished.
+// The command's exit codes when there are differences, and when the comparison was not finished.
 const (
 	exitDifferences = 1
 	exitNotCompared = 2

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxCached bounds the campaigns in memory, since anybody can ask for any id.
+	// maxCached is the most ids in memory. There is a limit, since anybody can ask for any id.
 	maxCached = 10_000
-	// readTimeout bounds one read of the store; several requests may wait for the same read.
+	// readTimeout is the time limit of one read of the store. Several requests may wait for one read.
 	readTimeout = 3 * time.Second
 )
 
@@ -36,8 +36,8 @@ type cachedCampaign struct {
 	err      error
 }
 
-// Cached wraps the store s: Get answers from memory if the campaign was read less than keepFor ago.
-// The other methods call those of s.
+// Cached wraps the store s. Its Get answers from memory if the campaign was read less than keepFor
+// ago. The other methods call those of s.
 func Cached(s Store, keepFor time.Duration) Store {
 	return &cachedStore{Store: s, keepFor: keepFor, cached: make(map[string]cachedCampaign)}
 }
@@ -59,7 +59,7 @@ func (c *cachedStore) Get(ctx context.Context, eventID string) (Campaign, time.T
 	return p.campaign, p.now.Add(time.Since(p.read)), p.err
 }
 
-// Enter lowers the stock in memory too, so that the page of a member who has drawn shows what is left.
+// Enter also lowers the stock in memory, so that a member who has drawn sees how many are left.
 func (c *cachedStore) Enter(ctx context.Context, eventID, memberID string, method EntryMethod) (RewardedEntry, error) {
 	e, err := c.Store.Enter(ctx, eventID, memberID, method)
 	if err == nil && e.Prize != nil && e.Prize.Stock != nil && !e.Repeated {
@@ -76,7 +76,7 @@ func (c *cachedStore) lowerStock(eventID string, drawn *Prize) {
 		return prize.ID == drawn.ID && prize.Stock != nil && *prize.Stock > *drawn.Stock
 	})
 	if i >= 0 {
-		p.campaign.Prizes = slices.Clone(p.campaign.Prizes) // others may be reading them
+		p.campaign.Prizes = slices.Clone(p.campaign.Prizes) // other requests may be reading the slice
 		p.campaign.Prizes[i].Stock = drawn.Stock
 		c.cached[eventID] = p
 	}

@@ -72,7 +72,7 @@ func TestPagesShareARead(t *testing.T) {
 	})
 }
 
-// A visitor who leaves does not fail the read for the others.
+// If the visitor whose page began a read leaves, the read goes on for other visitors.
 func TestReadOutlivesThePageThatBeganIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,13 +8,13 @@ var korea = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a consta
 // dayFormat is the layout of a Day: year-month-day.
 const dayFormat = time.DateOnly
 
-// Day is a calendar day in Korea, as 2026-03-07.
+// Day is a calendar day in Korea, such as 2026-03-07.
 type Day string
 
-// DayOf returns the day of a time.
+// DayOf returns the day in Korea at time t.
 func DayOf(t time.Time) Day { return Day(t.In(korea).Format(dayFormat)) }
 
-// Before returns the day before.
+// Before returns the day before d.
 func (d Day) Before() Day {
 	t, err := time.Parse(dayFormat, string(d))
 	if err != nil {

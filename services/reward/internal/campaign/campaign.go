@@ -1,5 +1,5 @@
-// Package campaign decides which rewards members earn: by attendance, by drawing prizes, as winners
-// of a promotion. Package payout pays them.
+// Package campaign decides which rewards members earn: by attending, by drawing prizes, or by
+// winning in a promotion. Package payout pays the rewards.
 package campaign
 
 import (
@@ -39,18 +39,17 @@ type Reward struct {
 	Value int64
 }
 
-// Milestone is a reward for a streak of days.
+// Milestone is a reward for attending on Day days in a row.
 type Milestone struct {
 	Reward
 
 	Day int
-	// Every says that the reward is paid at each multiple of Day; otherwise once per member.
+	// Every means that the reward is paid at each multiple of Day. Otherwise it is paid once.
 	Every bool
 }
 
-// reachedMilestones returns the milestones whose reward a streak of this length earns on its last
-// day. before has the milestones that the member reached earlier: those that pay only once are left
-// out.
+// reachedMilestones returns the milestones that a streak of this length reaches. It leaves out
+// those that pay only once and that the member has reached before.
 func (c *Campaign) reachedMilestones(streak int, before map[int]bool) (out []Milestone) {
 	for _, m := range c.Milestones {
 		if m.Every && streak%m.Day == 0 || !m.Every && streak == m.Day && !before[m.Day] {
@@ -70,7 +69,7 @@ type Prize struct {
 	Blank  bool // nothing is paid
 	Reward Reward
 	Weight int64
-	// Stock is the number of prizes that are left of Initial; nil: there is no limit.
+	// Initial is how many of this prize there were at first, Stock how many are left; nil: no limit.
 	Stock, Initial *int64
 }
 
@@ -137,13 +136,14 @@ func (c *Campaign) drawPeriod(now time.Time) string {
 
 // Limits of a new campaign.
 const (
-	maxParts = 100 // milestones, and prizes
-	maxTitle = 200 // characters
-	// maxOdds bounds the sum of all weights to this multiple of each: nobody would win a rarer prize.
+	maxParts = 100 // the most milestones, and the most prizes
+	maxTitle = 200 // characters of the title
+	// maxOdds is the largest ratio of the sum of all weights to the weight of a prize. Nobody would
+	// win a rarer prize.
 	maxOdds = 1_000_000_000
 )
 
-// Validate checks a new campaign. Its error names fields as the API does.
+// Validate checks a new campaign. Its error has the field names of the API.
 func (c *Campaign) Validate() error {
 	var v violations
 	v.check("title", text.HasVisible(c.Title) && utf8.RuneCountInString(c.Title) <= maxTitle, fmt.Sprintf("must have 1 to %d characters, and something visible", maxTitle))

@@ -1,7 +1,7 @@
 package campaign
 
-// pickPrize chooses a prize by weight among those with stock; nil when there is none. random
-// returns a number in [0, n).
+// pickPrize picks a prize that is in stock at random, by weight. It returns nil when none is in
+// stock. random returns a number in [0, n).
 func pickPrize(prizes []Prize, random func(n int64) int64) *Prize {
 	var total int64
 	for i := range prizes {

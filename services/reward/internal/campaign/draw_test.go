@@ -41,7 +41,7 @@ func (d *draws) Enter(_ context.Context, _, _ string, method campaign.EntryMetho
 
 func (*draws) Now() time.Time { return time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC) }
 
-// Pearson's chi-square test of the draws against the weights. A prize without stock has no weight.
+// Prizes are drawn by their weights (Pearson's chi-square test), and never without stock.
 func TestWeightsOfTheDraw(t *testing.T) {
 	t.Parallel()
 	none, points := int64(0), campaign.Reward{Kind: payout.Point, Value: 1}

@@ -39,8 +39,8 @@ type EntryMethod struct {
 // MemberQuery says what must be read about a member before EntryMethod.Decide is called.
 type MemberQuery struct {
 	Period string // of the new entry: a day, or the whole campaign
-	// Key recognises a repeated request, even after the period has ended; nil: the client sent no
-	// key. Once means that a member has one entry per period, which answers further requests.
+	// Key recognises a repeated request, even after the period has ended; nil: the client sent no key.
+	// Once means that a member has one entry per period, which further requests return.
 	Key  *idempotency.Key
 	Once bool
 	// Closed is the error of a new request while the campaign is not open; nil: the campaign is open.
@@ -49,12 +49,12 @@ type MemberQuery struct {
 	Before string
 }
 
-// MemberState is what the store has about a member in a campaign. It is read after the member was
+// MemberState is what the store knows about a member in a campaign. It is read after the member was
 // locked.
 type MemberState struct {
 	Campaign Campaign
 	Now      time.Time
-	// Made is the number of entries in the period.
+	// Made is the number of the member's entries in the period.
 	Made int
 	// Streak is the streak at the end of the previous period, 0 without an entry in it. Reached has
 	// the milestones that were reached before. Both are read only if MemberQuery.Before is set.
@@ -143,7 +143,7 @@ func drawPrize(prizes []Prize, random func(n int64) int64, take func(*Prize) boo
 	}
 }
 
-// PrizeRewards returns the rewards of an entry for the prize that it has drawn, nil for none.
+// PrizeRewards returns the rewards for the prize p that the entry e has drawn, nil for none.
 func PrizeRewards(e Entry, p *Prize) []NewAllocation {
 	if p == nil || p.Blank {
 		return nil

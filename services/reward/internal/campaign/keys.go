@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The idempotency keys of allocations. Their first part is the event's id, in which a hyphen is
-// written %2D: otherwise the events a9 and a9-b would collide for some members.
+// The functions below make the idempotency keys of allocations. A hyphen in the event's id becomes
+// %2D: otherwise the events a9 and a9-b would have equal keys for some members.
 
 func keyDaily(event, member string, day Day) string {
 	return fmt.Sprintf("att-%s-%s-%s-DAILY", escapeHyphens(event), member, day)

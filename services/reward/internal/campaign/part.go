@@ -10,7 +10,7 @@ type Participation struct {
 	Campaign   Campaign
 	Entries    []Entry         // the latest 400, newest first
 	Earned     []RewardedEntry // the entries of PresentEntries, with their rewards
-	Milestones []int           // the days of the milestones that were reached
+	Milestones []int           // Milestone.Day of those that the member has reached
 	Now        time.Time
 }
 
@@ -26,8 +26,8 @@ func (p *Participation) Days() []string {
 	return days
 }
 
-// Streak returns the consecutive days up to today, or up to yesterday while today's attendance can
-// still continue them.
+// Streak returns how many days in a row the member has attended, up to today. Without attendance
+// today it counts up to yesterday, since the member can still continue the streak.
 func (p *Participation) Streak() int {
 	if p.Campaign.Kind != Attendance || len(p.Entries) == 0 {
 		return 0
@@ -45,7 +45,7 @@ func (p *Participation) DrawsLeft() int {
 		return 0
 	}
 	period, made := p.Campaign.drawPeriod(p.Now), 0
-	for _, e := range p.Entries { // Entries may lack earlier draws, so the highest number counts
+	for _, e := range p.Entries { // Entries may lack early draws, so use the highest DrawNo
 		if e.Period == period {
 			made = max(made, e.DrawNo)
 		}
@@ -53,11 +53,11 @@ func (p *Participation) DrawsLeft() int {
 	return max(0, p.Campaign.DrawsPerMember-made)
 }
 
-const maxPresent = 20 // entries
+const maxPresent = 20 // the most entries that PresentEntries returns
 
-// PresentEntries returns the member's present entries, newest first: in an attendance campaign that
-// of today, in a campaign of draws those of the present period (a day, or the whole campaign), and
-// in a campaign for a promotion's winners all.
+// PresentEntries returns the member's present entries, newest first. In an attendance campaign this
+// is today's; in a campaign of draws, those of the present period (a day, or the whole campaign);
+// in a campaign for the winners of a promotion, all.
 func (p *Participation) PresentEntries() (out []Entry) {
 	period := p.Campaign.drawPeriod(p.Now)
 	if p.Campaign.Kind == Attendance {

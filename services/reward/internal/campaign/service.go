@@ -43,7 +43,7 @@ type RewardedEntry struct {
 
 // Store keeps campaigns and entries.
 type Store interface {
-	// Create inserts a campaign once per key, and returns it and the present time.
+	// Create inserts a campaign once per idempotency key, and returns it and the present time.
 	Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error)
 	// Get returns a campaign and the present time, or ErrNotFound.
 	Get(ctx context.Context, eventID string) (Campaign, time.Time, error)
@@ -55,7 +55,7 @@ type Store interface {
 	Enter(ctx context.Context, eventID, memberID string, e EntryMethod) (RewardedEntry, error)
 }
 
-// PromotionChecker tells whether a promotion exists; the winners of a promotion can be rewarded.
+// PromotionChecker checks that the promotion exists whose winners a new campaign rewards.
 type PromotionChecker interface {
 	// CheckExists fails with ErrNoPromotion when no promotion has the id.
 	CheckExists(ctx context.Context, id string) error
@@ -79,8 +79,8 @@ func NewService(store Store, promotions PromotionChecker, wakePayouts func()) *S
 // SetRandom replaces the random numbers of the draws, for tests.
 func (s *Service) SetRandom(r *rand.Rand) { s.random = r.Int64N }
 
-// Create stores a new campaign, once per key. It fails with ErrNoPromotion when the promotion whose
-// winners are rewarded does not exist.
+// Create stores a new campaign, once per idempotency key. It fails with ErrNoPromotion when the
+// promotion whose winners are rewarded does not exist.
 func (s *Service) Create(ctx context.Context, c Campaign, key *idempotency.Key) (Campaign, time.Time, error) {
 	c.DrawsPerMember, c.Period = cmp.Or(c.DrawsPerMember, 1), cmp.Or(c.Period, WholeCampaign)
 	if err := c.Validate(); err != nil {
@@ -106,14 +106,14 @@ func (s *Service) Part(ctx context.Context, eventID, memberID string) (Participa
 	return s.store.Part(ctx, Participation{Campaign: c, Now: now}, memberID)
 }
 
-// Attend records the member's attendance on the present day in Korea, once, and its rewards. With an
-// idempotency key, a repeated request returns the same entry after that day too.
+// Attend records, once, the member's attendance on the present day in Korea, and its rewards. With
+// an idempotency key, a repeated request returns the same entry even on a later day.
 func (s *Service) Attend(ctx context.Context, eventID, memberID, idempotencyKey string) (RewardedEntry, error) {
 	return s.enter(ctx, eventID, memberID, attendance(eventID, memberID, idempotencyKey))
 }
 
-// Draw draws a prize for the member. Where a member has one draw per period, a repeated request returns
-// the same entry; with an idempotency key, even after the period. Otherwise each draw needs a key.
+// Draw draws a prize. With one draw per period, a repeated request returns the same entry; with an
+// idempotency key, it does so even later. With several draws, each request needs a key.
 func (s *Service) Draw(ctx context.Context, eventID, memberID, idempotencyKey string) (RewardedEntry, error) {
 	return s.enter(ctx, eventID, memberID, prizeDraw(eventID, memberID, idempotencyKey, s.random))
 }

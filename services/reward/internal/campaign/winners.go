@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Group is the Kafka consumer group with which this service reads the winners of promotions.
+// Group is the Kafka consumer group in which this service reads the winners of promotions.
 const Group = "reward-service-group"
 
 // Winner is a request (an application to a promotion) that has won.
@@ -26,11 +26,11 @@ type Announcement struct {
 
 // WinnerStore stores the winners of promotions and their rewards.
 type WinnerStore interface {
-	// Announce stores winners, once per event key, and rewards them in the campaigns of their
+	// Announce stores winners, once per EventKey, and rewards them in the campaigns of their
 	// promotions.
 	Announce(ctx context.Context, winners []Announcement) (rewarded int, err error)
-	// RewardEarlier rewards some of the winners that were announced before a campaign was created; more
-	// reports that others may be left.
+	// RewardEarlier rewards some of the winners that were announced before their campaign was created.
+	// more reports that further ones may be left.
 	RewardEarlier(ctx context.Context) (rewarded int, more bool, err error)
 }
 
@@ -58,7 +58,7 @@ func (w *Winners) Announce(ctx context.Context, winners []Announcement) error {
 // campaign was created.
 func (w *Winners) EarlierWinnersWorker(log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return loop.Every(ctx, sweepEvery, func(ctx context.Context) {
+		return loop.Every(ctx, earlierWinnersEvery, func(ctx context.Context) {
 			for ctx.Err() == nil {
 				rewarded, more, err := w.store.RewardEarlier(ctx)
 				if err != nil && ctx.Err() == nil {
@@ -75,4 +75,4 @@ func (w *Winners) EarlierWinnersWorker(log *slog.Logger) func(context.Context) e
 	}
 }
 
-const sweepEvery = time.Second
+const earlierWinnersEvery = time.Second

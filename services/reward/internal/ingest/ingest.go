@@ -13,15 +13,15 @@ import (
 
 var _ campaign.PromotionChecker = (*Client)(nil)
 
-// timeout bounds a call to ingest; an operator waits for its answer.
+// timeout is the time limit of a call to the ingest service. An operator waits for its answer.
 const timeout = 2 * time.Second
 
-// Client calls ingest.
+// Client calls the ingest service.
 type Client struct {
 	rpc ingestv1.IngestServiceClient
 }
 
-// New returns a Client that calls ingest over conn.
+// New returns a Client that calls the ingest service over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
 }

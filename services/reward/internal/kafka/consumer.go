@@ -18,7 +18,7 @@ type Announcer interface {
 	Announce(ctx context.Context, all []campaign.Announcement) error
 }
 
-// batchSize bounds the winners of one transaction.
+// batchSize is the most winners in one transaction.
 const batchSize = 100
 
 var errIncomplete = errors.New("a request that succeeded names no request, event or user")

@@ -26,8 +26,8 @@ type CallResult struct {
 	Outcome       CallOutcome
 	TransactionID string // the provider's, when paid
 	Message       string // for operators: why it is not paid
-	// Asked is the time at which a look-up was sent, by the monotonic clock of this process; Age is the
-	// time from then to the decision.
+	// Asked is the time at which a look-up was sent, by the monotonic clock of this process. Age is
+	// the time from then to the decision.
 	Asked time.Time
 	Age   time.Duration
 }
@@ -79,7 +79,7 @@ func Decide(a Allocation, c EndedCall, now time.Time, p Policy) (after Allocatio
 	return after, true
 }
 
-// applyPayment records a payment under any version and in every state: money that was paid stays paid.
+// applyPayment records a payment, whatever the version and the status: what was paid stays paid.
 func applyPayment(a, after Allocation, c EndedCall, now time.Time) (Allocation, bool) {
 	if a.Status == Success {
 		return a, false
@@ -119,7 +119,7 @@ func (a *Allocation) applyAbsence(r CallResult, now time.Time, p Policy) {
 	if a.providerMayHaveForgotten(now, p) {
 		return
 	}
-	// The answer describes the moment r.Age ago at which the question was sent.
+	// The answer describes the time at which the question was sent, r.Age ago.
 	if r.Outcome != Voided && now.Add(-r.Age).Before(settled) {
 		a.Code = CodeUnknown
 		a.retryIn(max(0, settled.Sub(now)), now)
@@ -169,7 +169,7 @@ func (a *Allocation) markUnknown(action Action, sent time.Time) {
 
 func (a *Allocation) retryIn(wait time.Duration, now time.Time) { a.NextRetryAt = now.Add(wait) }
 
-// backoff is the pause after the given number of failures, with a jitter of an eighth.
+// backoff returns the pause after this number of failures, up to an eighth longer or shorter.
 func (p Policy) backoff(failures int) time.Duration {
 	wait := p.RetryMax
 	if factor := math.Exp2(float64(max(0, failures))); float64(p.RetryMin)*factor < float64(p.RetryMax) {

@@ -29,7 +29,7 @@ type ClaimRef struct{ ID, Version int64 }
 
 // Store keeps allocations.
 type Store interface {
-	// Claim takes up to n due allocations of the kind, each under a new version and lease.
+	// Claim claims up to n due allocations of the kind, each under a new version and lease.
 	Claim(ctx context.Context, kind Kind, n int, p Policy) ([]ClaimedAllocation, error)
 	// Renew extends the leases of claims that have not ended.
 	Renew(ctx context.Context, claims []ClaimRef, p Policy) error
@@ -45,9 +45,9 @@ const (
 	pollEvery = time.Second
 	// settleRetry is the pause after an outcome could not be written.
 	settleRetry = 200 * time.Millisecond
-	// releaseTimeout bounds the release of unsent claims at shutdown.
+	// releaseTimeout is the time limit for the release of unsent claims at shutdown.
 	releaseTimeout = 2 * time.Second
-	// claimMax is the largest number of rows of one claim, so that it holds locks for a short time.
+	// claimMax is the most rows of one claim. The limit keeps the time short for which it holds locks.
 	claimMax = 100
 	// gatherFor is how long the engine waits for more calls to end before it claims rows: claiming
 	// many rows costs little more than claiming one.
@@ -107,8 +107,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// payDue claims as many due allocations as there are slots and starts their calls; more reports that
-// others may be due.
+// payDue claims as many due allocations as there are slots and starts their calls; more reports
+// that further allocations may be due.
 func (e *Engine) payDue(ctx context.Context) (more bool) {
 	free := e.freeSlots()
 	n := min(free, e.provider.CallsAllowed(), claimMax)
@@ -138,8 +138,8 @@ func (e *Engine) payDue(ctx context.Context) (more bool) {
 	return len(claims) == n
 }
 
-// claim is not interrupted at shutdown: claims that were committed but not returned would wait for the
-// end of their lease, and count as calls of unknown outcome.
+// claim is not interrupted at shutdown: claims that were committed but not returned would wait for
+// the end of their lease, and count as calls of unknown outcome.
 func (e *Engine) claim(ctx context.Context, n int, deadline time.Time) ([]ClaimedAllocation, error) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -185,7 +185,7 @@ func (e *Engine) awaitSlots(ctx context.Context) {
 }
 
 func (e *Engine) startCall(ctx context.Context, c ClaimedAllocation, deadline time.Time) {
-	e.slots <- struct{}{} // free: only Run claims
+	e.slots <- struct{}{} // does not wait: only Run fills slots, and it counted the free ones
 	e.mu.Lock()
 	e.unsettled[c.ID] = c.Version
 	e.mu.Unlock()
@@ -232,8 +232,8 @@ func (e *Engine) payOrAsk(ctx context.Context, c ClaimedAllocation, deadline tim
 
 // askWhetherPaid looks up whether an earlier call has paid. If none has, it voids the key, so that
 // the answer is final. The void has a CallTimeout of its own. Once a void was sent, the answer to
-// the look-up counts only if the provider has no voids: otherwise the key may be void, or paid after
-// the look-up.
+// the look-up counts only if the provider has no voids: otherwise the key may be void, or paid
+// after the look-up.
 func (e *Engine) askWhetherPaid(ctx context.Context, c ClaimedAllocation, deadline time.Time) CallResult {
 	asked := time.Now()
 	r := e.provider.Lookup(ctx, c.KeyToSend())
@@ -248,8 +248,8 @@ func (e *Engine) askWhetherPaid(ctx context.Context, c ClaimedAllocation, deadli
 	return r
 }
 
-// voidContext bounds the call that voids a key: by one CallTimeout from now, and by one CallTimeout
-// after the deadline of the look-up, since this process may have been suspended in between.
+// voidContext returns the context of the call that voids a key. It ends after one CallTimeout, and
+// at most one CallTimeout after the look-up's deadline: this process may have been suspended since.
 func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(e.policy.CallTimeout)
 	if last := deadline.Add(e.policy.CallTimeout); last.Before(end) {
@@ -258,7 +258,7 @@ func (e *Engine) voidContext(ctx context.Context, deadline time.Time) (context.C
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-// settle writes an outcome and repeats failed attempts for the time of one lease. After that
+// settle writes an outcome. If that fails, it tries again for the time of one lease. After that
 // another worker takes the allocation over and asks the provider.
 func (e *Engine) settle(ctx context.Context, c EndedCall) {
 	ctx, cancel := context.WithTimeout(ctx, e.policy.Lease)

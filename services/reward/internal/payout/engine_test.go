@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// oneReward is a store with a single reward, which may be claimed once from the time due on.
+// oneReward is a store with a single reward, which can be claimed once, from the time due.
 type oneReward struct {
 	due       time.Time
 	claimFor  time.Duration // how long a claim takes
@@ -55,7 +55,7 @@ func (*payer) Lookup(context.Context, string) payout.CallResult { return payout.
 func (*payer) Void(context.Context, string) payout.CallResult   { return payout.CallResult{} }
 func (*payer) CallsAllowed() int                                { return 100 }
 
-// during runs an engine for some time of the fake clock.
+// during runs an engine for a time of the fake clock, and returns its provider.
 func during(t *testing.T, s *oneReward, long time.Duration) *payer {
 	t.Helper()
 	p := &payer{}
@@ -70,7 +70,7 @@ func runFor(t *testing.T, s *oneReward, p payout.Provider, long time.Duration) {
 	require.NoError(t, payout.NewEngine(payout.Point, s, p, policy(), 4, slog.New(slog.DiscardHandler)).Run(ctx))
 }
 
-// asked is a provider that has no payout; its look-up and its void take some time each.
+// asked is a provider that has no payout. Its look-up and its void last for takes each.
 type asked struct {
 	payer
 
@@ -92,9 +92,9 @@ func (p *asked) answer(ctx context.Context, o payout.CallOutcome) payout.CallRes
 	}
 }
 
-// A look-up that finds nothing decides only if the provider has no voids. An unclear answer to the
-// void, which may count, leaves the outcome unknown, although the look-up was clear. The void has
-// as much time as the look-up.
+// The answer of a look-up that finds nothing counts only if the provider cannot void keys. If the
+// answer to the void is unclear, the outcome is unknown, since the key may be void. The void has as
+// much time as the look-up.
 func TestQuestionEndsAsItsVoid(t *testing.T) {
 	t.Parallel()
 	for void, want := range map[payout.CallOutcome]payout.CallOutcome{
@@ -126,7 +126,7 @@ func TestIdleEngineClaimsWithinItsPoll(t *testing.T) {
 	})
 }
 
-// The answer to a claim may arrive when its lease has ended; its next holder decides then.
+// A claim that is returned after its lease has ended is not sent: another worker may have it.
 func TestClaimThatArrivesTooLateIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

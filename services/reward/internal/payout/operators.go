@@ -71,7 +71,7 @@ type Pauser interface {
 	Resume(ctx context.Context, k Kind) error
 }
 
-// manualTransaction stands for the transaction of a payment that an operator reports without its id.
+// manualTransaction is the transaction id of a payment that an operator reports without its id.
 const manualTransaction = "MANUAL"
 
 // Resolve returns a held allocation after an operator has found out whether it is paid. An unpaid one

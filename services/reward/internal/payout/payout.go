@@ -53,9 +53,9 @@ const (
 	CodeUnknown        = "UNKNOWN"          // the outcome of a call is unknown
 	CodeUnavailable    = "UNAVAILABLE"      // nothing was sent, or the provider is overloaded
 	CodeNotPaid        = "NOT_PAID"         // all attempts failed, and the provider has paid nothing
-	CodeUnknownTooLong = "UNKNOWN_TOO_LONG" // the provider no longer answers for the oldest call
-	CodeFailingTooLong = "FAILING_TOO_LONG" // no call got an answer that counts
-	CodeWorkersDied    = "WORKERS_DIED"     // several workers died with it
+	CodeUnknownTooLong = "UNKNOWN_TOO_LONG" // the provider may have forgotten the oldest call
+	CodeFailingTooLong = "FAILING_TOO_LONG" // for too long, no call got an answer that counts
+	CodeWorkersDied    = "WORKERS_DIED"     // several workers died while they paid it
 	CodePaidAfterwards = "PAID_AFTERWARDS"  // paid after it was cancelled or given up
 )
 
@@ -70,15 +70,15 @@ type Allocation struct {
 	CreatedAt      time.Time
 	Status         Status
 	IdempotencyKey string
-	// Resends counts the keys that were voided.
+	// Resends is how many keys of this allocation were voided.
 	Resends       int
 	TransactionID string
 	ProcessedAt   time.Time
 	RetryCount    int
 	NextRetryAt   time.Time
 	Version       int64
-	// UnknownSince is the time of the oldest call whose outcome is unknown, LastCallAt that of the
-	// newest call that may have paid.
+	// UnknownSince is the time of the oldest call whose outcome is unknown. LastCallAt is the time of
+	// the newest call that may have paid.
 	UnknownSince, LastCallAt time.Time
 	// FailingSince is the time of the first failure, while the allocation is tried again.
 	FailingSince time.Time
@@ -108,7 +108,7 @@ type ClaimedAllocation struct {
 
 // Policy holds the times and limits of the payouts to one provider.
 type Policy struct {
-	// CallTimeout bounds a call to the provider. Lease bounds a claim; it is longer than CallTimeout.
+	// CallTimeout is the time limit of a call to the provider. Lease is the longer life of a claim.
 	CallTimeout, Lease time.Duration
 	// MaxAttempts is the number of calls that may fail before the allocation is given up.
 	MaxAttempts int
@@ -119,13 +119,13 @@ type Policy struct {
 	// SettleTime is the longest time between the start of a call and its payment: a payment that is
 	// absent after this time will never come.
 	SettleTime time.Duration
-	// KeyRetention is how long the provider recognises a repeated key, LookupRetention how long it
-	// answers what a call has paid.
+	// KeyRetention is how long the provider recognises a repeated key. LookupRetention is how long it
+	// can answer what a call has paid.
 	KeyRetention, LookupRetention time.Duration
 	// HoldAfter is how long calls may fail for an allocation that is certainly unpaid.
 	HoldAfter time.Duration
 }
 
-// ResendWithin is the age of the oldest unknown call up to which a call may be repeated: the
-// repetition may arrive a whole SettleTime later, and the provider must still know the key then.
+// ResendWithin is how old the oldest call of unknown outcome may be for another call under its key:
+// that call may arrive a whole SettleTime later, and the provider must still know the key then.
 func (p Policy) ResendWithin() time.Duration { return p.KeyRetention - p.CallTimeout - p.SettleTime }

@@ -32,12 +32,12 @@ func toAllocation(r db.EventRewardAllocation, campaignCancelled *time.Time) payo
 type changedAllocation struct {
 	allocation payout.Allocation
 	row        db.EventRewardAllocation
-	restock    bool // the campaign was cancelled with a restock; row.Restock says so of this allocation
+	restock    bool // cancelling the campaign restocks prizes; row.Restock: cancelling the allocation does
 	now        time.Time
 }
 
-// writeChanges updates allocations in the order of their ids, as given, and publishes their events. It
-// returns the prizes of cancelled allocations to the stock where that was requested.
+// writeChanges updates allocations, which are in the order of their ids, and publishes their
+// events. It returns the prizes of cancelled allocations to the stock where that was requested.
 func writeChanges(ctx context.Context, tx pgx.Tx, q *db.Queries, changes []changedAllocation) error {
 	var params db.SettleParams
 	var entries []int64

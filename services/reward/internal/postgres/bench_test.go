@@ -23,15 +23,15 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// Rows of a round: enough for about a second of each variant.
+// The numbers of rows that a round pays: enough for about a second of each variant.
 const (
 	engineRows   = 10_000
 	baselineRows = 1_000
 )
 
-// BenchmarkRewardClaim is the row reward_claim of `make bench`: the engine, which claims and settles in
-// batches of 100, compared with one worker that claims and settles one row per transaction. The
-// provider answers at once. Both leave the same rows in all tables.
+// BenchmarkRewardClaim is the row reward_claim of `make bench`. It compares the engine, which
+// claims rewards and writes outcomes in batches of 100, with one worker that uses one transaction
+// per row. The provider answers at once. Both leave the same rows in all tables.
 func BenchmarkRewardClaim(b *testing.B) {
 	pool := open(b)
 	side := func(rows int, pay func()) rounds.MeasureFunc {

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// Draws of a round, and the members who draw at the same time.
+// The numbers of draws in a round, and of members who draw at the same time.
 const (
 	groupDraws    = 5_000
 	baselineDraws = 1_000

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxEntries bounds the entries of one transaction, each with up to two advisory locks.
+	// maxEntries is the most entries in one transaction. Each has up to two advisory locks.
 	maxEntries = 100
-	// maxWaiting bounds the requests that wait for an entry of one campaign. Further ones are refused
-	// with errs.ErrOverloaded, since they would wait for longer than the gateway does.
+	// maxWaiting is the most requests that may wait for an entry in one campaign. Further ones are
+	// refused with errs.ErrOverloaded, since they would wait for longer than the gateway does.
 	maxWaiting = 2000
-	// maxCampaigns bounds the campaigns that have requests at the same time.
+	// maxCampaigns is the most campaigns that may have waiting requests at the same time.
 	maxCampaigns = 10_000
-	// entryDelay is the time for which the first request of an idle campaign waits for others.
+	// entryDelay is how long the first request of an idle campaign waits for more.
 	entryDelay   = 300 * time.Microsecond
 	entryTimeout = 5 * time.Second
 )
@@ -32,7 +32,7 @@ const (
 // Campaigns stores campaigns and entries. Entries are made by group commit: one transaction makes
 // all entries of a campaign that were requested while the previous one was being committed. So up
 // to 100 draws share one lock of a prize, and a busy campaign uses one connection. All campaigns
-// together use half of the connections; the payouts and the operators have the others.
+// together use half of the connections; the rest is for payouts and operators.
 type Campaigns struct {
 	*Database
 
@@ -66,7 +66,7 @@ func (s *Campaigns) Enter(ctx context.Context, eventID, memberID string, method 
 	return s.entries.Do(ctx, eventID, entryRequest{memberID: memberID, method: method})
 }
 
-// enterAll makes the entries of a campaign. A member's second request is left to the next transaction.
+// enterAll makes entries of a campaign. A member's second request waits for the next transaction.
 func (s *Campaigns) enterAll(ctx context.Context, eventID string, requests []entryRequest) ([]entryResult, error) {
 	if err := s.running.Acquire(ctx, 1); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 	"urr.guru/services/reward/internal/postgres/db"
 )
 
-// kst is a time in Korea.
+// kst parses a time in Korea.
 func kst(t *testing.T, s string) time.Time {
 	t.Helper()
 	at, err := time.ParseInLocation("2006-01-02 15:04:05.000", s, time.FixedZone("KST", 9*60*60))
@@ -259,7 +259,7 @@ func TestCrowdDrawsInFewTransactions(t *testing.T) {
 	require.Less(t, transactions, crowd/4, "group commit")
 }
 
-// While a campaign's transaction waits, a bounded number of requests waits with it.
+// While a campaign's transaction waits, only a limited number of requests may wait with it.
 func TestEntriesBeyondTheQueueAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))

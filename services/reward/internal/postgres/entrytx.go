@@ -89,8 +89,8 @@ func (t *entryTx) claimIdempotencyKeys(ctx context.Context) error {
 // memberPeriod identifies the first entry of a member in a period.
 type memberPeriod struct{ member, period string }
 
-// findEarlier answers the requests that repeat earlier ones, and refuses the others if the campaign is
-// closed. It also reads the streaks that new entries continue.
+// findEarlier answers the requests that repeat earlier ones, and refuses all other requests if the
+// campaign is closed. It also reads the streaks that new entries continue.
 func (t *entryTx) findEarlier(ctx context.Context) error {
 	var ids []int64
 	wanted := db.FirstEntriesParams{EventID: t.eventID}
@@ -205,7 +205,7 @@ func (t *entryTx) readMemberStates(ctx context.Context) error {
 }
 
 // decide calls EntryMethod.Decide for each request, in the order of arrival, and draws the prizes.
-// Prizes with a stock are locked until the commit, and the draws share the stock read with the lock.
+// Prizes with a stock are locked until the commit. All draws share the stock that lockStock read.
 func (t *entryTx) decide(ctx context.Context) error {
 	open := t.unanswered()
 	if len(open) == 0 {
@@ -234,7 +234,7 @@ func (t *entryTx) decide(ctx context.Context) error {
 	return t.takePrizes(ctx, taken)
 }
 
-// lockStock locks the prizes with a stock, and reads what is left of it.
+// lockStock locks the prizes that have a stock, and reads how many of each are left.
 func (t *entryTx) lockStock(ctx context.Context) error {
 	left := make(map[int64]int64)
 	for i := range t.campaign.Prizes {
@@ -289,7 +289,7 @@ func (t *entryTx) takePrizes(ctx context.Context, taken map[int64]int64) error {
 	return err
 }
 
-// insertEntries inserts entries and rewards. It fails if the idempotency key of a reward exists.
+// insertEntries inserts entries and rewards. It fails if a reward's idempotency key exists already.
 func (t *entryTx) insertEntries(ctx context.Context) error {
 	open := t.unanswered()
 	if len(open) == 0 {

@@ -78,9 +78,9 @@ func withoutIndexes(t testing.TB, conn *pgx.Conn) (definitions []string) {
 	return definitions
 }
 
-// Each statement is explained as it runs, with a generic plan, which is that of production, and
-// with a custom one. Rows is the limit of the rows that it may read from the table, sorted that of
-// the rows that it may sort, such as the slots of a claim, or ids that are locked in their order.
+// Each statement is run with EXPLAIN ANALYZE, with a generic plan, as in production, and with a
+// custom plan. rows is the most rows that it may read from the table. sorted is the most rows that
+// it may sort, such as the rows of a claim, or ids that are locked in order.
 func TestPlansOfAFullTable(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "tests on a full table")
@@ -137,7 +137,7 @@ type planNode struct {
 	Plans    []planNode
 }
 
-// explainAnalyze explains a statement as it runs, and rolls it back.
+// explainAnalyze runs a statement with EXPLAIN ANALYZE, and rolls it back.
 func explainAnalyze(t *testing.T, pool *pgxpool.Pool, mode, sql, args string) planNode {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

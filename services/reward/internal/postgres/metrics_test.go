@@ -16,8 +16,8 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// counts returns a function that tells how far the counters have moved since. Tests that use it are
-// not parallel, since all tests share the counters.
+// counts returns a function that returns how much the counters have grown since. Tests that use it
+// are not parallel, since all tests share the counters.
 func counts(t *testing.T) func() map[string]float64 {
 	t.Helper()
 	postgres.New(nil, postgres.Options{}) // the counters exist from the start
@@ -55,7 +55,7 @@ func settle(t *testing.T, store *postgres.Payouts, c payout.ClaimedAllocation, o
 func TestCountersFollowTheStatuses(t *testing.T) {
 	env := newEnvironment(t, sandbox.Faults{})
 	moved := counts(t)
-	fill(t, env.pool, 6) // as no production code does, so it is not counted
+	fill(t, env.pool, 6) // written directly, so not counted
 	store := env.payouts(t)
 	claims, err := store.Claim(t.Context(), payout.Point, 5, policy())
 	require.NoError(t, err)

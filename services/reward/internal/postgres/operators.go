@@ -57,8 +57,8 @@ func (s Operators) List(ctx context.Context, f payout.Filter) ([]payout.Allocati
 	return out, nil
 }
 
-// listInStatus lists the allocations in one status, of one campaign or of all. An index serves each
-// of the two queries.
+// listInStatus lists the allocations in one status, of one campaign or of all. Each of the two
+// queries has an index.
 func (s Operators) listInStatus(ctx context.Context, f payout.Filter) ([]db.EventRewardAllocation, error) {
 	page := int32(f.Limit) //nolint:gosec // a page
 	if f.EventID != "" {

@@ -29,7 +29,7 @@ func (env *environment) payouts(t *testing.T) *postgres.Payouts {
 	return p
 }
 
-// set changes the first allocation past all rules, to reach a state at once.
+// set updates the row of the first allocation directly, to bring it into a state at once.
 func (env *environment) set(t *testing.T, assignments string) {
 	t.Helper()
 	_, err := env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = 1`)

@@ -18,8 +18,8 @@ import (
 )
 
 // While the provider of points is away, its circuit is open, its rewards lose no attempt, and the
-// rewards of the other provider are paid. Afterwards everything is paid. With a single attempt a
-// lost one would be final.
+// rewards of the other provider are paid. Afterwards all are paid. Each reward has a single
+// attempt, so that a lost attempt would be final.
 func TestProviderIsAway(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestProviderIsAway(t *testing.T) {
 func (env *environment) engine(t *testing.T, kind payout.Kind, url string) (client *provider.Client, stop func()) {
 	t.Helper()
 	p := policy()
-	p.MaxAttempts, p.CallTimeout, p.Lease = 1, 10*time.Second, 30*time.Second // a busy machine must not lose one
+	p.MaxAttempts, p.CallTimeout, p.Lease = 1, 10*time.Second, 30*time.Second // long enough for a busy machine
 	client = provider.New(url, provider.Options{OpenFor: 200 * time.Millisecond})
 	e := payout.NewEngine(kind, env.payouts(t), client, p, 16, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxSettled  = 100                  // outcomes in one transaction
-	settleDelay = 2 * time.Millisecond // how long the first outcome waits for others
+	maxSettled  = 100                  // the most outcomes in one transaction
+	settleDelay = 2 * time.Millisecond // how long the first outcome waits for more
 )
 
 // Payouts claims allocations and writes the outcomes of calls. Outcomes that arrive while a
@@ -32,7 +32,7 @@ type Payouts struct {
 
 var _ payout.Store = (*Payouts)(nil)
 
-// settlement is a call that has ended, with the policy of its provider.
+// settlement is a call whose outcome is to be written, with the policy of its provider.
 type settlement struct {
 	call   payout.EndedCall
 	policy payout.Policy
@@ -111,7 +111,7 @@ func (p *Payouts) Settle(ctx context.Context, c payout.EndedCall, policy payout.
 	return p.settles.Do(ctx, settlement{call: c, policy: policy})
 }
 
-// maxText bounds what is kept of a provider's text, in bytes.
+// maxText is the most bytes that are kept of a provider's text.
 const maxText = 1000
 
 // toStorableText converts a provider's text to one that PostgreSQL accepts: UTF-8 without U+0000.
@@ -121,7 +121,7 @@ func toStorableText(s string) string {
 }
 
 // settleAll writes outcomes in one transaction. If that fails although the database is available,
-// it writes each outcome in a transaction of its own: one that cannot be written delays no other.
+// it writes each in its own, so that one that cannot be written delays no other.
 func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Result[bool], error) {
 	applied, err := p.settleInOneTx(ctx, items)
 	out := make([]batch.Result[bool], len(items))
@@ -143,8 +143,8 @@ func (p *Payouts) settleAll(ctx context.Context, items []settlement) ([]batch.Re
 	return out, nil
 }
 
-// settleInOneTx locks allocations, decides about them and writes them in one transaction. Two
-// outcomes of one allocation are decided one after the other.
+// settleInOneTx locks allocations, decides about them and writes them in one transaction. It
+// decides about two outcomes of one allocation one after the other.
 func (p *Payouts) settleInOneTx(ctx context.Context, items []settlement) (applied []bool, err error) {
 	var changes []changedAllocation
 	err = p.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
@@ -185,7 +185,7 @@ func (p *Payouts) decideAll(ctx context.Context, tx pgx.Tx, q *db.Queries, items
 	return changes, writeChanges(ctx, tx, q, changes)
 }
 
-// lockedAllocation is an allocation whose row is locked. An outcome sets changed if it changes it.
+// lockedAllocation is an allocation whose row is locked. changed: an outcome has changed it.
 type lockedAllocation struct {
 	payout.Allocation
 

@@ -109,7 +109,7 @@ func TestPayoutsUnderFaults(t *testing.T) {
 	})
 	fill(t, env.pool, 500)
 	p := policy()
-	p.MaxAttempts, p.MaxRecoveries = 1000, 1000 // so many calls do not even fail on a busy machine
+	p.MaxAttempts, p.MaxRecoveries = 1000, 1000 // no limit is reached, even on a busy machine
 	stop := env.run(t, 3, p)
 	testkit.Until(t, func() bool { return env.count(t, due) == 0 }, "nothing is due")
 	stop()
@@ -152,7 +152,7 @@ func (env *environment) requireTotals(t *testing.T) {
 	require.Equal(t, want, kept)
 }
 
-// An outcome with U+0000, which PostgreSQL refuses, does not stop the others of its batch.
+// An outcome with U+0000, which PostgreSQL refuses, stops no other outcome of its batch.
 func TestOutcomeWithTextThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, sandbox.Faults{})

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/reward/internal/postgres"
 )
 
-// The exceptions read partial indexes that contain only campaigns with work left, and stop at a
-// limit.
+// Each statement uses an index of its table. The exceptions listed here read a partial index that
+// contains only campaigns with work left, and stop at a limit.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
 	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t),

@@ -16,8 +16,8 @@ import (
 	"urr.guru/services/reward/sandbox"
 )
 
-// A cancellation that commits between the snapshot of a claim and its lock on the row decides: the
-// provider is asked.
+// If a cancellation commits after a claim's snapshot and before its lock on the row, the claim
+// follows it: it asks the provider.
 func TestClaimDecidesByTheLockedRow(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, sandbox.Faults{})
@@ -64,7 +64,7 @@ func TestClaimDecidesByTheLockedRow(t *testing.T) {
 		}
 	}()
 	awaitAdvisoryLock(t, env.pool)
-	// As Cancel does, but due since before the snapshot, as after a transaction that began earlier.
+	// What Cancel writes, but due before the snapshot, as if its transaction had begun earlier.
 	env.set(t, `cancel_requested_at = now()`)
 	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestRestockOfAPayoutThatEndsByTheMark(t *testing.T) {
 	require.Equal(t, int64(1), *c.Prizes[0].Stock)
 }
 
-// An entry that has not seen a cancellation may commit after its first pass. It is cancelled too.
+// An entry that commits only after the first pass of a cancellation is cancelled too.
 func TestEntryThatCommitsAfterTheCancellationIsCancelled(t *testing.T) {
 	t.Parallel()
 	m := newMembers(t, kst(t, "2026-03-01 12:00:00.000"))

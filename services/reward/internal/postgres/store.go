@@ -33,25 +33,25 @@ func SessionOptions() []postgres.Option {
 // source is the CloudEvents source of this service's events.
 const source = "reward"
 
-// chunk is the largest number of allocations that one transaction changes. Such a transaction takes
-// far less time than it is allowed.
+// chunk is the most allocations that one transaction changes. A transaction of this size stays far
+// below its time limit.
 const chunk = 1000
 
 // Options are the optional parts of a Database.
 type Options struct {
-	// Reads is the pool for members' pages; nil: they use the main pool.
+	// Reads is the connection pool for members' pages; nil: they use the main pool.
 	Reads *pgxpool.Pool
 	// Now is set by tests only; nil: the database's clock.
 	Now func() time.Time
-	// Published is called after a transaction with Kafka events; nil: the relay finds them by polling.
+	// Published is called after a transaction wrote Kafka events; nil: the relay polls for them.
 	Published func()
 }
 
 // Database is the pool and the clock that the stores share. Locks are taken in this order: member
 // (advisory), allocations by id, prizes by id, totals by status. An entry locks prizes before it
-// inserts allocations, but nobody else can have locked those. Cancel breaks the order: it learns
-// which prizes to give back only from its update, which locks totals. After a deadlock with a draw
-// its transaction is repeated.
+// inserts allocations, but nobody else can have locked the new rows. Cancel breaks the order: it
+// learns which prizes to give back only from its update, which locks totals. After a deadlock with
+// a draw its transaction is repeated.
 type Database struct {
 	pool  *pgxpool.Pool
 	q     *db.Queries
@@ -71,7 +71,7 @@ func New(pool *pgxpool.Pool, opts Options) *Database {
 	return &Database{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
-// now returns the time that statements take as the present: a test's, or nil for the database's clock.
+// now returns the present time for statements: a test's time, or nil for the database's clock.
 func (d *Database) now() *time.Time {
 	if d.opts.Now == nil {
 		return nil

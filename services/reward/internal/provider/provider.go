@@ -28,11 +28,11 @@ import (
 	"urr.guru/services/reward/internal/payout"
 )
 
-// maxAnswer bounds the size of a provider's answer, in bytes.
+// maxAnswer is the most bytes that are read of a provider's answer.
 const maxAnswer = 64 << 10
 
-// The circuit breaker opens when at least 10 calls, and at least half of all, failed within the
-// last minute, and lets one call through after 5 s.
+// The circuit breaker opens when at least minFailures calls, and at least half of all, failed
+// within the last window, counted in buckets. After openFor it lets one call through.
 const (
 	window      = time.Minute
 	bucket      = 5 * time.Second
@@ -120,7 +120,7 @@ func (c *Client) callsWithinRate() int {
 }
 
 func (c *Client) Pay(ctx context.Context, a payout.Allocation) payout.CallResult {
-	// The limiter comes first: a trial call of the half-open circuit that was not sent would close it.
+	// The limiter comes first, so that a half-open circuit never allows a trial call that is not sent.
 	if !c.limit.Allow() {
 		return payout.CallResult{Outcome: payout.NotSent, Message: "the rate is used up"}
 	}
@@ -217,7 +217,7 @@ func (c *Client) Void(ctx context.Context, key string) payout.CallResult {
 	}
 }
 
-// noVoids are the answers of a provider that does not offer voids.
+// noVoids are the HTTP statuses of a provider that cannot void keys.
 var noVoids = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} //nolint:gochecknoglobals // a constant
 
 // paidResult returns Paid if the answer has the key and a transaction id, and otherwise Unknown:
@@ -241,7 +241,7 @@ type answer struct {
 	Error         string `json:"error"`
 }
 
-// call sends one request and reads the answer; an answer of any HTTP status is no error.
+// call sends one request and reads the answer. An HTTP error status is not an error of call.
 func (c *Client) call(ctx context.Context, method, path string, body any) (status int, got answer, err error) {
 	ctx, span := otel.Tracer("urr.guru/services/reward/provider").Start(ctx, method+" reward provider", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()

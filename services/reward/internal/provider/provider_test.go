@@ -62,8 +62,8 @@ func allocation() payout.Allocation {
 	return payout.Allocation{ID: 1, MemberID: "a/b", Kind: payout.Point, Value: 100, IdempotencyKey: key}
 }
 
-// Each answer has its meaning. Only an answer that certainly comes from the provider may say that
-// nothing was paid.
+// Each answer of a provider leads to one outcome. Only an answer that certainly comes from the
+// provider may say that nothing was paid.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	pay := func(ctx context.Context, p *answering) payout.CallResult { return p.Pay(ctx, allocation()) }
@@ -163,7 +163,7 @@ func TestCircuit(t *testing.T) {
 	require.Equal(t, []bool{false, true}, states)
 }
 
-// A trial call of the half-open circuit that the limiter refuses says nothing about the provider.
+// If the limiter refuses the trial call of a half-open circuit, the circuit stays open.
 func TestTrialThatIsNotSentLeavesTheCircuitOpen(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -25,8 +25,8 @@ const (
 	OtherValue  Kind = "other_value"
 	// UnknownEntry means that no allocation has the key of an entry.
 	UnknownEntry Kind = "unknown_entry"
-	// Undecided means that the service does not know yet what has become of an allocation, or that it
-	// was settled after the ledger was read.
+	// Undecided means that the service does not know yet what has become of an allocation, or that the
+	// allocation became SUCCESS after the ledger was read.
 	Undecided Kind = "undecided"
 )
 
@@ -56,7 +56,7 @@ func (f Finding) String() string {
 
 // Counts is the result of a comparison.
 type Counts struct {
-	// Entries and Allocations count what was compared: of the ledger, and of the database.
+	// Entries is how many of the ledger's entries were compared, Allocations how many allocations.
 	Entries, Allocations int64
 	Findings             map[Kind]int64
 }

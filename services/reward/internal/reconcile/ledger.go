@@ -29,7 +29,7 @@ type LedgerEntry struct {
 	TransactionID string `json:"transactionId"`
 }
 
-// maxLine bounds a line of a ledger.
+// maxLine is the longest line of a ledger, in bytes.
 const maxLine = 64 << 10
 
 // Read reads a ledger of one JSON object per line, in any order. It stops at the first line that is

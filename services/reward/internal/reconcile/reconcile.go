@@ -1,10 +1,10 @@
-// Package reconcile compares the ledger of a provider with the allocations in two passes: every entry
-// of the ledger with its allocation, then every allocation that is SUCCESS with the set of those that
-// the ledger has paid.
+// Package reconcile compares the ledger of a provider with the allocations in two passes. The first
+// compares each entry of the ledger with its allocation. The second checks that the ledger has paid
+// each allocation that is SUCCESS.
 //
-// Both sides are read in pages. Only that set is kept in memory, a bit for each allocation, so the
-// ledger may have any size. The service may run meanwhile: an entry is read before its allocation, and
-// an allocation that was settled after the ledger was read is undecided.
+// Both sides are read in pages. Only the set of paid allocations is kept in memory, one bit for
+// each, so the ledger may have any size. The service may run meanwhile: an entry is read before its
+// allocation, and an allocation that became SUCCESS after the ledger was read is undecided.
 package reconcile
 
 import (
@@ -39,9 +39,9 @@ const (
 
 // Options says what is compared and who receives the findings.
 type Options struct {
-	// Kinds that are compared; entries and allocations of others are skipped.
+	// Kinds are compared; entries and allocations of other kinds are skipped.
 	Kinds []payout.Kind
-	// AsOf is a time by the store's clock: the ledger has every payout that was made before it. Zero:
+	// AsOf is a time by the store's clock. The ledger has every payout that was made before it. Zero:
 	// the time before Run opens the ledger.
 	AsOf time.Time
 	// Report receives each finding; an error ends the comparison.
@@ -160,7 +160,7 @@ func allocationOf(byKey map[string]*payout.Allocation, key string) *payout.Alloc
 func (c *comparison) compareEntry(e LedgerEntry, a *payout.Allocation) error {
 	comparedKind := e.Kind
 	if a != nil && !slices.Contains(c.Kinds, comparedKind) {
-		comparedKind = a.Kind // an entry of another kind is compared if the allocation's kind is
+		comparedKind = a.Kind // compare the entry, too, if its allocation is of a compared kind
 	}
 	if !slices.Contains(c.Kinds, comparedKind) {
 		return nil

@@ -60,7 +60,7 @@ func (env *environment) pay(t *testing.T, key, member, kind string, value int64)
 	require.NoError(t, err)
 }
 
-// set changes an allocation as no production code does.
+// set updates the row of an allocation directly.
 func (env *environment) set(t *testing.T, id int, assignments string) {
 	t.Helper()
 	env.exec(t, fmt.Sprintf(`UPDATE event_reward_allocation SET %s WHERE id = %d`, assignments, id))
@@ -169,7 +169,7 @@ func TestKindsAreComparedApart(t *testing.T) {
 	require.EqualValues(t, 3, counts.Allocations)
 }
 
-// An allocation that is settled after the ledger was read is no difference.
+// An allocation that becomes SUCCESS after the ledger was read is no difference.
 func TestSettledAfterTheLedger(t *testing.T) {
 	t.Parallel()
 	env := newEnvironment(t, 2)
@@ -181,7 +181,7 @@ func TestSettledAfterTheLedger(t *testing.T) {
 	require.Equal(t, []string{"unknown_entry 0", "success_not_paid 1"}, found)
 }
 
-// TestManyPages has differences on both sides of the bounds of pages.
+// TestManyPages has differences before and after the ends of pages.
 func TestManyPages(t *testing.T) {
 	t.Parallel()
 	const n = 5200

@@ -18,9 +18,9 @@ const (
 	// passEvery is the interval of passes over all partitions. A pass finds what other processes have
 	// written, and what could not be published. Nearly all partitions are empty.
 	passEvery = 5 * time.Second
-	// slices is the number of slices of the partitions; the replica with a slice's lease publishes it.
+	// slices is how many slices the partitions form; the replica with a slice's lease publishes it.
 	slices = 8
-	// hintedTimeout bounds the publishing of the hinted partitions.
+	// hintedTimeout is the time limit for publishing the hinted partitions.
 	hintedTimeout = 10 * time.Second
 )
 
@@ -59,7 +59,7 @@ func New(store Store, publisher Publisher, log *slog.Logger) *Relay {
 	return &Relay{store: store, publisher: publisher, log: log, hinted: map[int]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Hint has a partition published at once, without waiting for the next pass. It never blocks.
+// Hint has Run publish a partition at once, without waiting for the next pass. It never blocks.
 func (r *Relay) Hint(partition int) {
 	r.mu.Lock()
 	r.hinted[partition] = true

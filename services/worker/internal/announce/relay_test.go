@@ -75,7 +75,7 @@ func request(status promotion.Status, code promotion.ResultCode) promotion.Reque
 	}
 }
 
-// commit writes announcements as a settlement does, and returns their partition.
+// commit writes announcements as the worker service does, and returns their partition.
 func (w environment) commit(t *testing.T, requests ...promotion.Request) int {
 	t.Helper()
 	var rows []promotion.Announcement
@@ -140,7 +140,7 @@ func TestUnreadableAnnouncement(t *testing.T) {
 	require.Equal(t, "{", letters[0].Body)
 }
 
-// Announcements of this process are published without waiting for a pass, also when it stops.
+// The announcements of a process are published without waiting for a pass, also when it stops.
 func TestHintedPartitionsArePublished(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

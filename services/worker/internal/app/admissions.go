@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// handleTimeout bounds the work on the admissions that one call has received.
+	// handleTimeout is the time limit of the work on the admissions that one call has received.
 	handleTimeout = 20 * time.Second
 	// errorPause is the pause after a failed call of SQS or of the table.
 	errorPause = time.Second

@@ -25,7 +25,7 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// Run serves the RPCs of worker and runs its background workers until ctx ends.
+// Run serves the RPCs of the worker service and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return run(ctx, cfg, log, failpoint.Now)
 }
@@ -87,7 +87,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	return a.Run(ctx)
 }
 
-// Migrate creates the Kafka topic. The table and the queues are created by ingest.
+// Migrate creates the Kafka topic. The ingest service creates the table and the queues.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Requests})
 }

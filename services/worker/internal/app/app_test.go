@@ -33,7 +33,7 @@ const (
 	signingKey = config.Secret("draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 )
 
-// A message in the queue is settled and announced by the running service.
+// The running service decides about a request in the queue, and announces the result.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	tables, db := dynamotest.Tables(t)

@@ -56,7 +56,7 @@ func (c *Config) Validate() error {
 	return err
 }
 
-// beaconTimeout bounds one request to a relay of beacons, whatever the caller's deadline is.
+// beaconTimeout is the time limit of one request to a relay of beacons, whatever ctx allows.
 const beaconTimeout = 10 * time.Second
 
 func (c *Config) beacons() (*beacon.Sources, error) {

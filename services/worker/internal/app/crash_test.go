@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fileClock reads the time from a file, which its writer replaces.
+// fileClock reads the time from a file, which the test replaces to move the clock.
 func fileClock(path string) func() time.Time {
 	return func() time.Time {
 		b, err := os.ReadFile(path)
@@ -120,7 +120,7 @@ func (c *crashTest) start(failpoints string) *processtest.Process {
 	return p
 }
 
-// kill runs the service until it kills itself at a point.
+// kill runs the service until it kills itself at a failpoint.
 func (c *crashTest) kill(point string) {
 	c.t.Helper()
 	require.ErrorContains(c.t, c.start("worker.draw."+point+"=exit").Wait(), "killed", point)
@@ -214,7 +214,7 @@ func TestDrawSurvivesItsProcesses(t *testing.T) {
 	}
 }
 
-// A cancelled lottery is settled although the service is killed several times.
+// All requests to a cancelled lottery end, although the service is killed several times.
 func TestVoidSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCrash(t)

@@ -1,4 +1,4 @@
 package app
 
-// RunBy runs the service as Run does, by another clock.
+// RunBy is Run with a clock as its last parameter.
 var RunBy = run

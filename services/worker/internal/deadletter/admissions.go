@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Queue is an SQS queue: it deletes received messages, and takes messages forwarded to it.
+// Queue is an SQS queue. It deletes received messages, and accepts forwarded messages.
 type Queue interface {
 	Delete(ctx context.Context, messages []promotion.Delivery) error
 	Forward(ctx context.Context, m promotion.Delivery, id string) error

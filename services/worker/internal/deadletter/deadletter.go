@@ -1,5 +1,5 @@
-// Package deadletter handles the admissions that queue announces in SQS, and keeps those that
-// cannot be read for operators.
+// Package deadletter handles the admissions that the queue service announces in SQS, and keeps
+// those that cannot be read for operators.
 package deadletter
 
 import (
@@ -11,14 +11,14 @@ import (
 const (
 	// MaxRedrives is the maximum number of dead letters that one call sends again.
 	MaxRedrives = 100
-	// A call without ids looks through at most maxPages of MaxRedrives dead letters.
+	// maxPages is the most pages, of MaxRedrives dead letters, that a call without ids reads.
 	maxPages = 10
 )
 
 // RedriveResult has the ids of the dead letters that a redrive has sent again, and that it has refused.
 type RedriveResult struct {
 	Redriven, Refused []string
-	// Next is the cursor behind the letters that were looked at; empty at the end.
+	// Next is the cursor behind the letters that were read; empty at the end.
 	Next string
 }
 
@@ -26,7 +26,7 @@ type RedriveResult struct {
 type Store interface {
 	// PutAdmission writes a dead letter; it may be repeated.
 	PutAdmission(ctx context.Context, l promotion.DeadLetter) error
-	// Admissions reads a page behind a sort key, the latest first; OldestAdmissions the oldest first.
+	// Admissions reads a page after a sort key, latest first; OldestAdmissions does so oldest first.
 	Admissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	OldestAdmissions(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	Admission(ctx context.Context, id string) (l promotion.DeadLetter, found bool, err error)
@@ -38,7 +38,7 @@ func (a *Admissions) List(ctx context.Context, cursor string, limit int) (page [
 	return a.store.Admissions(ctx, cursor, limit)
 }
 
-// Redrive sends dead letters to the queue of admissions again, each once. Without ids it takes the
+// Redrive sends dead letters to the queue of admissions again, each once. Without ids it sends the
 // oldest behind a cursor that have not been redriven.
 func (a *Admissions) Redrive(ctx context.Context, ids []string, cursor string) (out RedriveResult, err error) {
 	if len(ids) == 0 {

@@ -111,7 +111,7 @@ func TestAdmissions(t *testing.T) {
 	require.Equal(t, deadletter.RedriveResult{Refused: []string{all[0].ID, "1-unknown"}}, done)
 }
 
-// Repeated calls redrive all of any number, the oldest first and each once.
+// Repeated calls redrive any number of dead letters, the oldest first and each once.
 func TestRedriveOldestAdmissions(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

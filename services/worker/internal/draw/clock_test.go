@@ -55,11 +55,11 @@ func TestBeaconThatHasEnded(t *testing.T) {
 			w.source.silent = ended
 			if !ended {
 				require.Equal(t, promotion.DrawSettled, w.pass(t, lost))
-				w.settled(t)
+				w.requireResults(t)
 				return
 			}
 			require.Equal(t, promotion.DrawVoid, w.pass(t, lost))
-			w.voided(t, promotion.BeaconLost)
+			w.requireVoided(t, promotion.BeaconLost)
 			require.Equal(t, promotion.PromotionVoid, w.status(t))
 			l := w.lottery(t)
 			d, err := l.Draw.Document(&l.Promotion)

@@ -3,7 +3,7 @@
 // changed since it was read. So the result is the same when a process dies, and when two work at
 // once.
 //
-//	OPEN    wait until no request from before the cutoff is unsettled, close the groups, wait again
+//	OPEN    wait until all requests before the cutoff are processed, close the groups, wait again
 //	CLOSED  list entries and exclusions, store the chunks of entries and the statement, then sign it
 //	ROOT    wait for the beacon's round, fetch it; shortly before the announcement rank the entries and
 //	        store the ranks and the winners
@@ -53,7 +53,7 @@ type Stores struct {
 	Results
 }
 
-// Draws stores the draws that are not settled.
+// Draws stores the open draws: those with results that are still to be written.
 type Draws interface {
 	// AcquireLease takes or renews this process's lease of a draw, for some seconds. It returns false
 	// while another process has the lease.
@@ -61,9 +61,9 @@ type Draws interface {
 	// OpenDraws reads the lotteries whose next step is due by a time, or with AllDraws every open one.
 	OpenDraws(ctx context.Context, until int64) ([]Lottery, error)
 	// Advance changes a draw, or fails with ErrChanged. It moves the draw in the list of open draws to
-	// after.DueAt, and removes it from there if it is settled.
+	// after.DueAt, or removes it from the list if all its results are written.
 	Advance(ctx context.Context, before, after promotion.Draw) error
-	// Forget removes a settled draw that is still in the list of open draws.
+	// Forget removes a draw whose results are written, but which is still in the list of open draws.
 	Forget(ctx context.Context, event string, listedAt int64) error
 }
 
@@ -106,8 +106,8 @@ type Results interface {
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 	// PutRanks stores the ranks of the entries in chunk n before the phase DRAWN.
 	PutRanks(ctx context.Context, d promotion.Draw, n int, ranks promotion.Ranks, endsAt int64) error
-	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. It fails
-	// with ErrUnreadable if some of them cannot be decoded; it has written the others then.
+	// SettleEntries writes the changes that decide returns for at most MaxSettled entries. If some
+	// cannot be decoded, it writes the changes of all others and fails with ErrUnreadable.
 	SettleEntries(ctx context.Context, entries []uuid.UUID, decide DecideEntry) error
 }
 
@@ -129,8 +129,8 @@ type Meter interface{ SetFigures(f Figures) }
 
 // Figures are the measurements of the open draws.
 type Figures struct {
-	// Waiting is the longest time that a draw has waited for unsettled requests, Late the longest time
-	// that an announcement is overdue.
+	// Waiting is the longest time that a draw has waited for requests to be processed. Late is the
+	// longest time that an announcement is overdue.
 	Waiting, Late time.Duration
 	// KeyMissing is the number of draws that need a key which this process does not have.
 	KeyMissing int
@@ -153,8 +153,8 @@ const (
 	passEvery  = time.Second      // the time between two passes over the due open draws
 	listEvery  = 10 * time.Minute // the time between two reads of all open draws, for the metrics
 	renewEvery = 5 * time.Second  // the time between two renewals of a draw's lease
-	// maxDraws bounds the draws before their announcement that are worked on at a time, and those
-	// whose results are written at a time: large draws need memory.
+	// maxDraws is the most draws before their announcement that are processed at a time, and the most
+	// whose results are written at a time. Large draws need memory.
 	maxDraws = 4
 	// maxGroups is how many groups of a draw are processed in parallel.
 	maxGroups = 8
@@ -176,7 +176,7 @@ type Drawer struct {
 	log     *slog.Logger
 	terms   termsCache
 
-	// Semaphores: one for work on draws before their announcement, one for writing results.
+	// Semaphores: drawPermits for draws before their announcement, settlePermits for writing results.
 	drawPermits, settlePermits chan struct{}
 
 	mu       sync.Mutex
@@ -234,7 +234,7 @@ func (d *Drawer) Pass(ctx context.Context) error {
 	return nil
 }
 
-// startDraws starts the work on those open draws on which this process does not work yet.
+// startDraws starts the work on the open draws on which this process does not work yet.
 func (d *Drawer) startDraws(ctx context.Context, open []Lottery, work *sync.WaitGroup) {
 	for i := range open {
 		l := &open[i]

@@ -40,19 +40,19 @@ func TestDraw(t *testing.T) {
 	report := w.verify(t)
 	require.Equal(t, int64(20), report.Statement.Count)
 	require.Zero(t, report.Statement.MissedRounds)
-	w.hidden(t)
+	w.requireHidden(t)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, round-time.Millisecond))
 	require.Zero(t, w.source.asked, "the round is not published")
 
 	require.Equal(t, promotion.DrawRoot, w.pass(t, round))
 	require.True(t, w.verify(t).ValueKnown)
-	w.hidden(t)
+	w.requireHidden(t)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, ranked-time.Millisecond))
 	require.Empty(t, w.ofType(t, "WINNERS"), "no result lies in the table for long")
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
-	w.hidden(t)
+	w.requireHidden(t)
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, announced-time.Millisecond))
-	w.hidden(t)
+	w.requireHidden(t)
 	require.Zero(t, w.figures.last.Late)
 	w.clock.Set(cutoff.Add(announced))
 	require.Equal(t, promotion.PromotionClosed, w.status(t), "the result is not out because its time has come")
@@ -66,12 +66,12 @@ func TestDraw(t *testing.T) {
 	report = w.verify(t)
 	require.True(t, report.Complete)
 	require.Equal(t, winners, report.Winners)
-	w.settled(t)
+	w.requireResults(t)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, announced+time.Hour))
 }
 
-// The draw waits as long as one request from before the cutoff is unsettled: in an open group,
-// where it may still enter, and again after the groups have closed, where it is rejected.
+// The draw waits for each request from before the cutoff: in an open group, where the request may
+// still enter, and again after the groups have closed, where it is rejected.
 func TestDrawWaitsForEachRequest(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -83,7 +83,7 @@ func TestDrawWaitsForEachRequest(t *testing.T) {
 	w.change(t, c)
 	w.entries = append(w.entries, c.After)
 
-	// One more appears while the groups close.
+	// Another request is accepted while the groups close.
 	var late promotion.Request
 	var once sync.Once
 	hooked := w.open(dynamotest.Hook{Before: func(in any) error {
@@ -202,8 +202,8 @@ func TestGroupsCloseOnceDespiteConflicts(t *testing.T) {
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 }
 
-// A group whose item a transaction of entries is writing is closed soon after; one that cannot be
-// closed does not keep the others open.
+// A group whose item a transaction of entries is writing is closed soon after. A group that cannot
+// be closed does not keep other groups open.
 func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -237,7 +237,7 @@ func TestGroupsCloseDespiteWritesInProgress(t *testing.T) {
 	require.Equal(t, 1, closing, "all others are closed")
 }
 
-// A redrive while the groups close keeps the exclusion: the request can only be late.
+// A request that is redriven while the groups close stays excluded: it can only be late.
 func TestRedriveWhileTheGroupsClose(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -276,27 +276,27 @@ func TestSeedThatIsNotRevealed(t *testing.T) {
 			require.Equal(t, 1, w.figures.last.KeyMissing)
 			w.pass(t, announced+fairdraw.SeedDeadline-time.Second)
 			require.Equal(t, fairdraw.SeedDeadline-time.Second, w.figures.last.Late)
-			w.hidden(t)
+			w.requireHidden(t)
 			require.Equal(t, promotion.DrawSettled, w.pass(t, announced+fairdraw.SeedDeadline))
 			report := w.verify(t)
 			require.True(t, report.SeedWithheld)
 			require.True(t, report.Complete)
-			w.settled(t)
+			w.requireResults(t)
 		})
 	}
 }
 
-// Without a beacon the root decides alone.
+// Without a beacon, the seed, the terms and the root of the entries decide.
 func TestDrawWithoutABeacon(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.Beacon = nil })
 	w.enter(t, 2)
 	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked))
-	w.hidden(t)
+	w.requireHidden(t)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
 	require.Equal(t, 2, w.verify(t).Winners, "fewer entries than places")
-	w.settled(t)
+	w.requireResults(t)
 }
 
 func TestDrawWithoutEntries(t *testing.T) {
@@ -319,7 +319,7 @@ func TestDisturbedDraw(t *testing.T) {
 	w.enter(t, 24)
 	var faults atomic.Int64
 	disturb := func(any) error {
-		switch rand.IntN(60) { // of the 64 groups that a pass closes about two meet a fault
+		switch rand.IntN(60) { // a pass closes 64 groups, and about two meet a fault
 		case 0:
 			faults.Add(1)
 			return dynamotest.ErrConnReset
@@ -352,7 +352,7 @@ func TestDisturbedDraw(t *testing.T) {
 	}
 	require.NotZero(t, faults.Load())
 	require.True(t, w.verify(t).Complete)
-	w.settled(t)
+	w.requireResults(t)
 	statementCount := 0
 	statements.Range(func(_, _ any) bool { statementCount++; return true })
 	require.Equal(t, 1, statementCount)

@@ -99,19 +99,19 @@ func TestStepsAreTakenInTimeByAnyProcess(t *testing.T) {
 		}
 		require.Equal(t, step.early, w.lottery(t).Draw.Phase)
 		w.clock.Set(cutoff.Add(step.at))
-		last := append(drawers, w.drawer(w.store))[i] // each of the three in turn
+		last := append(drawers, w.drawer(w.store))[i] // the three drawers alternate
 		require.NoError(t, last.Pass(t.Context()))
 		require.Equal(t, step.then, w.lottery(t).Draw.Phase, "%d", i)
 	}
-	w.settled(t)
+	w.requireResults(t)
 	for _, d := range drawers {
 		require.NoError(t, d.Pass(t.Context()))
 		require.Equal(t, draw.Figures{}, w.figures.last)
 	}
 }
 
-// An operator's change through one process is carried out by another at once, long before the draw
-// was due.
+// If an operator changes a draw through one process, another carries the change out at once, long
+// before the draw was due.
 func TestOperatorsChangeIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -122,7 +122,7 @@ func TestOperatorsChangeIsSeenAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	w.clock.Advance(time.Second)
 	require.NoError(t, drawer.Pass(t.Context()))
-	w.voided(t, "")
+	w.requireVoided(t, "")
 }
 
 // A beacon value that an operator submits through one process is used by another one.
@@ -151,7 +151,7 @@ func TestSubmittedValueIsSeenInTime(t *testing.T) {
 	require.Equal(t, promotion.DrawDrawn, w.lottery(t).Draw.Phase)
 }
 
-// A draw that is listed twice, or too late, is found all the same. No list item is left at the end.
+// A draw makes progress even if it is listed twice, or too late. No list item is left at the end.
 func TestListOfOpenDrawsHealsItself(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -167,5 +167,5 @@ func TestListOfOpenDrawsHealsItself(t *testing.T) {
 		require.NoError(t, drawer.Pass(t.Context()))
 		require.NoError(t, drawer.Pass(t.Context()))
 	}
-	w.settled(t)
+	w.requireResults(t)
 }

@@ -142,6 +142,7 @@ func (w *environment) lottery(t *testing.T) draw.Lottery {
 	return drawtest.Read(t, w.store, w.event)
 }
 
+// received stores a request that is not processed yet.
 func (w *environment) received(t *testing.T) promotion.Request {
 	t.Helper()
 	return drawtest.AddUnsettled(t, w.store, w.event)
@@ -152,7 +153,7 @@ func (w *environment) change(t *testing.T, c promotion.Change) {
 	require.NoError(t, w.store.Change(t.Context(), c))
 }
 
-// enter stores entries.
+// enter stores n entries of the lottery.
 func (w *environment) enter(t *testing.T, n int) {
 	t.Helper()
 	w.entries = append(w.entries, drawtest.AddEntries(t, w.store, w.event, n)...)
@@ -197,8 +198,8 @@ func (w *environment) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	return out
 }
 
-// hidden checks that nothing outside the draw's own items tells a result.
-func (w *environment) hidden(t *testing.T) {
+// requireHidden checks that nothing outside the draw's own items reveals a result.
+func (w *environment) requireHidden(t *testing.T) {
 	t.Helper()
 	require.Empty(t, w.ofType(t, "OUTBOX"), "nothing is on its way to the topic")
 	for _, it := range w.ofType(t, "REQUEST") {
@@ -217,9 +218,9 @@ func (w *environment) hidden(t *testing.T) {
 	require.NotContains(t, []fairdraw.Phase{fairdraw.PhaseDrawn, fairdraw.PhaseSettled}, d.Phase)
 }
 
-// settled checks that each entry has the result of the draw, once, and that each end was announced,
-// those of the winners before the others.
-func (w *environment) settled(t *testing.T) {
+// requireResults checks that each entry has the result of the draw, once, and that each end was
+// announced, those of the winners before the others.
+func (w *environment) requireResults(t *testing.T) {
 	t.Helper()
 	won := map[string]bool{}
 	for _, id := range w.winners(t) {

@@ -24,7 +24,7 @@ func TestMissedRounds(t *testing.T) {
 	require.Equal(t, promotion.DrawDrawn, w.pass(t, ranked+time.Hour))
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles+time.Hour))
 	require.True(t, w.verify(t).Complete)
-	w.settled(t)
+	w.requireResults(t)
 }
 
 // A statement that was stored in time, but not signed in time, is never signed.
@@ -79,8 +79,8 @@ func (s *lateSigner) Advance(ctx context.Context, before, after promotion.Draw) 
 	return s.leaseless.Advance(ctx, before, after)
 }
 
-// The signature is written once under a deadline, and never retried. A root that is late then never
-// becomes public with its statement.
+// The signature is written once, under a deadline, and never retried, so that no statement becomes
+// public after its root would be late.
 func TestSignatureIsWrittenInTimeOrNever(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, func(c *fairdraw.Commitment) { c.AnnouncedAt += time.Hour.Milliseconds() })

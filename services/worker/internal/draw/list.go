@@ -40,7 +40,7 @@ func (d *Drawer) nextLotteryListing() time.Time {
 }
 
 // recordDue keeps the due draws in d.open, as they were read. ok is false if a draw in d.open
-// should be due but was not read: another process has taken its step.
+// should be due but was not read, because another process has taken its step.
 func (d *Drawer) recordDue(due []Lottery, now time.Time) (ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// voidLead is how long before the deciding round a draw can no longer be cancelled, since a clock
-	// may be slow by some seconds, and the write takes up to voidTimeout.
+	// voidLead is how long before the deciding round cancelling a draw ends, since a clock may be slow
+	// by some seconds, and the write takes up to voidTimeout.
 	voidLead = 10 * time.Second
-	// voidTimeout bounds the write that cancels a draw, so that it cannot arrive after the round.
+	// voidTimeout is the time limit of the write that cancels a draw: the round must come later.
 	voidTimeout = 2 * time.Second
-	// operatorTries is how many times an operator's change is tried while others change the draw.
+	// operatorTries is how many times an operator's change is tried while processes change the draw.
 	operatorTries = 5
 )
 

@@ -19,7 +19,7 @@ type leaseless struct{ store }
 
 func (leaseless) AcquireLease(context.Context, string) (bool, error) { return true, nil }
 
-// An operator can submit the value if the beacon cannot be reached. A false value is refused.
+// An operator can submit the beacon's value if no relay answers. A false value is refused.
 func TestSubmit(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -48,7 +48,7 @@ func TestSubmit(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrPromotionNotFound)
 }
 
-// A lottery is cancelled at any time before its round; all its requests are rejected.
+// A lottery can be cancelled at any time before its round. All its requests are then rejected.
 func TestVoid(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]time.Duration{"open": -time.Second, "after the root": round - 11*time.Second} {
@@ -103,13 +103,13 @@ func TestVoidWithoutTheSeed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, promotion.DrawVoid, w.pass(t, announced+time.Hour))
 			w.verify(t)
-			w.voided(t, promotion.SeedKeyLost)
+			w.requireVoided(t, promotion.SeedKeyLost)
 		})
 	}
 }
 
-// voided checks that all requests to a cancelled lottery have ended, and why it was cancelled.
-func (w *environment) voided(t *testing.T, why promotion.VoidReason) {
+// requireVoided checks that a lottery's requests have ended, and why it was cancelled.
+func (w *environment) requireVoided(t *testing.T, why promotion.VoidReason) {
 	t.Helper()
 	require.Equal(t, why, w.lottery(t).Draw.VoidReason)
 	for _, e := range w.entries {
@@ -121,7 +121,7 @@ func (w *environment) voided(t *testing.T, why promotion.VoidReason) {
 }
 
 // A draw whose signing key is lost has no root and so no result. It can be cancelled at any time,
-// which everybody sees: outsiders cannot tell that the key is lost.
+// but verifiers report it if this is late: outsiders cannot tell that the key is lost.
 func TestVoidWithoutTheSigningKey(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -156,7 +156,7 @@ func TestVoidWithoutTheSigningKey(t *testing.T) {
 			_, err := w.drawer(w.store).Void(t.Context(), w.event)
 			require.NoError(t, err)
 			require.Equal(t, promotion.DrawVoid, w.pass(t, tc.at))
-			w.voided(t, why)
+			w.requireVoided(t, why)
 			l := w.lottery(t)
 			d, err := l.Draw.Document(&l.Promotion)
 			require.NoError(t, err)
@@ -183,10 +183,10 @@ func TestSigningKeyLostAfterTheRoot(t *testing.T) {
 	_, err := w.drawer(w.store).Void(t.Context(), w.event)
 	require.ErrorIs(t, err, errs.ErrDrawFixed)
 	require.Equal(t, promotion.DrawSettled, w.pass(t, settles))
-	w.settled(t)
+	w.requireResults(t)
 }
 
-// Once the value may be known a lottery cannot be cancelled.
+// Once the beacon's value may be known, a lottery cannot be cancelled.
 func TestVoidIsTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

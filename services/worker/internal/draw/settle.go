@@ -43,7 +43,7 @@ func (s *drawRun) announceResult(ctx context.Context) (advanced bool, err error)
 	return true, nil
 }
 
-// settleAfter delays the results, so that a process whose clock is ahead publishes none too early.
+// settleAfter is the longest delay of results: a clock that is ahead then publishes none too early.
 const settleAfter = 10 * time.Second
 
 // settleDelay is the time from the announcement to the first result that is written: 10 s, but at

@@ -102,7 +102,7 @@ func (s *drawRun) takeStep(ctx context.Context) (advanced bool, err error) {
 		return s.writeResults(ctx)
 	case promotion.DrawVoid:
 		return false, s.rejectEntries(ctx)
-	case promotion.DrawSettled: // read before another process settled it
+	case promotion.DrawSettled: // l was read before another process wrote the results
 		return false, s.forget(ctx)
 	}
 	return false, fmt.Errorf("the phase %q is not known", s.Draw.Phase)
@@ -122,9 +122,9 @@ func (s *drawRun) advance(ctx context.Context, point string, change func(d *prom
 	return true, nil
 }
 
-// closeWhenSettled closes the groups once every request from before the cutoff is settled. A
-// request that is settled meanwhile becomes an entry of a group that is still open, or is rejected
-// by a closed one. So the entries are final when nothing is unsettled after the groups are closed.
+// closeWhenSettled closes the groups once all requests from before the cutoff are processed. A
+// request that is processed meanwhile becomes an entry of an open group, or is rejected by a closed
+// one. So the entries are final if no such request is left after the groups are closed.
 func (s *drawRun) closeWhenSettled(ctx context.Context) (advanced bool, err error) {
 	if unsettled, err := s.unsettled(ctx); unsettled || err != nil {
 		return false, err
@@ -179,19 +179,19 @@ func (s *drawRun) storeStatement(ctx context.Context) (advanced bool, err error)
 	return s.advance(ctx, "stated", func(d *promotion.Draw) { d.Statement = string(text) })
 }
 
-// signMargin is the time from the latest start of the signing write to the latest time at which the
-// root may become public. The write may take half of it; the other half is for differing clocks.
+// signMargin is the least time from the start of the signing write to the latest time at which the
+// root may become public. The write may take half of it; the rest is for differing clocks.
 const signMargin = 10 * time.Second
 
-// publicationMargin is signMargin, or less for delays below fairdraw.MinDelay (development only):
-// their rounds follow each other so fast that no root would be in time with signMargin.
+// publicationMargin is signMargin, or less for delays below fairdraw.MinDelay (development only).
+// There, rounds follow each other so fast that no root would be in time with signMargin.
 func (s *drawRun) publicationMargin() time.Duration {
 	delay := time.Duration(s.terms.Beacon.DelaySeconds) * time.Second
 	return min(signMargin, max(delay/12, min(delay/2, 2*time.Second)))
 }
 
 // nextRound returns the beacon round that decides the draw if its root is signed now. timely is
-// false when the root may become public too late for that round: the draw then waits until the
+// false when the root may become public too late for that round. The draw then waits until the
 // round is over, and the statement lists it as missed.
 func (s *drawRun) nextRound() (round uint64, timely bool) {
 	if s.terms.Beacon == nil {
@@ -252,7 +252,7 @@ func (s *drawRun) storeDecision(ctx context.Context) (advanced bool, err error) 
 	}
 	seed, ok := s.seed()
 	if !ok {
-		return false, nil // the metric of missing keys shows it
+		return false, nil // Figures.KeyMissing counts this draw
 	}
 	return s.storeWinners(ctx, seed)
 }

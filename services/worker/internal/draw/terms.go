@@ -20,9 +20,9 @@ type terms struct {
 	nonce fairdraw.Nonce
 }
 
-const maxTerms = 1000 // lotteries in a termsCache
+const maxTerms = 1000 // the most lotteries in a termsCache
 
-// termsCache keeps parsed terms, since they never change, and checking a beacon's key takes a
+// termsCache keeps parsed terms: they never change, and checking a beacon's key takes a
 // millisecond.
 type termsCache struct{ *otter.Cache[string, terms] }
 

@@ -52,8 +52,8 @@ func (w *environment) spoil(t *testing.T, id string) {
 	require.NoError(t, err)
 }
 
-// An unreadable winner does not keep others from their results, and the entries are not read again
-// at once.
+// If the item of a winner is unreadable, other requests get their results all the same, and the
+// entries are not read again at once.
 func TestUnreadableWinner(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -97,7 +97,7 @@ func TestUnreadableWinner(t *testing.T) {
 	}
 }
 
-// An unreadable promotion or draw stops no other, and is reported until it is repaired.
+// An unreadable promotion or draw stops no other draw, and is reported until it is repaired.
 func TestUnreadableDraw(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -124,7 +124,7 @@ func TestUnreadableDraw(t *testing.T) {
 	require.Zero(t, w.figures.last.Failing)
 }
 
-// exclude ends n requests without an entry and returns the keys of their exclusions.
+// exclude ends n requests without an entry and returns their ids and the keys of their exclusions.
 func (w *environment) exclude(t *testing.T, n int) (ids []string, keys []pkgdynamo.Item) {
 	t.Helper()
 	for range n {

@@ -24,7 +24,7 @@ var (
 	_ draw.Results   = (*Store)(nil)
 )
 
-// drawsPerRead is the number of lotteries that one call reads; each has two items.
+// drawsPerRead is the most lotteries that one call reads; each has two items.
 const drawsPerRead = 50
 
 func (s *Store) OpenDraws(ctx context.Context, until int64) ([]draw.Lottery, error) {
@@ -96,7 +96,7 @@ func decodeLottery(event string, promotionItem, drawItem dynamo.Item) draw.Lotte
 		return draw.Lottery{Promotion: promotion.Promotion{EventID: event}, Unreadable: fmt.Errorf("%w: %w", draw.ErrUnreadable, err)}
 	}
 	if d.Phase == promotion.DrawOpen {
-		d.DueAt = p.LotteryCutoffAt // as ingest has listed it
+		d.DueAt = p.LotteryCutoffAt // as the ingest service has listed it
 	}
 	return draw.Lottery{Promotion: p, Draw: d}
 }
@@ -163,8 +163,8 @@ func (s *Store) Unsettled(ctx context.Context, event string, before int64) (bool
 }
 
 // isMarkerOf reports whether the item `it` is the marker of a request to an event. If the marker
-// cannot be decoded, it reads the event from the request. If the request cannot be decoded either,
-// the marker counts for every event, until ingest has ended the request.
+// cannot be decoded, it reads the event from the request. If that fails too, the marker counts for
+// every event until the ingest service has ended the request.
 func (s *Store) isMarkerOf(ctx context.Context, it dynamo.Item, event string) (bool, error) {
 	m, err := table.DecodeMarker(it)
 	if err == nil {
@@ -208,7 +208,7 @@ func (s *Store) PutRanks(ctx context.Context, d promotion.Draw, n int, ranks pro
 	return s.put(ctx, table.RanksItem(&d, n, ranks, endsAt))
 }
 
-// put writes an item without a condition, since every process would write the same one.
+// put writes an item without a condition, since every process would write the same item.
 func (s *Store) put(ctx context.Context, it dynamo.Item) error {
 	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.Table, Item: it})
 	return dynamo.Err(err)
@@ -224,7 +224,7 @@ func (s *Store) PutWinners(ctx context.Context, d promotion.Draw, winners []uuid
 	return nil
 }
 
-// maxSettleTries bounds the attempts to settle entries while another process settles them too.
+// maxSettleTries is how often SettleEntries tries while another process writes the same entries.
 const maxSettleTries = 5
 
 func (s *Store) SettleEntries(ctx context.Context, entries []uuid.UUID, decide draw.DecideEntry) error {

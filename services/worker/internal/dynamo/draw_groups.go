@@ -12,8 +12,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// CloseGroups closes the open groups by one transaction, or one by one while entries are being
-// written. A group that cannot be closed does not keep the others open.
+// CloseGroups closes the open groups in one transaction, or one by one while entries are being
+// written. If one group cannot be closed, it still closes the others.
 func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	counters, err := s.counters(ctx, event)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// Exclusions reads all exclusions of a draw. It repairs exclusions that cannot be decoded, so that
-// ingest, which publishes the list, reads the same list as was signed.
+// Exclusions reads all exclusions of a draw. It repairs exclusions that cannot be decoded: the
+// ingest service, which publishes the list, then reads the same list as was signed.
 func (s *Store) Exclusions(ctx context.Context, event string) ([]fairdraw.Exclusion, error) {
 	var out []fairdraw.Exclusion
-	reasons := map[promotion.ResultCode]string{} // one text for all exclusions with a reason
+	reasons := map[promotion.ResultCode]string{} // so that exclusions with the same reason share one string
 	for it, err := range s.All(ctx, table.PartitionQuery{PK: table.ExclusionPartition(event)}) {
 		if err != nil {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-const pageSize = 100 // items of one read
+const pageSize = 100 // the most items of one read
 
 func (s *Store) AcquireLease(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)

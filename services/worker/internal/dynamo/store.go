@@ -1,4 +1,4 @@
-// Package dynamo reads and writes AsyncEventTable for worker.
+// Package dynamo reads and writes AsyncEventTable for the worker service.
 package dynamo
 
 import (
@@ -61,15 +61,15 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 	return s
 }
 
-// Close waits until the requests that were settled last are finished.
+// Close waits until the logs of all processed requests are written.
 func (s *Store) Close(ctx context.Context) error { return s.finishes.Close(ctx) }
 
-// Finish has the log of a settled request written, and its marker deleted, in a batch. If too many
-// requests wait, the sweeper of ingest does it.
+// Finish has the log of a processed request written, and its marker deleted, in a batch. If too
+// many requests wait, the sweeper of the ingest service does it.
 func (s *Store) Finish(r promotion.Request) { _ = s.finishes.Put(r) }
 
-// finishSettled finishes requests after their settlement. If it fails, or the process dies, the
-// sweeper of ingest finds the requests by their markers.
+// finishSettled writes the logs of processed requests. If it fails, or the process dies, the
+// sweeper of the ingest service finds the requests by their markers.
 func (s *Store) finishSettled(ctx context.Context, settled []promotion.Request) ([]batch.Result[struct{}], error) {
 	err := s.FinishSettled(ctx, settled)
 	if err != nil && s.Log != nil {

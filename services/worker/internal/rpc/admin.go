@@ -1,4 +1,4 @@
-// Package rpc serves the calls of ingest and of operators over gRPC.
+// Package rpc serves the calls of the ingest service and of operators over gRPC.
 package rpc
 
 import (
@@ -19,14 +19,14 @@ import (
 const (
 	admin        = "admin"
 	defaultLimit = 20
-	maxRedrives  = 100  // requests that one call redrives
-	maxPages     = 20   // pages of dead letters that one call looks through
-	maxBody      = 4096 // bytes of a message that operators see
+	maxRedrives  = 100  // the most requests that one call redrives
+	maxPages     = 20   // the most pages of dead letters that one call reads
+	maxBody      = 4096 // the most bytes of a message that operators see
 )
 
 // Store reads dead letters, and redrives failed requests.
 type Store interface {
-	// DeadLetters reads a page behind a sort key, the latest first; OldestDeadLetters the oldest first.
+	// DeadLetters reads a page after a sort key, latest first; OldestDeadLetters does so oldest first.
 	DeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	OldestDeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
@@ -117,7 +117,7 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 	return out, err
 }
 
-// redriveOldest redrives the requests of dead letters behind a sort key that were not redriven yet,
+// redriveOldest redrives the requests of dead letters after a sort key that were not redriven yet,
 // the oldest first. It returns the sort key of the last dead letter that it has read, else "".
 func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.RedriveRequestsResponse) (next string, err error) {
 	tried := map[string]bool{}
@@ -176,7 +176,7 @@ func (s *Admin) redriveIDs(ctx context.Context, ids []string, out *workerv1.Redr
 }
 
 // redrive restarts a failed request, sends it to the queue, and marks its dead letter l (nil: none)
-// as redriven. If sending fails, ingest finds the request's marker and sends it.
+// as redriven. If sending fails, the ingest service finds the request's marker and sends it.
 func (s *Admin) redrive(ctx context.Context, id string, l *promotion.DeadLetter, out *workerv1.RedriveRequestsResponse) error {
 	r, err := s.store.Redrive(ctx, id)
 	if errors.Is(err, promotion.ErrNotRedrivable) {

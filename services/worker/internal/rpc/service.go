@@ -14,14 +14,14 @@ type DrawOpener interface {
 	Open(ctx context.Context, c fairdraw.Commitment) (text []byte, nonce fairdraw.Nonce, err error)
 }
 
-// Service serves the calls of ingest (WorkerService).
+// Service serves the calls of the ingest service (WorkerService).
 type Service struct {
 	workerv1.UnimplementedWorkerServiceServer
 
 	opener DrawOpener
 }
 
-// NewService returns the server of ingest's calls.
+// NewService returns the server of the ingest service's calls.
 func NewService(opener DrawOpener) *Service { return &Service{opener: opener} }
 
 func (s *Service) OpenDraw(ctx context.Context, in *workerv1.OpenDrawRequest) (*workerv1.OpenDrawResponse, error) {

@@ -18,8 +18,8 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// If the store refuses for a reason that no request has caused, no attempt is counted. The messages
-// stay hidden, so that they keep their order and do not become dead letters.
+// If the store refuses a write for a reason that no request has caused, no attempt is counted. The
+// messages stay hidden, so that they keep their order and do not become dead letters.
 func TestRefusalIsNoRequestsFault(t *testing.T) {
 	t.Parallel()
 	refusal := func(code string) error {

@@ -30,13 +30,13 @@ func (s *Settler) HandleDead(ctx context.Context, batch []promotion.Delivery) er
 }
 
 func (s *Settler) handleDeadLetter(ctx context.Context, m promotion.Delivery) error {
-	members, err := promotion.DecodeBody(m.Body)
+	requests, err := promotion.DecodeBody(m.Body)
 	if err != nil {
 		l := promotion.NewDeadLetter(m.ID, m.SentAt)
 		l.Body, l.ErrorCode, l.ErrorMessage = m.Body, "UNREADABLE", err.Error()
 		return s.store.PutDeadLetter(ctx, l, nil)
 	}
-	for _, message := range members { // more than one if SQS has moved the message
+	for _, message := range requests { // more than one if SQS has moved the message
 		if err := s.handleDead(ctx, m, message); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *Settler) handleDead(ctx context.Context, m promotion.Delivery, message 
 	return s.store.PutDeadLetter(ctx, l, &end)
 }
 
-// newDeadLetter makes a dead letter of a member of a received message. It has the same key each
+// newDeadLetter makes a dead letter of one request in a received message. It has the same key each
 // time the message is received.
 func newDeadLetter(m promotion.Delivery, message promotion.Message) promotion.DeadLetter {
 	l := promotion.NewDeadLetter(message.RequestID, m.SentAt)
@@ -76,7 +76,7 @@ func newDeadLetter(m promotion.Delivery, message promotion.Message) promotion.De
 }
 
 // sendBack sends a request to the queue under a new generation. If the process dies before Send,
-// ingest finds the request's marker and sends it.
+// the ingest service finds the request's marker and sends it.
 func (s *Settler) sendBack(ctx context.Context, r promotion.Request) error {
 	c := r.Requeued()
 	if err := s.store.Change(ctx, c); err != nil {

@@ -26,14 +26,14 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 		switch {
 		case snapshot.Unreadable[d.message.RequestID] != nil:
 		case !found, request.EventID != d.message.EventID, request.Status.Final(), d.message.Gen < request.Gen, request.EnteredAt != 0:
-			if found && request.QueueSeq == d.turn().QueueSeq() { // its settler may have died right after
+			if found && request.QueueSeq == d.turn().QueueSeq() { // the process that wrote it may have died right after
 				s.store.Finish(request)
 			}
 			continue
 		}
 		d.request = request
 		t.unsettled = append(t.unsettled, d)
-		if !included[d.message.RequestID] { // a second message of a request is deleted once it is settled
+		if !included[d.message.RequestID] { // a second message of a request is deleted with the first
 			included[d.message.RequestID] = true
 			t.live = append(t.live, d)
 		}
@@ -42,7 +42,7 @@ func (s *Settler) sortMessages(ctx context.Context, all []delivery) (t sortedMes
 	return t, nil
 }
 
-// canSettle reports whether this replica can settle requests of a type.
+// canSettle reports whether this replica can process requests of a type.
 func canSettle(t promotion.Type) bool { return t == promotion.FirstCome || t == promotion.Lottery }
 
 // A transaction has at most 100 writes. Its requests share 4 of them, or 6 in a lottery.
@@ -53,8 +53,8 @@ const (
 	manyWrites = 6
 )
 
-// batchSize returns how many requests the next transaction settles: those before the first that
-// must be handled in another way, as many as fit. A suspicious request is settled alone.
+// batchSize returns how many requests the next transaction processes: as many as fit, up to the
+// first that must be handled in another way. A suspicious request is processed alone.
 func (s *Settler) batchSize(t *sortedMessages, limit int) int {
 	live := t.live
 	limit = min(cmp.Or(limit, len(live)), len(live))
@@ -78,7 +78,7 @@ func (s *Settler) batchSize(t *sortedMessages, limit int) int {
 	return limit
 }
 
-// trySettle settles requests in one transaction. A panic becomes an error of no certain request.
+// trySettle processes requests in one transaction. A panic becomes an error of no single request.
 func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,9 +91,9 @@ func (s *Settler) trySettle(ctx context.Context, snapshot Snapshot, live []deliv
 	return s.store.Settle(ctx, decideFirstCome(snapshot, live, s.millis()))
 }
 
-// decideFirstCome gives the places that are left to the first requests and rejects the others. The
-// Settlement has the number of places that was read. The number never rises, so of concurrent
-// decisions based on the same number only one is written.
+// decideFirstCome gives the places that are left to the first requests and rejects all further
+// ones. The Settlement has the number of places that was read. The number never rises, so of
+// concurrent decisions based on the same number only one is written.
 func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 	var out Settlement
 	if snapshot.Capacity == nil {

@@ -77,7 +77,7 @@ func newLottery(t *testing.T) *environment {
 	return w
 }
 
-// accept stores requests as ingest does, each with its lock, and returns their messages.
+// accept stores requests as the ingest service does, with their locks, and returns their messages.
 func (w *environment) accept(t *testing.T, n int) []promotion.Outgoing {
 	t.Helper()
 	var out []promotion.Outgoing
@@ -135,7 +135,7 @@ func (w *environment) deliveries(out []promotion.Outgoing) []promotion.Delivery 
 	return got
 }
 
-// fakeQueue is a queue that records its calls. The zero value takes all messages.
+// fakeQueue is a queue that records its calls. The zero value accepts all messages.
 type fakeQueue struct {
 	mu        sync.Mutex
 	deleted   []string
@@ -281,9 +281,9 @@ var nextStatus = map[promotion.Status][]promotion.Status{
 	promotion.FailedFinal: {promotion.Queued},
 }
 
-// audit checks by the items what must hold when everything is settled: as many successes as there
-// were places, the first ones by the order of the queue; complete logs in order; each end announced;
-// the figures; and nothing left to do.
+// audit checks the table after all requests are processed: as many successes as places, for the
+// first requests in the order of the queue; complete logs in order; each end announced; correct
+// figures; and no marker left.
 func (w *environment) audit(t *testing.T, places int) {
 	t.Helper()
 	w.awaitFinished(t)
@@ -328,7 +328,7 @@ func (w *environment) audit(t *testing.T, places int) {
 	require.Equal(t, int64(succeeded), counts.Results[promotion.Success])
 }
 
-// awaitFinished waits for the writes that follow the settlement.
+// awaitFinished waits for the writes that follow the storing of results.
 func (w *environment) awaitFinished(t *testing.T) {
 	t.Helper()
 	testkit.Until(t, func() bool { return len(w.ofType(t, "MARKER")) == 0 }, "nothing is left to do")

@@ -123,7 +123,7 @@ func TestLotteryEntries(t *testing.T) {
 	require.Zero(t, w.request(t, w.sent[0]).Gen)
 }
 
-// A group that closes between the reading and the writing takes no entry.
+// A group that closes between the reading and the writing accepts no entry.
 func TestLotteryClosesWhileARequestEnters(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -187,7 +187,7 @@ func TestLotteryUnreadable(t *testing.T) {
 	broken, entered := w.sent[0], w.sent[1]
 	w.spoil(t, broken)
 	worker := w.worker(dynamotest.Hook{})
-	for _, m := range batch { // each of its own group
+	for _, m := range batch { // each is in a group of its own
 		require.NoError(t, worker.Handle(t.Context(), []promotion.Delivery{m}))
 	}
 	require.Len(t, worker.dead.forwarded, 1)
@@ -206,7 +206,7 @@ func TestLotteryUnreadable(t *testing.T) {
 	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }
 
-// A redrive before the draw lets the request enter, and takes it off the exclusions.
+// A request that is redriven before the draw becomes an entry, and is no longer excluded.
 func TestLotteryRedrive(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -231,7 +231,7 @@ func TestLotteryRedrive(t *testing.T) {
 }
 
 // The lists of entries and exclusions do not change once they are final. A redriven request is
-// late, and keeps its listed exclusion. A request that was accepted too late gets none.
+// late, and stays in the list of exclusions. A request that was accepted too late is not added.
 func TestLotteryAfterTheLists(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -273,7 +273,7 @@ func TestLotteryVoid(t *testing.T) {
 	require.Empty(t, w.entered(t))
 }
 
-// An unavailable store counts no attempt.
+// If the store is unavailable, no attempt is counted.
 func TestLotteryStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)

@@ -19,7 +19,7 @@ import (
 func isTransaction(in any) bool { _, ok := in.(*awsdynamo.TransactWriteItemsInput); return ok }
 
 // A receive of ten messages of nine requests each costs one transaction, with one write of the
-// number of places. Places are given in the order of the messages and of their members.
+// number of places. Places are given in the order of the messages, and of the requests in each.
 func TestReceiptIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 47)
@@ -74,7 +74,7 @@ func TestPackedMessagesDeliveredOften(t *testing.T) {
 	w.audit(t, 11)
 }
 
-// A request that was changed between the reading and the writing is read again, with all others.
+// A request that changed between the reading and the writing is read again, with its whole batch.
 func TestMemberChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 5)
@@ -95,8 +95,8 @@ func TestMemberChangesMeanwhile(t *testing.T) {
 	require.Equal(t, int64(1), w.request(t, w.sent[3]).Attempts)
 }
 
-// A request of a message that cannot be settled becomes a dead letter of its own, with a body of
-// one member. The other requests of the message are settled.
+// If one request of a message cannot be processed, it becomes a dead letter of its own, whose body
+// has only this request. The other requests of the message get their results.
 func TestPoisonedMember(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 5)
@@ -134,7 +134,7 @@ func TestPoisonedMember(t *testing.T) {
 	w.awaitFinished(t)
 }
 
-// If a message may be what kills the process, its requests are counted and settled one by one.
+// If a message may be what kills the process, its requests are processed one by one.
 func TestPackedMessageThatMayKill(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 2)
@@ -173,8 +173,8 @@ func TestPackedMovedBySQS(t *testing.T) {
 	w.audit(t, 3)
 }
 
-// If a process dies between the settlement and the writes that follow it, or these fail, the
-// markers stay. Whoever receives the message again, or finds the markers, makes the other writes.
+// If a process dies between storing results and the writes that follow, or these fail, the markers
+// stay. A process that receives the message again, or finds the markers, makes the writes.
 func TestWritesBehindTheSettlementAreLost(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 4)
@@ -213,8 +213,8 @@ func TestWritesBehindTheSettlementAreLost(t *testing.T) {
 	w.audit(t, 4)
 }
 
-// The requests of a group of a lottery share messages too. One that is withdrawn while the others
-// enter is left out.
+// The requests of a group of a lottery share messages too. A request that is withdrawn while the
+// rest of its message enters is left out.
 func TestPackedLottery(t *testing.T) {
 	t.Parallel()
 	w := newLottery(t)
@@ -240,7 +240,7 @@ func TestPackedLottery(t *testing.T) {
 	require.Empty(t, w.ofType(t, "MARKER"))
 }
 
-// Although a third of the transactions conflict with others, one call settles all requests.
+// Although a third of the transactions conflict with other ones, one call processes all requests.
 func TestPackedConflicts(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 20)
@@ -260,7 +260,7 @@ func TestPackedConflicts(t *testing.T) {
 	w.audit(t, 20)
 }
 
-// A store that does not answer counts no attempt of any member.
+// If the store does not answer, no attempt is counted for any request of a message.
 func TestPackedStoreAway(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 4)

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/worker/internal/settle"
 )
 
-// The latencies of calls of AWS.
+// The assumed latencies of calls to AWS.
 const (
 	queueLatency = 10 * time.Millisecond
 	storeLatency = 15 * time.Millisecond
@@ -33,14 +33,14 @@ type remote struct {
 	inFlight int
 	capacity promotion.Capacity
 	requests map[string]promotion.Request
-	settled  chan struct{} // closed when all requests are settled
+	settled  chan struct{} // closed when all requests are processed
 }
 
 func (a *remote) Receive(ctx context.Context) ([]promotion.Delivery, error) {
 	for ctx.Err() == nil {
 		time.Sleep(queueLatency)
 		a.mu.Lock()
-		if a.inFlight == 0 && len(a.waiting) > 0 { // no message of a group while others are in flight
+		if a.inFlight == 0 && len(a.waiting) > 0 { // no message of a group while it has some in flight
 			got := a.waiting[:min(10, len(a.waiting))]
 			a.waiting, a.inFlight = a.waiting[len(got):], len(got)
 			a.mu.Unlock()
@@ -88,15 +88,15 @@ func (a *remote) Settle(_ context.Context, s settle.Settlement) error {
 	return nil
 }
 
-// settlesPerSecond returns how many requests of one promotion are settled per (fake) second.
-func settlesPerSecond(t *testing.T, requests, members int) (rate float64) {
+// settlesPerSecond returns how many requests of one promotion are decided per (fake) second.
+func settlesPerSecond(t *testing.T, requests, perMessage int) (rate float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &environment{kind: promotion.FirstCome}
 		a := &remote{capacity: promotion.Capacity{Total: 1e6, Remaining: 1e6}, requests: map[string]promotion.Request{}, settled: make(chan struct{})}
-		for n := 0; n < requests; n += members {
+		for n := 0; n < requests; n += perMessage {
 			var all []promotion.Message
-			for i := range members {
+			for i := range perMessage {
 				r := promotion.NewRequest(w.promotion(), ids.NewV7().String(), fmt.Sprint("u", n+i), start.UnixMilli())
 				a.requests[r.RequestID] = r
 				all = append(all, promotion.MessageOf(&r))
@@ -118,7 +118,7 @@ func settlesPerSecond(t *testing.T, requests, members int) (rate float64) {
 }
 
 // With the latencies of AWS, a promotion's group handles one receive per four calls. With nine
-// requests in a message, nine times as many are settled as with one.
+// requests in each message, nine times as many requests are processed as with one.
 func TestRateOfOnePromotion(t *testing.T) {
 	t.Parallel()
 	alone, packed := settlesPerSecond(t, 200, 1), settlesPerSecond(t, 1800, 9)

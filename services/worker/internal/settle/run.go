@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// handleTimeout bounds the work on one batch. It is below the shortest useful visibility
-	// timeout of the queue; a message that is delivered again meanwhile does no harm.
+	// handleTimeout is the time limit of the work on one batch. It is below the shortest useful
+	// visibility timeout of the queue; a message that is delivered again meanwhile does no harm.
 	handleTimeout = 20 * time.Second
 	// errorPause is the pause after a failed call of the queue, and between two probes of the store.
 	errorPause = time.Second
@@ -22,7 +22,7 @@ const (
 	probeTimeout = 3 * time.Second
 )
 
-// Run returns a worker that receives and settles messages, with a number of parallel receivers,
+// Run returns a worker that receives and processes messages, with a number of parallel receivers,
 // until ctx ends. Batches received before that are handled to their end; later ones are released.
 // While the store does not answer, each receiver keeps its batch.
 func (s *Settler) Run(parallel int) func(context.Context) error {

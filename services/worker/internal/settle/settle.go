@@ -1,5 +1,5 @@
 // Package settle decides about requests in the order of the queue. Exactly as many requests to a
-// first-come promotion succeed as it has places, whatever process dies and however often a message
+// first-come promotion succeed as it has places, whichever process dies and however often a message
 // is delivered. Each request to a lottery becomes an entry, once, until the draw closes its group.
 package settle
 
@@ -63,23 +63,24 @@ type Settlement struct {
 	// nil: it does not change.
 	Capacity        *promotion.Capacity
 	RemainingBefore int64
-	// SentAt is when the latest settled message of a lottery's group was sent to the queue.
+	// SentAt is when the latest message in this transaction, of a lottery's group, was sent to the
+	// queue.
 	SentAt int64
 }
 
 // Store reads and writes requests. It fails with ErrChanged, ErrStoreUnavailable, an ItemError, or
 // an error of no particular request; Snapshot also with ErrPromotionUnreadable. Reading and writing
 // are two calls, not one with a decision in between, since the Snapshot also shows which messages
-// need no settling, and which must be settled alone.
+// need no processing, and which must be processed alone.
 type Store interface {
 	// Snapshot reads the state of the requests in messages, all of one event.
 	Snapshot(ctx context.Context, messages []promotion.Message) (Snapshot, error)
 	Settle(ctx context.Context, s Settlement) error
-	// Finish writes, some time later, the log of a request that Settle has settled without it.
+	// Finish writes, some time later, the log of a request that Settle has ended without its log.
 	Finish(r promotion.Request)
 	// Change writes the change of one request.
 	Change(ctx context.Context, c promotion.Change) error
-	// PutDeadLetter writes a dead letter, and the end of its request unless it is nil.
+	// PutDeadLetter writes a dead letter, and, unless end is nil, the end of its request.
 	PutDeadLetter(ctx context.Context, l promotion.DeadLetter, end *promotion.Change) error
 	// PutUnreadable writes a dead letter and ends its request, whose item cannot be read.
 	PutUnreadable(ctx context.Context, l promotion.DeadLetter, m promotion.Message) error
@@ -109,21 +110,20 @@ const (
 	// Each request of a message that was received suspiciousReceives times is handled alone, and its
 	// attempt is counted first, since it may be what kills the process.
 	suspiciousReceives = 10
-	// maxPasses bounds how many times the state of a group's messages is read before they are
-	// released.
+	// maxPasses is how many times the state of a group's messages is read before they are released.
 	maxPasses = 30
-	// foreignDelay is how long messages of a type that this replica cannot settle stay hidden.
+	// foreignDelay is how long messages of a type that this replica cannot process stay hidden.
 	foreignDelay = 30 * time.Second
 	// unreadableDelay is how long messages stay hidden if their promotion cannot be read. SQS makes a
 	// dead letter of a message that was received 100 times: with this delay after 8 hours.
 	unreadableDelay = 5 * time.Minute
-	// throttleTries is how many times a group is tried in a row while the store is throttled. The
-	// pauses grow from about 10 ms to about 320 ms.
+	// throttleTries is how many times in a row a throttled store is tried for a group. The pauses grow
+	// from about 10 ms to about 320 ms.
 	throttleTries = 7
 	throttlePause = 10 * time.Millisecond
 )
 
-// Settler settles the requests whose messages were received from the queue.
+// Settler decides about the requests in messages from the queue, and stores the results.
 type Settler struct {
 	store Store
 	queue Queue
@@ -139,26 +139,26 @@ func New(store Store, queue, dead Queue, opts Options, log *slog.Logger) *Settle
 
 func (s *Settler) millis() int64 { return s.opts.Now().UnixMilli() }
 
-// delivery is a member of a received message, with its request.
+// delivery is one of the requests in a received message, with its stored state.
 type delivery struct {
 	*promotion.Delivery
 
-	member  int // its index in the message
+	index   int // of the request in the message
 	message promotion.Message
 	request promotion.Request
 }
 
 func (d *delivery) turn() promotion.Turn {
-	return promotion.Turn{SequenceNumber: d.SequenceNumber, Member: d.member, SentAt: d.SentAt}
+	return promotion.Turn{SequenceNumber: d.SequenceNumber, Member: d.index, SentAt: d.SentAt}
 }
 
-// Handle settles a batch, each group by itself. After an error it releases the messages that are
-// not settled, so that they are delivered again, after ErrStoreUnavailable some seconds later.
+// Handle processes a batch, each group by itself. After an error it releases the messages that are
+// left, so that they are delivered again, after ErrStoreUnavailable some seconds later.
 func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error {
 	var order []string
 	groups := map[string][]delivery{}
 	for _, m := range batch {
-		members, err := promotion.DecodeBody(m.Body)
+		requests, err := promotion.DecodeBody(m.Body)
 		if err != nil {
 			if err := s.moveToDeadLetters(ctx, m, m.ID); err != nil {
 				return errors.Join(err, s.queue.Release(ctx, batch, 0))
@@ -168,8 +168,8 @@ func (s *Settler) Handle(ctx context.Context, batch []promotion.Delivery) error 
 		if groups[m.Group] == nil {
 			order = append(order, m.Group)
 		}
-		for i, message := range members {
-			groups[m.Group] = append(groups[m.Group], delivery{Delivery: &m, member: i, message: message})
+		for i, message := range requests {
+			groups[m.Group] = append(groups[m.Group], delivery{Delivery: &m, index: i, message: message})
 		}
 	}
 	var all []error
@@ -188,23 +188,23 @@ func (s *Settler) moveToDeadLetters(ctx context.Context, m promotion.Delivery, i
 	return s.queue.Delete(ctx, []promotion.Delivery{m})
 }
 
-// sortedMessages are the members of a group's messages, sorted by what is stored of their requests.
+// sortedMessages are the requests in a group's messages, sorted by what is stored about them.
 type sortedMessages struct {
-	live        []delivery // the members to settle, in the order of the queue, one of each request
-	unsettled   []delivery // all members whose requests are not settled yet
+	live        []delivery // the requests to decide about, each once, in the order of the queue
+	unsettled   []delivery // all deliveries whose requests are not processed yet
 	snapshot    Snapshot
-	unsupported bool // the first member in live is of a type that this replica cannot settle
+	unsupported bool // live[0] is of a type that this replica cannot process
 }
 
-// messageGroup has the members of the messages of one message group of the queue that are not
-// handled yet. A message is deleted when none of its members is left.
+// messageGroup has the requests of one message group of the queue that are not handled yet. A
+// message is deleted when none of its requests is left.
 type messageGroup struct {
 	all     []delivery
 	limit   int             // the maximum number of requests in the next transaction; 0: no limit
 	counted map[string]bool // requests whose attempt was counted before it began
 }
 
-// settleGroup settles the messages of one group in their order.
+// settleGroup processes the messages of one group in their order.
 func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	g := &messageGroup{all: all, counted: map[string]bool{}}
 	throttled := 0
@@ -221,8 +221,8 @@ func (s *Settler) settleGroup(ctx context.Context, all []delivery) error {
 	return s.release(ctx, g.all, 0, nil)
 }
 
-// settleFirst settles the first messages of a group. again reports that others can be settled at
-// once; if not, the caller must release the messages left, and hide them for the time `after`.
+// settleFirst processes the first messages of a group. again reports that it can be called again at
+// once. If not, the caller must release the messages left, and hide them for the time `after`.
 func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool, after time.Duration, err error) {
 	t, err := s.sortMessages(ctx, g.all)
 	if errors.Is(err, ErrPromotionUnreadable) {
@@ -269,7 +269,7 @@ func (s *Settler) settleFirst(ctx context.Context, g *messageGroup) (again bool,
 	case errors.Is(err, ErrStoreUnavailable), ctx.Err() != nil:
 		return false, 0, err
 	case errors.As(err, &item) && item.Index > 0:
-		g.limit = item.Index // the requests before it are settled without it
+		g.limit = item.Index // the requests before it are processed without it
 	case item == nil && n > 1:
 		g.limit = 1 // any request may be the cause: the first one is tried alone
 	default:
@@ -305,7 +305,7 @@ func (s *Settler) countAttempt(ctx context.Context, r promotion.Request, code st
 }
 
 // release makes messages visible to receivers after a time, and returns reason. If the store does
-// not answer, they stay hidden for outageHold, since Run handles them again.
+// not answer, they stay hidden for outageHold, since Run then handles them again.
 func (s *Settler) release(ctx context.Context, all []delivery, after time.Duration, reason error) error {
 	if len(all) == 0 {
 		return reason
@@ -321,7 +321,7 @@ func (s *Settler) release(ctx context.Context, all []delivery, after time.Durati
 	return reason
 }
 
-// messagesOf returns the messages of members, which follow each other.
+// messagesOf returns the messages of deliveries. Those of one message must follow each other.
 func messagesOf(all []delivery) (messages []promotion.Delivery) {
 	var last *promotion.Delivery
 	for _, d := range all {
@@ -333,7 +333,7 @@ func messagesOf(all []delivery) (messages []promotion.Delivery) {
 	return messages
 }
 
-// drop removes from the group all members whose requests were settled.
+// drop removes from the group all deliveries whose requests were processed.
 func (s *Settler) drop(ctx context.Context, g *messageGroup, settled []delivery) {
 	done := make(map[string]bool, len(settled))
 	for _, d := range settled {
@@ -342,7 +342,7 @@ func (s *Settler) drop(ctx context.Context, g *messageGroup, settled []delivery)
 	s.keep(ctx, g, slices.DeleteFunc(slices.Clone(g.all), func(d delivery) bool { return done[d.message.RequestID] }))
 }
 
-// keep leaves only the unsettled members in the group, and deletes the messages without any.
+// keep leaves only the unprocessed deliveries in the group, and deletes messages that have none.
 func (s *Settler) keep(ctx context.Context, g *messageGroup, unsettled []delivery) {
 	remaining := make(map[*promotion.Delivery]bool, len(unsettled))
 	for _, d := range unsettled {

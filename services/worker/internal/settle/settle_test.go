@@ -58,7 +58,7 @@ func TestFirstCome(t *testing.T) {
 	require.Empty(t, worker.queue.released)
 }
 
-// Every message is delivered three times, to three workers at once, with the result of once.
+// Every message is delivered three times, to three workers at once. It has the effect of one.
 func TestMessagesDeliveredThreeTimes(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 7)
@@ -78,8 +78,8 @@ func TestMessagesDeliveredThreeTimes(t *testing.T) {
 	w.audit(t, 7)
 }
 
-// Three workers on a real queue, with lost calls, lost answers and conflicts, settle 60 requests for
-// 30 places: exactly the first 30 by the order of the queue get them.
+// Three workers on a real queue, with lost calls, lost answers and conflicts, process 60 requests
+// for 30 places: exactly the first 30 by the order of the queue get them.
 func TestDisturbedRun(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -127,7 +127,7 @@ func TestDisturbedRun(t *testing.T) {
 	w.audit(t, 30)
 }
 
-// Conflicts, conditions and an unavailable store count no attempt.
+// Conflicts, failed conditions and an unavailable store are not counted as attempts.
 func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -163,8 +163,8 @@ func TestStoreAwayCountsNoAttempt(t *testing.T) {
 	}
 }
 
-// A request that cannot be settled is tried five times, and then becomes a dead letter. The
-// requests before and after it are settled in their order.
+// A request that cannot be processed is tried five times, and then becomes a dead letter. The
+// requests before and after it get their results in order.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(in *awsdynamo.TransactWriteItemsInput, id string) error{
@@ -210,7 +210,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// invalidItems is a refusal by DynamoDB of the items of a transaction that belong to a request.
+// invalidItems is DynamoDB's error for a transaction whose items of one request are invalid.
 func invalidItems(in *awsdynamo.TransactWriteItemsInput, id string) error {
 	reasons := make([]types.CancellationReason, len(in.TransactItems))
 	for i := range reasons {
@@ -289,7 +289,7 @@ func TestDuplicateOfAnotherRequest(t *testing.T) {
 	require.Equal(t, int64(4), w.remaining(t))
 }
 
-// Requests to a promotion without a capacity fail at once, since that never changes by itself.
+// Requests to a promotion without a capacity fail at once: waiting would not give it one.
 func TestPromotionWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, 5)

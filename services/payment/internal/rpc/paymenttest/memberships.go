@@ -7,22 +7,22 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Membership is a membership that a payment has paid for.
+// Membership is a membership that was bought with a payment.
 type Membership struct {
 	ID string
-	// Given is the part of Paid that was promised or given back.
+	// Paid is its price, Given the part of Paid that was refunded, or is claimed for a refund.
 	Paid, Given int64
 	Status      string // ACTIVE or REFUNDING
 }
 
-// Activate gives a payment its membership.
+// Activate adds the membership that was bought with a payment.
 func (t *Tickets) Activate(paymentID, membershipID string, paid int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.memberships[paymentID] = &Membership{ID: membershipID, Paid: paid, Status: "ACTIVE"}
 }
 
-// Membership returns the membership of a payment; zero: it has none.
+// Membership returns the membership that was bought with a payment; zero: there is none.
 func (t *Tickets) Membership(paymentID string) Membership {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *Tickets) GetMembershipPayment(_ context.Context, in *ticketv1.GetMember
 	return nil, errs.ErrMembershipNotFound
 }
 
-// decideMembership answers the first call of a refund of a membership. The caller holds the lock.
+// decideMembership answers the first BeginRefund for a membership. The caller holds the lock.
 func (t *Tickets) decideMembership(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim {
 	m := t.memberships[in.GetPaymentId()]
 	switch active := m.Status == "ACTIVE"; {

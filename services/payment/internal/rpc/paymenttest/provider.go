@@ -1,5 +1,5 @@
-// Package paymenttest provides fakes of payment's dependencies: a provider that the test controls,
-// and ticket.
+// Package paymenttest provides fakes of what the payment service calls: a provider that the test
+// controls, and the ticket service.
 package paymenttest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// The provider's calls, by the names that Calls and Fail take.
+// The provider's calls, by the names that Calls, Fail, Lose, Delay and Block accept.
 const (
 	Charges = "POST /v1/charges"
 	Lookups = "GET /v1/charges/{orderId}"
@@ -35,9 +35,8 @@ const (
 	Listings = "GET /v1/ledger/entries"
 )
 
-// Provider is the sandbox provider, whose calls a test counts, blocks and fails. Nothing takes
-// time: a connection without an answer is dropped at once, and a late charge stays pending until
-// Settle.
+// Provider is the sandbox provider, whose calls a test can count, block and fail. It never waits: a
+// call that gets no answer is disconnected at once, and a late charge stays pending until Settle.
 type Provider struct {
 	tb     testing.TB
 	ledger *sandbox.Ledger
@@ -49,10 +48,10 @@ type Provider struct {
 	lost     map[string]int // how many of the next calls take effect, but answer 503
 	late     map[string]int // how many of the next calls answer 503, and take effect at Arrive
 	arriving []func()
-	gates    map[string]chan struct{} // calls without a gate are not blocked
+	gates    map[string]chan struct{} // blocks calls until the gate is closed
 }
 
-// NewProvider makes a provider without orders; it ends with the test.
+// NewProvider makes a provider without orders, which is closed when the test ends.
 func NewProvider(tb testing.TB, now func() time.Time) *Provider {
 	tb.Helper()
 	ledger, err := sandbox.Open(filepath.Join(tb.TempDir(), "ledger"), now)
@@ -90,7 +89,7 @@ func (p *Provider) Handler() http.Handler {
 	return mux
 }
 
-// losesAnswer reports whether a call must answer 503. If so, it takes effect now, or at Arrive.
+// losesAnswer reports whether a call answers 503 after Lose or Delay, and has it take effect.
 func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +104,7 @@ func (p *Provider) losesAnswer(call string, r *http.Request) bool {
 	copied := r.Clone(context.WithoutCancel(r.Context()))
 	copied.Body = io.NopCloser(bytes.NewReader(body))
 	act := func() {
-		defer func() { _ = recover() }() // a call without an answer panics
+		defer func() { _ = recover() }() // a call without an answer makes it panic
 		p.server.ServeHTTP(httptest.NewRecorder(), copied)
 	}
 	if lost {
@@ -132,7 +131,7 @@ func (p *Provider) Delay(call string, n int) {
 	p.late[call] = n
 }
 
-// Arrive makes the calls that Delay has put off take effect.
+// Arrive makes the calls that Delay has postponed take effect.
 func (p *Provider) Arrive() {
 	p.mu.Lock()
 	arriving := p.arriving
@@ -143,7 +142,7 @@ func (p *Provider) Arrive() {
 	}
 }
 
-// SetFaults replaces the provider's faults of refunds.
+// SetFaults sets which refunds the provider refuses or fails.
 func (p *Provider) SetFaults(f sandbox.Faults) { p.server.SetFaults(f) }
 
 // RefundsOf returns the refunds of an order, oldest first.
@@ -152,7 +151,7 @@ func (p *Provider) RefundsOf(orderID string) []sandbox.Refund {
 	return refunds
 }
 
-// SettleRefund makes a refund DONE or FAILED, as happens days later.
+// SettleRefund makes a pending refund DONE or FAILED, as a real provider does days later.
 func (p *Provider) SettleRefund(refundID string, status sandbox.RefundStatus) {
 	p.tb.Helper()
 	if _, err := p.ledger.SettleRefund(refundID, status); err != nil {
@@ -160,7 +159,7 @@ func (p *Provider) SettleRefund(refundID string, status sandbox.RefundStatus) {
 	}
 }
 
-// countCall counts a call and returns how the call is handled.
+// countCall counts a call. It returns the gate that blocks the call, and whether the call fails.
 func (p *Provider) countCall(call string) (gate <-chan struct{}, failing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +171,8 @@ func (p *Provider) countCall(call string) (gate <-chan struct{}, failing bool) {
 	return p.gates[call], false
 }
 
-// wait reports whether the gate opened before the client left. It reads the body first, since a
-// server notices only then that its client has left.
+// wait reports whether the gate opened before the client disconnected. It reads the body first,
+// since only then does a server notice that its client has disconnected.
 func wait(gate <-chan struct{}, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -212,13 +211,13 @@ func (p *Provider) Calls(call string) int {
 	return p.calls[call]
 }
 
-// Order returns the state of an order, the zero Charge for an unknown one.
+// Order returns the charge of an order; the zero Charge for an unknown order.
 func (p *Provider) Order(orderID string) sandbox.Charge {
 	c, _ := p.ledger.Get(orderID)
 	return c
 }
 
-// Session returns the page of an order, the zero Session if it has none.
+// Session returns the payment page of an order; the zero Session if it has none.
 func (p *Provider) Session(orderID string) sandbox.Session { return p.ledger.SessionOf(orderID) }
 
 // Settle makes a pending charge CAPTURED or DECLINED.
@@ -239,7 +238,8 @@ func (p *Provider) Capture(orderID string, amount int64) {
 	}
 }
 
-// RefundAgain makes another refund under an id of the payment service, as a fault of either side would.
+// RefundAgain makes a second refund with the id of an earlier one, as an error on either side
+// would.
 func (p *Provider) RefundAgain(orderID, refundID string, amount int64) {
 	p.tb.Helper()
 	q := sandbox.RefundRequest{OrderID: orderID, IdempotencyKey: uuid.NewString(), Reference: refundID, Amount: amount}
@@ -248,7 +248,7 @@ func (p *Provider) RefundAgain(orderID, refundID string, amount int64) {
 	}
 }
 
-// RefundManually refunds a charge as a person would do it at the provider.
+// RefundManually refunds a charge as a person does it at the provider.
 func (p *Provider) RefundManually(orderID string, amount int64) {
 	p.tb.Helper()
 	q := sandbox.RefundRequest{OrderID: orderID, IdempotencyKey: uuid.NewString(), Amount: amount}

@@ -11,24 +11,24 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Ticket is a ticket that a payment has paid for.
+// Ticket is a ticket that was bought with a payment.
 type Ticket struct {
 	ID string
-	// Paid is the price with the fee, Given the part of Paid that was promised or given back.
+	// Paid is the price including Fee, Given the part of Paid that is refunded or claimed for it.
 	Paid, Fee, Given int64
 	Status           string // VALID, REFUNDING or REFUNDED
 }
 
-// claim is the stored answer about a refund: to its first BeginRefund, or ABORTED by AbortRefund.
+// claim is the stored answer to the first BeginRefund of a refund; ABORTED after AbortRefund.
 type claim struct {
 	paymentID string
 	answer    *ticketv1.RefundClaim
 }
 
-// maxAge is the age at which a request for a refund is refused.
+// maxAge is the age from which a request for a refund is refused.
 const maxAge = 7 * 24 * time.Hour
 
-// Issue gives a payment its tickets.
+// Issue adds VALID tickets that were bought with a payment.
 func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,7 @@ func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
 	t.tickets[paymentID] = append(t.tickets[paymentID], tickets...)
 }
 
-// Use makes the ticket i of a payment USED, as the check-in at a door does.
+// Use makes the ticket with index i of a payment USED, as a check-in does.
 func (t *Tickets) Use(paymentID string, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +59,8 @@ func (t *Tickets) Claim(refundID string) string {
 	return t.claims[refundID].answer.GetStatus()
 }
 
-// Walk claims every valid ticket of a payment as the refund of a cancelled event does, and returns
-// the claim's items.
+// Walk claims every valid ticket of a payment, as for the refund of a cancelled event, and returns
+// the items of the claim.
 func (t *Tickets) Walk(paymentID, claimID string) []*ticketv1.RefundClaimItem {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,8 +125,8 @@ func (t *Tickets) valid(paymentID string) (ids []string) {
 	return ids
 }
 
-// claimTickets makes tickets REFUNDING and adds what they give back to Given. The caller holds the
-// lock.
+// claimTickets makes tickets REFUNDING and adds their refunds to Given. With fees, the fees are
+// refunded too. The caller holds the lock.
 func (t *Tickets) claimTickets(paymentID string, ids []string, fees bool) *ticketv1.RefundClaim {
 	c := &ticketv1.RefundClaim{Status: "BEGUN"}
 	for i := range t.tickets[paymentID] {
@@ -173,7 +173,7 @@ func (t *Tickets) find(paymentID, ticketID string) *Ticket {
 	return &t.tickets[paymentID][i]
 }
 
-// Apply ends the tickets that an event PAYMENT_REFUNDED names, as the ticket service does. It
+// Apply makes the tickets in an event PAYMENT_REFUNDED REFUNDED, as the ticket service does. It
 // returns what is wrong with the event; empty: nothing.
 func (t *Tickets) Apply(e *eventsv1.PaymentEvent) (problem string) {
 	t.mu.Lock()

@@ -19,9 +19,9 @@ type Hold struct {
 	Amount    int64
 	ExpiresAt time.Time
 	Payment   string // the payment that has claimed the hold; empty: none
-	Aborts    int    // the number of releases
-	Opens     int    // the number of pages
-	// Last is the latest time to which ExpiresAt may be moved; set with Tickets.Lengthen.
+	Aborts    int    // how often it was released
+	Opens     int    // how often it was claimed for a page
+	// Last is the latest time to which ExpiresAt may be moved; zero without Tickets.Lengthen.
 	Last time.Time
 }
 
@@ -33,7 +33,7 @@ type Tickets struct {
 
 	mu    sync.Mutex
 	holds map[string]Hold
-	// tickets and memberships are listed by payment, claims by refund.
+	// tickets and memberships are mapped by payment id, claims by refund id.
 	tickets     map[string][]Ticket
 	claims      map[string]claim
 	memberships map[string]*Membership
@@ -43,12 +43,12 @@ type Tickets struct {
 	lengthens       bool
 }
 
-// NewTickets makes a ticket service without holds.
+// NewTickets makes a fake of the ticket service without holds.
 func NewTickets(now func() time.Time) *Tickets {
 	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, memberships: map[string]*Membership{}, fail: map[string][]error{}}
 }
 
-// Add makes a hold of an amount for a user and returns its id.
+// Add makes a hold for a user, to be paid with the amount, and returns its id.
 func (t *Tickets) Add(userID string, amount int64, life time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +68,8 @@ func (t *Tickets) Hold(id string) Hold {
 }
 
 // Fail makes the next calls of a method ("Payable", "Begin", "Abort", "Extend", "BeginRefund",
-// "AbortRefund") return the errors, one each; "BeginAnswer" and "BeginRefundAnswer" fail after the
-// claim.
+// "AbortRefund") return the errors, one error per call. "BeginAnswer" and "BeginRefundAnswer" make
+// these calls claim first and then return the error.
 func (t *Tickets) Fail(method string, answers ...error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,14 +77,14 @@ func (t *Tickets) Fail(method string, answers ...error) {
 }
 
 // Lengthen makes charges extend holds, as the real ticket service does. Otherwise only pages do, so
-// that tests soon reach the end of a hold.
+// that the holds of a test end soon.
 func (t *Tickets) Lengthen() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lengthens = true
 }
 
-// failure removes and returns the method's next error, nil without one. The caller holds the lock.
+// failure removes and returns the next error of a method; nil: none. The caller holds the lock.
 func (t *Tickets) failure(method string) error {
 	queue := t.fail[method]
 	if len(queue) == 0 {
@@ -160,7 +160,7 @@ func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentReque
 	return &emptypb.Empty{}, nil
 }
 
-// ExtendPayments lengthens the holds of payments by 3 min.
+// ExtendPayments extends the holds of payments by 3 min from now.
 func (t *Tickets) ExtendPayments(_ context.Context, in *ticketv1.ExtendPaymentsRequest) (*ticketv1.ExtendPaymentsResponse, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,7 +180,7 @@ func (t *Tickets) ExtendPayments(_ context.Context, in *ticketv1.ExtendPaymentsR
 	return out, nil
 }
 
-// Settle ends a hold, as ticket does when it applies a payment's event.
+// Settle removes a hold, as the ticket service does when it applies a payment's event.
 func (t *Tickets) Settle(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +190,7 @@ func (t *Tickets) Settle(id string) {
 // maxExtension is the longest time by which payments may extend holds.
 const maxExtension = 30 * time.Minute
 
-// lengthen moves the hold's end to a later one, at most to its last.
+// lengthen moves the hold's end to a later time, but not beyond Last.
 func (h *Hold) lengthen(end time.Time) {
 	if !h.Last.IsZero() && end.After(h.Last) {
 		end = h.Last

@@ -25,11 +25,11 @@ import (
 
 // Times after the cutoff of the lotteries.
 const (
-	Round     = 10 * time.Minute // the delay of the beacon's round
+	Round     = 10 * time.Minute // the delay of the deciding beacon round
 	Announced = 30 * time.Minute // the announcement
 )
 
-// Winners is the number of places of the lotteries.
+// Winners is the number of places of each lottery.
 const Winners = 3
 
 // Beacon is the beacon of all lotteries, shared since computing its keys takes as long as a draw.
@@ -41,7 +41,7 @@ func NewBeacon(now func() time.Time) (*beacontest.Beacon, error) {
 	return beacontest.New(slices.Repeat([]byte{7}, 32), beacontest.Options{Now: now})
 }
 
-// KeyConfig returns the n-th set of secrets for seeds. All sets have the same key of statements.
+// KeyConfig returns the n-th set of secrets for seeds. All sets have the same statement key.
 func KeyConfig(n byte) fairdraw.KeyConfig {
 	secret := config.Secret(fmt.Sprintf("s-%d:%s", n, slices.Repeat([]byte{'a' + n}, 32)))
 	return fairdraw.KeyConfig{DrawSecret: secret, DrawStatementKeys: "draw-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}
@@ -92,7 +92,7 @@ func Read(t *testing.T, store *dynamo.Store, event string) draw.Lottery {
 	return l
 }
 
-// AddUnsettled stores a request that was accepted just before the cutoff and is not settled.
+// AddUnsettled stores a request that was accepted just before the cutoff and is not processed yet.
 func AddUnsettled(t *testing.T, store *dynamo.Store, event string) promotion.Request {
 	t.Helper()
 	p := Read(t, store, event).Promotion
