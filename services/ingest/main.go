@@ -1,4 +1,4 @@
-// Command ingest takes the requests of users to promotions and puts them in the queue.
+// Command ingest accepts the requests of users to promotions and sends them to an SQS queue.
 package main
 
 import (

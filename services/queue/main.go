@@ -1,5 +1,5 @@
-// Command queue serves tier 2 of the waiting room: the line of each event, admission and entry
-// tokens.
+// Command queue serves tier 2 of the waiting room: the waiting line of each event, the admission of
+// visitors, and entry tokens.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package absence caches for a second that something does not exist, so that repeated requests for
-// the same made-up id cost one call of a service.
+// Package absence caches for a second that something does not exist. So repeated requests for the
+// same made-up id cause only one call of a service.
 package absence
 
 import (
@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// ttl is how long an error is cached, even if another gateway creates the key meanwhile.
+	// ttl is how long an error stays cached, even if another gateway creates the key meanwhile.
 	ttl     = time.Second
 	maxKeys = 20_000
 )
 
-// Cache keeps the errors by which services said that a key does not exist. It is safe for
+// Cache keeps the errors that services returned because a key does not exist. It is safe for
 // concurrent use.
 type Cache[K comparable] struct {
 	notFound *otter.Cache[K, error]

@@ -31,7 +31,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// manualClock is the clock of the cache: the test advances it, and it never ticks.
+// manualClock is the clock of the cache. It stands still until the test advances it.
 type manualClock struct{ *testkit.Clock }
 
 func (c manualClock) NowNano() int64                      { return c.Now().UnixNano() }

@@ -1,6 +1,6 @@
-// Package api serves the pass-through routes, which the google.api.http rules of the services define:
-// it converts a request's JSON to one RPC, and the response of the RPC to JSON. Package edge has
-// matched and checked the route before; the router of grpc-gateway only converts.
+// Package api serves the pass-through routes, which the google.api.http rules of the services
+// define. It converts a request's JSON to one RPC, and the RPC's response to JSON. Package edge has
+// matched and checked the route before.
 package api
 
 import (
@@ -21,15 +21,15 @@ import (
 // ErrorWriter responds to a request with an error.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, q *edge.Request, err error)
 
-// CompleteFunc may set the members of an RPC's response that only the gateway knows. It is called
-// before the response is written.
+// CompleteFunc may set those fields of an RPC's response whose values only the gateway knows. It is
+// called before the response is written.
 type CompleteFunc func(ctx context.Context, rpc string, m proto.Message)
 
 // Passthrough is the handler of all pass-through routes. Services register their RPCs on Mux.
 type Passthrough struct {
 	Mux *runtime.ServeMux
 
-	// absent caches which public pages do not exist, by path and query.
+	// absent has the errors of public pages that do not exist, by path and query.
 	absent absence.Cache[string]
 }
 
@@ -58,7 +58,7 @@ func New(fail ErrorWriter, complete CompleteFunc) (*Passthrough, error) {
 			fail(w, originalRequest(w, r), q, err)
 		}),
 		runtime.WithRoutingErrorHandler(func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
-			// The edge knows the route but the router does not: the service is not registered.
+			// Package edge has the route, but the router does not: the service is not registered.
 			fail(w, originalRequest(w, r), edge.RequestFrom(ctx), errs.ErrNotFound)
 		}),
 		runtime.WithForwardResponseOption(func(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
@@ -73,15 +73,15 @@ func New(fail ErrorWriter, complete CompleteFunc) (*Passthrough, error) {
 	)}, nil
 }
 
-// isPublicPage reports whether the response is the same for everybody.
+// isPublicPage reports whether the response is the same for every caller.
 func isPublicPage(q *edge.Request) bool {
 	return q.Route.Access == edge.Public && q.Route.Method == http.MethodGet
 }
 
-// maxPageKey is the longest key of a page, in bytes. A longer address is cached without its query.
+// maxPageKey is the longest key of a page, in bytes. For a longer address, the key lacks the query.
 const maxPageKey = 256
 
-// pageKey returns the key by which an absent page is cached.
+// pageKey returns the key by which the error of a page that does not exist is cached.
 func pageKey(r *http.Request, q *edge.Request) string {
 	if key := q.Path + "?" + r.URL.RawQuery; len(key) <= maxPageKey {
 		return key
@@ -89,7 +89,7 @@ func pageKey(r *http.Request, q *edge.Request) string {
 	return q.Path
 }
 
-// setETag moves the member etag of a response to the header ETag, and quotes it there.
+// setETag moves the field etag of a response to the header ETag, and quotes it there.
 func setETag(w http.ResponseWriter, m proto.Message) {
 	t, ok := m.(interface{ GetEtag() string })
 	if !ok || t.GetEtag() == "" {
@@ -100,8 +100,9 @@ func setETag(w http.ResponseWriter, m proto.Message) {
 	r.Clear(r.Descriptor().Fields().ByName("etag"))
 }
 
-// Handle serves a request of a pass-through route. The router gets a new request with the normalised
-// path and the query, but without headers, from which grpc-gateway would read time-outs and metadata.
+// Handle serves a request of a pass-through route. The router gets a new request with the cleaned
+// path and the query. It gets no headers, since grpc-gateway would read time-outs and metadata
+// there.
 func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if isPublicPage(q) {
 		if err := p.absent.Check(pageKey(r, q)); err != nil {
@@ -122,8 +123,7 @@ func (p *Passthrough) Handle(w http.ResponseWriter, r *http.Request, q *edge.Req
 	return nil
 }
 
-// originalRequest returns the request as the client sent it, since its headers select the language of
-// an error.
+// originalRequest returns the client's own request. Its headers select the language of an error.
 func originalRequest(w http.ResponseWriter, inner *http.Request) *http.Request {
 	if a, ok := w.(*responseWriter); ok {
 		return a.original
@@ -131,8 +131,8 @@ func originalRequest(w http.ResponseWriter, inner *http.Request) *http.Request {
 	return inner
 }
 
-// responseWriter drops the body of a response with status 204, since writing one is an error in
-// net/http.
+// responseWriter drops the body of a response with status 204, since net/http returns an error for
+// such a body.
 type responseWriter struct {
 	http.ResponseWriter
 

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Marshaler makes grpc-gateway read and write JSON in the platform's form (pkg/wire).
+// Marshaler makes grpc-gateway read and write JSON as package pkg/wire does.
 type Marshaler struct{}
 
 var _ runtime.Marshaler = Marshaler{}
@@ -38,8 +38,8 @@ func (Marshaler) Unmarshal(b []byte, v any) error {
 
 func (Marshaler) ContentType(any) string { return "application/json" }
 
-// NewDecoder returns a decoder of the request's body, which is in memory already. It also stores an
-// error in edge.Request.BodyErr, because the generated code keeps only its text.
+// NewDecoder returns a decoder of the request's body, which has been read before. The decoder also
+// stores its error in edge.Request.BodyErr, because the generated code keeps only the text.
 func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		m, ok := messageToDecode(v)
@@ -48,16 +48,16 @@ func (Marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 			return errNoMessage
 		}
 		if len(b.q.Body) == 0 {
-			return io.EOF // no body: no member is set
+			return io.EOF // no body: no field is set
 		}
 		b.q.BodyErr = parseBody(b.q, m)
 		return b.q.BodyErr
 	})
 }
 
-// messageToDecode returns the message that the body is decoded into: v itself if v is a message. If
-// the body is only the request's member `spec`, v points to that member. The member is then set to
-// a new message, even without a body, so that validation names what the message lacks.
+// messageToDecode returns the message into which the body is decoded. If v is a message, that is v.
+// Otherwise the body is only the request's field `spec`, and v points to this field: it is then set
+// to a new message, even without a body, so that validation reports what the message lacks.
 func messageToDecode(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
@@ -71,7 +71,7 @@ func messageToDecode(v any) (proto.Message, bool) {
 	return m, ok
 }
 
-// parseBody parses the body into m. It refuses members of the body that are path parameters too,
+// parseBody parses the body into m. It refuses a body with a field that is also a path parameter,
 // since the two values could differ.
 func parseBody(q *edge.Request, m proto.Message) error {
 	err := wire.Unmarshal(q.Body, m)
@@ -100,8 +100,8 @@ func (m Marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// requestBody hands the edge.Request to NewDecoder as an http body. It reads as empty, since the
-// edge has read the body before.
+// requestBody passes the edge.Request to NewDecoder as an http body. It reads as empty, since the
+// gateway has read the body before.
 type requestBody struct{ q *edge.Request }
 
 func (*requestBody) Read([]byte) (int, error) { return 0, io.EOF }

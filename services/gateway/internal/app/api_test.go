@@ -52,7 +52,7 @@ func TestPassThrough(t *testing.T) {
 	require.Equal(t, "존재하지 않는 공연입니다.", problemOf(t, rec)["detail"])
 }
 
-// No client header becomes metadata or the deadline of a call.
+// No header of a client becomes metadata or the deadline of a call to a service.
 func TestClientHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -147,7 +147,7 @@ func TestEventSettingsWithIfMatch(t *testing.T) {
 	require.NotContains(t, publicEvent, "etag")
 }
 
-// A gateway applies an operator's change of a waiting room at once, before vwr's stream reports it.
+// A gateway uses an operator's change of a waiting room at once, before the vwr service streams it.
 func TestOperatorChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -235,7 +235,7 @@ func TestHeaders(t *testing.T) {
 	require.JSONEq(t, `{"status":"ok"}`, w.do(http.MethodGet, "/health", "", nil).Body.String())
 }
 
-// The response of each route is parsed into its declared message, as strictly as a request.
+// The response of each route is parsed into its declared message, as strictly as a request is.
 func TestResponsesMatchTheirMessages(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -19,8 +19,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Limits of the HTTP server. The write time-out includes the handler's time, so it exceeds that of
-// the slowest request. Streams set their own write deadlines.
+// Time limits of the HTTP server. writeTimeout includes the time in the handler, so it is longer
+// than the time-out of the slowest route. Streams set their own write deadlines.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second

@@ -51,8 +51,8 @@ func TestUndeclaredMethodsAreRefused(t *testing.T) {
 		if slices.Contains(methods, http.MethodGet) {
 			methods = append(methods, http.MethodHead)
 		}
-		// A literal segment and a parameter may share a path: /seats/reserve is a POST, and a GET
-		// of the event "reserve".
+		// A literal segment and a parameter can match the same path: POST /seats/reserve is a route of
+		// its own, and GET /seats/reserve means the event "reserve".
 		rec := w.do("NONSENSE", path, "", admin)
 		require.Equal(t, http.StatusMethodNotAllowed, rec.Code, path)
 		allowed := strings.Split(rec.Header().Get("Allow"), ", ")
@@ -85,7 +85,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 		}
 		event := calm
 		if strings.Contains(r.Pattern, "/shuffle/") {
-			event = busy // for calm the gateway caches for a second only that there is no shuffle
+			event = busy // calm has no shuffle, which the gateway caches for a second only
 		}
 		for _, c := range []credentials{nil, validCredentials(w, r)} {
 			status := map[string]int{}
@@ -105,7 +105,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	}
 }
 
-// A parameter of the path cannot be overridden by the query.
+// A parameter in the query does not override a parameter in the path.
 func TestQueryCannotOverrideThePath(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -125,7 +125,7 @@ func TestQueryCannotOverrideThePath(t *testing.T) {
 	}
 }
 
-// Webhooks forward the headers of the provider, but not the credentials that the edge reads.
+// The headers of a webhook call are forwarded, except the credentials of users.
 func TestWebhooksForwardNoCredentials(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -179,7 +179,7 @@ func requireSecurityHeaders(t testing.TB, rec *httptest.ResponseRecorder) {
 	require.NotEmpty(t, h.Get("Strict-Transport-Security"))
 }
 
-// Limits hold through the whole handler, whatever a client claims about its address.
+// Rate limits apply to requests through the whole handler, whatever address a client claims.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) {

@@ -19,7 +19,7 @@ const (
 	typeEnded = "OPERATOR_ACT_ENDED"
 )
 
-// operatorActs lists the routes by which operators change something, without the code under test.
+// operatorActs lists the routes by which operators change something. It does not use Route.Audited.
 func operatorActs(t *testing.T, w *fixture) []*edge.Route {
 	t.Helper()
 	var acts []*edge.Route
@@ -86,7 +86,7 @@ func TestEveryActIsRecordedFirst(t *testing.T) {
 	}
 }
 
-// An operator's read of personal data is recorded, with the path, which says whose data it is.
+// An operator's read of personal data is recorded, with the path, which contains whose data it is.
 // Other reads by operators are not recorded.
 func TestReadingPersonalDataIsAnAct(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestReadingPersonalDataIsAnAct(t *testing.T) {
 	require.Len(t, w.acts.of(t, typeActed), actsBefore, "figures are nobody's")
 }
 
-// The audit log of a campaign also has the acts on its rewards.
+// An act on a reward is recorded with the id of the reward's campaign.
 func TestActsOnRewardsNameTheirCampaign(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -119,8 +119,8 @@ func TestActsOnRewardsNameTheirCampaign(t *testing.T) {
 	require.Equal(t, campaignOfRewards, w.outcomeOf(t, w.acts.of(t, typeActed)[0]).GetEventId())
 }
 
-// While Kafka is unavailable, an event's cancellation is served only if it can be undone. To stop
-// the sale, a pause is enough.
+// While Kafka is unavailable, an event's cancellation is served only if it can be undone. Any other
+// cancellation is refused, since a pause is enough to stop the sale.
 func TestCancellationWithoutKafka(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -138,8 +138,8 @@ func TestCancellationWithoutKafka(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/admin/events/calm/pause", "", admin).Code)
 }
 
-// While Kafka is unavailable, acts that stop a sale are served, and recorded later; all others are
-// refused, and reach no service.
+// While Kafka is unavailable, acts that stop a sale are served, and recorded later. All other acts
+// are refused, and reach no service.
 func TestActsWithoutKafka(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// discard is a ResponseWriter that stores nothing, to measure the handler alone.
+// discard is a ResponseWriter that stores nothing, so that only the handler is measured.
 type discard struct{ h http.Header }
 
 func (d discard) Header() http.Header         { return d.h }
@@ -33,7 +33,7 @@ func BenchmarkPolls(b *testing.B) {
 	}
 }
 
-// BenchmarkSoldOut measures the refusal, from memory, of a user who was told SOLD_OUT a moment ago.
+// BenchmarkSoldOut measures the refusal from memory of a user who has got SOLD_OUT a moment ago.
 func BenchmarkSoldOut(b *testing.B) {
 	w := newFixture(b)
 	body := strings.NewReader("{}")

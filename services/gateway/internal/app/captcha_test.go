@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/gateway/internal/captcha"
 )
 
-// captchaFixture returns a gateway with a challenge provider that accepts the token "good" once,
-// and fails while down is set.
+// captchaFixture returns a gateway with a captcha provider that accepts the token "good" once, and
+// fails while down is true.
 func captchaFixture(t *testing.T, failOpen bool) (w *fixture, down *atomic.Bool) {
 	t.Helper()
 	var used atomic.Bool
@@ -33,7 +33,7 @@ func captchaFixture(t *testing.T, failOpen bool) (w *fixture, down *atomic.Bool)
 	}), down
 }
 
-// With a challenge provider, a new position costs the token of a passed test. A token counts once.
+// With a captcha provider, a new position requires the token of a passed test, which is used once.
 func TestChallengeProvider(t *testing.T) {
 	t.Parallel()
 	w, down := captchaFixture(t, false)

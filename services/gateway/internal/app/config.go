@@ -65,8 +65,8 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits are requests per second and bursts. Mutations are counted over all gateways, polls by
-// each.
+// Limits are the rate limits. Mutations are counted over all gateways together, polls by each
+// gateway.
 type Limits struct {
 	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one)
 	// that change something; 0: no limit.
@@ -136,7 +136,7 @@ type Limits struct {
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 
-// Validate checks what the tags of the fields cannot express, such as settings that exclude each other.
+// Validate checks what the fields' tags cannot express, such as settings that exclude each other.
 func (c *Config) Validate() error {
 	var all []error
 	if c.DevLogin && c.SecureCookies {
@@ -189,7 +189,7 @@ func (c *Config) parseKeys() (identity.Keys, error) {
 	return k, errors.Join(all...)
 }
 
-// limitsRedis returns the Redis of the limits; own is false if it is that of everything else.
+// limitsRedis returns the Redis of the rate limits; own is false if everything else uses it too.
 func (c *Config) limitsRedis() (cfg redis.Config, own bool) {
 	if len(c.Limits.RedisAddrs) == 0 {
 		return c.Redis, false
@@ -199,7 +199,7 @@ func (c *Config) limitsRedis() (cfg redis.Config, own bool) {
 	return cfg, true
 }
 
-// limiterConfig returns the settings as the limiter takes them.
+// limiterConfig returns the settings in the form of package limit.
 func (l Limits) limiterConfig() limit.Config {
 	return limit.Config{
 		Mutations: limit.Rules{

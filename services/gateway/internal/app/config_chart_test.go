@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// The settings of the chart must be those that the service reads.
+// The settings in the Helm chart are those that the gateway reads.
 func TestChartForDevelopment(t *testing.T) {
 	t.Parallel()
 	dev := charttest.DevelopmentConfig[app.Config](t, "gateway")

@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 200, w.do("GET", "/vwr-api/vwr/serving/busy", "", c).Code, "the allowance is refilled")
 }
 
-// Requests that are refused before they have a route, or for their origin, are limited as polls.
+// Requests that are refused for their origin or before they have a route are limited as polls.
 func TestEarlyRefusalsAreLimited(t *testing.T) {
 	t.Parallel()
 	browser := credentials{"Accept": "text/html"}
@@ -152,7 +152,7 @@ func TestEarlyRefusalsAreLimited(t *testing.T) {
 	}
 }
 
-// The number of new visitors per network is bounded; existing visitors are not affected.
+// The number of new visitors per network is limited. Existing visitors are not affected.
 func TestNewVisitors(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) {

@@ -95,8 +95,8 @@ func (l *serviceLetters) RedriveTopic(_ context.Context, in *kafkav1.RedriveTopi
 	return out, err
 }
 
-// The dead letters of a topic come from all services that consume it, and from no other. The
-// response names a service that is down or not deployed, and has the letters of the others.
+// The dead letters of a topic come from all services that consume it, and from no other service. If
+// a service is down or not deployed, the response lists it, and the letters of the others.
 func TestDeadLettersOfATopic(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -145,7 +145,7 @@ func TestDeadLettersOfATopic(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code)
 }
 
-// A redrive reaches the services that own the letters. The next one continues where each ended.
+// A redrive reaches the services with the letters. The next one continues where each has ended.
 func TestRedriveOfATopic(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -176,7 +176,7 @@ func TestRedriveOfATopic(t *testing.T) {
 	require.Equal(t, []any{"stats"}, out["unreachable"])
 }
 
-// Without worker and reward, letters of Kafka topics are listed, and those of SQS queues are 404.
+// Without worker and reward service, letters of Kafka topics are listed, those of SQS are 404.
 func TestDeadLettersWithoutPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutPromotions, withoutRewards)

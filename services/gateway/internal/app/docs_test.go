@@ -36,7 +36,7 @@ func TestDocumentIsValid(t *testing.T) {
 		refused := op.Responses.Default().Value.Content["application/problem+json"]
 		require.NotNil(t, refused, "%s", r)
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
-		// BuyMembership needs no key: a repeated call returns the purchase that is under way.
+		// BuyMembership needs no key: a repeated call returns the purchase that has begun.
 		keyed := r.Status == http.StatusCreated && r.ID != "MembershipService.BuyMembership" || slices.Contains([]string{
 			"PaymentService.Confirm", "RefundService.RefundPayment", "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership", "promotions.apply",
 		}, r.ID)

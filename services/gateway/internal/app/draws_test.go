@@ -11,7 +11,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The gateway joins the parts of a draw to one document, and caches it.
+// The gateway joins the parts of a draw's document, and caches the document.
 func TestDrawDocument(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -74,7 +74,7 @@ func TestDrawEntries(t *testing.T) {
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", problemOf(t, rec)["code"])
 }
 
-// The chunks make up the file of entries. Each has a URL of its own, and caches may keep it.
+// The chunks are together the file of entries. Each has its own URL, and caches may keep it.
 func TestDrawChunks(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The golden file shows the whole table of routes, so that a review sees what is public.
+// The golden file contains the whole table of routes, so that reviewers see what is public.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -40,7 +40,7 @@ func TestRoutes(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), b.String()))
 }
 
-// act returns how a route's line marks an operator's act, and one that is served without Kafka.
+// act returns the mark of an operator's act in a route's line: "stops" if it does not need Kafka.
 func act(r *edge.Route) string {
 	switch {
 	case r.Stops:
@@ -52,14 +52,14 @@ func act(r *edge.Route) string {
 	}
 }
 
-// credential is one set of credentials, with the access that they give.
+// credential is a set of credentials, with what they give access to.
 type credential struct {
 	name string
 	// headers returns the credentials for a request about an event.
 	headers func(w *fixture, event string) credentials
 	session, staff, admin, visitor,
 	tier1, entry bool
-	// namesEvent: the token is genuine but refused, and still names the event.
+	// namesEvent: the token is genuine but refused. The event is still known from it.
 	namesEvent bool
 	// invalid: the session is invalid, not absent.
 	invalid bool
@@ -198,7 +198,7 @@ func (c credential) try(t *testing.T, w *fixture, r *edge.Route, event string) {
 }
 
 // expected derives the outcome from the declaration of the route, independently of the code under
-// test: 0 means that the request passes.
+// test. Status 0 means that the request is served.
 func expected(r *edge.Route, event string, c credential) (status int, code, redirect string) {
 	unauthenticated := "UNAUTHENTICATED"
 	if c.invalid {
@@ -253,7 +253,7 @@ func problemOf(t testing.TB, rec *httptest.ResponseRecorder) map[string]any {
 	return doc
 }
 
-// Variants of protected paths reach the same route or none, never an unchecked one.
+// Variants of protected paths reach the same route or none, never a route without checks.
 func TestPathVariantsCannotBypassChecks(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -297,8 +297,8 @@ func TestMethods(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, rec.Code)
 }
 
-// With CLOUDFRONT_SECRET, only requests with the CDN's header pass. The header replaces no other
-// check, and without the setting it is ignored.
+// With CLOUDFRONT_SECRET, only requests with the CDN's header are served. The header replaces no
+// other check. Without the setting it is ignored.
 func TestOriginGuard(t *testing.T) {
 	t.Parallel()
 	const current, next = "the-secret-of-the-cdn-is-32-bytes-long", "the-next-secret-of-the-cdn-32-bytes-long"

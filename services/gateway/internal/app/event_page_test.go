@@ -13,15 +13,15 @@ import (
 	"urr.guru/services/gateway/internal/language"
 )
 
-// withoutDeadline makes calls without their caller's deadline, which a busy machine may exceed.
+// withoutDeadline makes calls without the caller's deadline, which a busy machine could exceed.
 type withoutDeadline struct{ grpc.ClientConnInterface }
 
 func (u withoutDeadline) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	return u.ClientConnInterface.Invoke(context.WithoutCancel(ctx), method, args, reply, opts...)
 }
 
-// An unknown event is 404, after one call of ticket. While ticket is unavailable, the page of the
-// event is served.
+// An unknown event is 404, after one call of the ticket service. While that service is unavailable,
+// the page of the event is served.
 func TestUnknownEventIsNotFound(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(_ *app.Config, s *app.Services) { s.Ticket = withoutDeadline{s.Ticket} })
@@ -46,8 +46,8 @@ func TestUnknownEventIsNotFound(t *testing.T) {
 	require.Equal(t, existing.Code, w.do(http.MethodGet, "/events/unsure", "", apiClient).Code, "an error of ticket is not shown")
 }
 
-// Shared caches may keep the page of an event for a second. While its room is active they may not,
-// since only visitors who have passed the room get the page.
+// Shared caches may keep the page of an event for a second. While the event's room is active they
+// must not, since only visitors who have passed the room get the page.
 func TestEventPageIsSharedWithoutARoom(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -14,7 +14,7 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-// fakeActs takes the place of Kafka for the records of operators' acts.
+// fakeActs stands in for Kafka. It stores the records of operators' acts.
 type fakeActs struct {
 	down atomic.Bool
 	// before, unless nil, is called before each batch is stored.

@@ -38,7 +38,7 @@ func largeEntries() []byte {
 	return b
 }
 
-// GetDraw sends the winners in parts. Every event but "absent" has a draw.
+// GetDraw sends the winners in parts. Every event except "absent" has a draw.
 func (f *fakeIngest) GetDraw(in *ingestv1.GetDrawRequest, s grpc.ServerStreamingServer[ingestv1.Draw]) error {
 	f.add("GetDraw", nil, in)
 	if in.GetEventId() == "absent" {

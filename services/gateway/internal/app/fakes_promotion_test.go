@@ -12,17 +12,17 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// fakeIngest knows every promotion but "absent".
+// fakeIngest has every promotion except "absent".
 type fakeIngest struct {
 	ingestv1.UnimplementedIngestServiceServer
 	ingestv1.UnimplementedIngestAdminServiceServer
 	callLog
 
-	cut     atomic.Bool                      // streams break off after their first part
+	cut     atomic.Bool                      // true: streams break off after their first part
 	applied atomic.Pointer[ingestv1.Applied] // the answer of Apply; nil: a queued first-come request
 }
 
-// soldOut is a promotion without free places, in which no user has a request.
+// soldOut is a sold-out promotion to which no user has applied before.
 const soldOut = "sold-out"
 
 func promotionOf(event string) (*ingestv1.Promotion, error) {

@@ -11,16 +11,16 @@ import (
 	rewardv1 "urr.guru/proto/gen/urr/reward/v1"
 )
 
-// campaignOfRewards is the campaign of every reward.
+// campaignOfRewards is the campaign to which every reward belongs.
 const campaignOfRewards = "campaign"
 
-// fakeReward knows every campaign but "absent", and every reward.
+// fakeReward has every campaign except "absent", and every reward.
 type fakeReward struct {
 	rewardv1.UnimplementedRewardServiceServer
 	rewardv1.UnimplementedRewardAdminServiceServer
 	callLog
 
-	// repeated makes Attend and Draw answer that an earlier request has made the entry.
+	// repeated makes Attend and Draw respond as to a repeated request.
 	repeated atomic.Bool
 }
 

@@ -69,14 +69,14 @@ func (r *callLog) methods() []string {
 	return out
 }
 
-// fakeVWR assigns position 7 to everybody, and answers checks with the function checkResult.
+// fakeVWR assigns position 7 to everybody, and responds to checks with what checkResult returns.
 type fakeVWR struct {
 	vwrv1.UnimplementedVwrServiceServer
 	vwrv1.UnimplementedVwrAdminServiceServer
 	callLog
 
 	first *vwrv1.WatchCountersResponse
-	// changes are sent to the gateway; nil breaks its stream, and down keeps it broken.
+	// changes are sent to the gateway. A nil breaks the stream, and down keeps it broken.
 	changes     chan *vwrv1.WatchCountersResponse
 	down        atomic.Bool
 	checkResult func(*vwrv1.CheckItem) *vwrv1.CheckResult
@@ -149,7 +149,7 @@ type fakeQueue struct {
 	queuev1.UnimplementedQueueAdminServiceServer
 	callLog
 
-	// lines are sent to the gateway; nil breaks its stream.
+	// lines are sent to the gateway. A nil breaks the stream.
 	lines chan *queuev1.WatchLinesResponse
 	place func(*queuev1.LineItem) *queuev1.LineResult
 	// endedMu guards ended.
@@ -218,7 +218,7 @@ func (f *fakeQueue) WatchLines(_ *queuev1.WatchLinesRequest, s grpc.ServerStream
 			if err := s.Send(l); err != nil {
 				return err
 			}
-		case <-time.After(time.Second): // a heartbeat, as queue sends it
+		case <-time.After(time.Second): // a heartbeat, as of the queue service
 			if err := s.Send(&queuev1.WatchLinesResponse{}); err != nil {
 				return err
 			}

@@ -13,8 +13,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// fakeTicket knows every reservation, and every event but "absent", which exists after a PUT. Holds
-// succeed unless the function hold says otherwise.
+// fakeTicket has every reservation, and every event except "absent", which exists after a PUT.
+// Holds succeed unless the function hold returns something else.
 type fakeTicket struct {
 	ticketv1.UnimplementedEventServiceServer
 	ticketv1.UnimplementedEventAdminServiceServer
@@ -33,9 +33,9 @@ type fakeTicket struct {
 	hold func(event string) *ticketv1.HoldResult
 	// taken is the number of taken seats, besides the twelve free ones.
 	taken int64
-	// status and code are those of every ticket.
+	// status and code are the status and the code of every ticket.
 	status, code string
-	// price is that of the only section.
+	// price is the price in the only section.
 	price int64
 	// seats, unless nil, returns the free seats of an event.
 	seats func(event string) (*ticketv1.Availability, error)

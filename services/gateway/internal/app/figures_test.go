@@ -11,7 +11,7 @@ import (
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 )
 
-// The CSV header of all figures, and the two lines that fakeFigures becomes.
+// The header of a CSV file of figures, and the two lines of the figures that fakeFigures returns.
 const (
 	columns = "created,confirmed,cancelled,expired,rejected,seatsSold,rewardsPaid,rewardsFailed,rewardsCancelled,pointsPaid,requestsSucceeded," +
 		"requestsRejected,requestsFailed,checkedIn,paymentsDeclined,entries,transfersCompleted,transfersCancelled,transfersRejected,membershipsActivated," +

@@ -54,14 +54,14 @@ const (
 	foreignSecret = "another-secret-of-at-least-32-bytes!"
 )
 
-// start is when the clock of every test begins.
+// start is the time at which the clock of every test begins.
 var start = time.Date(2026, time.March, 1, 10, 0, 0, 0, time.UTC)
 
-// fixture is a gateway in front of fakes of every service, which run behind the production
-// interceptors.
+// fixture is a gateway that calls fakes of all services, through the same interceptors as in
+// production.
 type fixture struct {
 	t testing.TB
-	// measured is true in a benchmark, whose gateway reads the real time.
+	// measured is true in a benchmark. The gateway then uses the real time.
 	measured     bool
 	clock        *testkit.Clock
 	gateway      *app.Gateway
@@ -85,13 +85,13 @@ type fixture struct {
 
 type option func(*app.Config, *app.Services)
 
-// withoutTier1 configures a platform without vwr: VWR_ADDR is empty.
+// withoutTier1 configures a platform without the vwr service: VWR_ADDR is empty.
 func withoutTier1(c *app.Config, s *app.Services) { c.VWR.Addr, s.VWR = "", nil }
 
-// withoutRewards configures a platform without reward: REWARD_ADDR is empty.
+// withoutRewards configures a platform without the reward service: REWARD_ADDR is empty.
 func withoutRewards(_ *app.Config, s *app.Services) { s.Reward = nil }
 
-// withoutPromotions configures a platform without ingest and worker: INGEST_ADDR is empty.
+// withoutPromotions configures a platform without the ingest and the worker service.
 func withoutPromotions(_ *app.Config, s *app.Services) { s.Ingest, s.Worker = nil, nil }
 
 func newFixture(t testing.TB, opts ...option) *fixture {
@@ -157,8 +157,8 @@ func (l *logs) take() string {
 	return l.text.String()
 }
 
-// now returns the time of the gateway and of the tokens: from the clock of the test, or in
-// benchmarks the real time, at its real cost.
+// now returns the time for the gateway and the tokens: that of the test's clock, or in benchmarks
+// the real time, since reading it takes time too.
 func (w *fixture) now() time.Time {
 	if w.measured {
 		return time.Now()
@@ -171,7 +171,7 @@ func (w *fixture) callLogs() []*callLog {
 	return []*callLog{&w.vwr.callLog, &w.queue.callLog, &w.ticket.callLog, &w.entitlements.callLog, &w.payment.callLog, &w.stats.callLog, &w.reward.callLog, &w.ingest.callLog, &w.worker.callLog}
 }
 
-// serviceCalls returns the calls that reached a service, without the streams.
+// serviceCalls returns the names of the calls to services, except the streams.
 func (w *fixture) serviceCalls() []string {
 	var all []string
 	for _, r := range w.callLogs() {
@@ -184,7 +184,7 @@ func (w *fixture) serviceCalls() []string {
 // longer than most tests.
 var sharedPages sync.Map
 
-// assemble makes a gateway that does not watch rooms and lines yet.
+// assemble makes a gateway that does not follow the streams of rooms and lines yet.
 func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	t.Helper()
 	pagesConfig := w.cfg.Pages(w.services)
@@ -250,7 +250,7 @@ func (w *fixture) serve() app.Services {
 	}
 }
 
-// watch runs the streams and the audit, and returns once the gateway has the state of both streams.
+// watch runs the streams and the audit log, until the gateway has a state from both streams.
 func (w *fixture) watch(s app.Services) {
 	ctx, cancel := context.WithCancel(context.Background())
 	log := slog.New(slog.DiscardHandler)
@@ -273,14 +273,14 @@ func (w *fixture) watch(s app.Services) {
 	testkit.UntilNoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
-// line sends the epoch of a line to the gateway, and waits until it is in force.
+// line sends the epoch of a line to the gateway, and waits until the gateway uses it.
 func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
 	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
 	testkit.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
 }
 
-// sendLines sends a message of queue to the gateway; nil breaks the stream.
+// sendLines sends a message of the queue service to the gateway; nil breaks the stream.
 func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	w.t.Helper()
 	ctx, cancel := testkit.Context(w.t)
@@ -292,7 +292,7 @@ func (w *fixture) sendLines(msg *queuev1.WatchLinesResponse) {
 	}
 }
 
-// credentials are the headers with which a request is sent.
+// credentials are the request headers that contain credentials.
 type credentials map[string]string
 
 func (c credentials) with(name, value string) credentials {
@@ -367,7 +367,7 @@ func respond(g *app.Gateway, r *http.Request) *httptest.ResponseRecorder {
 	return rec
 }
 
-// untilFirstEvent is a client that leaves a stream after its first event.
+// untilFirstEvent is a client that disconnects from a stream after the first event.
 type untilFirstEvent struct {
 	*httptest.ResponseRecorder
 

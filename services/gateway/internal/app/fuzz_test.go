@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// A body of any content is accepted, or refused with a problem document. It never causes an
-// internal error, is never accepted if it is no JSON object, and never changes the caller.
+// A body of any content is either accepted or refused with a problem document. It never causes an
+// internal error or changes the caller. It is never accepted if it is no JSON object.
 func FuzzBodies(f *testing.F) {
 	w := newFixture(f)
 	var routes []*edge.Route

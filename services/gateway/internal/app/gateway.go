@@ -43,7 +43,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Gateway has all parts of the gateway between its HTTP listener and the connections to the services.
+// Gateway has all parts between the HTTP listener and the connections to the services.
 type Gateway struct {
 	Handler http.Handler
 	Rooms   *roomstate.Rooms
@@ -64,7 +64,7 @@ type Gateway struct {
 	closers    []func(context.Context) error
 }
 
-// Pages returns the settings of the pages, some of which depend on the services that are deployed.
+// Pages returns the settings of the web pages. Some depend on which services are deployed.
 func (c *Config) Pages(s Services) web.Config {
 	return web.Config{
 		Secure: c.SecureCookies, DevLogin: c.DevLogin, Provider: c.OIDC.Issuer != "", Rewards: s.Reward != nil, Promotions: s.Ingest != nil,
@@ -72,15 +72,14 @@ func (c *Config) Pages(s Services) web.Config {
 	}
 }
 
-// Stores are the Redis and the Kafka in which the gateway keeps its own state.
+// Stores are the Redis clients and the Kafka producer with which the gateway keeps its own state.
 type Stores struct {
 	Redis  redis.UniversalClient // nil in tests: the gateway keeps the state in its process
 	Limits redis.UniversalClient // for the rate limits; nil in tests
 	Acts   audit.Publisher       // publishes the records of operators' acts to Kafka
 }
 
-// Assemble makes a Gateway from its parts. It is ready only once Rooms.Watch has read the waiting
-// rooms.
+// Assemble makes a Gateway from its parts. It is ready once Rooms.Watch has read all room states.
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
@@ -144,8 +143,8 @@ func Assemble(
 	return g, nil
 }
 
-// rekey replaces the keys that sign and verify tokens, and the secrets for the identity provider and
-// the challenge provider.
+// rekey replaces the keys that sign and verify tokens, and the secrets of the CDN, of the identity
+// provider and of the captcha provider.
 func (g *Gateway) rekey(cfg *Config) error {
 	keys, err := cfg.parseKeys()
 	if err != nil {
@@ -209,7 +208,8 @@ func (g *Gateway) newEndpoints(
 	return e, g.addOptionalEndpoints(e, vwr)
 }
 
-// addOptionalEndpoints adds the handlers of the services that are deployed; vwr may be nil.
+// addOptionalEndpoints adds the handlers of those optional services that are deployed. vwr is nil
+// if the vwr service is not deployed.
 func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient) (err error) {
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {
@@ -279,7 +279,7 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 // Routes returns all routes, in the order of declaration.
 func (g *Gateway) Routes() []*edge.Route { return g.routes }
 
-// Ready fails until the state of the waiting rooms is known: before that, none would be enforced.
+// Ready fails until the states of the waiting rooms are known. Before, none could be enforced.
 func (g *Gateway) Ready(context.Context) error {
 	if !g.Rooms.Ready() {
 		return errors.New("no snapshot of the waiting rooms yet")
@@ -293,7 +293,7 @@ func (g *Gateway) EndStreams() {
 	g.changes.End()
 }
 
-// Close closes the parts in reverse order of construction. Each waits for its calls in flight.
+// Close closes the parts, the last constructed first. Each waits for its calls in flight.
 func (g *Gateway) Close(ctx context.Context) error {
 	var all []error
 	for _, closer := range slices.Backward(g.closers) {

@@ -15,7 +15,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Neither a line for which queue hangs nor any number of made-up event ids delays other lines.
+// A line for which the queue service hangs does not delay other lines, nor do made-up event ids.
 func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -34,7 +34,7 @@ func TestHangingLineDoesNotDelayOthers(t *testing.T) {
 	calls := []struct{ method, path string }{
 		{http.MethodPost, "/api/v1/queue/check/"}, {http.MethodGet, "/api/v1/queue/status/"}, {http.MethodPost, "/api/v1/queue/heartbeat/"},
 	}
-	// Hanging calls end at a timeout; other calls must not wait for that.
+	// Hanging calls end after a time-out. Other calls must not wait for that.
 	testkit.Until(t, func() bool {
 		gate := make(chan struct{})
 		open.Store(&gate)

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// reference is the part of /docs/openapi.json that the tests need: parameters and members of every
-// route.
+// reference is the part of /docs/openapi.json that the tests need: the parameters and the body's
+// fields of every route.
 type reference struct {
 	Paths      map[string]map[string]operation
 	Components struct{ Schemas map[string]schema }
@@ -40,7 +40,7 @@ type schema struct {
 
 // described is the input of a route as the API reference describes it.
 type described struct {
-	// members are those of the JSON body; nil if the route takes no JSON body.
+	// members are the fields of the JSON body; nil if the route has no JSON body.
 	members map[string]schema
 	// needsBody means that the body is required.
 	needsBody bool
@@ -89,7 +89,7 @@ func (d reference) resolve(s schema) schema {
 	return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
 }
 
-// wrongType is a value of the wrong type for a member, with the path of its wrong part.
+// wrongType is a value of the wrong type for a field, with the path of the part that is wrong.
 type wrongType struct{ value, path string }
 
 // wrongTypes returns values that do not fit a schema.

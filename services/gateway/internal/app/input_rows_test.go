@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// input has the rules for a route's input, besides the types of its members, which are in the API
+// input has the rules for a route's input, except the types of its fields, which are in the API
 // reference.
 type input struct {
-	// required has the required members, with the error code if one is absent or null.
+	// required has the required fields, with the error code if one is absent or null.
 	required map[string]string
-	// bad has refused values of the right type.
+	// bad has values that have the right type but are refused.
 	bad []badValue
-	// queries has refused queries, with the error code.
+	// queries has the queries that are refused, with the error code.
 	queries map[string]string
 }
 
 type badValue struct {
 	member, value, code string
-	path                string // path in the error; "": the member
+	path                string // path in the error; "": that of the member
 }
 
 var (
@@ -172,7 +172,7 @@ func auditQueries() map[string]string {
 	return all
 }
 
-// inputs has a row for every route that takes JSON, and for others with rules for their query.
+// inputs has a row for every route with a JSON body, and for others with rules for their query.
 var inputs = map[string]input{
 	"auth.dev-login": {
 		required: map[string]string{"userId": "INVALID_ID"},

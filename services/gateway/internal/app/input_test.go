@@ -32,7 +32,7 @@ func validCredentials(w *fixture, r *edge.Route) credentials {
 	}
 }
 
-// attempt is one bad request with the expected error.
+// attempt is a bad request and the expected error.
 type attempt struct {
 	name, target, body string
 	header             credentials // in addition to valid credentials
@@ -41,8 +41,8 @@ type attempt struct {
 	path               string // of the member in the error; "": not checked
 }
 
-// TestBadInput sends to every route everything that the gateway itself or the rules of the messages
-// refuse. No call reaches a service. Input that only services can judge is tested on the whole
+// TestBadInput sends to every route all input that the gateway itself or the rules of the messages
+// refuse. No call reaches a service. Input that only the services can refuse is tested on the whole
 // platform, in scripts/e2e.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func requireRefused(t *testing.T, rec *httptest.ResponseRecorder, a attempt) {
 	}
 }
 
-// The valid bodies that TestBadInput modifies are accepted. So are the parameters and members that
-// clients and trackers may add.
+// The valid bodies that TestBadInput modifies are accepted. So are unknown parameters and fields
+// that clients and trackers may add.
 func TestGoodInput(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -118,7 +118,7 @@ func TestGoodInput(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, "%s", rec.Body)
 }
 
-// A request without a body is refused exactly where the API document says that the route needs one.
+// A request without a body is refused exactly if the API reference says that it needs one.
 func TestRequestsWithoutBody(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -242,7 +242,7 @@ func (c attemptBuilder) queries() []attempt {
 	return out
 }
 
-// bodies returns attempts whose body is no JSON object in UTF-8, or has an unknown member.
+// bodies returns attempts whose body is no JSON object in UTF-8, or has an unknown field.
 func (c attemptBuilder) bodies() []attempt {
 	// with adds a member to the valid body.
 	with := func(member string) string {
@@ -279,7 +279,7 @@ func (c attemptBuilder) bodies() []attempt {
 	return out
 }
 
-// members returns attempts in which one member of the valid body has another type, is null or
+// members returns attempts in which one field of the valid body has another type, is null or
 // absent, or has a refused value.
 func (c attemptBuilder) members(t *testing.T) []attempt {
 	t.Helper()
@@ -325,7 +325,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	require.Len(t, w.payment.of("Prepare"), 1)
 }
 
-// A tier-1 path that lacks a segment does not exist, and an event without a room gives no position.
+// A tier-1 path that lacks a segment does not exist. An event without a room gives no positions.
 func TestUnknownRoomPaths(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

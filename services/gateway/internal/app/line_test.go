@@ -96,7 +96,7 @@ func TestEntryTokenInBodyAndCookie(t *testing.T) {
 	require.Nil(t, leave.GetEntry())
 }
 
-// queue gets the e-mail address and claims that may entitle to a presale, except with heartbeats.
+// The queue service gets the e-mail address and claims for presales, except with heartbeats.
 func TestLineGetsWhatEntitles(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -119,7 +119,7 @@ func TestLineGetsWhatEntitles(t *testing.T) {
 	}
 }
 
-// An invalid ticket of one visitor must not fail a batched call that serves others too.
+// A batched call has several visitors; an invalid ticket of one of them must not make it fail.
 func TestInvalidTicketIsDropped(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -139,7 +139,7 @@ func TestInvalidTicketIsDropped(t *testing.T) {
 	}
 }
 
-// TestSlotsAndEpochs checks when the gateway asks queue whether a slot is active.
+// TestSlotsAndEpochs checks when the gateway asks the queue service whether a slot is active.
 func TestSlotsAndEpochs(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -171,7 +171,7 @@ func TestSlotsAndEpochs(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, rec.Code)
 	require.Equal(t, "QUEUE_TOKEN_REQUIRED", problemOf(t, rec)["code"])
 
-	// For an unknown line queue decides every call; while queue is unavailable nobody passes.
+	// For an unknown line the queue service decides every call; while it is down nobody passes.
 	unknown := w.session(alice).with("X-Queue-Entry-Token", w.entryToken("new-line", alice))
 	rec = w.do(http.MethodGet, "/api/v1/seats/new-line", "", unknown)
 	require.Equal(t, "SLOT_ENDED", problemOf(t, rec)["code"])
@@ -189,8 +189,8 @@ func TestVerifySlotsOff(t *testing.T) {
 	require.Empty(t, w.queue.of("VerifySlots"))
 }
 
-// queue gets the position of a visitor's tier-1 token unless this gateway knows a later round: also
-// after the room's end, and if this gateway has not heard of the round.
+// The queue service gets the position of a visitor's tier-1 token, even after the room's end or if
+// the gateway does not know its round, unless the gateway knows a later round.
 func TestPositionIsPassedToTheLine(t *testing.T) {
 	t.Parallel()
 	type tier1 struct {
@@ -199,7 +199,7 @@ func TestPositionIsPassedToTheLine(t *testing.T) {
 	}
 	ended := &vwrv1.Counter{EventId: calm, Round: round}
 	for name, c := range map[string]struct {
-		room  *vwrv1.Counter // nil: this gateway knows of none
+		room  *vwrv1.Counter // nil: this gateway knows no room
 		token func(w *fixture, visitor string) string
 		want  tier1
 	}{

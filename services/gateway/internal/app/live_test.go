@@ -40,7 +40,7 @@ func (l *eventReader) event() (name string, data map[string]any, ok bool) {
 	return "", nil, false
 }
 
-// liveServer serves the gateway with its own server, whose time-outs are shorter than the time
+// liveServer serves the gateway with an HTTP server whose time-outs are shorter than the time
 // between two events.
 func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 	t.Helper()
@@ -58,8 +58,8 @@ func liveServer(t *testing.T, w *fixture) (addr string, srv *http.Server) {
 	return "http://" + l.Addr().String(), srv
 }
 
-// openStream opens a stream. It tries again if a slow machine exceeds the server's time-out of 100
-// ms.
+// openStream opens a stream. It tries again if a slow machine has exceeded the server's time-out of
+// 100 ms.
 func openStream(req *http.Request) (answer *http.Response, err error) {
 	for {
 		answer, err = http.DefaultClient.Do(req)
@@ -87,8 +87,8 @@ func listen(t *testing.T, addr, event string, c credentials) *eventReader {
 	return &eventReader{t: t, lines: bufio.NewScanner(answer.Body)}
 }
 
-// Operators get the figures of an event each second. Figures of a service that does not answer are
-// absent. The stream ends with the session.
+// Operators get the figures of an event each second, without those of a service that does not
+// answer. The stream ends with the session.
 func TestLiveFigures(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -18,14 +18,14 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// openLobby gives event busy a lobby before a start in an hour, and returns that start.
+// openLobby gives event busy an open lobby before a start in an hour, and returns the start.
 func (w *fixture) openLobby() time.Time {
 	starts := w.now().Add(time.Hour)
 	w.sendLobby(&vwrv1.Lobby{OpensAt: 1, ClosesAt: starts.Add(-3 * time.Minute).UnixMilli(), StartsAt: starts.UnixMilli()})
 	return starts
 }
 
-// sendLobby sends vwr's report of a lobby to the gateway, and waits until the gateway has it.
+// sendLobby sends a lobby to the gateway as the vwr service does, and waits until it has arrived.
 func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 	w.t.Helper()
 	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: lobbyRound, Lobby: l}}}
@@ -37,7 +37,7 @@ func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 
 const lobbyRound = round + 1
 
-// Before the start, assign is answered from memory, and until the shuffle so is check.
+// Before the start, assign is answered from memory. Until the shuffle, so is check.
 func TestLobbyFromMemory(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -52,7 +52,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	visitor, _ := w.visitor()
 	visitor = visitor.with("X-Vwr-Ticket", w.ticketFor(busy, claims.UserPrefix+"alice", lobbyRound, 0))
 	check := func() map[string]any {
-		c := visitor.with("Authorization", w.session("alice")["Authorization"]) // as sessions expire
+		c := visitor.with("Authorization", w.session("alice")["Authorization"]) // a new session, since sessions expire
 		return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c))
 	}
 	m = check()
@@ -61,7 +61,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.InDelta(t, starts.UnixMilli(), m["opensAt"], 0)
 	require.InDelta(t, 30, m["nextPoll"], 3)
 
-	// Between start and shuffle, new visitors get positions, and users of the lobby still wait.
+	// Between start and shuffle, new visitors get positions, while users of the lobby still wait.
 	w.clock.Set(starts)
 	l := &vwrv1.Lobby{OpensAt: 1, ClosesAt: 2, StartsAt: starts.UnixMilli(), Sized: true}
 	w.sendLobby(l)
@@ -75,7 +75,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.Len(t, w.vwr.of("Check"), 1, "vwr knows the position")
 	require.Equal(t, "alice", w.vwr.of("Check")[0].caller.GetUserId())
 
-	// A token of the user opens the event.
+	// A tier-1 token of the user gives access to the event.
 	token := w.sign(w.tier1, claims.NewTier1(busy, claims.UserPrefix+"alice", requestID, lobbyRound, 1, w.now()))
 	alice := w.session("alice").with("Cookie", "urr-vwr-token="+token)
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", alice).Code)
@@ -83,7 +83,7 @@ func TestLobbyFromMemory(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", bob).Code)
 }
 
-// A user of the lobby whose session has ended is asked to sign in: the entry is not unknown.
+// A user of the lobby whose session has ended must sign in: the entry does not count as unknown.
 func TestEntryOfWhoIsSignedOut(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -114,7 +114,7 @@ func TestJoin(t *testing.T) {
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, w.do(http.MethodPost, "/vwr-api/vwr/lobby/calm", "{}", w.session("alice")))["code"])
 }
 
-// The gateway joins the file of entries from parts, also for a range request.
+// The gateway joins the parts of the file of entries, also for a range request.
 func TestShuffle(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -136,7 +136,7 @@ func TestShuffle(t *testing.T) {
 
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
 	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
-	for range 3 { // for one call of vwr
+	for range 3 { // with only one call of the vwr service
 		rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
 		require.Equal(t, http.StatusNotFound, rec.Code)
 		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
@@ -147,7 +147,7 @@ func TestShuffle(t *testing.T) {
 	require.Len(t, w.vwr.of("GetShuffle"), 2)
 }
 
-// HEAD, conditional and range requests read no more entries from vwr than they need.
+// HEAD, conditional and range requests read no more entries from the vwr service than they need.
 func TestShuffleEntriesReadNoMoreThanAsked(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -207,5 +207,5 @@ func TestShufflesOfFormerRounds(t *testing.T) {
 	}
 }
 
-// lobbyEntries is the file of entries of the fake vwr, which sends it in parts of 16 bytes.
+// lobbyEntries is the file of entries of the fake vwr service, which sends it in parts of 16 bytes.
 var lobbyEntries = strings.Repeat("0123456789abcdef", 4)

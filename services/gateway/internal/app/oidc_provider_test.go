@@ -30,7 +30,7 @@ const (
 	publicURL    = "http://tickets.test"
 )
 
-// identityProvider is an OpenID Connect provider whose next ID token and faults the test decides.
+// identityProvider is an OpenID Connect provider. The test sets its next ID token and its faults.
 type identityProvider struct {
 	*httptest.Server
 
@@ -84,7 +84,7 @@ func (p *identityProvider) publish(key *ecdsa.PrivateKey, id string) {
 	p.keys.PublicKeys = []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: id, Algorithm: oidc.ES256}}
 }
 
-// fault returns the status with which requests of a path fail, 0 if they do not.
+// fault returns the status with which requests of a path fail, 0 if they succeed.
 func (p *identityProvider) fault(path string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,7 @@ func (p *identityProvider) begin(t *testing.T, w *fixture, returnTo string) (aut
 	return to.Query(), ck.Name + "=" + ck.Value
 }
 
-// back sends the browser's return from the provider to the gateway.
+// back sends the request with which the browser returns from the provider to the gateway.
 func back(w *fixture, attempt string, answer url.Values) *httptest.ResponseRecorder {
 	return w.do(http.MethodGet, "/api/v1/auth/callback?"+answer.Encode(), "", credentials{"Cookie": attempt})
 }

@@ -15,12 +15,12 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// signOut ends a session of a browser that keeps an ID token.
+// signOut ends a session of a browser that has the given ID token in a cookie.
 func signOut(w *fixture, hint string) *httptest.ResponseRecorder {
 	return w.do(http.MethodPost, "/api/v1/auth/logout", "", w.session(alice).with("Cookie", "urr-id-token="+hint))
 }
 
-// A gateway that has just started also sends the browser on to the provider's sign-out. While the
+// A gateway that has just started also redirects the browser to the provider's sign-out. While the
 // provider is down, only the session here ends. In both cases the browser drops the ID token.
 func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	p := newIdentityProvider(t)
@@ -36,7 +36,7 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	require.Contains(t, jsonOf(t, rec)["redirectTo"], "id_token_hint=hint")
 	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
 
-	w = newFixture(t) // users no longer sign in there
+	w = newFixture(t) // a gateway without a provider
 	rec = signOut(w, "hint")
 	require.Equal(t, http.StatusNoContent, rec.Code, rec.Body)
 	require.Negative(t, cookieOf(rec, "urr-id-token").MaxAge)
@@ -45,7 +45,7 @@ func TestSignOutAtAGatewayThatHasJustStarted(t *testing.T) {
 	require.Nil(t, cookieOf(rec, "urr-id-token"))
 }
 
-// A sign-out by the path's alias goes on to the provider too, but has no ID token to send along.
+// A sign-out by the path's alias leads to the provider too, but without the ID token.
 func TestSignOutByTheAlias(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -68,8 +68,8 @@ func TestSignOutByTheAlias(t *testing.T) {
 	}
 }
 
-// A sign-out needs no session: if the one here has ended, the provider's session is ended all the
-// same. A sign-out may be repeated.
+// A sign-out needs no session: even if the session here has ended, that of the provider is ended. A
+// sign-out may be repeated.
 func TestSignOutAfterTheSession(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -94,7 +94,7 @@ func TestSignOutAfterTheSession(t *testing.T) {
 	}
 }
 
-// Pages of other origins cannot sign anybody out.
+// A page of another origin cannot sign a user out.
 func TestSignOutOfAnotherOrigin(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)

@@ -58,7 +58,7 @@ func TestSignInAtTheProvider(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodGet, "/api/v1/auth/me", "", credentials{"Cookie": "urr-session=" + session.Value}).Code)
 }
 
-// A sign-in returns to a path of this site only.
+// A sign-in returns only to a path of this site.
 func TestSignInReturnsToThisSite(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -154,7 +154,7 @@ func TestSignInRefused(t *testing.T) {
 	require.Contains(t, back(w, attempt, answer).Header().Get("Location"), "failed=expired", "an attempt counts once")
 }
 
-// The gateway serves without its provider, and finds it when it is back.
+// The gateway serves requests without its provider, and uses the provider when it is back.
 func TestSignInWhileTheProviderIsAway(t *testing.T) {
 	p := newIdentityProvider(t)
 	p.down = true
@@ -166,7 +166,7 @@ func TestSignInWhileTheProviderIsAway(t *testing.T) {
 	p.begin(t, w, "/my")
 }
 
-// A subject that is no valid user id is mapped to one: always the same, and each to its own.
+// A subject that is no valid user id becomes one: always the same, and different for each subject.
 func TestSubjectsBecomeUserIDs(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -186,7 +186,7 @@ func TestSubjectsBecomeUserIDs(t *testing.T) {
 	require.NotEqual(t, user(strings.Repeat("x", 255)), user(strings.Repeat("x", 254)))
 }
 
-// Neither way to sign in exists where it is not configured.
+// Each way to sign in exists only where it is configured.
 func TestOnlyConfiguredSignIns(t *testing.T) {
 	w := newFixture(t)
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/auth/login", "", nil).Code)
@@ -202,11 +202,11 @@ func TestKeyOfTheProviderRotates(t *testing.T) {
 	next, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	p.publish(next, "k2")
-	// go-oidc ends a fetch of keys just after its answer: a sign-in in between gets the former keys.
+	// go-oidc ends a fetch of keys just after its answer: a sign-in before gets the former keys.
 	testkit.Until(t, func() bool { return setCookie(p.signIn(t, w, nil), "urr-session") != nil }, "a sign-in with the next key")
 }
 
-// A rotated client secret is used at once. Without a secret the gateway is a public client.
+// A new client secret is used at once. Without a secret the gateway is a public client.
 func TestSecretAtTheProviderRotates(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -243,7 +243,7 @@ func TestSignInBeginsAtThePublicURL(t *testing.T) {
 	}
 }
 
-// Requests that cost calls of the provider are limited like requests that change something.
+// Requests that cause calls of the provider are limited like requests that change something.
 func TestSignInsAreLimited(t *testing.T) {
 	p := newIdentityProvider(t)
 	for _, path := range []string{"/api/v1/auth/login", "/api/v1/auth/callback"} {
@@ -256,7 +256,7 @@ func TestSignInsAreLimited(t *testing.T) {
 	}
 }
 
-// Returns from the provider have their own limit per network, and wider ones for IPv6 prefixes.
+// Returns from the provider have a limit of their own per network, and higher ones per IPv6 prefix.
 func TestReturnsFromTheProviderAreLimited(t *testing.T) {
 	p := newIdentityProvider(t)
 	for name, c := range map[string]struct {
@@ -282,7 +282,7 @@ func TestReturnsFromTheProviderAreLimited(t *testing.T) {
 	}
 }
 
-// A failure that the user causes is logged at debug, and long texts of the provider are cut.
+// A failure that the user has caused is logged at debug. Long texts of the provider are cut.
 func TestSignInFailuresInTheLog(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)
@@ -311,7 +311,7 @@ func TestSignInFailuresInTheLog(t *testing.T) {
 	require.Less(t, len(long), 1000)
 }
 
-// A sign-in that the browser cancels counts as no failure of the provider.
+// A sign-in that the browser cancels is not counted as a failure of the provider.
 func TestCancelledSignInsAreNotCounted(t *testing.T) {
 	p := newIdentityProvider(t)
 	w := newFixture(t, p.with)

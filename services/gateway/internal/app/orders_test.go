@@ -9,7 +9,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// An operator sees an order with the data of ticket and payment, and one timeline of both.
+// An operator gets an order with the data of the ticket and the payment service, and one timeline.
 func TestOrderOfBothServices(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -43,7 +43,7 @@ func TestOrderOfBothServices(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/orders/"+knownOrder, "", w.session(alice, "staff")).Code)
 }
 
-// payment finds the reservation of a payment provider's order id. ticket does all other searches.
+// The payment service finds orders by a provider's order id. Other searches do not call it.
 func TestSearchOrders(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

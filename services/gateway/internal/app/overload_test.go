@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only holds are refused when too many are in progress, and only polls of waiting visitors while
-// the processors are overloaded. Other routes, such as payments, are never refused.
+// Only holds are refused if too many are in progress, and only polls of waiting visitors while the
+// processors are overloaded. Other routes, such as payments, are never refused for overload.
 func TestRefusingRoutes(t *testing.T) {
 	t.Parallel()
 	var refusing []string

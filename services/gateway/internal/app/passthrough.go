@@ -21,15 +21,14 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// passThroughDetails has, by RPC, what the HTTP rules cannot express: the status 201 of a call that
-// creates something, the time-out of a call that waits for a payment provider, Personal for
-// operators' reads of personal data, Stops and Final. Stops marks operators' acts that pause or
-// slow a sale or shut users out: they must work during an outage of Kafka. All other acts are
-// refused then, also irrevocable ones (closing a promotion, cancelling a campaign, or an event at
-// once), since the operator can pause the sale instead.
-//
-// A new threshold or new settings of a waiting room let in more people or fewer. Only the service
-// knows the present value, and thus which of the two it is. So these acts always have Stops.
+// passThroughDetails has, by RPC, what the HTTP rules cannot express: the status of a call that
+// creates something, the time-out of a call that waits for a payment provider, and these fields.
+// Stops is set for operators' calls that pause or slow a sale, or shut users out: they must work
+// even while Kafka is down. All other mutating calls of operators are refused then, also
+// irrevocable ones (closing a promotion, cancelling a campaign), since the operator can pause the
+// sale instead. A new threshold or new room settings let in more people or fewer. Only the service
+// knows which, so these calls always have Stops. Final reports that a request cancels an event at
+// once, and is refused too. Personal is set for operators' reads of personal data.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {Stops: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {Stops: true},
@@ -76,7 +75,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},
 }
 
-// cancelsForGood reports whether the body of an event's cancellation gives no time to undo it.
+// cancelsForGood reports whether the body of an event's cancellation leaves no time to undo it.
 func cancelsForGood(body []byte) bool {
 	var in ticketv1.CancelEventRequest
 	return protojson.Unmarshal(body, &in) == nil && in.GraceSeconds != nil && in.GetGraceSeconds() == 0

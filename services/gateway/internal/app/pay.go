@@ -29,7 +29,7 @@ func (p *PayPage) page(shop string) web.PayConfig {
 	return web.PayConfig{ClientKey: p.ClientKey, Script: p.ScriptURL, Shop: strings.TrimSuffix(shop, "/")}
 }
 
-// validate checks the settings; shop is the gateway's address in browsers, secure whether they use https.
+// validate checks the settings. shop is the gateway's address in browsers; secure: they use https.
 func (p *PayPage) validate(shop string, secure bool) error {
 	if p.Host == "" {
 		return nil

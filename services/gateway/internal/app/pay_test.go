@@ -20,7 +20,7 @@ func withPayHost(c *app.Config, _ *app.Services) {
 	c.OIDC.PublicURL = "https://shop.test"
 }
 
-// The payment host serves nothing of the shop, with any credentials. No other host serves its page.
+// The payment host serves nothing of the shop to anybody. No other host serves its page.
 func TestPayHostIsApart(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withPayHost)

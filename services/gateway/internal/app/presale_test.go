@@ -10,7 +10,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// queue lets users who are entitled to a presale join without a position until the room gives any.
+// The queue service is told while the room gives no positions yet: entitled users need none then.
 func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -30,7 +30,7 @@ func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
 	require.False(t, lobby())
 }
 
-// A visitor who gets no position is told that a presale is on, since some users need none.
+// A visitor who gets no position yet gets the status PRESALE, since some users need none.
 func TestLobbyTellsOfThePresale(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

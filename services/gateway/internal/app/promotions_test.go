@@ -10,7 +10,7 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// The response to an application has its URL in Location, and the body that ingest returns.
+// The response to an application has its URL in Location, and the ingest service's body.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -45,7 +45,7 @@ func TestApply(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", nil).Code)
 }
 
-// For a minute a user who was told SOLD_OUT is told so from memory. Others' calls reach ingest.
+// A user who has got SOLD_OUT gets it from memory for a minute. Other users' calls are forwarded.
 func TestApplyToASoldOutPromotion(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -94,7 +94,7 @@ func TestWaitingRoomOfAPromotion(t *testing.T) {
 	}
 }
 
-// Operators' calls reach ingest and worker, other users' do not.
+// Operators' calls reach the ingest and the worker service, other users' calls do not.
 func TestOperatorsOfPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -135,7 +135,7 @@ func TestOperatorsOfPromotions(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, "/api/v1/admin/dlq/admissions", "", w.session(alice)).Code)
 }
 
-// Without ingest, routes of promotions do not exist, and the API reference does not list them.
+// Without the ingest service there are no routes of promotions, also not in the API reference.
 func TestWithoutPromotions(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutPromotions)

@@ -16,7 +16,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// askForWork makes vwr report that event busy asks for a proof of work of so many bits.
+// askForWork makes the vwr service report that event busy requires a proof of work of so many bits.
 func (w *fixture) askForWork(bits int64) {
 	w.t.Helper()
 	serving := w.gateway.Rooms.Get(busy).Serving + 1 // shows that the report has arrived
@@ -85,7 +85,7 @@ func TestEventAsksForWork(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.assign(other).Code, "an operator does")
 }
 
-// visitorOf returns the id in the visitor's cookie, as vwr gets it.
+// visitorOf returns the id in the visitor's cookie, as the vwr service gets it.
 func visitorOf(t *testing.T, w *fixture, c credentials) string {
 	t.Helper()
 	n := len(w.vwr.of("Check"))
@@ -93,8 +93,8 @@ func visitorOf(t *testing.T, w *fixture, c credentials) string {
 	return w.vwr.of("Check")[n].caller.GetAnonId()
 }
 
-// The response with a challenge sets the visitor's cookie, and caches must not keep it. It is
-// refused where nobody gets a position.
+// The response with a challenge sets the visitor's cookie, and caches must not keep it. Where
+// nobody gets a position, no challenge is issued.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -117,8 +117,8 @@ func TestChallenge(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.do(http.MethodGet, "/vwr-api/vwr/challenge/"+strings.Repeat("a", 65), "", nil).Code)
 }
 
-// Beyond the allowance of a network each new visitor owes a proof of work, also if the id comes
-// from another address later. Visitors who came before owe nothing.
+// Each new visitor of a network beyond FreeVisitorBurst owes a proof of work, even if the id later
+// comes from another address. Visitors who came before owe nothing.
 func TestExcessOfNewVisitors(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, func(c *app.Config, _ *app.Services) {
@@ -149,7 +149,7 @@ func TestExcessOfNewVisitors(t *testing.T) {
 	require.Equal(t, 4, difficulty)
 	require.Equal(t, http.StatusOK, w.assign(w.withProof(third)).Code)
 
-	// The first 3 visitors beyond the allowance owe 4 bits, from the 4th on 5 bits, from the 8th on 6.
+	// The first 3 visitors who owe work owe 4 bits, from the 4th on 5 bits, from the 8th on 6.
 	owed := func() int {
 		_, difficulty := w.challenge(from(crowded))
 		return difficulty

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// Only scripts of the pages follow a path to return to. No GET route redirects to a value of the
-// query, with or without valid credentials.
+// No GET route redirects to a path in the query, with or without valid credentials. Only scripts of
+// the pages go to such a path.
 func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -61,8 +61,8 @@ func TestNoRouteRedirectsToAQueryParameter(t *testing.T) {
 	require.Positive(t, redirects, "some pages redirect to the line")
 }
 
-// A redirect to a waiting room or line keeps the query of the link, and no query makes it leave the
-// site.
+// A redirect to a waiting room or line keeps the query of the link. No query makes it lead to
+// another site.
 func TestRedirectsToRoomsKeepTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -32,7 +32,7 @@ func target(r *edge.Route, event string) string {
 	return strings.Join(segs, "/")
 }
 
-// bodyFor returns a valid body for every route that takes one.
+// bodyFor returns a valid body for every route that reads one.
 func bodyFor(r *edge.Route, event string) string {
 	sale := `{"title":"T","artist":"A","venue":"V","startsAt":"2030-01-01T10:00:00Z","salesOpenAt":"2029-01-01T10:00:00Z",
 		"salesCloseAt":"2029-12-31T10:00:00Z","seating":"GENERAL","currency":"KRW","maxPerUser":4,"sections":[{"section":"A","price":1000,"capacity":10}]}`

@@ -28,8 +28,8 @@ func (w *fixture) requireSession(works bool, c credentials, who string) {
 	require.Equal(w.t, "SESSION_INVALID", problemOf(w.t, rec)["code"], who)
 }
 
-// Signing out revokes the session itself, not only the cookie, so copies of the token end too.
-// Other sessions of the user stay valid.
+// Signing out revokes the session, not only the cookie, so that copies of the token are refused
+// too. Other sessions of the user stay valid.
 func TestLogoutEndsTheSession(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

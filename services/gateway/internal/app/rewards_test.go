@@ -69,7 +69,7 @@ func TestUnknownCampaign(t *testing.T) {
 	}
 }
 
-// Without reward neither the routes nor the pages exist, and the API reference does not list them.
+// Without the reward service, its routes and pages do not exist, nor does the reference list them.
 func TestWithoutRewards(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, withoutRewards)

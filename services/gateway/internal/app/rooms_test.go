@@ -98,8 +98,8 @@ func TestCheckAsksVWR(t *testing.T) {
 	require.Equal(t, served, item.GetTicket())
 	require.Equal(t, id, item.GetCaller().GetAnonId())
 
-	// A ticket that does not verify for this visitor, event and request is not forwarded. Then vwr
-	// decides by its record.
+	// A ticket that is not valid for this visitor, event and request is not forwarded. The vwr service
+	// then decides by the position that it has stored.
 	for name, ticket := range map[string]string{
 		"none": "", "another visitor's": w.ticketFor(busy, other, round, 42), "another event's": w.ticketFor(calm, id, round, 42),
 		"garbage": "AAAA", "cut": served[:len(served)-1],
@@ -117,8 +117,8 @@ func TestCheckAsksVWR(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, rec.Code)
 }
 
-// A check of an event that vwr has never reported costs no call unless its ticket is valid. With a
-// valid ticket, and while the stream is broken, vwr decides.
+// A check for an event that the vwr service has never reported is answered without a call. With a
+// valid ticket, and while the stream is broken, the vwr service decides.
 func TestCheckOfMadeUpEventCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -132,7 +132,7 @@ func TestCheckOfMadeUpEventCostsNothing(t *testing.T) {
 	require.Len(t, w.vwr.of("Check"), 1)
 }
 
-// The gateway caches for a second that something does not exist, so requests for it cost one call.
+// The gateway caches for a second that something does not exist: repeated requests cause one call.
 func TestMissingPublicPagesAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -170,7 +170,7 @@ func TestServingAndStatus(t *testing.T) {
 	require.JSONEq(t, `{"eventId":"unheard-of","isActive":false,"totalInQueue":0,"serving":0,"waitingCount":0}`, rec.Body.String())
 }
 
-// The response to a check tells an admitted visitor where the room leads, even after its end.
+// The response to a check contains where an admitted visitor goes next, even after the room's end.
 func TestNextOfARoom(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -208,7 +208,7 @@ func TestTicketOfAnotherRequest(t *testing.T) {
 	require.Empty(t, item.GetTicket(), "the record of that request decides")
 }
 
-// Only responses that caches must not keep set the visitor's cookie: otherwise a shared cache would
+// Only responses that caches must not keep set the visitor's cookie. Otherwise a shared cache would
 // give one id to many visitors.
 func TestVisitorCookieOnUncachedResponsesOnly(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestVisitorCookieOnUncachedResponsesOnly(t *testing.T) {
 	require.Equal(t, "no-store", rec.Header().Get("Cache-Control"))
 }
 
-// A shared cache keeps the response for a second. Then it revalidates it, and gets no body.
+// A shared cache keeps the response for a second. Then it revalidates it and gets no body.
 func TestServingIsRevalidated(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -246,7 +246,7 @@ func TestServingIsRevalidated(t *testing.T) {
 	}
 }
 
-// While the stream is broken, the last state is served and enforced. Only vwr knows of new rooms.
+// While the stream is broken, the last states are used. For new rooms the vwr service is called.
 func TestBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -279,7 +279,7 @@ func TestTier1Disabled(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.do(http.MethodGet, "/api/v1/admin/vwr/status/busy", "", w.session(alice, "admin")).Code)
 }
 
-// A gateway enforces a room from vwr's message of its activation to that of its deactivation.
+// A gateway enforces a room from the message of its activation to that of its deactivation.
 func TestActivationNeedsNoRestart(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -306,7 +306,7 @@ func TestAnonymousIDsAreLimited(t *testing.T) {
 	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.Limits.NewVisitorRate, c.Limits.NewVisitorBurst = 0.1, allowed })
 	var cookies []string
 	for i := range attempts {
-		// A script that forgets its cookies, or makes them up.
+		// This client sends no cookie, or one that is made up.
 		c := credentials{"User-Agent": "agent " + requestID[:i%10]}
 		if i%2 == 0 {
 			c = c.with("Cookie", "urr-anon="+requestID)

@@ -28,19 +28,19 @@ type endpoints struct {
 	devLogin   bool
 	auth       *session.Handlers
 	rooms      *handlers.RoomHandlers
-	shuffles   *handlers.ShuffleHandlers // nil: vwr is not deployed
+	shuffles   *handlers.ShuffleHandlers // nil: the vwr service is not deployed
 	line       *handlers.LineHandlers
 	seats      *handlers.SeatHandlers
 	webhooks   *handlers.WebhookHandlers
 	tickets    *handlers.TicketHandlers
 	checkout   *handlers.CheckoutHandlers
 	returns    *handlers.ReturnHandlers
-	rewards    *handlers.RewardHandlers    // nil: reward is not deployed
-	promotions *handlers.PromotionHandlers // nil: ingest is not deployed
-	// publicPromotions is nil if ingest is not deployed.
+	rewards    *handlers.RewardHandlers    // nil: the reward service is not deployed
+	promotions *handlers.PromotionHandlers // nil: the ingest service is not deployed
+	// publicPromotions is nil if the ingest service is not deployed.
 	publicPromotions *handlers.EventHandlers
 	existence        *handlers.EventExistence
-	draws            *handlers.DrawHandlers // nil: ingest is not deployed
+	draws            *handlers.DrawHandlers // nil: the ingest service is not deployed
 	events           *handlers.EventHandlers
 	figures          *handlers.FigureHandlers
 	entitlements     *handlers.EntitlementHandlers
@@ -52,8 +52,8 @@ type endpoints struct {
 	load             *overload.Shedder
 }
 
-// routes returns the hand-written routes. The other routes, the pass-through ones, come from the HTTP
-// rules of the services and passThroughDetails. Package docs has the texts of the API reference.
+// routes returns the hand-written routes. The pass-through routes come from the HTTP rules of the
+// services and passThroughDetails. Package docs has the texts of the API reference.
 func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(
 		e.authRoutes(), routesIf(e.auth.Provider != nil, e.providerRoutes), routesIf(e.devLogin, e.devRoutes),
@@ -71,23 +71,23 @@ func routesIf(deployed bool, routes func() []*edge.Route) []*edge.Route {
 	return routes()
 }
 
-// fastPoll makes the route of a frequent poll: a GET that takes the fast path, without tracing.
+// fastPoll makes the route of a frequent poll: a GET that skips tracing (edge.Route.FastPath).
 func fastPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	return &edge.Route{
 		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, FastPath: true, Poll: true, Answer: answer, Headers: headers,
 	}
 }
 
-// waitingPoll makes a fastPoll of visitors who wait. Under overload a share of these polls is
-// refused: the pages retry by themselves, and nobody loses a place by that.
+// waitingPoll makes a fastPoll for visitors who wait. Under overload a share of these polls is
+// refused. The pages then ask again by themselves, and no visitor loses a place in the line.
 func (e *endpoints) waitingPoll(id, pattern string, access edge.Access, handler edge.Handler, answer proto.Message, headers ...edge.Header) *edge.Route {
 	r := fastPoll(id, pattern, access, handler, answer, headers...)
 	r.Refusal = e.load.Refusal
 	return r
 }
 
-// signInTimeout exceeds the sum of the time-outs of the calls to the identity provider, for its
-// metadata, its token endpoint and its keys.
+// signInTimeout is longer than the time-outs of the three calls to the identity provider together:
+// for its metadata, a token and its keys.
 const signInTimeout = 16 * time.Second
 
 func (e *endpoints) authRoutes() []*edge.Route {
@@ -125,7 +125,7 @@ func (e *endpoints) devRoutes() []*edge.Route {
 	}}
 }
 
-// roomRoutes are the routes of tier 1, which stay open while a waiting room is active.
+// roomRoutes are the routes of tier 1. They stay open while a waiting room is active.
 func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
@@ -147,8 +147,8 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	}
 }
 
-// shuffleRoutes returns the routes that publish the shuffle of an event's latest lobby, or of the
-// lobby of a given round.
+// shuffleRoutes returns the routes that publish how the users of a lobby were shuffled: of an
+// event's latest lobby, or of the lobby of a given round.
 func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	for _, shuffle := range []struct{ id, pattern string }{
 		{"vwr.shuffle", "/vwr-api/vwr/shuffle/{event_id}"},
@@ -169,7 +169,7 @@ func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 	return routes
 }
 
-// queueRoutes are the routes of tier 2. queue checks the tier-1 position of new visitors.
+// queueRoutes are the routes of tier 2. The queue service checks the tier-1 position of newcomers.
 func (e *endpoints) queueRoutes() []*edge.Route {
 	headers := []edge.Header{docs.QueueTicket, docs.EntryToken}
 	return []*edge.Route{
@@ -275,8 +275,8 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 	}
 }
 
-// operatorRoutes returns the route that streams the live figures of an event to operators, the one
-// that takes lists of users, and those that export figures.
+// operatorRoutes returns the routes for operators: a stream of an event's live figures, the upload
+// of lists of users, and the export of figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}
@@ -302,8 +302,8 @@ func pageRoute(id, pattern string, access edge.Access, event edge.EventSource, h
 
 func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.pages.Page(name)) }
 
-// pageRoutes returns the routes of pages. /vwr/ and /queue/ are open to everybody, since requests for
-// other pages are redirected there.
+// pageRoutes returns the routes of the web pages. /vwr/ and /queue/ are open to everybody, since
+// visitors who may not see another page yet are redirected there.
 func (e *endpoints) pageRoutes() []*edge.Route {
 	return []*edge.Route{
 		pageRoute("page.events", "/", edge.Public, edge.None, e.page("events")),

@@ -14,7 +14,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// setSale makes queue report the sale status of busy, and waits until the gateway has it.
+// setSale sends the sale status of busy as the queue service does, and waits until it has arrived.
 func (w *fixture) setSale(status string) {
 	w.t.Helper()
 	line := &queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: status}
@@ -22,7 +22,7 @@ func (w *fixture) setSale(status string) {
 	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
 }
 
-// Tier-1 responses, from memory or from vwr, have the sale status that queue reported last.
+// Tier-1 responses, from memory or from the vwr service, have the last reported sale status.
 func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -53,7 +53,7 @@ func TestRoomResponsesHaveSaleStatus(t *testing.T) {
 	w.sendLines(nil) // the stream breaks; the next message is from a new stream, before its snapshot
 	w.line(calm, epoch+1, 0)
 	require.Equal(t, all("ON_SALE"), answers(), "the last status stays")
-	// Like a queue that has just started.
+	// This is the snapshot of a replica of the queue service that has just started.
 	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: busy, Epoch: epoch}}, Snapshot: true})
 	w.line(calm, epoch+2, 0)
 	require.Equal(t, all("ON_SALE"), answers())
@@ -102,7 +102,7 @@ func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
 	}
 }
 
-// Tier-2 responses have the sale status if queue sends it.
+// Tier-2 responses have the sale status if the queue service sends it.
 func TestLineResponsesHaveSaleStatus(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

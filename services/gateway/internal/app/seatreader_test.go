@@ -26,7 +26,7 @@ import (
 
 const hallSeats = 400
 
-// halls has the seats of all events of a fake ticket service.
+// halls is a fake of the seats in the ticket service, for all events.
 type halls struct {
 	mu     sync.Mutex
 	bitmap map[string][]byte
@@ -59,7 +59,7 @@ func (h *halls) bitmapOf(event string) []byte {
 	return h.bitmap[event]
 }
 
-// toggle takes those of the seats that are free, and frees the others.
+// toggle makes each of the seats taken if it is free, and free if it is taken.
 func (h *halls) toggle(event string, seats ...int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func (m *seatMap) read(stream io.Reader, enough func() bool) error {
 			id = value
 		case "data":
 			data = value
-		case "": // a blank line ends an event; one that is cut off does not count
+		case "": // a blank line ends an event; an event without its end is ignored
 			if data != "" {
 				if err := m.apply(name, id, data); err != nil {
 					return err
@@ -211,7 +211,7 @@ func newCutter(t *testing.T, target string, random *rand.Rand) *cutter {
 	return c
 }
 
-// connect reads one connection to its end. A cut is no error, but a contradictory event is.
+// connect reads one stream to its end. A lost connection is no error, but an unexpected message is.
 func (m *seatMap) connect(ctx context.Context, url string, who credentials, plain bool, enough func() bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -42,8 +42,8 @@ func TestSeats(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/api/v1/seats/calm/availability", "", b.with("If-None-Match", etag)).Code)
 }
 
-// The JSON is compressed for clients that accept gzip. Each coding has an ETag of its own, and a
-// poll with either ETag gets 304.
+// The JSON is compressed for clients that accept gzip. Each coding has its own ETag, and a poll
+// with either ETag gets 304.
 func TestAvailabilityIsCompressed(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -103,7 +103,7 @@ func TestReserve(t *testing.T) {
 		require.Equal(t, epoch, who.GetEpoch())
 		require.Equal(t, "k1", who.GetIdempotencyKey())
 	}
-	// The event in the body decides which token is needed.
+	// The required entry token is that of the event in the body.
 	rec := w.do(http.MethodPost, "/api/v1/seats/reserve", `{"eventId":"other","seatIds":["A-1-1"]}`, w.buyer(calm))
 	require.Equal(t, "/queue/other", problemOf(t, rec)["redirectTo"])
 

@@ -21,7 +21,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// failingConn is a connection whose unary calls are handled by the test; its streams are unchanged.
+// failingConn is a connection whose unary calls are handled by invoke; its streams are unchanged.
 type failingConn struct {
 	grpc.ClientConnInterface
 

@@ -62,8 +62,8 @@ type peerService struct {
 	apis []exposedAPI // the APIs whose HTTP rules the gateway serves
 }
 
-// listServices lists all services behind the gateway. Connections to services on which no sale depends
-// have a circuit breaker.
+// listServices lists all services behind the gateway. Connections to the services that no sale
+// needs have a circuit breaker.
 func (s *Services) listServices(p *Peers) []peerService {
 	worker := rpc.Peer(p.Worker)
 	if p.Ingest.Addr == "" {
@@ -146,7 +146,7 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 	return s, conns, errors.Join(failed...)
 }
 
-// rekey replaces the keys with which calls to the services are signed.
+// rekey replaces the keys that sign the calls to the services.
 func (c connections) rekey(peers *Peers) error {
 	var all []error
 	for _, service := range new(Services).listServices(peers) {
@@ -157,7 +157,7 @@ func (c connections) rekey(peers *Peers) error {
 	return errors.Join(all...)
 }
 
-// exposedAPI is a gRPC service whose RPCs clients may call by HTTP.
+// exposedAPI is a gRPC service whose RPCs clients can call by HTTP.
 type exposedAPI struct {
 	name     string
 	register func(context.Context, *runtime.ServeMux, grpc.ClientConnInterface) error
@@ -183,7 +183,7 @@ func (p exposedAPI) registerRoutes(ctx context.Context, pass *api.Passthrough, c
 	return edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
 }
 
-// deadLettersAPI returns the API of dead letters, which asks all services that consume Kafka.
+// deadLettersAPI returns the API of dead letters. It asks all services that consume Kafka.
 func (s *Services) deadLettersAPI() exposedAPI {
 	letters := handlers.NewDeadLetters(map[string]grpc.ClientConnInterface{
 		"payment": s.Payment, "queue": s.Queue, "reward": s.Reward, "stats": s.Stats, "ticket": s.Ticket,
@@ -193,7 +193,7 @@ func (s *Services) deadLettersAPI() exposedAPI {
 	}}
 }
 
-// ordersAPI returns the API of orders, which combines the data of ticket and payment.
+// ordersAPI returns the API of orders. It combines data of the ticket and the payment service.
 func (s *Services) ordersAPI() exposedAPI {
 	orders := &handlers.Orders{Tickets: ticketv1.NewOrderAdminServiceClient(s.Ticket), Payments: paymentv1.NewPaymentAdminServiceClient(s.Payment)}
 	return exposedAPI{ticketv1.OrderAdminService_ServiceDesc.ServiceName, func(ctx context.Context, m *runtime.ServeMux, _ grpc.ClientConnInterface) error {
@@ -203,9 +203,9 @@ func (s *Services) ordersAPI() exposedAPI {
 
 // registerAll registers the APIs of all deployed services on pass, and returns their routes.
 func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*edge.Route, error) {
-	// The API of dead letters is registered first: of two patterns that match a path, the router takes
-	// the one registered last. This pattern has a parameter where the paths of other dead letters have
-	// a fixed name, and those paths must not match it.
+	// The API of dead letters is registered first. Its pattern has a parameter where the paths of the
+	// worker's dead letters have a fixed name. Of two patterns that match a path, the router takes the
+	// one registered last, so those paths reach their own RPC.
 	all, err := s.deadLettersAPI().registerRoutes(ctx, pass, nil)
 	if err != nil {
 		return nil, err
@@ -237,20 +237,20 @@ func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*e
 	return all, nil
 }
 
-// rewardParam is the name of the path parameter with the id of a reward.
+// rewardParam is the path parameter that contains a reward's id.
 const rewardParam = "allocation_id"
 
-// campaignTimeout bounds the look-up of a reward's campaign, which only the audit log needs.
+// campaignTimeout limits the search for a reward's campaign, which only the audit log needs.
 const campaignTimeout = time.Second
 
-// campaignOf returns a function that finds the campaign of the reward in a request's path.
+// campaignOf returns a function that finds the campaign of the reward whose id is in the path.
 func campaignOf(rewards rewardv1.RewardAdminServiceClient) func(context.Context, *edge.Request) string {
 	return func(ctx context.Context, q *edge.Request) string {
 		ctx, cancel := context.WithTimeout(ctx, campaignTimeout)
 		defer cancel()
 		r, err := rewards.GetReward(caller.With(ctx, q.Caller()), &rewardv1.GetRewardRequest{AllocationId: q.Param(rewardParam)})
 		if err != nil {
-			return "" // the act is recorded all the same, without the campaign
+			return "" // the audit log then has the act without its campaign
 		}
 		return r.GetEventId()
 	}

@@ -12,7 +12,7 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// A room for signed-in users is closed to other visitors, and a position in it belongs to the user.
+// In a room for signed-in users, other visitors get no position. A position belongs to the user.
 func TestRoomForSignedInUsers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -25,12 +25,12 @@ type exploit struct {
 	headers credentials
 }
 
-// guarded is a request that requires the credential under test.
+// guarded is a request that requires a credential.
 type guarded struct{ method, path, body string }
 
 func (g guarded) String() string { return g.method + " " + g.path }
 
-// guardedBy has, by kind of credential, requests that require one, of every method that has any.
+// guardedBy has, by kind of credential, requests that require it, of every method that has any.
 var guardedBy = map[string][]guarded{
 	"session": {
 		{http.MethodGet, "/api/v1/auth/me", ""},
@@ -66,7 +66,7 @@ var guardedBy = map[string][]guarded{
 	},
 }
 
-// forgedFrom makes an exploit of every forgery of a token; put places the token in a request.
+// forgedFrom makes an exploit of every forgery of a token. put returns headers with a token.
 func forgedFrom(t *testing.T, kind, secret string, c jwt.Claims, put func(tok string) credentials) []exploit {
 	t.Helper()
 	var out []exploit
@@ -76,7 +76,7 @@ func forgedFrom(t *testing.T, kind, secret string, c jwt.Claims, put func(tok st
 	return out
 }
 
-// asEntry puts a token wherever the gateway looks for entry tokens; asSession, for sessions.
+// asEntry sends a token wherever entry tokens are read, asSession wherever sessions are read.
 func (w *fixture) asEntry(tok string) credentials {
 	return w.session(alice).with("X-Queue-Entry-Token", tok).with("Cookie", "urr-entry-token="+tok)
 }
@@ -112,7 +112,7 @@ func (w *fixture) forgedSessions() []exploit {
 	}
 }
 
-// stolenEntries returns entry tokens that do not open calm to the user who sends them.
+// stolenEntries returns entry tokens that give their sender no access to calm.
 func (w *fixture) stolenEntries() []exploit {
 	w.t.Helper()
 	sign := func(event, user string, epoch int64, ago time.Duration) string {
@@ -137,8 +137,8 @@ func (w *fixture) stolenEntries() []exploit {
 	}
 }
 
-// stolenPasses returns tier-1 tokens that do not open busy to the visitor who sends them.
-func (w *fixture) stolenPasses() []exploit {
+// stolenTier1Tokens returns tier-1 tokens that give their sender no access to busy.
+func (w *fixture) stolenTier1Tokens() []exploit {
 	w.t.Helper()
 	visitor, id := w.visitor()
 	visitor = visitor.with("Authorization", w.session(mallory)["Authorization"])
@@ -193,14 +193,14 @@ func (w *fixture) exploits(t *testing.T) map[string][]exploit {
 			claims.NewSession(alice, []string{"admin"}, w.now(), w.now().Add(time.Hour)), asSession)),
 		"entry": slices.Concat(w.stolenEntries(), forgedFrom(t, "entry token", entrySecret,
 			claims.NewEntry(calm, alice, slot, epoch, w.now().Add(time.Minute), w.now()), w.asEntry)),
-		"tier1": slices.Concat(w.stolenPasses(), forgedFrom(t, "tier-1 token", tier1Secret,
+		"tier1": slices.Concat(w.stolenTier1Tokens(), forgedFrom(t, "tier-1 token", tier1Secret,
 			claims.NewTier1(busy, id, requestID, round, 7, w.now()), func(tok string) credentials { return own.with("Cookie", "urr-vwr-token="+tok) })),
 		"anon": w.forgedVisitors(),
 	}
 }
 
-// A forged or stolen credential is refused by every request that needs it, whatever its method, and
-// no call reaches a service.
+// A forged or stolen credential is refused by every request that requires it, whatever its method.
+// No call reaches a service.
 func TestForgedAndStolenCredentials(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -223,7 +223,7 @@ func TestForgedAndStolenCredentials(t *testing.T) {
 	require.Empty(t, w.serviceCalls(), "no call reaches a service")
 	require.Greater(t, total, 40)
 
-	// Genuine credentials pass. Otherwise the table would prove nothing.
+	// Genuine credentials are accepted. Otherwise the refusals above would prove nothing.
 	visitor, id := w.visitor()
 	for kind, c := range map[string]credentials{
 		"session": w.session(alice, "admin"), "entry": w.buyer(calm), "anon": visitor,
@@ -254,8 +254,8 @@ func requireDenied(t *testing.T, g guarded, rec *httptest.ResponseRecorder, what
 	}
 }
 
-// Once queue has ended a slot, methods that change something refuse its token, though the token
-// itself is still valid.
+// After the queue service has ended a slot, methods that change something refuse the slot's token,
+// though the token itself is still valid.
 func TestTokenOfAnEndedSlotChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -271,8 +271,8 @@ func TestTokenOfAnEndedSlotChangesNothing(t *testing.T) {
 	}
 }
 
-// The line never sees a position that the gateway did not verify. A genuine one that a second user
-// of the same browser sends reaches queue, which knows whose it is (PASS_USED).
+// The queue service never gets a position that the gateway has not verified. It gets a genuine one
+// that a second user of the same browser sends, since it knows whose that is (PASS_USED).
 func TestLineSeesVerifiedPositionsOnly(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -297,7 +297,7 @@ func TestLineSeesVerifiedPositionsOnly(t *testing.T) {
 	}
 }
 
-// pathTricks rewrite a path in ways by which a check and a router may disagree.
+// pathTricks rewrite a path in such ways that checks and a router might read it differently.
 var pathTricks = map[string]func(path string) string{
 	"double slash":         func(p string) string { return strings.Replace(p, "/api/", "/api//", 1) },
 	"slash at the end":     func(p string) string { return p + "/" },
@@ -318,7 +318,7 @@ var pathTricks = map[string]func(path string) string{
 	"full-width letter":    func(p string) string { return strings.Replace(p, "v1", "%EF%BD%961", 1) },
 }
 
-// No way to write a path gets a request past the checks of its route, whatever its method.
+// No form of a path avoids the checks of its route, whatever the method.
 func TestPathTricksOnEveryMethod(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

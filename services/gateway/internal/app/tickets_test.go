@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scanner reads the ticket's code from the image. Only its owner gets it, and no cache keeps it.
+// A scanner can read the code from the image. Only the ticket's owner gets it, no cache keeps it.
 func TestTicketQR(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -69,7 +69,7 @@ func paint(t *testing.T, svg string) image.Image {
 		case "V":
 			y = n[0]
 		}
-		for row := min(fromY, y); row < max(fromY, y); row++ { // everything right of a vertical border changes its side
+		for row := min(fromY, y); row < max(fromY, y); row++ { // inside and outside change places right of a vertical line
 			for column := x; column < size; column++ {
 				img.SetGray(column, row, color.Gray{Y: 255 - img.GrayAt(column, row).Y})
 			}

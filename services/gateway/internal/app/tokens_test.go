@@ -20,7 +20,7 @@ func (w *fixture) entry(slot string, epoch int64, ago time.Duration) string {
 	return w.sign(w.entries, claims.NewEntry(calm, alice, slot, epoch, at.Add(10*time.Minute), at))
 }
 
-// Of the entry tokens in header and cookie, the valid one is used.
+// Of the entry tokens in the header and in the cookie, the valid one is used.
 func TestValidTokenBesideAStaleOne(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -52,8 +52,8 @@ func TestValidTokenBesideAStaleOne(t *testing.T) {
 	}
 }
 
-// On a route whose event is that of the token, the header's token counts, unless its line has moved
-// to another epoch.
+// On a route whose event is that of the entry token, the token in the header is used, unless its
+// line has moved to another epoch.
 func TestTokensOfTwoEvents(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -76,7 +76,7 @@ func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 		at := w.now().Add(-2 * time.Minute)
 		return w.sign(k, claims.NewEntry(event, user, "stolen", epoch, at.Add(10*time.Minute), at))
 	}
-	const waiting = "" // no slot: the call gives up the place in the line
+	const waiting = "" // no slot: the user leaves the waiting line
 	for name, c := range map[string]struct {
 		header, cookie string
 		ended          []string
@@ -114,7 +114,7 @@ func TestLeaveEndsSlotsOfSentTokens(t *testing.T) {
 	}
 }
 
-// A token is valid for its own purpose only, even if signed by the platform.
+// A token is valid only for its own purpose, even if the platform has signed it.
 func TestKeysAndAudiences(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

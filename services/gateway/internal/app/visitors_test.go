@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/gateway/internal/app"
 )
 
-// crowdedFixture returns a gateway at which two new visitors of a network owe no proof of work.
+// crowdedFixture returns a gateway where two new visitors of a network owe no proof of work.
 func crowdedFixture(t *testing.T, newVisitors int) *fixture {
 	t.Helper()
 	return newFixture(t, func(c *app.Config, _ *app.Services) {
@@ -55,8 +55,8 @@ func (w *fixture) assignAt(event string, c credentials) *httptest.ResponseRecord
 	return w.do(http.MethodPost, "/vwr-api/vwr/assign/"+event, "", c)
 }
 
-// Ids that were collected before a sale are worth no more than new ones. Each counts as a new
-// visitor of the network that it comes from, unless it comes with the ticket of a position.
+// Ids that were collected before a sale have no advantage over new ones. Each counts as a new
+// visitor of the network that uses it, unless it comes with the ticket of a position.
 func TestCollectedIDsCountAsNewVisitors(t *testing.T) {
 	t.Parallel()
 	w := crowdedFixture(t, 20)
@@ -116,7 +116,7 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 	c = returning(c, rec)
 	require.Equal(t, next, assignedTo(w.assign(c)), "repeated")
 
-	// The position and the token of the former id still count, and those of the new one too.
+	// The position and the token of the former id are still accepted, and those of the new id too.
 	check := func(c credentials) *httptest.ResponseRecorder {
 		return w.do(http.MethodGet, "/vwr-api/vwr/check/busy/"+requestID, "", c)
 	}
@@ -133,7 +133,7 @@ func TestIDsExpireForNewPositions(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, w.do(http.MethodGet, "/events/busy", "", other).Code)
 }
 
-// A browser that keeps no cookies is told so, before it solves one challenge after the other.
+// A browser that keeps no cookies gets an error, before it solves one challenge after the other.
 func TestProofWithoutACookie(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -22,8 +22,8 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
-// maxBody is the longest body kept in a record, in bytes without insignificant spaces. Routes accept no
-// longer ones, so that no act can hide what it did. Of a longer body only a digest is kept.
+// maxBody is the longest body kept in a record, in bytes without insignificant spaces. Of a longer
+// body only a digest is kept. The routes accept no longer ones, so no act can hide what it changed.
 const maxBody = 64 << 10
 
 const source = "gateway"
@@ -32,25 +32,25 @@ const source = "gateway"
 type Act struct {
 	ID uuid.UUID
 	At time.Time
-	// UserID is the operator's id, Address the client's IP address.
+	// UserID is the operator's id. Address is the client's IP address.
 	UserID, Address string
-	// Route is the pattern that Path matches.
+	// Route is the pattern of the route, such as /a/{id}; Path is the path of this request.
 	Method, Route, Path string
 	// EventID is the id of the event in the path; empty if the path has none.
 	EventID   string
 	RequestID string
 	Body      []byte
-	// Stops marks an act that stops or slows a sale: it is not refused while Kafka is unavailable.
+	// Stops is set if the act stops or slows a sale. It is not refused while Kafka is unavailable.
 	Stops bool
 }
 
 // Outcome is the answer that the operator gets.
 type Outcome struct {
-	Status int    // of HTTP
-	Code   string // of the error, "" after success
+	Status int    // the HTTP status
+	Code   string // the error's code, "" after success
 }
 
-// actedEvent returns the Kafka event that is published before the act is forwarded.
+// actedEvent returns the Kafka event that is published before the request is forwarded.
 func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
@@ -76,7 +76,7 @@ func (a *Act) actedEvent() *eventsv1.AuditEvent {
 	return e
 }
 
-// endedEvent returns the Kafka event that is published after the act was served, with its outcome.
+// endedEvent returns the Kafka event with the act's outcome. It is published after the response.
 func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := a.actedEvent()
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
@@ -97,11 +97,11 @@ func parseJSON(raw []byte) (body any, ok bool) {
 	return body, ok
 }
 
-// secretNames are parts of names, in lower case. Values of members with such names are not kept.
+// secretNames are parts of names, in lower case. A value whose name contains one is not kept.
 var secretNames = []string{"secret", "password", "token", "credential"} //nolint:gochecknoglobals // a constant table
 
-// withoutSecrets returns a JSON body without insignificant spaces, in which the values of members that
-// may be secret are replaced.
+// withoutSecrets returns a JSON body without insignificant spaces. It replaces the values of fields
+// that may be secret.
 func withoutSecrets(raw []byte, body any) []byte {
 	if !redact(body) {
 		var compact bytes.Buffer
@@ -117,7 +117,7 @@ func withoutSecrets(raw []byte, body any) []byte {
 	return kept
 }
 
-// redact replaces the secrets in a JSON value by "***", and reports whether there were any.
+// redact replaces secret values in a JSON value by "***", and reports whether there were any.
 func redact(value any) (found bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -149,7 +149,7 @@ func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	return newKafkaRecord(e, value)
 }
 
-// readRecord makes the Kafka record of an event that has waited in Redis.
+// readRecord makes the Kafka record of an event that was kept in Redis while Kafka was unavailable.
 func readRecord(value []byte) (kafka.Record, error) {
 	var e eventsv1.AuditEvent
 	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {

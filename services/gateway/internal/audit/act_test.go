@@ -38,7 +38,7 @@ func TestActsGoToKafka(t *testing.T) {
 	require.Equal(t, "CONFLICT", decoded(t, outcome).GetCode())
 }
 
-// An act is not forwarded if its client disconnects before it is recorded.
+// If the client disconnects before its act is recorded, the act is not forwarded.
 func TestCancelledActs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

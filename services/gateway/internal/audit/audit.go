@@ -1,18 +1,18 @@
 // Package audit records the acts of operators in the Kafka topic audit-events: each before it is
 // forwarded to a service, and again with its outcome.
 //
-// While Kafka is unavailable, acts that stop or slow a sale are served, and their records wait in a
-// Redis stream that all gateways share; all other acts are refused. If Redis is unavailable too, the
-// records wait in this process, since an operator must be able to stop a sale in an outage. Each such
-// act is in the process's log as well.
+// While Kafka is unavailable, acts that stop or slow a sale are served, and their records are kept
+// in a Redis stream that all gateways share. All other acts are refused. If Redis is unavailable
+// too, the records are kept in this process, since an operator must be able to stop a sale even
+// then. Such acts are also in the process's log. An act's record is stored in:
 //
 //	Kafka   Redis   an act that stops         another act
 //	up      any     Kafka                     Kafka
 //	down    up      Redis, then Kafka         refused
 //	down    down    memory, then either       refused
 //
-// A record may arrive in Kafka more than once, and the record of a refused act may arrive late. The
-// consumer, stats, keeps one record per act id.
+// A record can arrive in Kafka more than once, and the record of a refused act can arrive late. The
+// stats service consumes the topic, and keeps one record per act id.
 package audit
 
 import (
@@ -31,12 +31,12 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// publishTimeout bounds how long an act waits for Kafka. Together with storeTimeout it is at most half
-// of a request's time-out, so that the service behind the route has the other half.
+// publishTimeout is the longest time that an act waits for Kafka. It and storeTimeout together are
+// at most half of a request's time-out, so that the service behind the route has the other half.
 const publishTimeout = 1500 * time.Millisecond
 
-// maxHeld is how many records may wait in memory for Kafka. Records of outcomes may fill at most half
-// of it, so that new acts find room.
+// maxHeld is the most records that may wait in memory for Kafka. Records of outcomes may fill only
+// half of it, so that there is room for records of acts.
 const maxHeld = 1000
 
 // Publisher publishes records to Kafka; outside tests it is a kafka.Producer.
@@ -56,12 +56,12 @@ type Log struct {
 
 	mu     sync.Mutex
 	memory []waitingRecord
-	// inFlight is how many records flushMemory has taken from memory and not yet stored elsewhere.
+	// inFlight is how many records flushMemory has removed from memory and not yet stored elsewhere.
 	inFlight int
 	wake     chan struct{}
 }
 
-// waitingRecord is a record that waits in memory until Kafka or Redis takes it.
+// waitingRecord is a record that waits in memory until Kafka or Redis has stored it.
 type waitingRecord struct {
 	kafka.Record
 
@@ -69,8 +69,8 @@ type waitingRecord struct {
 	act bool
 }
 
-// New makes a Log that publishes to Kafka. Records wait in the Redis stream key; without a client
-// (nil) they wait in memory only.
+// New makes a Log that publishes to Kafka. While Kafka is unavailable, records are kept in the
+// Redis stream key, or if rdb is nil only in memory.
 func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.Logger, now func() time.Time) *Log {
 	l := &Log{kafka: publisher, now: now, log: log, wake: make(chan struct{}, 1)}
 	if rdb != nil {
@@ -79,8 +79,8 @@ func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.L
 	return l
 }
 
-// RecordAct records an act that is about to be forwarded. It fails with errs.ErrAuditUnavailable
-// when Kafka does not take the record and the act does not stop a sale; then the act must not be
+// RecordAct records an act before it is forwarded. It fails with errs.ErrAuditUnavailable if Kafka
+// does not store the record and the act does not stop a sale. After an error, the act must not be
 // forwarded.
 func (l *Log) RecordAct(ctx context.Context, a *Act) error {
 	rec, err := newRecord(a.actedEvent())
@@ -110,8 +110,8 @@ func (l *Log) RecordAct(ctx context.Context, a *Act) error {
 	return nil
 }
 
-// RecordOutcome records the outcome of an act for which RecordAct was called, in the background.
-// Outcomes may be lost; then the log does not say whether the act took effect.
+// RecordOutcome records the outcome of an act in the background. RecordAct was called before. The
+// record may be lost; then the audit log does not say whether the act took effect.
 func (l *Log) RecordOutcome(a *Act, o Outcome) {
 	rec, err := newRecord(a.endedEvent(o, l.now()))
 	if err != nil {
@@ -137,8 +137,8 @@ func (l *Log) publishToKafka(ctx context.Context, recs []kafka.Record) []error {
 	return results
 }
 
-// storeUntilSent stores the record of an act in Redis, else in memory, until Kafka takes it. place
-// says where it is.
+// storeUntilSent keeps the record of an act in Redis, else in memory, until Kafka accepts it. place
+// is where it is now.
 func (l *Log) storeUntilSent(ctx context.Context, h waitingRecord) (place string) {
 	if l.stream != nil {
 		err := l.stream.add(ctx, h)
@@ -153,9 +153,9 @@ func (l *Log) storeUntilSent(ctx context.Context, h waitingRecord) (place string
 	return inMemory
 }
 
-// bufferInMemory adds records to those that wait in memory. An outcome is dropped if maxHeld/2
-// records wait already. If maxHeld records wait, an act replaces an outcome, or is dropped if no
-// outcome waits. ok is false if an act was dropped; the process's log still has it.
+// bufferInMemory adds records to those in memory. If maxHeld/2 records are there, an outcome is
+// dropped. If maxHeld records are there, an act replaces an outcome; without any outcome it is
+// dropped too. ok is false if an act was dropped; it is still in the process's log.
 func (l *Log) bufferInMemory(more ...waitingRecord) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,8 +183,8 @@ func (l *Log) addLocked(more []waitingRecord) (ok bool) {
 	return ok
 }
 
-// takeAll removes and returns the records that wait in memory. The gauge of waiting records counts
-// them until putBack, since neither Kafka nor Redis has accepted them yet.
+// takeAll removes and returns the records in memory. Until putBack is called, the gauge of waiting
+// records still counts them, since neither Kafka nor Redis has stored them yet.
 func (l *Log) takeAll() []waitingRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +193,7 @@ func (l *Log) takeAll() []waitingRecord {
 	return taken
 }
 
-// putBack returns to memory the records of takeAll that neither Kafka nor Redis has accepted.
+// putBack puts back into memory those records of takeAll that neither Kafka nor Redis has stored.
 func (l *Log) putBack(kept []waitingRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +201,8 @@ func (l *Log) putBack(kept []waitingRecord) {
 	l.addLocked(kept)
 }
 
-// Run publishes the waiting records until ctx ends, and then once more those in memory. Records that
-// remain even then are lost, but the process's log has the acts among them.
+// Run publishes the waiting records until ctx ends, and then once more those in memory. What Kafka
+// and Redis do not accept even then is lost, but the acts among it are in the process's log.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {
@@ -225,7 +225,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// flushMemory publishes the records in memory, and moves those that Kafka does not take to Redis.
+// flushMemory publishes the records in memory. Those that Kafka does not accept it moves to Redis.
 func (l *Log) flushMemory(ctx context.Context) error {
 	taken := l.takeAll()
 	if len(taken) == 0 {
@@ -236,8 +236,8 @@ func (l *Log) flushMemory(ctx context.Context) error {
 	return err
 }
 
-// publishOrStore publishes records, and stores in Redis those that Kafka does not take. It returns the
-// records that neither has accepted, with the errors.
+// publishOrStore publishes records, and stores in Redis those that Kafka does not accept. It
+// returns the records that neither has stored, and the errors.
 func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept []waitingRecord, err error) {
 	recs := make([]kafka.Record, len(taken))
 	for i, h := range taken {
@@ -263,7 +263,7 @@ func (l *Log) publishOrStore(ctx context.Context, taken []waitingRecord) (kept [
 	return kept, errors.Join(firstErr, err)
 }
 
-// storeInRedis adds records to Redis. It returns those that Redis did not accept, with the error.
+// storeInRedis adds records to Redis. It returns those that Redis has not stored, and the error.
 func (l *Log) storeInRedis(ctx context.Context, list []waitingRecord) (kept []waitingRecord, err error) {
 	for i, h := range list {
 		if err != nil && !h.act {

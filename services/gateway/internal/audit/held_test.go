@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// stepper takes the place of Kafka. Each call is announced, and then waits for the result that the
-// test sends.
+// stepper stands in for Kafka. It announces each call in begun, and then waits for the result in
+// results.
 type stepper struct {
 	begun   chan int // the number of records of each call
 	results chan error
@@ -32,9 +32,9 @@ func (s *stepper) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	return list
 }
 
-// The gauge counts a record in memory until Kafka has it, also during an attempt to publish it.
+// The gauge counts a record in memory until Kafka has stored it, also during an attempt.
 //
-// The gauge belongs to the process, so this test must not run beside the others of the package.
+// All tests of the package share the gauge, so this test must not run in parallel with others.
 //
 //nolint:paralleltest // see above
 func TestHeldRecordsAreCountedDuringAnAttempt(t *testing.T) {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// broker takes the place of Kafka. While it is down, every record fails.
+// broker stands in for Kafka. While it is down, every record fails.
 type broker struct {
 	mu   sync.Mutex
 	down bool
@@ -95,7 +95,7 @@ func decoded(t *testing.T, r kafka.Record) *eventsv1.AuditEvent {
 	return &e
 }
 
-// gateway is a Log that a test may run and stop.
+// gateway is a Log that a test can run and stop.
 type gateway struct {
 	*audit.Log
 

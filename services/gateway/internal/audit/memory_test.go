@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// While Kafka and Redis are both down, an act that stops a sale is still served. Its record waits
-// in memory for whichever is up first.
+// While Kafka and Redis are both down, an act that stops a sale is still served. Its record is kept
+// in memory until one of them is up again.
 func TestRecordsWaitInMemory(t *testing.T) {
 	t.Parallel()
 	unreachable := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
@@ -32,7 +32,7 @@ func TestRecordsWaitInMemory(t *testing.T) {
 	require.Equal(t, []string{stopping.ID.String()}, b.acts(t, "OPERATOR_ACTED"))
 }
 
-// Records that Kafka refuses stay in memory, while others are published, once each.
+// Records that Kafka refuses stay in memory, while all other records are published once each.
 func TestFailedRecordsAreHeld(t *testing.T) {
 	t.Parallel()
 	b := &broker{}
@@ -53,7 +53,7 @@ func TestFailedRecordsAreHeld(t *testing.T) {
 	require.Equal(t, want, b.acts(t, "OPERATOR_ACTED"))
 }
 
-// Outcomes leave half of the memory to acts, and acts are dropped only when they fill all of it.
+// Outcomes fill at most half of the memory. Acts are dropped only when acts fill all of it.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := downBroker()

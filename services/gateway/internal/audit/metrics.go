@@ -7,8 +7,8 @@ import (
 	"urr.guru/pkg/telemetry"
 )
 
-// Where the record of an act was written before the act was forwarded. "dropped" means only to the
-// process's log, since there was no room; "refused" means nowhere, so the act was not forwarded.
+// Where an act's record was written before the act was forwarded. "dropped": only in the process's
+// log, for lack of room elsewhere. "refused": nowhere, so the act was not forwarded.
 const (
 	inKafka       = "kafka"
 	inRedis       = "redis"

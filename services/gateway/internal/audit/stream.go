@@ -19,19 +19,19 @@ const Key = "{audit}:waiting"
 
 const (
 	field = "event"
-	// maxWaiting bounds the entries of the stream, about 20 MB. Outcomes are added only to the first half,
-	// so that acts find room. Gateways that add at the same time may exceed it a little.
+	// maxWaiting is the most entries of the stream, about 20 MB. Outcomes may fill only half of it, so
+	// that acts find room. If several gateways add entries at once, there can be a few more.
 	maxWaiting = 20_000
-	// storeTimeout bounds how long an act waits for Redis.
+	// storeTimeout is the longest time that an act waits for Redis.
 	storeTimeout = 500 * time.Millisecond
-	// leaseLife is how long the lease of a gateway that has died keeps others from moving records.
+	// leaseLife is how long other gateways cannot move records after the lease's owner has died.
 	leaseLife = 5 * time.Second
-	// pauseLife is how long a gateway that could not reach Kafka leaves the lease to others: longer
-	// than leaseLife plus the time in which another gateway notices that the lease is free.
+	// pauseLife is how long a gateway that could not reach Kafka does not acquire the lease. It is
+	// longer than leaseLife plus the time in which another gateway notices that the lease is free.
 	pauseLife = leaseLife + 2*moveEvery
 	// moveMax is the maximum number of records that one call moves.
 	moveMax = 100
-	// moveEvery is the interval at which records are moved, and the stream is measured.
+	// moveEvery is the interval at which records are moved to Kafka and the stream is measured.
 	moveEvery = time.Second
 )
 
@@ -44,7 +44,7 @@ var releaseScript = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] th
 type redisStream struct {
 	rdb        redis.UniversalClient
 	key, lease string
-	self       string // names this process in the lease
+	self       string // the id of this process, the value of the lease
 
 	timeout   time.Duration // storeTimeout, except in tests
 	leaseLife time.Duration // leaseLife, except in tests
@@ -54,7 +54,7 @@ type redisStream struct {
 	// paused fires when this process may acquire the lease again; nil: it may now.
 	paused  <-chan time.Time
 	failure error
-	// lastTried is the id of the last entry that was tried before the pause, "" for none.
+	// lastTried is the id of the last entry that this process tried to publish before the pause.
 	lastTried string
 }
 
@@ -80,8 +80,8 @@ func (s *redisStream) add(ctx context.Context, h waitingRecord) error {
 	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value}}).Err())
 }
 
-// acquireLease takes or prolongs the lease, and reports whether this process may move records. The
-// lease need not be exact: it only keeps several gateways from publishing the same records.
+// acquireLease acquires or prolongs the lease, and reports whether this process may move records.
+// If two gateways move records at once, they may publish some twice, which does no harm.
 func (s *redisStream) acquireLease(ctx context.Context) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.lease, s.self, s.leaseLife).Result()
 	if err != nil || mine {
@@ -97,8 +97,8 @@ func (s *redisStream) acquireLease(ctx context.Context) (bool, error) {
 	return true, storeError(s.rdb.Expire(ctx, s.lease, s.leaseLife).Err())
 }
 
-// yieldLease releases the lease after a failure, and does not take it again for pauseLife, since
-// another gateway may reach Kafka. It returns the failure.
+// yieldLease releases the lease after a failure, and does not acquire it again for pauseLife:
+// perhaps another gateway can reach Kafka. It returns the failure.
 func (s *redisStream) yieldLease(ctx context.Context, failure error) error {
 	s.paused, s.failure = time.After(pauseLife), failure
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
@@ -117,8 +117,8 @@ func (s *redisStream) pauseCause() error {
 	return s.failure
 }
 
-// read returns the oldest entries behind the entry with the id after; "" means from the beginning.
-// An entry that was not written by a gateway gets an empty value.
+// read returns the oldest entries after the one whose id is after; "" means from the beginning. An
+// entry that was not written by a gateway gets an empty value.
 func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, error) {
 	start := "-"
 	if after != "" {
@@ -150,10 +150,10 @@ func storeError(err error) error {
 	return fmt.Errorf("records of acts: %w", pkgredis.Err(err))
 }
 
-// moveToKafka publishes the records that wait in Redis, oldest first, and removes those that Kafka has
-// stored. If the process dies in between, another gateway publishes them again. Records that Kafka does
-// not take stay for the next call, and do not delay those behind them. If Kafka takes none, the lease
-// goes to another gateway.
+// moveToKafka publishes the records in Redis, oldest first, and removes those that Kafka has
+// stored. If the process dies in between, another gateway publishes them again. A record that Kafka
+// does not accept stays for the next call, and does not delay the records after it. If Kafka
+// accepts none, the lease is released to another gateway.
 func (l *Log) moveToKafka(ctx context.Context) error {
 	if l.stream == nil {
 		return nil
@@ -169,7 +169,7 @@ func (l *Log) moveToKafka(ctx context.Context) error {
 	return l.moveEntries(ctx, n)
 }
 
-// moveEntries publishes and removes the entries of the stream, which has n of them.
+// moveEntries publishes and removes the entries of the stream; n is how many the stream has.
 func (l *Log) moveEntries(ctx context.Context, n int64) error {
 	s := l.stream
 	var (
@@ -211,8 +211,8 @@ func (l *Log) moveEntries(ctx context.Context, n int64) error {
 			s.lastTried = after
 			return s.yieldLease(ctx, failure)
 		default:
-			// Kafka took none of the oldest records, perhaps because only their partition fails. So
-			// each move also tries a later page, the one behind lastTried if there is one.
+			// Kafka has accepted none of the oldest records, perhaps because only their partition fails. So
+			// each call also tries one later page: the page after lastTried, or else the next one.
 			otherPage = true
 			if s.lastTried != "" {
 				after = s.lastTried

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/gateway/internal/audit"
 )
 
-// onEachServer runs a test on a single Redis and on a cluster, each with a key of its own.
+// onEachServer runs a test with a single Redis and with a cluster, each time with a key of its own.
 func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, key string)) {
 	t.Helper()
 	for name, server := range map[string]struct {
@@ -32,13 +32,13 @@ func onEachServer(t *testing.T, test func(t *testing.T, rdb redis.UniversalClien
 	}
 }
 
-// stream returns a single Redis and the key of a stream of the test's own.
+// stream returns a single Redis, and the key of a stream that only this test uses.
 func stream(t *testing.T) (rdb redis.UniversalClient, key string) {
 	t.Helper()
 	return redistest.Open(t), "{" + redistest.Prefix(t) + "}"
 }
 
-// fill adds n entries that are no records to the stream.
+// fill adds n entries that are not records to the stream.
 func fill(t *testing.T, rdb redis.UniversalClient, key string, n int) {
 	t.Helper()
 	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -83,7 +83,7 @@ func TestRecordsWaitInRedis(t *testing.T) {
 	})
 }
 
-// A gateway that dies between the publishing and the removal causes a repetition, not a loss.
+// If a gateway dies between publishing and removing records, they are published again.
 func TestMoveIsRepeated(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
@@ -102,7 +102,7 @@ func TestMoveIsRepeated(t *testing.T) {
 	require.Equal(t, b.recs[0].Headers[kafka.HeaderID], b.recs[1].Headers[kafka.HeaderID], "consumers recognise it")
 }
 
-// Entries of the stream that are no records must not keep the others from being published.
+// Entries of the stream that are not records must not prevent other entries from being published.
 func TestForeignEntriesAreDropped(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
@@ -119,7 +119,7 @@ func TestForeignEntriesAreDropped(t *testing.T) {
 	testkit.Until(t, func() bool { return rdb.XLen(t.Context(), key).Val() == 0 }, "nothing is left")
 }
 
-// A process that ends moves the records in its memory to Redis.
+// When the process ends, it moves the records in its memory to Redis.
 func TestEndOfTheProcess(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
@@ -133,7 +133,7 @@ func TestEndOfTheProcess(t *testing.T) {
 	require.EqualValues(t, 2, rdb.XLen(t.Context(), key).Val())
 }
 
-// The stream is bounded. Outcomes leave room for acts. An act that finds no room is still served.
+// The stream has a limit, of which outcomes fill half. An act that finds it full is still served.
 func TestStreamIsBounded(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)
@@ -153,7 +153,7 @@ func TestStreamIsBounded(t *testing.T) {
 	require.EqualValues(t, audit.MaxWaiting, rdb.XLen(t.Context(), key).Val())
 }
 
-// Kafka refuses more records than one call moves: the others arrive once each, these arrive later.
+// Kafka refuses more records than one call moves. All others arrive at once, those later.
 func TestFailedRecordsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -186,7 +186,7 @@ func TestFailedRecordsDoNotBlock(t *testing.T) {
 	require.ElementsMatch(t, append(anns, bobs...), b.acts(t, "OPERATOR_ACTED"), "once each")
 }
 
-// A gateway that cannot reach Kafka leaves the records to one that can.
+// A gateway that cannot reach Kafka releases the lease to one that can.
 func TestLeaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -215,7 +215,7 @@ func TestLeaseIsGivenUp(t *testing.T) {
 	})
 }
 
-// An outcome that finds no room in the stream waits in memory, and the act behind it goes to Redis.
+// An outcome that finds no room in the stream stays in memory. The act after it is stored in Redis.
 func TestActsPassOutcomes(t *testing.T) {
 	t.Parallel()
 	rdb, key := stream(t)

@@ -1,5 +1,5 @@
-// Package caller sets the member `caller` of requests to the services: the identity that package edge
-// has verified, or none. No other code of the gateway sets it.
+// Package caller sets the field `caller` of requests to the services: the identity that package
+// edge has verified, or none. No other code of the gateway sets it.
 package caller
 
 import (
@@ -27,9 +27,9 @@ func With(ctx context.Context, c *commonv1.Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, callerValue{caller: c})
 }
 
-// WithOnly returns a context in which only one RPC, that of the checked route, can be called on behalf
-// of c. Should the router of pass-through routes match another route than package edge has checked, the
-// call fails.
+// WithOnly returns a context in which only one RPC can be called on behalf of c: that of the route
+// which package edge has checked. The call fails if the router of pass-through routes has matched
+// another route.
 func WithOnly(ctx context.Context, c *commonv1.Caller, rpc string) context.Context {
 	return context.WithValue(ctx, contextKey{}, callerValue{caller: c, rpc: rpc})
 }
@@ -46,7 +46,7 @@ func SetCallerInterceptor(ctx context.Context, method string, req, reply any, cc
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// setCallerMember sets the member caller of the message itself. The items of a batch have callers of
+// setCallerMember sets the field caller of the message itself. The items of a batch have callers of
 // their own, which were set when the items were added.
 func setCallerMember(m protoreflect.Message, c *commonv1.Caller) {
 	fd := m.Descriptor().Fields().ByName("caller")

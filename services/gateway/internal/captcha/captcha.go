@@ -1,6 +1,5 @@
-// Package captcha asks a challenge provider whether a visitor has passed its test. Any provider
-// with the call siteverify will do: hCaptcha, reCAPTCHA, Turnstile, or a service of the operator's
-// own.
+// Package captcha asks a captcha provider whether a visitor has passed its test. Any provider works
+// that has the call siteverify: hCaptcha, reCAPTCHA, Turnstile, or a service of the operator's own.
 package captcha
 
 import (
@@ -19,16 +18,16 @@ import (
 )
 
 const (
-	// timeout bounds a call, so that a provider that hangs does not use up the time of the request.
+	// timeout is the time limit of a call. A provider that hangs must not use up the request's time.
 	timeout = 3 * time.Second
-	// maxCalls bounds the calls in flight. Further calls wait, but no longer than timeout.
+	// maxCalls is the most calls in flight. Further calls wait, but no longer than timeout.
 	maxCalls = 64
-	// maxToken and maxResponse are in bytes.
+	// maxToken is the longest token, and maxResponse the longest answer of the provider, in bytes.
 	maxToken    = 4096
 	maxResponse = 64 << 10
 )
 
-// Settings name the challenge provider.
+// Settings are those of the captcha provider.
 type Settings struct {
 	// VerifyURL is the provider's address for verifying the token of a visitor who has passed the
 	// test, as https://provider.example/siteverify; empty: nobody is tested.
@@ -43,7 +42,7 @@ type Settings struct {
 	FailOpen bool `env:"CAPTCHA_FAIL_OPEN"`
 }
 
-// Validate checks that all settings that CAPTCHA_VERIFY_URL requires are there and well-formed.
+// Validate checks the settings that CAPTCHA_VERIFY_URL requires: all are set and well-formed.
 func (s *Settings) Validate() error {
 	if s.VerifyURL == "" {
 		return nil
@@ -60,7 +59,7 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-// Provider verifies tokens at a challenge provider. It is safe for concurrent use.
+// Provider verifies tokens at a captcha provider. It is safe for concurrent use.
 type Provider struct {
 	url    string
 	secret atomic.Pointer[string]
@@ -75,7 +74,7 @@ func New(s Settings) *Provider {
 	p := &Provider{url: s.VerifyURL, client: &http.Client{
 		Timeout:   timeout,
 		Transport: &http.Transport{MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls, IdleConnTimeout: time.Minute, Proxy: http.ProxyFromEnvironment},
-		// A redirect would carry the secret to another place.
+		// A redirect would send the secret to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	p.SetSecret(s.Secret.Reveal())
@@ -85,8 +84,8 @@ func New(s Settings) *Provider {
 // SetSecret replaces the secret of Settings. It may be called while tokens are verified.
 func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
 
-// Verify asks the provider whether the token proves that a visitor at this address has passed the
-// test. It returns an error if the provider has not answered the question.
+// Verify asks the provider whether the token proves that a visitor with this address has passed the
+// test. It returns an error if the provider has not said yes or no.
 func (p *Provider) Verify(ctx context.Context, token string, address netip.Addr) (bool, error) {
 	if token == "" || len(token) > maxToken {
 		return false, nil

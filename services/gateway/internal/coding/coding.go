@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Accepts reports whether a header Accept-Encoding names the coding (such as "gzip"), or "*", with a
-// weight above zero (RFC 9110 §12.5.3).
+// Accepts reports whether a header Accept-Encoding contains the coding (such as "gzip"), or "*",
+// with a weight above zero (RFC 9110 §12.5.3).
 func Accepts(header, coding string) bool {
 	wildcard := false
 	for part := range strings.SplitSeq(header, ",") {
@@ -26,8 +26,8 @@ func Accepts(header, coding string) bool {
 	return wildcard
 }
 
-// Unchanged reports whether If-None-Match has the etag, so that the client has this version already. It
-// compares weakly (RFC 9110 §13.1.2).
+// Unchanged reports whether If-None-Match contains the etag: the client has this version already.
+// The comparison is the weak one (RFC 9110 §13.1.2).
 func Unchanged(h http.Header, etag string) bool {
 	for _, line := range h["If-None-Match"] {
 		for part := range strings.SplitSeq(line, ",") {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/gateway/internal/problem"
 )
 
-// serveAct serves an operator's act: it records the act before, and its outcome afterwards. Requests
-// that an earlier check has refused are not recorded.
+// serveAct serves an operator's act: it records the act before, and its outcome afterwards.
+// Requests that an earlier check has refused are not recorded.
 func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Request) (err error) {
 	a := &audit.Act{
 		ID: ids.NewV7(), At: d.Cookies.Now(), UserID: q.User(), Method: q.Route.Method, Route: q.Route.Pattern, Path: q.Path,
@@ -23,7 +23,7 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 		a.Address = client.String()
 	}
 	if query := r.URL.Query(); len(query) > 0 {
-		a.Path += "?" + query.Encode() // it names the person whose data was read
+		a.Path += "?" + query.Encode() // it identifies the person whose data was read
 	}
 	returned := false
 	defer func() {
@@ -34,7 +34,7 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	}()
 	if err = d.Audit.RecordAct(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
-		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // only now, since finding the event is a call
+		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // only after success, since finding the event is a call
 			a.EventID = q.Route.EventOf(r.Context(), q)
 		}
 	}
@@ -42,8 +42,8 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return err
 }
 
-// outcomeOf returns the status and error code that the operator got. The error is q.Refused on
-// pass-through routes, which have written their errors already, else err.
+// outcomeOf returns the status and error code of the response. On pass-through routes, whose errors
+// are written already, the error is q.Refused, else err.
 func outcomeOf(q *edge.Request, err error) audit.Outcome {
 	e := q.Refused
 	if err != nil {

@@ -36,7 +36,7 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, errs.ErrUnsupportedMedia.WithFields(errs.Field{Path: "Content-Encoding", Message: "the body must not be compressed"})
 	}
-	if r.ContentLength > limit { // declared too large: do not read it
+	if r.ContentLength > limit { // the client has said that it is too large
 		return nil, errs.ErrBodyTooLarge
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))

@@ -1,6 +1,6 @@
-// Package dispatch has the HTTP handler of the gateway. It finds the route of a request, identifies the
-// caller, applies limits and checks, and calls the handler of the route. Frequent polls take the fast
-// path, which skips the tracing middleware.
+// Package dispatch has the HTTP handler of the gateway. It finds the route of a request, identifies
+// the caller, applies rate limits and checks, and calls the route's handler. Frequent polls skip
+// the tracing middleware: that is the fast path.
 package dispatch
 
 import (
@@ -31,7 +31,7 @@ import (
 // maxIdempotencyKey is the longest Idempotency-Key, in bytes of visible ASCII.
 const maxIdempotencyKey = 255
 
-// maxIfMatch bounds the header If-Match, in bytes of ASCII.
+// maxIfMatch is the longest header If-Match, in bytes of ASCII.
 const maxIfMatch = 1024
 
 // Values of the security headers, built once per process since every response has them.
@@ -42,7 +42,7 @@ var (
 	strictTransport = []string{"max-age=63072000; includeSubDomains"}
 )
 
-// Config of a Dispatcher.
+// Config has the settings of a Dispatcher.
 type Config struct {
 	Table    *edge.Table
 	Guard    *edge.Guard
@@ -58,10 +58,10 @@ type Config struct {
 	OriginSecrets config.Secret
 	// Trusted are other origins (such as https://shop.example) whose pages may send requests.
 	Trusted []string
-	// Secure is set when browsers use https only.
+	// Secure says that browsers use only https.
 	Secure bool
-	// PayHost is the host of the payment page, with its port unless that is the default one; empty:
-	// there is none. Pay serves all requests of this host.
+	// PayHost is the host of the payment page, with its port unless that is the default one; "" means
+	// that there is no such page. Pay serves all requests of this host.
 	PayHost string
 	Pay     http.Handler
 	Log     *slog.Logger
@@ -101,8 +101,8 @@ func New(cfg Config) (*Dispatcher, error) {
 	d.regular = http.HandlerFunc(d.serveRegular)
 	if d.traced {
 		d.regular = otelhttp.NewHandler(d.regular, "http",
-			// The trace context of a client is only linked. Its baggage is not read, since it would be
-			// sent on with every call.
+			// A client's trace context becomes only a link of the new trace. Its baggage is not read, since
+			// it would be sent on with every call.
 			otelhttp.WithPropagators(propagation.TraceContext{}),
 			otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }), // a client must not decide what is sampled
 			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.Pattern }))
@@ -153,7 +153,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePayHost serves a request of PayHost. It has no route and no caller: cookies are not read.
+// servePayHost serves a request of PayHost. It finds no route and reads no cookies.
 func (d *Dispatcher) servePayHost(w http.ResponseWriter, r *http.Request) {
 	d.setSecurityHeaders(w.Header())
 	if d.limitRefusal(r, nil) != nil {
@@ -192,8 +192,8 @@ func (d *Dispatcher) setHeaders(h http.Header, q *edge.Request) {
 	}
 }
 
-// setSecurityHeaders sets the headers that forbid browsers to execute, frame or share a response. They
-// are few, since Go's map of headers is slower from the ninth on. Pages set Referrer-Policy too.
+// setSecurityHeaders sets the headers that forbid browsers to execute, frame or share a response.
+// They are few, since Go's map is slower with more than eight. Pages set Referrer-Policy too.
 func (d *Dispatcher) setSecurityHeaders(h http.Header) {
 	h["X-Content-Type-Options"] = edge.Nosniff
 	h["X-Frame-Options"] = denyFrames
@@ -218,7 +218,7 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	if err := d.readIfMatch(q); err != nil {
 		return err
 	}
-	// Routes with the event in the body need it for the checks. On all others it is read after them.
+	// Routes whose event is in the body need the body for the checks. All others read it after them.
 	if q.Route.Event == edge.FromBody {
 		if err := readBody(w, r, q); err != nil {
 			return err
@@ -238,9 +238,9 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request, q *edge.Reque
 	return q.Route.Handler(w, r, q)
 }
 
-// limitRefusal counts a request that err refuses before its caller is known. Anybody can cause such
-// refusals, and one costs as much as a poll. So it counts as a poll of the client's address.
-// limitRefusal returns the error of the limit if that is exceeded, else err.
+// limitRefusal counts a request that is refused with err before its caller is known. Anybody can
+// send such requests, and one costs as much as a poll, so it counts as a poll of the client's
+// address. It returns the error of the rate limit if that is exceeded, else err.
 func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 	if limited := d.Limits.CountPoll(limit.Subject{Address: d.Proxies.Client(r)}); limited != nil {
 		return limited
@@ -249,7 +249,7 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 }
 
 // identify sets the session, the visitor and the address of a request from its cookies and headers.
-// It fails if the request came from another site, or if the refusal of its user is remembered.
+// It fails if another site sent the request, or if Route.Remembered returns an error for the user.
 func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -268,13 +268,13 @@ func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 		return nil
 	}
 	err := q.Route.Remembered(q)
-	if err != nil { // costs no more than a poll, so it counts as one
+	if err != nil { // the refusal costs as much as a poll
 		err = cmp.Or(d.Limits.CountPoll(subject(q)), err)
 	}
 	return err
 }
 
-// applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a limit.
+// applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a rate limit.
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	s := subject(q)
 	switch {
@@ -310,8 +310,8 @@ func (d *Dispatcher) readIdempotencyKey(q *edge.Request) error {
 	return nil
 }
 
-// readIfMatch stores the header If-Match of a mutating request in q, with several lines joined
-// (RFC 9110 §5.3). The service that owns the resource evaluates it.
+// readIfMatch stores the header If-Match of a mutating request in q, with several lines joined (RFC
+// 9110 §5.3). The service that has the resource compares it with the resource's version.
 func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
@@ -324,8 +324,8 @@ func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	return nil
 }
 
-// Fail responds with an error. On a page route, an error that names a path redirects the browser there;
-// all others become a problem document.
+// Fail responds with an error. On a page route, an error with the metadata "redirectTo" redirects
+// the browser. Every other error becomes a problem document (RFC 9457).
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
 	q.Refused = e
@@ -341,9 +341,9 @@ func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Reques
 	d.Problems.Write(w, r, q.ID, e)
 }
 
-// withQuery adds the query of a page's request to the path that the browser is redirected to, unless
-// that path has one. So the query of a link survives the way through both waiting rooms. Browsers add
-// the fragment themselves.
+// withQuery adds the query of a page's request to the path of a redirect, unless that path has a
+// query. So the query of a link is still there after both waiting rooms. Browsers add the fragment
+// themselves.
 func withQuery(path, query string) string {
 	whole := path + "?" + query
 	if query == "" || strings.Contains(path, "?") || !edge.OwnPath(whole) {

@@ -29,8 +29,8 @@ import (
 	"urr.guru/services/gateway/internal/revoked"
 )
 
-// build makes a Dispatcher with one route per handler; ids that begin with "fast" use the fast
-// path, and those that begin with "full" refuse all requests.
+// build makes a Dispatcher with one route per handler. Ids that begin with "fast" are of the fast
+// path. Ids that begin with "full" refuse all requests.
 func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher, *strings.Builder) {
 	t.Helper()
 	var routes []*edge.Route
@@ -159,8 +159,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The baggage of a client would be sent on with every call, so it is dropped. The trace context is
-// kept, as a link.
+// The baggage of a client is dropped, since it would be sent on with every call. The trace context
+// is kept as a link.
 func TestClientBaggageIsDropped(t *testing.T) {
 	t.Parallel()
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The latency objective's alert reads the histogram's bucket of 0.8192 s, so it must exist.
+// The alert for the latency objective reads the histogram's bucket of 0.8192 s, so it must exist.
 func TestHistogramHasBucketOfObjective(t *testing.T) {
 	t.Parallel()
 	requestSeconds.WithLabelValues("objective", "ok").Observe(1)

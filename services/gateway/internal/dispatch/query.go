@@ -14,10 +14,10 @@ import (
 
 const callerMember = "caller"
 
-// checkQuery refuses a query with bad encoding, invalid UTF-8 or a parameter `caller`. On pass-through
-// routes it also refuses malformed numbers, since grpc-gateway's error would not name the parameter.
-// Unknown parameters are ignored, since trackers add theirs. Queries of pages are not checked: only
-// scripts in the browser read them, and mail programs alter links.
+// checkQuery refuses a query with bad encoding, invalid UTF-8 or a parameter `caller`. On
+// pass-through routes it also refuses malformed numbers, since grpc-gateway's error would not say
+// which parameter is wrong. It ignores unknown parameters, since trackers add some. It does not
+// check queries of pages: only scripts in the browser read them, and mail programs alter links.
 func checkQuery(raw string, q *edge.Request) error {
 	if raw == "" || q.Route.Page {
 		return nil
@@ -60,7 +60,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// checkParameter refuses a value that the field of this name cannot have. Other names are ignored.
+// checkParameter refuses a value that the field of this name cannot have. It ignores unknown names.
 func checkParameter(input protoreflect.MessageDescriptor, name, value string, count int) error {
 	if input == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The reference lists the whole catalogue, so each code must be in use: clients need no branch for
-// a code that is never sent.
+// The reference lists the whole catalogue of errors. Each code in it must be in use, so that
+// clients need no branch for a code that is never sent.
 func TestEveryCodeIsSent(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..", "..")
@@ -62,7 +62,7 @@ func reasons(t *testing.T, file string) map[string]string {
 	return codes
 }
 
-// mentions adds the sentinels used by the code of a folder, except for tests and the catalogue.
+// mentions adds the sentinels that are used in a folder, outside tests and the catalogue.
 func mentions(t *testing.T, folder string, into map[string]bool) {
 	t.Helper()
 	name := regexp.MustCompile(`\bErr[A-Z]\w*`)

@@ -24,25 +24,25 @@ import (
 //go:embed page.html
 var pageSource string
 
-// Reference serves the OpenAPI document and the page. Describe must be called before its handlers are
-// used; it is separate from the construction because the table of routes contains these handlers.
+// Reference serves the OpenAPI document and the page. Describe must be called before the first
+// request. It is separate, since the routes that it describes include those of the Reference.
 type Reference struct {
-	// Script and Styles are the URLs of Swagger UI. Without a script the page is a plain list of routes.
+	// Script and Styles are the URLs of Swagger UI. Without Script the page is a plain list of routes.
 	Script string
 	Styles []string
 
 	document, page func() ([]byte, error)
 }
 
-// Describe sets the routes to document. The document and the page are built at their first request, so
-// that the start does not wait for them.
+// Describe sets the routes to document. The document and the page are built at their first request,
+// so that the gateway starts faster.
 func (d *Reference) Describe(routes []*edge.Route) {
 	d.document = sync.OnceValues(func() ([]byte, error) { return documentJSON(routes) })
 	d.page = sync.OnceValues(func() ([]byte, error) { return d.renderPage(routes) })
 }
 
-// documentJSON returns the OpenAPI document of the routes. It fails if the generated document lacks a
-// pass-through route, since it is outdated then.
+// documentJSON returns the OpenAPI document of the routes. It fails if the generated document lacks
+// a pass-through route: then the generated document is outdated.
 func documentJSON(routes []*edge.Route) ([]byte, error) {
 	generated, err := buildDocument(proto.OpenAPI, routes)
 	if err != nil {

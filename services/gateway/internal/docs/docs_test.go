@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// A route that the generated document lacks is an error, not a gap in the reference.
+// If the generated document lacks a route, that is an error, not a gap in the reference.
 func TestStaleDocumentIsAnError(t *testing.T) {
 	t.Parallel()
 	d := &docs.Reference{}

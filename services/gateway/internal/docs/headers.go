@@ -5,7 +5,7 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 )
 
-// Headers that routes read besides credentials.
+// These are headers that routes read, except credentials.
 var (
 	IdempotencyKey = edge.Header{
 		Name: identity.IdempotencyHeader, Description: "1 to 255 visible characters; the same call again with the same key gets the first answer.",

@@ -216,8 +216,8 @@ func securityOf(w edge.Access) []any {
 	return []any{}
 }
 
-// cleanDocument corrects what the generator cannot know: 64-bit integers are JSON numbers, and clients
-// do not send the member caller, which the gateway sets.
+// cleanDocument corrects what the generator cannot know: 64-bit integers are JSON numbers, and
+// clients do not send the field caller, which the gateway sets.
 func cleanDocument(v any) {
 	switch v := v.(type) {
 	case object:

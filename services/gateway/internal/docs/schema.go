@@ -8,7 +8,7 @@ func schemaReference(definitions object, md protoreflect.MessageDescriptor) obje
 	name := "v1" + string(md.Name())
 	if definitions[name] == nil {
 		schema := object{"type": "object"}
-		definitions[name] = schema // before its members: a message may contain itself
+		definitions[name] = schema // before its fields: a message may contain itself
 		properties := object{}
 		for i := range md.Fields().Len() {
 			fd := md.Fields().Get(i)

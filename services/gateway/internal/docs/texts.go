@@ -15,7 +15,7 @@ type routeText struct{ summary, description string }
 func Annotate(routes []*edge.Route) {
 	for _, r := range routes {
 		key := cmp.Or(r.RPC, r.ID)
-		// Each shuffle route exists twice: for an event's latest shuffle, and for a given round.
+		// Each shuffle route exists twice, for the latest lobby and for a given round, with one text.
 		suffix, ofRound := strings.CutPrefix(key, "vwr.shuffle.round")
 		if ofRound {
 			key = "vwr.shuffle" + suffix

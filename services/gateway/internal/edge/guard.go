@@ -20,7 +20,7 @@ type EpochVerdict int
 const (
 	Honoured EpochVerdict = iota // the epoch is current
 	Refused                      // the line has moved to another epoch
-	Unsure                       // only queue knows
+	Unsure                       // only the queue service knows
 )
 
 // Rooms knows the rounds of events' waiting rooms (tier 1), and which of these rooms are active.
@@ -28,13 +28,13 @@ type Rooms interface {
 	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
 	// it is active.
 	LatestRound(event string) (round int64, active bool)
-	// InLobby reports whether the room is active but gives no positions yet.
+	// InLobby reports whether the room is active but does not assign positions yet.
 	InLobby(event string, now time.Time) bool
-	// Ready reports whether the state of the rooms is known; before, every room seems inactive.
+	// Ready reports whether the states of the rooms are known. Before, every room seems inactive.
 	Ready() bool
 }
 
-// Lines knows the epochs of the waiting lines.
+// Lines knows the epochs of the waiting lines (tier 2).
 type Lines interface {
 	Verdict(event string, epoch int64) EpochVerdict
 }
@@ -51,14 +51,14 @@ type Guard struct {
 	Rooms  Rooms
 	Lines  Lines
 	Slots  Slots
-	// VerifyMutations makes the Guard ask queue about the slot of every mutating request, so that a
-	// revoked slot ends at once.
+	// VerifyMutations makes the Guard ask the queue service about the slot of every mutating request:
+	// a revoked slot then ends at once.
 	VerifyMutations bool
 }
 
-// Check returns the error with which a request is refused, nil for none. The metadata "redirectTo"
-// of an error is the page that gives what the request lacks. The order is fixed: identity, event,
-// waiting room (tier 1), entry token (tier 2), and last the slot, the only check that needs a call.
+// Check returns the error with which a request is refused, nil for none. Its metadata "redirectTo"
+// is the page that gives what is missing. The checks have a fixed order: identity, event, waiting
+// room (tier 1), entry token (tier 2), and last the slot, which needs a call.
 func (g *Guard) Check(ctx context.Context, q *Request) error {
 	if !q.Route.servesUnready() && !g.Rooms.Ready() {
 		return errs.ErrUnavailable
@@ -81,8 +81,8 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 	return g.checkSlot(ctx, q)
 }
 
-// checkCaller checks that there is a visitor, or a session with a required role. On routes that require
-// an entry token, checkSlot checks the session.
+// checkCaller checks that there is a visitor, or a session with a required role. On routes that
+// require an entry token, checkSlot checks that there is a session.
 func (g *Guard) checkCaller(q *Request) error {
 	switch q.Route.Access {
 	case Visitor:
@@ -146,8 +146,8 @@ func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 	return e
 }
 
-// checkRoom requires, while the event's waiting room is active, a tier-1 token of the active round or
-// of a later one. An entry token will do too: a buyer whose tier-1 token expires is not sent back.
+// checkRoom requires, while the event's waiting room is active, a tier-1 token of the active or a
+// later round. An entry token suffices too, so that a buyer whose tier-1 token expires can go on.
 func (g *Guard) checkRoom(q *Request) error {
 	round, active := g.Rooms.LatestRound(q.Event)
 	if !active || q.Entry != nil {
@@ -159,23 +159,23 @@ func (g *Guard) checkRoom(q *Request) error {
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)
 }
 
-// checkSlot requires an entry token. It asks queue whether the slot still exists if the request changes
-// something, or if the epoch of the line is not known here.
+// checkSlot requires an entry token. It asks the queue service whether the slot still exists if the
+// request changes something, or if the gateway does not know the epoch of the line.
 func (g *Guard) checkSlot(ctx context.Context, q *Request) error {
 	if q.Entry == nil {
 		return tokenRequiredError(q, "/queue/"+q.Event)
 	}
 	err := g.verifySlot(ctx, q, q.Entry)
 	if errors.Is(err, errs.ErrSlotEnded) && q.secondEntry != nil && q.secondEntry.SlotID != q.Entry.SlotID {
-		// The request has two tokens, from two tabs: one of an ended slot, the other of a new slot.
+		// The request has two tokens, from two tabs: one of a slot that has ended, one of a new slot.
 		q.Entry = q.secondEntry
 		err = g.verifySlot(ctx, q, q.Entry)
 	}
 	return err
 }
 
-// tokenRequiredError returns the refusal of a request without an entry token. A call without a session
-// is told to sign in first, since the token belongs to a user. A page redirects to the line instead.
+// tokenRequiredError returns the error of a request without an entry token. Such a token belongs to
+// a user, so a call without a session gets the error of the session. A page redirects to the line.
 func tokenRequiredError(q *Request, redirectTo string) error {
 	if q.SessionErr != nil && !q.Route.Page {
 		return q.SessionErr

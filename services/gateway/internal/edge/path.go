@@ -14,11 +14,11 @@ const (
 	canonical = "/api/v1"
 )
 
-// CleanPath returns the form of a path in which it is matched and passed on, so that no check reads it
-// differently from the router: decoded once (by net/url), without empty and dot segments, without a
-// slash at the end, and with the alias /api/… rewritten to /api/v1/…. Control characters and
-// backslashes, which some programs read as slashes, are errs.ErrInvalidRequest; invalid UTF-8 is
-// errs.ErrInvalidUTF8.
+// CleanPath returns the form of a path in which it is matched and passed on, so that the checks and
+// the router read the same path: decoded once (by net/url), without empty and dot segments, without
+// a slash at the end, and with /api/v1/… for /api/…. It fails with errs.ErrInvalidRequest for
+// control characters and for backslashes, which some programs read as slashes, and with
+// errs.ErrInvalidUTF8 for invalid UTF-8.
 func CleanPath(decoded string) (string, error) {
 	p := decoded
 	if !isClean(p) {
@@ -71,8 +71,8 @@ func isDots(segment string) bool {
 	return s == "." || s == ".."
 }
 
-// isClean reports whether p needs no cleaning. Nearly all paths do not: they have printable ASCII, no
-// empty or dot segment, and no slash at the end.
+// isClean reports whether p needs no cleaning. This is so for nearly all paths: they have printable
+// ASCII, no empty or dot segment, and no slash at the end.
 func isClean(p string) bool {
 	if p == "" || p[0] != '/' {
 		return false

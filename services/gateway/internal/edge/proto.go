@@ -28,9 +28,9 @@ type RouteDetails struct {
 	Personal bool
 }
 
-// FromService returns the pass-through routes of a service. They are made from the google.api.http
-// rules of its methods, their option urr.common.v1.edge, and details, by full method name. A method
-// with a rule but without the option is an error, since nothing says who may call it.
+// FromService returns the pass-through routes of a gRPC service, from the google.api.http rules of
+// its methods, their option urr.common.v1.edge, and details, by full method name. A method with a
+// rule but without the option is an error, since nothing says who may call it.
 func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDetails, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
@@ -106,8 +106,8 @@ func (r *Route) Input() protoreflect.MessageDescriptor {
 	return m.Input()
 }
 
-// specMember is the only member of a request message that can be the body instead of the whole message.
-// pkg/rpc.Validate removes its name from the paths of invalid members.
+// specMember is the only field of a request message that can be the body instead of the whole
+// message. pkg/rpc.Validate removes its name from the paths of invalid fields.
 const specMember = "spec"
 
 // operatorPrefix is the prefix of the paths that only operators may call.

@@ -27,11 +27,11 @@ type Request struct {
 	SessionErr error
 	// Visitor is the verified cookie of the visitor, the zero value without one.
 	Visitor claims.Anon
-	// Anon is the id of the visitor, "" for none: the id in the cookie, or the visitor's former id if the
-	// request shows a position that was given to the former id.
+	// Anon is the id of the visitor, "" for none. It is the id in the cookie, or the visitor's former
+	// id if the request shows a position that the former id got.
 	Anon string
-	// Owes is the difficulty, in bits, of the proof of work that the visitor owes for a new position in
-	// a waiting room.
+	// Owes is the difficulty, in zero bits, of the proof of work that the visitor must do to get a new
+	// position in a waiting room.
 	Owes int
 	// Address is the IP address of the client.
 	Address netip.Addr
@@ -40,14 +40,14 @@ type Request struct {
 	Event string
 	// Entry is the verified entry token of the user for Event; nil without one.
 	Entry *claims.Entry
-	// secondEntry is another valid token: header and cookie may hold one each.
+	// secondEntry is another valid token for Event: header and cookie may contain different ones.
 	secondEntry *claims.Entry
 
-	// Body is the whole body, on routes that take one; Message is the parsed body, on routes that
+	// Body is the whole body, on routes that read one. Message is the parsed body, on routes that
 	// declare a message.
 	Body    []byte
 	Message proto.Message
-	// BodyErr is the error with which decoding Body on a pass-through route failed.
+	// BodyErr is the error of decoding Body on a pass-through route.
 	BodyErr error
 	// Refused is the error that the request was refused with, nil when it was served.
 	Refused *errs.Error
@@ -64,7 +64,7 @@ func (q *Request) User() string {
 	return q.Session.UserID
 }
 
-// EventInPath returns the event that the path names, "" for none.
+// EventInPath returns the event id in the path, "" for none.
 func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 
 // Caller returns the verified identity of the client, which is passed to the services.
@@ -79,11 +79,11 @@ func (q *Request) Caller() *commonv1.Caller {
 	return c
 }
 
-// Tier1 returns the visitor's position in the waiting room of an event, and whether one is required
-// (roomActive); nil if there is none and none is required. latestRound is the latest round that
-// this gateway knows, 0 for none. A position of that round counts even after the round's end, so
-// that those who waited keep their order. So does one of a later round, which this gateway does not
-// know yet.
+// Tier1 returns the visitor's position in the waiting room of an event, and whether a position is
+// required (roomActive); nil if there is none and none is required. latestRound is the latest round
+// that this gateway knows, 0 for none. A position of that round counts even after the round's end,
+// so that visitors who have waited keep their order. A position of a later round counts too, since
+// this gateway may not know that round yet.
 func (q *Request) Tier1(v *identity.Verifier, event string, latestRound int64, roomActive bool) *commonv1.Tier1 {
 	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latestRound {
 		return &commonv1.Tier1{Required: roomActive, Round: c.Round, Position: c.Position, RequestId: c.RequestID}

@@ -1,6 +1,6 @@
-// Package edge decides which requests reach the platform. It has the table of all routes and what each
-// requires, normalises and matches paths, and checks that visitors have passed the waiting rooms. A
-// path that is not in the table does not exist.
+// Package edge decides which requests reach the services. It has the table of all routes and what
+// each requires, cleans and matches paths, and checks that visitors have passed the waiting rooms.
+// A path that is not in the table does not exist.
 package edge
 
 import (
@@ -28,11 +28,11 @@ const (
 	Admin   Access = "admin"   // a session with the role admin
 )
 
-// EventSource says where a request names its event. None also means that the route stays open while a
-// waiting room is active.
+// EventSource says where a request contains its event's id. None also means that the route stays
+// open while a waiting room is active.
 type EventSource string
 
-// Where a request names its event.
+// These are the places of the event's id in a request.
 const (
 	None      EventSource = ""
 	FromPath  EventSource = "path"  // the path's event_id
@@ -40,18 +40,18 @@ const (
 	FromToken EventSource = "token" // the verified entry token's
 )
 
-// DefaultTimeout bounds the time of a request whose route has no Timeout.
+// DefaultTimeout is the time-out of a request whose route has no Timeout.
 const DefaultTimeout = 5 * time.Second
 
-// Limits of bodies in bytes.
+// These are the longest bodies, in bytes.
 const (
 	MaxBody    = 64 << 10
 	MaxWebhook = 256 << 10
-	// MaxUpload has room for a million users of a list.
+	// MaxUpload is enough for a list of a million users.
 	MaxUpload = 64 << 20
 )
 
-// Body says what body a route takes. The zero value is a route without a body: none is read.
+// Body says what body a route reads. On a route with the zero value none is read.
 type Body struct {
 	// JSON bodies have at most MaxBody bytes and are read strictly (pkg/wire).
 	JSON bool
@@ -60,63 +60,63 @@ type Body struct {
 	// Stream bodies are read by the handler, with at most MaxUpload bytes. An operator's act is recorded
 	// without them.
 	Stream bool
-	// Message makes the message that the JSON body of a hand-written route is parsed into.
-	// Pass-through routes have none: their RPC defines it.
+	// Message makes the message into which the JSON body of a hand-written route is parsed. It is nil
+	// on pass-through routes, since their RPC defines the message.
 	Message func() proto.Message
-	// Required says in the API documentation that the body is required, where the handler needs a
-	// member that no rule of the message requires.
+	// Required says in the API documentation that the body is required. It is set where the handler
+	// needs a field that no rule of the message requires.
 	Required bool
 }
 
 // Route is one method of one path, with everything that is required of its requests.
 type Route struct {
-	// ID names the route in logs and metrics, such as "seats.reserve"; pass-through routes have the
-	// name of their RPC.
+	// ID is the name of the route in logs and metrics, such as "seats.reserve". A pass-through route
+	// has the name of its RPC.
 	ID      string
 	Method  string
 	Pattern string // such as /api/v1/seats/{event_id}
 	Access  Access
 	Event   EventSource
 	Body    Body
-	// Page routes serve pages to browsers: a refusal redirects to the page where the visitor can go on.
+	// Page routes serve pages to browsers. A refusal redirects to where the visitor can go on.
 	Page bool
-	// Poll routes have no lasting effect, whatever their method: they are limited in process,
-	// without Redis.
+	// Poll routes have no lasting effect, whatever their method. Their requests are counted for the
+	// rate limits in this process only, without Redis.
 	Poll bool
-	// Costly routes call servers outside the platform: they are limited as mutations, whatever their
-	// method.
+	// Costly routes call servers outside the platform. They have the rate limits of mutations,
+	// whatever their method.
 	Costly bool
-	// SignsIn marks the route to which the identity provider returns browsers. Its requests have a
-	// separate limit per network.
+	// SignsIn is set for the route to which the identity provider redirects browsers. Its requests
+	// have a separate limit per network.
 	SignsIn bool
-	// Stops marks an operator's act that stops or slows a sale and can be taken back: it is not refused
-	// while Kafka cannot take its record.
+	// Stops is set for operators' acts that stop or slow a sale and can be undone. They are not
+	// refused while Kafka cannot store their records.
 	Stops bool
-	// Final reports whether the act of a request with this body cannot be taken back; then Stops does
-	// not apply to the request. Nil: every act of the route can be taken back.
+	// Final reports whether the act of a request with this body cannot be undone; then the request is
+	// served as if Stops were false. Nil: every act of the route can be undone.
 	Final func(body []byte) bool
-	// Personal marks an operator's route that shows personal data: reading it is recorded as an act.
+	// Personal is set for operators' routes that show personal data: a read is recorded as an act.
 	Personal bool
-	// EventOf finds the event of an operator's act where neither the path nor the body names it; it
-	// returns "" if there is none. Nil: the acts of this route have no other event.
+	// EventOf finds the event of an operator's act that has no event id in its path or body; it
+	// returns "" if there is none. Nil: such acts of this route have no event.
 	EventOf func(context.Context, *Request) string
-	// Stream routes respond until the client leaves: they have no Timeout, and do not count in the
-	// durations of requests.
+	// Stream routes respond until the client disconnects. They have no Timeout, and are not counted in
+	// the durations of requests.
 	Stream bool
-	// FastPath routes are served without tracing, and with a request id only if something fails.
+	// FastPath routes are served without tracing. They get a request id only if something fails.
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
-	// Issues marks routes that visitors without the cookie urr-anon may call: the handler sets the
-	// cookie.
+	// Issues is set for routes that visitors without the cookie urr-anon may call: the handler sets
+	// the cookie.
 	Issues bool
-	// RPC is the full method that the request is passed to; empty for hand-written routes.
+	// RPC is the full name of the method that gets the request; empty for hand-written routes.
 	RPC string
-	// Timeout bounds a request outside the fast path; 0 = DefaultTimeout.
+	// Timeout is the time-out of a request outside the fast path; 0 = DefaultTimeout.
 	Timeout time.Duration
 	// Status is the HTTP status of success; 0 = 200.
 	Status int
-	// Repeats marks routes that answer a repeated request with status 200 and the same body.
+	// Repeats is set for routes that respond to a repeated request with status 200 and the same body.
 	Repeats bool
 	// Answer is the message that a hand-written route responds with; for the documentation. A route
 	// with status 204 and an Answer responds with 200 when it has an answer.
@@ -126,12 +126,12 @@ type Route struct {
 	// Headers are the request headers that the route reads, without the credentials that Access
 	// requires; for the documentation.
 	Headers []Header
-	// Refusal returns the error with which every request is refused during an overload, else nil. It is
-	// called before the checks, which cost more than a refusal. Nil: the route has no such limit.
+	// Refusal returns the error with which every request is refused during an overload, else nil. It
+	// is called before the checks, which cost more. Nil: an overload refuses no request.
 	Refusal func() error
 	// Remembered returns the error of a user whom the service has refused for good a moment ago, else
-	// nil. It is called before the limits of mutations, whose counts are in Redis. Nil: no refusal is
-	// remembered.
+	// nil. It is called before mutations are counted for the rate limits, since that is a call to
+	// Redis. Nil: no refusal is remembered.
 	Remembered func(*Request) error
 	// Handler serves the requests that have passed all checks.
 	Handler Handler
@@ -157,8 +157,8 @@ func RequiredBody(m proto.Message) Body {
 	return b
 }
 
-// Handler serves a request that has passed all checks. An error that it returns becomes the response,
-// so it must not have written anything by then.
+// Handler serves a request that has passed all checks. If it returns an error, the error becomes
+// the response, so it must not have written anything before.
 type Handler func(w http.ResponseWriter, r *http.Request, q *Request) error
 
 // Mutates reports whether the route's method is one that changes something (RFC 9110 §9.2.1).
@@ -166,12 +166,12 @@ func (r *Route) Mutates() bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// Audited reports whether requests of the route are operators' acts, which are recorded before they are
-// forwarded. All mutating routes of operators are, so that no new route can forget it.
+// Audited reports whether requests of the route are operators' acts, which are recorded before they
+// are forwarded. That is so for all mutating routes of operators, so that none can be forgotten.
 func (r *Route) Audited() bool { return r.Access == Admin && (r.Mutates() || r.Personal) }
 
-// servesUnready reports whether the route is served even before the state of the waiting rooms is
-// known: pages without an event and operators' routes are.
+// servesUnready reports whether the route is served even before the states of the waiting rooms are
+// known. Pages without an event and operators' routes are.
 func (r *Route) servesUnready() bool { return r.Page && r.Event == None || r.Access == Admin }
 
 // Params returns the names of the parameters in the pattern, in order.

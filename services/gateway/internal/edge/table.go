@@ -23,8 +23,8 @@ type Table struct {
 	routes []*Route
 }
 
-// pathNode is a node of the tree of routes. It stands for a prefix of paths, and has a child for
-// each segment that can follow.
+// pathNode is a node of the tree of routes. It stands for the beginning of paths, and has a child
+// for each segment that can follow.
 type pathNode struct {
 	static map[string]*pathNode
 	param  *pathNode
@@ -47,8 +47,8 @@ func (m *Match) Param(name string) string {
 	return ""
 }
 
-// NewTable makes the table of all routes. Two routes for one method and path, a repeated id, or a
-// contradictory route are errors, since it would be unclear what is guarded.
+// NewTable makes the table of all routes. It fails if two routes have the same method and path or
+// the same id, or if a route contradicts itself, since it would be unclear which checks apply.
 func NewTable(routes ...*Route) (*Table, error) {
 	t := &Table{}
 	declared := map[string]bool{}
@@ -95,11 +95,11 @@ func (t *Table) add(r *Route) error {
 	return nil
 }
 
-// Match finds the route of a method and a path returned by CleanPath. HEAD is served by the route
-// of GET, and a literal segment takes precedence over a parameter. Match fails with
-// errs.ErrNotFound for an unknown path, errs.ErrMethodNotAllowed (metadata "allow") for another
-// method of a known path, and errs.ErrInvalidID for a malformed parameter. On a page, a malformed
-// parameter gives errs.ErrEventNotFound or errs.ErrNotFound.
+// Match finds the route of a method and a path that CleanPath has returned. HEAD is served by the
+// route of GET, and a literal segment takes precedence over a parameter. Match fails with
+// errs.ErrNotFound for an unknown path, with errs.ErrMethodNotAllowed (metadata "allow") for
+// another method of a known path, and with errs.ErrInvalidID for a malformed parameter. On a page,
+// it fails for a malformed parameter with errs.ErrEventNotFound or errs.ErrNotFound.
 func (t *Table) Match(method, path string) (Match, error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -119,8 +119,8 @@ func (t *Table) Match(method, path string) (Match, error) {
 	return m, nil
 }
 
-// malformedError returns the error for a parameter that cannot be an id. For a page it says that
-// there is no such page, or no such event.
+// malformedError returns the error for a parameter that cannot be an id. For a page, the error says
+// that there is no such page or event.
 func malformedError(r *Route, param string) error {
 	switch {
 	case !r.Page:
@@ -132,8 +132,8 @@ func malformedError(r *Route, param string) error {
 	}
 }
 
-// match finds the route for the rest of a path, one segment at a time, and stores it in m with the
-// values of its parameters; depth is how many parameters were found before.
+// match finds the route for the rest of a path, one segment at a time. It stores the route and the
+// values of its parameters in m; depth is how many parameters are before the rest.
 func (n *pathNode) match(method, rest string, m *Match, depth int) bool {
 	seg, tail, more := strings.Cut(rest, "/")
 	if next := n.static[seg]; next != nil && next.matchEnd(method, tail, more, m, depth) {
@@ -165,7 +165,7 @@ func (n *pathNode) routeFor(method string) *Route {
 	return nil
 }
 
-// allowed lists the methods of a path for the header Allow; "" when no route has the path.
+// allowed returns the value of the header Allow for a path: its methods, "" for an unknown path.
 func (t *Table) allowed(path string) string {
 	var methods []string
 	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {

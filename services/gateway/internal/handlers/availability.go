@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// availabilityTTL is the maximum age of ticket's answer about the free seats of an event.
+	// availabilityTTL is how long the ticket service's answer about an event's free seats is cached.
 	availabilityTTL   = 50 * time.Millisecond
 	maxAvailabilities = 256
 	bitmapType        = "application/octet-stream"
 )
 
 // availability serves which seats of an event are free, as JSON or as a bitmap, each with an ETag.
-// Requests within availabilityTTL share one call of ticket. Bodies are built only after a change.
+// Requests within availabilityTTL share one call. Bodies are built only after a change.
 type availability struct {
 	cached *otter.Cache[string, *freeSeats]
-	last   *otter.Cache[string, *freeSeats] // the last answer about each event, however old, to compare with
+	last   *otter.Cache[string, *freeSeats] // the last answer about each event, to detect changes
 	reads  *batch.Coalescer[eventRead, *freeSeats]
 }
 
@@ -43,11 +43,11 @@ type freeSeats struct {
 	json, bits representation
 }
 
-// representation is a response in plain and compressed form. gzipped equals plain if gzip does not make
-// it shorter.
+// representation is a response in plain and in compressed form. gzipped equals plain if gzip would
+// not shorten it.
 type representation struct{ plain, gzipped encodedBody }
 
-// encodedBody is a body with the values of its headers.
+// encodedBody is a body with its headers.
 type encodedBody struct {
 	body                                []byte
 	etag, contentType, length, encoding []string
@@ -97,7 +97,7 @@ func newFreeSeats(m *ticketv1.Availability) (*freeSeats, error) {
 		return nil, err
 	}
 	f := &freeSeats{source: m}
-	// ticket's ETag covers only which seats are free. The JSON also has prices and capacities.
+	// The ticket service's ETag covers only the free seats; the JSON also has prices and capacities.
 	sum := sha256.Sum256(body)
 	if f.json, err = newRepresentation(body, hex.EncodeToString(sum[:16]), jsonType); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (a *availability) get(ctx context.Context, event string, caller *commonv1.C
 	return a.reads.Do(ctx, eventRead{event, caller})
 }
 
-// serve responds with the bare bitmap if application/octet-stream is accepted, else with JSON.
+// serve responds with only the bitmap if the client accepts bitmapType, else with JSON.
 func (a *availability) serve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	free, err := a.get(r.Context(), q.Event, q.Caller())
 	if err != nil {

@@ -10,24 +10,24 @@ import (
 
 // Settings of all backlogs.
 const (
-	// backlogWait is how long the last request of a full backlog waits at the measured rate. It is well
-	// below callTimeout, so that accepted requests are answered.
+	// backlogWait is the time in which the service completes as many requests as may be in progress.
+	// It is well below callTimeout, so that accepted requests are answered in time.
 	backlogWait = time.Second
-	// backlogIdleMin is the lowest limit in a window in which the limit was not reached. The rate of
-	// such a window is that of the demand, not of the service. A limit computed from it would refuse
-	// the crowd at the beginning of a sale.
+	// backlogIdleMin is the lowest limit after a window in which the limit was not reached. In such a
+	// window the measured rate shows only how few requests came, not what the service can do. A limit
+	// computed from it would refuse the crowd at the beginning of a sale.
 	backlogIdleMin = 512
 	// backlogMin is the lowest limit in any window.
 	backlogMin    = 64
 	backlogWindow = 250 * time.Millisecond
-	// backlogMaxGap is how long a pause between requests may be before the measured rate is discarded.
+	// backlogMaxGap is the longest pause between requests after which the measured rate is still used.
 	backlogMaxGap = 5 * time.Second
 	backlogRetry  = time.Second
 )
 
-// backlog limits how many requests of a kind are in progress: as many as the service behind completes
-// within backlogWait. With more, none would be completed sooner, and all would wait longer, in the end
-// until their clients have left. Requests beyond the limit are refused before they cost anything.
+// backlog limits how many requests of a kind are in progress: as many as the service completes
+// within backlogWait. With more, none would be completed sooner, and all would wait longer, in the
+// end until their clients leave. Requests beyond the limit are refused before they cost anything.
 type backlog struct {
 	now          func() time.Time
 	inProgress   atomic.Int64
@@ -55,7 +55,7 @@ func (b *backlog) refusal() error {
 	return errs.ErrOverloaded.WithRetry(backlogRetry)
 }
 
-// run calls fn. When too many requests are in progress, it fails with errs.ErrOverloaded instead.
+// run calls fn, unless too many requests are in progress. Then it fails with errs.ErrOverloaded.
 func (b *backlog) run(fn func() error) error {
 	if b.inProgress.Add(1) > b.limit.Load() {
 		b.inProgress.Add(-1)
@@ -68,8 +68,8 @@ func (b *backlog) run(fn func() error) error {
 	return err
 }
 
-// countCompleted counts a request to which the service has responded with a result or a refusal. A
-// request that failed, as err says, does not count.
+// countCompleted counts a request to which the service has responded with a result or a refusal. It
+// does not count a request that failed otherwise, such as by a time-out.
 func (b *backlog) countCompleted(err error) {
 	if err != nil {
 		switch errs.From(err).Kind {
@@ -89,8 +89,8 @@ func (b *backlog) countCompleted(err error) {
 	}
 }
 
-// endWindow measures the rate in the window that ends now, and sets the limit; b.mu is held. A window
-// that took twice its time does not count: nothing was requested, or the service stood still.
+// endWindow measures the rate of the window that ends now, and sets the limit; b.mu is held. It
+// ignores a window that took twice its time: nothing was requested, or the service stood still.
 func (b *backlog) endWindow(now time.Time) {
 	took := now.Sub(b.opened)
 	completed, reached := float64(b.completed.Swap(0)), b.limitReached.Swap(false) || b.inProgress.Load() >= b.limit.Load()

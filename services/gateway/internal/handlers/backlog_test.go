@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// occupy starts n requests that are in progress until the returned function is called.
+// occupy starts n requests, which are in progress until the returned function is called.
 func occupy(t *testing.T, b *backlog, n int) (end func()) {
 	t.Helper()
 	release, entered := make(chan struct{}), make(chan struct{})
@@ -93,7 +93,7 @@ func completeAt(b *backlog, clock *testkit.Clock, perSecond, windows int) {
 	}
 }
 
-// A slow service gets a short backlog as soon as its rate is known.
+// A slow service gets a low limit as soon as its rate is known.
 func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))
@@ -111,7 +111,7 @@ func TestBacklogOfASlowServiceIsShort(t *testing.T) {
 	require.EqualValues(t, backlogIdleMin, b.limit.Load(), "nobody asks for more")
 }
 
-// A service that stands still for a moment does not count as slow, nor does one without requests.
+// A pause of the service or of the requests does not lower the limit.
 func TestPauseIsNoSlowPace(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1_700_000_000, 0))

@@ -21,8 +21,8 @@ type ChangeHandlers struct {
 }
 
 // StreamChanges sends the changes of an event's seats until the client leaves, its entry token
-// expires, its session ends, or the process stops. A client that connects again says which version
-// of the seats it has.
+// expires, its session ends, or the process stops. A client that reconnects sends the version of
+// the seats that it has.
 func (h *ChangeHandlers) StreamChanges(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	reader, err := h.Hub.Listen(q.Event, q.Caller(), q.Header.Get(identity.LastEventHeader)) //nolint:contextcheck // a feed outlives its first reader
 	if err != nil {
@@ -48,7 +48,7 @@ func (h *ChangeHandlers) StreamChanges(w http.ResponseWriter, r *http.Request, q
 	return nil
 }
 
-// follow sends the changes until the stream must end. It returns the last event to send, nil for none.
+// follow sends the changes until the stream must end. It returns the last frame, nil for none.
 func (h *ChangeHandlers) follow(ctx context.Context, stream *sse.Stream, reader *seats.Reader, q *edge.Request) *sse.Frame {
 	heartbeat := time.NewTicker(sse.HeartbeatEvery)
 	defer heartbeat.Stop()

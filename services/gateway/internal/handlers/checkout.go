@@ -18,9 +18,9 @@ type CheckoutHandlers struct {
 	Payments     paymentv1.PaymentServiceClient
 }
 
-// Get responds with a reservation and, while it is not paid, with its payment. The payment is read
-// second: otherwise it could begin between the two reads, and the response would have a payment that is
-// still PREPARED and a reservation that is already PAYING.
+// Get responds with a reservation and, while it is not paid, with its payment. It reads the payment
+// second. Otherwise the payment could begin between the two reads, and the response would have a
+// payment that is still PREPARED and a reservation that is already PAYING.
 func (h *CheckoutHandlers) Get(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	ctx := caller.With(r.Context(), q.Caller())
 	reservation, err := h.Reservations.GetMyReservation(ctx, &ticketv1.GetReservationRequest{ReservationId: q.Param("reservation_id")})

@@ -13,18 +13,18 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// Completer sets the members of pass-through responses that only the gateway knows. After an operator's
-// call it also updates this gateway's state from the response.
+// Completer sets those fields of pass-through responses that only the gateway knows. After an
+// operator's call it also updates this gateway's state from the response.
 type Completer struct {
 	Rooms     *roomstate.Rooms
 	Seats     *SeatHandlers
 	Existence *EventExistence
 	Events    *EventHandlers
-	// Promotions is nil if ingest is not deployed.
+	// Promotions is nil if the ingest service is not deployed.
 	Promotions *EventHandlers
 }
 
-// Complete completes m, the response of an RPC, by its type. It is an api.CompleteFunc.
+// Complete completes m, the response of an RPC, according to its type. It is an api.CompleteFunc.
 func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 	switch m := m.(type) {
 	case *ticketv1.ListEventsResponse:
@@ -47,7 +47,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 		// The other gateways receive the change within a second.
 		old := c.Rooms.Get(m.GetEventId())
 		rate, configured := m.GetMeasuredRate(), configuredRate(m, old.Configured)
-		if configured == old.Configured { // else the rate that was measured before is meaningless
+		if configured == old.Configured { // else the rate measured under the old settings does not apply
 			rate = cmp.Or(rate, old.Rate)
 		}
 		c.Rooms.ApplyCounter(&vwrv1.Counter{

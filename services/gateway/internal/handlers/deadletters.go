@@ -19,24 +19,24 @@ import (
 	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
 )
 
-// DeadLettersTimeout is the time-out of the routes of dead letters, serviceTimeout that of the call
-// of one service.
+// DeadLettersTimeout is the time-out of the routes of dead letters. serviceTimeout is that of the
+// call to each service.
 const (
 	DeadLettersTimeout = 15 * time.Second
 	serviceTimeout     = 10 * time.Second
 )
 
 // DeadLetters lists and redrives the dead letters (Kafka events that could not be processed) of a
-// topic. Each service has those of its own consumer group, so DeadLetters asks all services that
-// consume the topic concurrently, and joins their answers and their cursors.
+// topic. Each service has those of its own consumer group. So DeadLetters calls all services that
+// consume the topic, concurrently, and joins their answers and their cursors.
 type DeadLetters struct {
 	services map[string]kafkav1.DeadLetterServiceClient
 }
 
 var _ kafkav1.DeadLetterServiceClient = (*DeadLetters)(nil)
 
-// NewDeadLetters makes DeadLetters from the connections to services by name, nil for services that
-// are not deployed.
+// NewDeadLetters makes DeadLetters from the connections to services, by service name. The
+// connection to a service that is not deployed is nil.
 func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	d := &DeadLetters{services: map[string]kafkav1.DeadLetterServiceClient{}}
 	for name, conn := range conns {
@@ -47,9 +47,9 @@ func NewDeadLetters(conns map[string]grpc.ClientConnInterface) *DeadLetters {
 	return d
 }
 
-// ListTopicDeadLetters returns a page of the dead letters of each service, sorted by time. The call
-// options are not passed on: an option collects the headers of one call, and this method makes
-// several calls.
+// ListTopicDeadLetters returns a page of the dead letters of each service, sorted by time. It
+// ignores the call options: an option stores the headers of one call, but this method makes several
+// calls.
 func (d *DeadLetters) ListTopicDeadLetters(
 	ctx context.Context, in *kafkav1.ListTopicDeadLettersRequest, _ ...grpc.CallOption,
 ) (*kafkav1.ListTopicDeadLettersResponse, error) {
@@ -71,8 +71,8 @@ func (d *DeadLetters) ListTopicDeadLetters(
 	return out, nil
 }
 
-// RedriveTopic redrives dead letters of a topic: the given ids, or else a page of each service. Each id
-// belongs to one service, but nothing says to which, so every service gets all ids.
+// RedriveTopic redrives dead letters of a topic: those with the given ids, or else a page of each
+// service. It is unknown which service has an id, so every service gets all ids.
 func (d *DeadLetters) RedriveTopic(ctx context.Context, in *kafkav1.RedriveTopicRequest, _ ...grpc.CallOption) (*kafkav1.RedriveTopicResponse, error) {
 	out := &kafkav1.RedriveTopicResponse{}
 	cursor := in.GetCursor()
@@ -112,8 +112,8 @@ type topicRequest interface {
 }
 
 // askOwners calls ask for the services that consume a topic, or only for those that the cursor
-// names. It appends the names of services that do not answer to the list unreachable. It fails if
-// the request is wrong, or if no service answers.
+// lists. It appends the names of services that do not answer to unreachable. It fails if the
+// request is wrong, or if no service answers.
 func askOwners[A any](
 	ctx context.Context, d *DeadLetters, in topicRequest, cursor string, unreachable *[]string,
 	ask func(ctx context.Context, owner kafkav1.DeadLetterServiceClient, cursor string) (A, error),
@@ -163,7 +163,7 @@ func askOwners[A any](
 	return byService, nil
 }
 
-// joinCursors joins the cursors of the services that have more: name:cursor.name:cursor.
+// joinCursors joins the cursors of the services that have more letters: name:cursor.name:cursor.
 func joinCursors[A interface{ GetNextCursor() string }](answers map[string]A) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
@@ -174,8 +174,8 @@ func joinCursors[A interface{ GetNextCursor() string }](answers map[string]A) st
 	return strings.Join(all, ".")
 }
 
-// splitCursor returns the services to ask, with the cursor of each. Without a cursor these are all
-// consumers, from their beginning.
+// splitCursor returns the services to call, with the cursor of each. Without a cursor these are all
+// consumers, and each begins with its first page.
 func splitCursor(cursor string, consumers []string) (map[string]string, error) {
 	cursors := map[string]string{}
 	if cursor == "" {

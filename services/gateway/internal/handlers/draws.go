@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// drawTTL is the maximum age of a cached document about a draw. Everybody requests it when the
-	// result is announced.
+	// drawTTL is how long a document about a draw is cached. When a result is announced, everybody
+	// requests it.
 	drawTTL = time.Second
-	// DrawTimeout bounds responses of some megabytes. It is below the listener's write time-out.
+	// DrawTimeout is the time-out of responses of some megabytes, below the server's writeTimeout.
 	DrawTimeout = 25 * time.Second
-	// ExportTimeout bounds the download of all winners, up to a million lines. Writing one part of it
-	// is bounded by exportWriteTimeout instead of the listener's time-out.
+	// ExportTimeout is the time-out of the download of all winners, up to a million lines. Each part
+	// of it must be written within exportWriteTimeout, which replaces the server's time-out.
 	ExportTimeout      = 10 * time.Minute
 	exportWriteTimeout = 30 * time.Second
-	// winnersPage is how many winners one call of ingest returns, some 100 bytes each.
+	// winnersPage is how many winners one call of the ingest service returns, some 100 bytes each.
 	winnersPage = 50_000
 	// chunkBytes is the size of a chunk of the entries, 20,000 ids.
 	chunkBytes = 320_000
-	// maxDrawBytes bounds the memory for cached documents; a draw with 1,000,000 winners has 40 MB.
+	// maxDrawBytes is the most memory for cached documents. A draw with 1,000,000 winners has 40 MB.
 	maxDrawBytes = 64 << 20
 )
 
@@ -63,7 +63,7 @@ func NewDrawHandlers(ingest ingestv1.IngestServiceClient, admin ingestv1.IngestA
 		return nil, err
 	}
 	h := &DrawHandlers{ingest: ingest, admin: admin, cached: cached}
-	// Each draw has its own batches: reading a large document must not delay those of other draws.
+	// Each draw has its own batches, so that a large document does not delay those of other draws.
 	h.reads = newEventBatches(batchConfig(DrawTimeout), func(ctx context.Context, in []eventRead) ([]batch.Result[cachedResponse], error) {
 		d, err := h.readDocument(caller.With(ctx, in[0].caller), in[0].key)
 		return slices.Repeat([]batch.Result[cachedResponse]{{Value: d, Err: err}}, len(in)), nil
@@ -135,8 +135,8 @@ func (h *DrawHandlers) serveEntries(w http.ResponseWriter, r *http.Request, q *e
 
 type entriesStream = grpc.ServerStreamingClient[ingestv1.DrawEntries]
 
-// entriesFile reads the file of the entries through ingest. The first Read after a Seek opens a
-// stream.
+// entriesFile reads the file of the entries from the ingest service. The first Read after a Seek
+// opens a stream.
 type entriesFile struct {
 	open      func(offset, size int64) (entriesStream, error)
 	total, at int64
@@ -184,7 +184,7 @@ func (f *entriesFile) Read(p []byte) (int, error) {
 }
 
 // Winners responds with the winners of a promotion as CSV. It reads each page of winners in a
-// separate call of ingest, so that no call lasts as long as a slow client.
+// separate call of the ingest service, so that a slow client does not keep a call open.
 func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &ingestv1.ExportWinnersRequest{Caller: q.Caller(), EventId: q.Param("event_id"), Limit: winnersPage}
 	page, more, err := h.readWinners(r.Context(), in)
@@ -208,7 +208,7 @@ func (h *DrawHandlers) Winners(w http.ResponseWriter, r *http.Request, q *edge.R
 	}
 }
 
-// readWinners reads a page of winners as CSV, and changes in to continue behind that page.
+// readWinners reads a page of winners as CSV, and changes in to request the page after it.
 func (h *DrawHandlers) readWinners(ctx context.Context, in *ingestv1.ExportWinnersRequest) (page []byte, more bool, err error) {
 	parts, err := h.admin.ExportWinners(ctx, in)
 	for err == nil {

@@ -20,7 +20,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// slowDraw has a document of some parts, each of which takes seconds.
+// slowDraw has a document with some parts. Each part takes seconds.
 type slowDraw struct {
 	ingestv1.IngestServiceClient
 
@@ -61,8 +61,8 @@ func (s *drawParts) Recv() (*ingestv1.Draw, error) {
 	return part, nil
 }
 
-// A document with 100,000 exclusions is served although it takes long to read, and does not delay
-// the documents of other draws.
+// A document with 100,000 exclusions takes long to read. It is still served, and does not delay the
+// documents of other draws.
 func TestDocumentOfALargeDraw(t *testing.T) {
 	t.Parallel()
 	h, err := NewDrawHandlers(&slowDraw{parts: 5, wait: 4 * time.Second}, nil)

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// UploadTimeout bounds the upload of a list of users. Each part of it has uploadReadTimeout instead of
-	// the listener's time-out.
+	// UploadTimeout is the time-out of the upload of a list of users. Each read of a part has
+	// uploadReadTimeout, which replaces the server's time-out.
 	UploadTimeout     = 10 * time.Minute
 	uploadReadTimeout = 30 * time.Second
-	// uploadPart is how many users one call of ticket carries.
+	// uploadPart is how many users one call of the ticket service contains.
 	uploadPart = 5_000
-	// maxUploadErrors is how many invalid lines of a file are named.
+	// maxUploadErrors is how many invalid lines of a file the error lists.
 	maxUploadErrors = 20
 )
 
@@ -38,18 +38,18 @@ const (
 	columnEmail  = "email"
 )
 
-// EntitlementHandlers takes lists of users who may buy in a presale.
+// EntitlementHandlers receives lists of users who may buy in a presale.
 type EntitlementHandlers struct {
 	ticket ticketv1.EntitlementAdminServiceClient
 }
 
-// NewEntitlementHandlers makes handlers that call ticket.
+// NewEntitlementHandlers makes handlers that call the ticket service.
 func NewEntitlementHandlers(ticket ticketv1.EntitlementAdminServiceClient) *EntitlementHandlers {
 	return &EntitlementHandlers{ticket: ticket}
 }
 
-// PutList replaces a list by the users of a CSV file (RFC 4180). It reads the file and sends it on part
-// by part. A file with an invalid line, or whose end does not arrive, replaces nothing.
+// PutList replaces a list by the users of a CSV file (RFC 4180). It reads the file and forwards it
+// part by part. A file that has an invalid line or breaks off replaces nothing.
 func (h *EntitlementHandlers) PutList(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	list := q.Param("list")
 	if !ids.ValidEventID(list) {
@@ -107,7 +107,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return b.body.Read(p)
 }
 
-// userFile is a CSV file of users. Its header names a column userId, a column email, or both; other
+// userFile is a CSV file of users. Its header has a column userId, a column email, or both. Other
 // columns are ignored.
 type userFile struct {
 	csv           *csv.Reader
@@ -137,8 +137,8 @@ func openUserFile(r io.Reader) (*userFile, error) {
 	return f, nil
 }
 
-// read adds users to a part until it is full, or returns io.EOF at the end of the file. At the end of a
-// file with invalid lines, or when there are many, it returns an error that names them.
+// read adds users to a part until it is full, or returns io.EOF at the end of the file. It returns
+// an error with the invalid lines at the end of the file, or after maxUploadErrors of them.
 func (f *userFile) read(part *ticketv1.AddToUploadRequest) error {
 	for len(f.bad) < maxUploadErrors {
 		if max(len(part.GetUserIds()), len(part.GetEmails())) >= uploadPart {

@@ -18,7 +18,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// fakeUpload takes one upload and keeps its users.
+// fakeUpload accepts one upload and keeps its users.
 type fakeUpload struct {
 	ticketv1.EntitlementAdminServiceClient
 
@@ -77,7 +77,7 @@ func TestListsOfUsers(t *testing.T) {
 	require.Equal(t, 3, r.calls)
 }
 
-// A file with an error replaces nothing, and the errors are named with their lines.
+// A file with an error replaces nothing. The response lists the errors with their lines.
 func TestInvalidListsOfUsers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, path, message string }{

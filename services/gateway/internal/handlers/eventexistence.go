@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// Events are never removed, so existence is cached for long. An event created through another
-	// gateway appears here after at most absentTTL.
+	// Events are never removed, so that one exists is cached for long. An event created through
+	// another gateway appears here after at most absentTTL.
 	existsTTL = 10 * time.Minute
 	absentTTL = 5 * time.Second
-	// While ticket is unavailable, it is asked at most once per unknownTTL and event.
+	// While the ticket service is unavailable, it is called at most once per unknownTTL and event.
 	unknownTTL    = time.Second
 	maxExistences = 20_000
-	// These two limit the load on ticket and the delay of a visitor when made-up ids are requested.
+	// These limit the load on the ticket service, and the wait of visitors, when ids are made up.
 	existenceReads   = 8
 	existenceTimeout = 500 * time.Millisecond
 )
@@ -42,7 +42,7 @@ type EventExistence struct {
 	reads  chan struct{}
 }
 
-// NewEventExistence makes an EventExistence that asks ticket.
+// NewEventExistence makes an EventExistence that asks the ticket service.
 func NewEventExistence(events ticketv1.EventServiceClient) (*EventExistence, error) {
 	return newEventExistence(events, nil)
 }
@@ -60,8 +60,8 @@ func newEventExistence(events ticketv1.EventServiceClient, clock otter.Clock) (*
 	return &EventExistence{events: events, states: states, reads: make(chan struct{}, existenceReads)}, nil
 }
 
-// Absent reports whether ticket says that an event does not exist. Without an answer in time it is
-// false, and the page shows what the API answers.
+// Absent reports whether the ticket service says that an event does not exist. Without an answer in
+// time it returns false, and the page shows what the API responds.
 func (e *EventExistence) Absent(ctx context.Context, event string) bool {
 	// An error (too many reads, a cancelled request) is not cached.
 	state, err := e.states.Get(ctx, event, otter.LoaderFunc[string, existence](e.readExistence))

@@ -30,7 +30,7 @@ func (i *fakeEvents) GetEventInfo(ctx context.Context, in *ticketv1.GetEventInfo
 	return &ticketv1.EventInfo{EventId: in.GetEventId()}, i.answer(ctx, in.GetEventId())
 }
 
-// manualClock is the clock of the cache: the test advances it, and it never ticks.
+// manualClock is the clock of the cache. It stands still until the test advances it.
 type manualClock struct{ *testkit.Clock }
 
 func (s manualClock) NowNano() int64                      { return s.Now().UnixNano() }
@@ -45,7 +45,7 @@ func newExistence(t *testing.T, answer func(ctx context.Context, event string) e
 	return e, source, clock
 }
 
-// An existing event is read once in ten minutes, a missing one once in five seconds.
+// An existing event is read once in ten minutes, one that does not exist once in five seconds.
 func TestExistenceIsCached(t *testing.T) {
 	t.Parallel()
 	e, source, clock := newExistence(t, func(_ context.Context, event string) error {
@@ -92,7 +92,7 @@ func TestCreatedEventAppears(t *testing.T) {
 	require.False(t, e.Absent(t.Context(), "show"))
 }
 
-// An error does not prove absence; ticket is asked again after a second.
+// An error does not mean absence. The ticket service is called again after a second.
 func TestErrorIsNotAbsence(t *testing.T) {
 	t.Parallel()
 	answer := errs.ErrUnavailable
@@ -106,7 +106,7 @@ func TestErrorIsNotAbsence(t *testing.T) {
 	require.True(t, e.Absent(t.Context(), "show"))
 }
 
-// While ticket hangs, eight reads are in flight, and any further request returns at once.
+// While the ticket service hangs, eight reads are in flight; further requests return at once.
 func TestUnknownIDsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnknownIDsAreBounded(t *testing.T) {
 	})
 }
 
-// A read goes on for other requests when the first one is cancelled.
+// If the request that began a read is cancelled, the read goes on for other requests.
 func TestCancelledRequestKeepsSharedRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

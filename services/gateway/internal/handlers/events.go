@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// eventTTL is the maximum age of a cached event or promotion. Before a sale everybody reloads the
-	// event's page, and one read of its service serves all requests during this time.
+	// eventTTL is how long an event or a promotion is cached. Before a sale everybody reloads the
+	// event's page, and one call of the service serves all requests during this time.
 	eventTTL  = 250 * time.Millisecond
 	maxEvents = 4096
 )
@@ -30,8 +30,8 @@ type EventHandlers struct {
 	reads  *batch.Coalescer[eventRead, cachedResponse]
 }
 
-// NewEventHandlers makes the handler of events. complete sets the members of an event that only the
-// gateway knows.
+// NewEventHandlers makes the handler of events. complete sets those fields of an event that only
+// the gateway knows.
 func NewEventHandlers(source ticketv1.EventServiceClient, complete func(*ticketv1.Event)) (*EventHandlers, error) {
 	return newEvents(readEvent(source, complete), nil)
 }

@@ -18,7 +18,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// countedEvents serves GetEvent and counts its calls; title is that of the only event.
+// countedEvents serves GetEvent and counts its calls. title is the title of the only event.
 type countedEvents struct {
 	ticketv1.EventServiceClient
 

@@ -19,13 +19,13 @@ import (
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 )
 
-// daysPage is how many days one call of stats returns for an export.
+// daysPage is how many days one call of the stats service returns for an export.
 const daysPage = 1000
 
 // FigureHandlers serve the figures of events as CSV.
 type FigureHandlers struct{ stats statsv1.StatsServiceClient }
 
-// NewFigureHandlers makes the handlers.
+// NewFigureHandlers makes the handlers of the exports of figures.
 func NewFigureHandlers(stats statsv1.StatsServiceClient) *FigureHandlers {
 	return &FigureHandlers{stats}
 }
@@ -48,7 +48,7 @@ func (h *FigureHandlers) Series(w http.ResponseWriter, r *http.Request, q *edge.
 	return f.end()
 }
 
-// OperatorSeries responds with an event's series of all that is counted.
+// OperatorSeries responds with an event's series of all figures.
 func (h *FigureHandlers) OperatorSeries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &statsv1.GetEventSeriesForOperatorsRequest{}
 	if err := readQuery(r, q, in); err != nil {
@@ -66,8 +66,8 @@ func (h *FigureHandlers) OperatorSeries(w http.ResponseWriter, r *http.Request, 
 	return f.end()
 }
 
-// Days responds with the figures by day. It reads each page in a separate call of stats, so that no
-// call lasts as long as a slow client.
+// Days responds with the figures by day. It reads each page in a separate call of the stats
+// service, so that a slow client does not keep a call open.
 func (h *FigureHandlers) Days(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	in := &statsv1.ListDaysRequest{}
 	if err := readQuery(r, q, in); err != nil {
@@ -97,7 +97,7 @@ func (h *FigureHandlers) Days(w http.ResponseWriter, r *http.Request, q *edge.Re
 // noFilter lets all parameters of a query through.
 var noFilter = utilities.NewDoubleArray(nil)
 
-// readQuery sets a request message from the query, like pass-through routes do, and from the path.
+// readQuery fills a request message from the path, and from the query as pass-through routes do.
 func readQuery(r *http.Request, q *edge.Request, in proto.Message) error {
 	err := runtime.PopulateQueryParameters(in, r.URL.Query(), noFilter)
 	if err != nil {
@@ -112,7 +112,7 @@ func readQuery(r *http.Request, q *edge.Request, in proto.Message) error {
 
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// numberNames returns the JSON names of a message's numbers, after a prefix.
+// numberNames returns the JSON names of a message's int64 fields, each after the prefix.
 func numberNames(prefix string, m proto.Message) (names []string) {
 	for fd := range numberFields(m) {
 		name := fd.JSONName()
@@ -143,8 +143,8 @@ func numberFields(m proto.Message) func(func(protoreflect.FieldDescriptor) bool)
 	}
 }
 
-// figureNames returns the names of the columns of Figures. Those of the revenue have a prefix,
-// since Figures and Revenue both have a column `confirmed`.
+// figureNames returns the names of the CSV columns for Figures. Those for the revenue have a
+// prefix, since Figures and Revenue both have a field `confirmed`.
 func figureNames() []string {
 	names := append(numberNames("", &statsv1.Figures{}), "currency")
 	return append(append(names, numberNames("revenue", &statsv1.Revenue{})...), numberNames("", &statsv1.MoneyByCause{})...)
@@ -165,8 +165,8 @@ func newFigureFile(w http.ResponseWriter, name string) *figureFile {
 
 func (f *figureFile) line(cells []string) { f.csv.Write(cells...) }
 
-// figures writes a line per currency of the figures, at least one. The counts are in the first line
-// and zero in the others, so that each column can be added up.
+// figures writes a line for each currency of the figures, at least one. The counts are in the first
+// line and zero in the others, so that the sum of each column is right.
 func (f *figureFile) figures(head []string, figures *statsv1.Figures) {
 	revenue := figures.GetRevenue()
 	if len(revenue) == 0 {
@@ -194,7 +194,7 @@ func (f *figureFile) flush() error {
 	return f.csv.Flush()
 }
 
-// end sends what was not sent yet. A client that has disconnected is no error.
+// end sends the rest of the file. It is no error if the client has disconnected.
 func (f *figureFile) end() error {
 	_ = f.flush()
 	return nil

@@ -26,7 +26,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, etag string, cache []stri
 	return answer.refusal()
 }
 
-// fileWriter holds back error responses of http.ServeContent, which are plain text, and keeps their
+// fileWriter drops the error responses of http.ServeContent, which are plain text, and keeps their
 // status.
 type fileWriter struct {
 	http.ResponseWriter

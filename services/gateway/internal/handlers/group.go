@@ -1,6 +1,6 @@
 // Package handlers has the handlers of the hand-written routes, among them those with the most
-// load. They respond from memory where possible. Other calls are batched: those that arrive within
-// 150 µs (2 to 10 ms for the calls of a crowd) become one RPC.
+// load. They respond from memory where possible. Other calls are batched: all calls that arrive
+// within 150 µs (2 to 10 ms for the calls of a crowd) become one RPC.
 package handlers
 
 import (
@@ -10,13 +10,13 @@ import (
 	"urr.guru/pkg/batch"
 )
 
-// Limits of batches. batchInflight is how many batches may be in flight at once; batchMax is far
-// below the limit of the services (1,000).
+// These limit the batches: batchMax is the most calls of one, far below what the services accept
+// (1,000), and batchInflight is the most batches in flight at once.
 const (
 	batchDelay = 150 * time.Microsecond
-	// Calls of a crowd (polls of a line, and calls that are stored before the response) wait longer
-	// for their batch. Their batches overlap only if the service is slow. So batches grow with the
-	// load: one RPC costs as much as many of its items.
+	// Calls of a crowd (polls of a line, and calls that store something before the response) wait
+	// longer for their batch, and their batches overlap only if the service is slow. So batches grow
+	// with the load: one RPC costs as much as many of its items.
 	crowdDelay    = 2 * time.Millisecond
 	crowdOverlap  = 10 * time.Millisecond
 	pollInflight  = 4
@@ -26,9 +26,9 @@ const (
 	// they would wait longer than a visitor does.
 	batchQueue  = 2 * batchMax * batchInflight
 	callTimeout = 3 * time.Second
-	// assignTimeout bounds calls that assign positions. It is long, since a position is stored before
-	// the response, which takes seconds when a crowd arrives; after a time-out the crowd would ask
-	// again.
+	// assignTimeout is the time-out of calls that assign positions. It is long: a position is stored
+	// before the response, which takes seconds when a crowd arrives, and after a time-out the crowd
+	// would ask again.
 	assignTimeout = 10 * time.Second
 )
 
@@ -48,7 +48,7 @@ func newEventBatches[I, O any](cfg batch.Config, run batchCall[I, O]) *batch.Gro
 }
 
 // lineBatches batches the calls of each event's room or line separately, so that a slow one does
-// not delay others. Calls for events that the service has not reported share a few small batches,
+// not delay the others. Calls for events that the service has not listed share a few small batches,
 // since anybody can make up event ids.
 type lineBatches[I, O any] struct {
 	known   KnownEvents
@@ -56,10 +56,10 @@ type lineBatches[I, O any] struct {
 	unknown *batch.Coalescer[I, O]
 }
 
-// KnownEvents knows the events whose line or room a service has reported.
+// KnownEvents knows the events whose line or room a service has listed.
 type KnownEvents interface{ Known(event string) bool }
 
-// Limits of the batches for unknown lines, and of the number of lines with batches of their own.
+// Limits of the batches for unknown lines. maxLines is the most lines with their own batches.
 const (
 	unknownMax      = 8
 	unknownInflight = 8
@@ -85,7 +85,7 @@ func pollBatchConfig() batch.Config {
 	return cfg
 }
 
-// Do adds an item of a line and waits for its result.
+// Do adds an item to a batch of its line, and waits for its result.
 func (b *lineBatches[I, O]) Do(ctx context.Context, event string, item I) (O, error) {
 	if b.known.Known(event) {
 		return b.lines.Do(ctx, event, item)

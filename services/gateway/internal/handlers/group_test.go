@@ -17,12 +17,12 @@ type anyLine struct{}
 
 func (anyLine) Known(string) bool { return true }
 
-// While four batches of a line's polls are in flight, all polls that arrive become one batch.
+// While four batches of a line's polls are in flight, all further polls become one batch.
 func TestPollBatchesGrowWithTheLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var sizes []int // of the batches, in the order in which they begin
+		var sizes []int // the sizes of the batches, in the order in which they begin
 		begun := func() []int {
 			mu.Lock()
 			defer mu.Unlock()

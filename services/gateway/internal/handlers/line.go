@@ -62,8 +62,8 @@ func (h *LineHandlers) Status(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return writePlace(w, p)
 }
 
-// Heartbeat tells queue that a slot holder is present. It responds with only a few members of the
-// place.
+// Heartbeat reports to the queue service that a user with a slot is present. It responds with only
+// a few fields of the place.
 func (h *LineHandlers) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	p, err := h.requestPlace(w, r, q, h.heartbeat)
 	if err != nil {
@@ -84,10 +84,10 @@ func (h *LineHandlers) Heartbeat(w http.ResponseWriter, r *http.Request, q *edge
 	return nil
 }
 
-// requestPlace asks queue for the user's place in the line, and sets the cookie of the entry token.
+// requestPlace asks the queue service for the user's place, and sets the cookie of the entry token.
 func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *edge.Request, calls *lineGroup) (*queuev1.Place, error) {
 	event := q.Param("event_id")
-	// One allocation for item and caller; the caller has only what queue reads.
+	// One allocation for item and caller. The caller has only what the queue service reads.
 	call := &struct {
 		item   queuev1.LineItem
 		caller commonv1.Caller
@@ -97,7 +97,7 @@ func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *e
 	if call.caller.Tier1 != nil {
 		call.caller.Tier1.Lobby = h.rooms.InLobby(event, h.cookies.Now())
 	}
-	if q.Session != nil && calls != h.heartbeat { // what may entitle the user to a presale
+	if q.Session != nil && calls != h.heartbeat { // presales may admit users by e-mail address or claims
 		call.caller.Email, call.caller.Claims = q.Session.Email, q.Session.Claims
 	}
 	call.item.Caller, call.item.EventId, call.item.Ticket = &call.caller, event, identity.QueueTicket(q.Header)
@@ -123,9 +123,9 @@ func entryClaims(e *claims.Entry) *queuev1.EntryClaims {
 	return &queuev1.EntryClaims{SlotId: e.SlotID, Epoch: e.Epoch, End: e.End, ExpiresAt: e.Expiry().UnixMilli()}
 }
 
-// Leave ends the slots of the entry tokens in the request, even of expired ones, since a device that
-// was suspended may still hold a slot. Only if no token is valid does it give up the place in the line:
-// a tab inside the shop must not cost another tab its place.
+// Leave ends the slots of the entry tokens in the request, even of expired ones, since a device
+// that was suspended may still have a slot. Only if no token is valid, the user also loses the
+// place in the line: a tab inside the shop must not cost another tab its place.
 func (h *LineHandlers) Leave(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	ctx := caller.With(r.Context(), q.Caller())

@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/gateway/internal/sse"
 )
 
-// liveLife is how long a stream may last, so that streams whose clients have vanished end, and streams
-// spread over all gateways again after a rollout.
+// liveLife is how long a stream may last. So streams of vanished clients end, and after a rollout
+// the streams are spread over all gateways again.
 const liveLife = 10 * time.Minute
 
 // LiveHandlers serves the live figures of events.
@@ -59,8 +59,8 @@ func (h *LiveHandlers) StreamFigures(w http.ResponseWriter, r *http.Request, q *
 	return nil
 }
 
-// sessionEnded returns the event with which a stream ends if its session has expired or was revoked;
-// nil if the session is still valid.
+// sessionEnded returns the last frame of a stream whose session has expired or was revoked; nil if
+// the session is still valid.
 func sessionEnded(tokens *identity.Verifier, q *edge.Request) *sse.Frame {
 	c, err := tokens.Session(q.Header)
 	if err == nil && c.ID == q.Session.ID {
@@ -72,7 +72,7 @@ func sessionEnded(tokens *identity.Verifier, q *edge.Request) *sse.Frame {
 	return endEvent(err)
 }
 
-// endEvent returns the last event of a stream that ends with an error; it has the error's code.
+// endEvent returns the last frame of a stream that ends with an error: it has the error's code.
 func endEvent(err error) *sse.Frame {
 	data, _ := json.Marshal(map[string]string{"code": errs.From(err).Reason}) // strings always marshal
 	return sse.Event("end", "", data)

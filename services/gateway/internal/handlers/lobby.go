@@ -56,7 +56,7 @@ func lobbyOpenError(s *roomstate.State) error {
 }
 
 // appendLobbyPoll appends the JSON that a check responds with while the visitor's lobby is not
-// shuffled. vwr would answer the same; a test compares the two.
+// shuffled. The vwr service would respond with the same; a test compares the two.
 func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
@@ -68,7 +68,7 @@ func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 	return append(b, '}')
 }
 
-// maxShuffles bounds the number of cached documents about shuffles.
+// maxShuffles is the most cached documents about shuffles.
 const maxShuffles = 1024
 
 // shuffleKey identifies a shuffle; round 0 means the event's latest one.
@@ -93,7 +93,7 @@ func shuffleKeyOf(q *edge.Request) (shuffleKey, error) {
 	return k, nil
 }
 
-// roundParam returns the round for a request to vwr; nil means the latest round.
+// roundParam returns the round for a request to the vwr service; nil means the latest round.
 func (k shuffleKey) roundParam() *int64 {
 	if k.round == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (k shuffleKey) roundParam() *int64 {
 	return &k.round
 }
 
-// ShuffleHandlers serves the public documents, entries and proofs of the shuffles of lobbies.
+// ShuffleHandlers serves public documents about the shuffles of lobbies, entries and proofs.
 type ShuffleHandlers struct {
 	vwr    vwrv1.VwrServiceClient
 	cached responseCache[shuffleKey]
@@ -158,8 +158,8 @@ func (h *ShuffleHandlers) Proof(w http.ResponseWriter, r *http.Request, q *edge.
 	return WriteMessage(w, http.StatusOK, p)
 }
 
-// Entries responds with the file of a lobby's entries or a range of it. Caches keep it for a second
-// only, since another lobby may become the event's latest one.
+// Entries responds with the file of a lobby's entries or a range of it. Caches keep it for only a
+// second, since another lobby may become the event's latest one.
 func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
@@ -172,7 +172,7 @@ func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edg
 	f := &shuffleFile{read: func(offset, size int64) (*vwrv1.GetShuffleEntriesResponse, error) {
 		return h.vwr.GetShuffleEntries(ctx, &vwrv1.GetShuffleEntriesRequest{EventId: k.event, Offset: offset, Size: &size, Round: k.roundParam()})
 	}}
-	// The size and the root are all that HEAD, 304 and a range that is not satisfiable need.
+	// HEAD, 304 and a range that is not satisfiable need only the size and the root of the file.
 	if err := f.fetchPart(0, 1); err != nil {
 		return h.closed.Note(k, err)
 	}
@@ -181,13 +181,13 @@ func (h *ShuffleHandlers) Entries(w http.ResponseWriter, r *http.Request, q *edg
 }
 
 const (
-	// maxPart is the size of a part of the file, which vwr never exceeds.
+	// maxPart is the size of a part of the file. The vwr service sends no larger ones.
 	maxPart = 1 << 20
-	// copyBuffer is the size of a Read by http.ServeContent unless less is left to copy.
+	// copyBuffer is how many bytes http.ServeContent reads at once, except at the end.
 	copyBuffer = 32 << 10
 )
 
-// shuffleFile reads the file of the entries from vwr, part by part, and keeps the part read last.
+// shuffleFile reads the file of the entries from the vwr service by parts. It keeps the last part.
 type shuffleFile struct {
 	read   func(offset, size int64) (*vwrv1.GetShuffleEntriesResponse, error)
 	root   string
@@ -195,7 +195,7 @@ type shuffleFile struct {
 	part   *vwrv1.GetShuffleEntriesResponse
 }
 
-// errEntriesChanged means that another lobby opened while the file was read.
+// errEntriesChanged means that another lobby has opened since the first part was read.
 var errEntriesChanged = errors.New("the file of the entries is another one than at its beginning")
 
 func (f *shuffleFile) fetchPart(offset, size int64) error {

@@ -19,13 +19,13 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// paymentPartTimeout bounds the wait for payment. Without its answer an order lacks its payments.
+// paymentPartTimeout is the longest wait for an order's payments. Then the order lacks them.
 const paymentPartTimeout = 2 * time.Second
 
 // reservationType is the type of payments for reservations.
 const reservationType = "reservation"
 
-// Orders serves operators' RPCs about orders. It combines what ticket and payment know.
+// Orders serves operators' RPCs about orders, from the ticket service and the payment service.
 type Orders struct {
 	Tickets  ticketv1.OrderAdminServiceClient
 	Payments paymentv1.PaymentAdminServiceClient
@@ -33,8 +33,8 @@ type Orders struct {
 
 var _ ticketv1.OrderAdminServiceClient = (*Orders)(nil)
 
-// SearchOrders asks ticket for orders. Ticket does not know the order ids of payment providers: payment
-// finds the reservation of such an id first.
+// SearchOrders asks the ticket service for orders. That service does not know the order ids of
+// payment providers, so the payment service first finds the reservation of such an id.
 func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequest, _ ...grpc.CallOption) (*ticketv1.SearchOrdersResponse, error) {
 	if in.GetOrderId() == "" {
 		return o.Tickets.SearchOrders(ctx, in)
@@ -60,7 +60,7 @@ func (o *Orders) SearchOrders(ctx context.Context, in *ticketv1.SearchOrdersRequ
 	return o.Tickets.SearchOrders(ctx, in)
 }
 
-// GetOrder calls ticket and payment concurrently. It fails only without ticket's answer.
+// GetOrder calls the ticket and the payment service concurrently. Only the former must succeed.
 func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ ...grpc.CallOption) (*ticketv1.OrderDetail, error) {
 	if err := rpc.Validate(in); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ .
 	return out, nil
 }
 
-// findPayments calls payment on behalf of the operator whose request is in ctx.
+// findPayments calls the payment service on behalf of the operator whose request is in ctx.
 func (o *Orders) findPayments(ctx context.Context, in *paymentv1.FindPaymentsRequest) ([]*paymentv1.PaymentDetail, error) {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, edge.RequestFrom(ctx).Caller()), paymentPartTimeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/gateway/internal/web"
 )
 
-// FromHTTP adapts an http.Handler to a route. The handler gets the normalised path.
+// FromHTTP adapts an http.Handler to a route. The handler gets the cleaned path.
 func FromHTTP(h http.Handler) edge.Handler {
 	return func(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		if r.URL.Path != q.Path || r.URL.RawPath != "" {
@@ -20,7 +20,7 @@ func FromHTTP(h http.Handler) edge.Handler {
 	}
 }
 
-// ActiveRooms knows in which round the waiting room of an event is active; 0: in none.
+// ActiveRooms knows the active round of an event's waiting room; 0: the room is not active.
 type ActiveRooms interface{ ActiveRound(event string) int64 }
 
 // EventPage serves the page of an event. If the event does not exist, people get a page that says

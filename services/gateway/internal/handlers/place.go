@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// writePlace responds with a place as WriteMessage does, but without reflection, since it serves the
-// most frequent poll.
+// writePlace responds with a place as WriteMessage does, but without reflection, since this is the
+// response to the most frequent poll.
 func writePlace(w http.ResponseWriter, p *queuev1.Place) error {
 	body, ok := appendPlace(make([]byte, 0, 640), p)
 	if !ok {
@@ -20,8 +20,8 @@ func writePlace(w http.ResponseWriter, p *queuev1.Place) error {
 	return nil
 }
 
-// appendPlace appends the JSON that wire.Marshal returns for p. ok is false, and the result useless, if
-// a string of p needs escaping.
+// appendPlace appends the JSON that wire.Marshal returns for p. ok is false, and the result
+// useless, if a string of p must be escaped in JSON.
 func appendPlace(b []byte, p *queuev1.Place) (_ []byte, ok bool) {
 	ok = true
 	text := func(key string, s *string) {

@@ -11,7 +11,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// requirePlaceAsWire compares appendPlace with wire.Marshal.
+// requirePlaceAsWire fails unless appendPlace and wire.Marshal return the same.
 func requirePlaceAsWire(t *testing.T, p *queuev1.Place) {
 	t.Helper()
 	got, ok := appendPlace(nil, p)
@@ -23,7 +23,7 @@ func requirePlaceAsWire(t *testing.T, p *queuev1.Place) {
 	require.Equal(t, string(want), string(got))
 }
 
-// Every field is set in turn, so that the test fails if appendPlace lacks one that is added later.
+// Every field is set once, so that the test fails if appendPlace lacks a field that is added later.
 func TestPlaceAsWire(t *testing.T) {
 	t.Parallel()
 	all := &queuev1.Place{}

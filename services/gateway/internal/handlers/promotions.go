@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	// refusedFor is how long a user of a sold-out promotion is refused from memory. In this time the
-	// user's earlier request is looked up only once.
+	// refusedFor is how long the refusal of a user of a sold-out promotion is cached. In this time the
+	// ingest service looks only once for an earlier request of the user.
 	refusedFor = time.Minute
 	maxRefused = 200_000 // about 30 MB
 )
@@ -33,7 +33,7 @@ const (
 // soldOutUser is a user without a request to a sold-out promotion.
 type soldOutUser struct{ event, user string }
 
-// PromotionHandlers takes applications to promotions.
+// PromotionHandlers accepts applications to promotions.
 type PromotionHandlers struct {
 	apply   *batch.Groups[string, *ingestv1.ApplyItem, *ingestv1.Applied] // by promotion
 	refused *otter.Cache[soldOutUser, error]
@@ -47,7 +47,7 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	if err != nil {
 		return nil, err
 	}
-	// An application is stored before the response, as a position is, so its time-out is as long.
+	// Like a position, an application is stored before the response, so its time-out is as long.
 	return &PromotionHandlers{
 		refused: refused,
 		apply: newEventBatches(crowdBatchConfig(assignTimeout), batchrpc.Call(ingest.Apply, func(items []*ingestv1.ApplyItem) *ingestv1.ApplyRequest {
@@ -56,7 +56,7 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	}, nil
 }
 
-// Remembered returns the error of a user who was told SOLD_OUT within the last minute, else nil.
+// Remembered returns the error of a user who got SOLD_OUT within the last minute, else nil.
 func (h *PromotionHandlers) Remembered(q *edge.Request) error {
 	user := q.User()
 	if user == "" {
@@ -66,7 +66,7 @@ func (h *PromotionHandlers) Remembered(q *edge.Request) error {
 	return err
 }
 
-// Apply applies for the user, once per promotion: a repeated call gets the same request.
+// Apply applies for the user, once per promotion: a repeated call returns the same request.
 func (h *PromotionHandlers) Apply(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	a, err := h.apply.Do(r.Context(), q.Event, &ingestv1.ApplyItem{Caller: q.Caller(), EventId: q.Event})
 	if err != nil {

@@ -19,8 +19,8 @@ var (
 	jsonType           = []string{"application/json"}
 )
 
-// implicitLength is the length of a body, in bytes, up to which net/http sets Content-Length by
-// itself ("under a few KB"), at less cost than a handler can.
+// implicitLength is the longest body, in bytes, for which net/http sets Content-Length by itself
+// ("under a few KB"). That costs less than setting it here.
 const implicitLength = 1 << 10
 
 // writeJSON responds with a body that is JSON already.
@@ -57,8 +57,8 @@ func writeTagged(w http.ResponseWriter, request http.Header, etag, cache []strin
 	writeJSON(w, http.StatusOK, cache, body)
 }
 
-// withRedirect adds to an error of a service the page where the visitor gets what is missing, such as a
-// token; nil stays nil.
+// withRedirect adds to an error of a service the page where the visitor gets what is missing, such
+// as a token. It returns nil for nil.
 func withRedirect(err error, event string) error {
 	if err == nil {
 		return nil

@@ -18,7 +18,7 @@ type cachedResponse struct {
 }
 
 // responseCache keeps responses for a short time, by event or by a key that contains the event. It
-// also keeps which keys do not exist.
+// also remembers which keys do not exist.
 type responseCache[K comparable] struct {
 	*otter.Cache[K, cachedResponse]
 
@@ -43,9 +43,9 @@ func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 	return e
 }
 
-// serve responds with the cached response, or if there is none with the result of read; with 304 if
-// the client has this version. Of read's errors it caches only those that say that the key does not
-// exist.
+// serve responds with the cached response, or if there is none with what read returns. It responds
+// with 304 if the client has this version. Of the errors of read it caches only those that say that
+// the key does not exist.
 func (c responseCache[K]) serve(w http.ResponseWriter, q *edge.Request, key K, read func(sharedRead[K]) (cachedResponse, error)) error {
 	e, ok := c.GetIfPresent(key)
 	if !ok {

@@ -13,25 +13,25 @@ import (
 )
 
 // ReturnHandlers serves buyers who return from a payment provider's page, perhaps in another
-// browser and without a session: the URL proves the payment.
+// browser and without a session. The parameters of the URL prove the payment.
 type ReturnHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }
 
-// The bounds of the parameters that are passed on: their number, and the characters of a name with its value.
+// These limit the parameters that are passed on: their number, and the length of name and value.
 const (
 	maxReturnParams = 32
 	maxReturnText   = 512
 )
 
-// looksParam is the parameter with which a page asks only for the state of the payment.
+// looksParam is the parameter by which a page asks only for the state of the payment.
 const looksParam = "looks"
 
 // paymentPages has the path of the page on which a payment is made, by the payment's type.
 var paymentPages = map[string]string{reservationType: "/checkout/", "transfer": "/transfers/", "membership": "/memberships/"} //nolint:gochecknoglobals // a constant
 
 // Handle redirects to the payment's page, with a fragment that proves the payment, since the page
-// may have no session. The page asks again with looksParam: the answer is JSON, nothing is stored.
+// may have no session. With looksParam, it responds with JSON and stores nothing.
 func (h *ReturnHandlers) Handle(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	provider := q.Param("provider")
 	if !validProviderName(provider) {

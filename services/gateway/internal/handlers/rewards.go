@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/gateway/internal/edge"
 )
 
-// RewardHandlers serves the calls by which members attend campaigns and draw prizes. It responds with
-// 201, and to a repeated request with 200 and the same body.
+// RewardHandlers serves the calls by which members attend campaigns and draw prizes. It responds
+// with 201, and to a repeated request with 200 and the same body.
 type RewardHandlers struct {
 	Service rewardv1.RewardServiceClient
 }

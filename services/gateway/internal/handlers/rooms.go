@@ -55,8 +55,8 @@ func NewRoomHandlers(
 }
 
 // AssignPosition gives the visitor a position, after a proof of work if the event or the visitor's
-// network requires one. For an event without a room, and before the start of a room with a lobby,
-// it does not call vwr unless the stream from vwr is broken.
+// network requires one. For an event without a room, and before a room's start with a lobby, it
+// responds from memory, unless the stream of room states is broken.
 func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
 	s, err := h.assignableRoom(event, q)
@@ -66,8 +66,7 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 	if q.Anon == "" && identity.Proof(q.Header) != "" {
 		return errs.ErrVisitorRequired // the browser does not keep the cookie of the challenge, so no proof will do
 	}
-	// A ticket with a position proves that the visitor has done the work. (A lobby's ticket has no
-	// position yet.)
+	// A ticket with a position proves that the visitor has done the work. (A lobby's ticket has none.)
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
 		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 			return err
@@ -90,8 +89,9 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 	return WriteMessage(w, http.StatusOK, a)
 }
 
-// assignableRoom returns the state of the event's room, or an error if the room gives the caller no
-// positions now. While the stream from vwr is broken, it returns the last state, and vwr decides.
+// assignableRoom returns the state of the event's room, or an error if the caller can get no
+// position now. While the stream of room states is broken, the last state is used and the vwr
+// service decides.
 func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
@@ -129,10 +129,10 @@ func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge
 	return WriteMessage(w, http.StatusOK, &gatewayv1.Challenge{Challenge: challenge, Difficulty: int64(d.Bits), ExpiresAt: expires.UnixMilli()})
 }
 
-// CheckPosition responds whether the visitor's position is served. Visitors with a ticket who wait
-// or are in a lobby are answered from memory, and so are visitors without one if this gateway does
-// not know the event. vwr answers all others. The response also has the sale status, and for
-// admitted visitors the page to go to.
+// CheckPosition responds whether the visitor's position is served. It responds from memory to
+// visitors with a ticket who wait or are in a lobby, and to visitors without one if the event is
+// unknown here. For all others it calls the vwr service. The response also has the sale status, and
+// for admitted visitors the page to go to.
 func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if h.check == nil {
 		return errs.ErrVWRInactive
@@ -180,7 +180,7 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 }
 
 // appendWaiting appends the JSON that a check responds with while the visitor's position is not
-// served. vwr would answer the same; a test compares the two.
+// served. The vwr service would respond with the same; a test compares the two.
 func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)

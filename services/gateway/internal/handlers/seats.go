@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// layoutTTL is the maximum age of a cached seat layout, which changes only before its sale opens.
+	// layoutTTL is how long a seat layout is cached. It changes only before the event's sale opens.
 	layoutTTL  = 5 * time.Second
 	maxLayouts = 256
 )
@@ -89,8 +89,8 @@ func (h *SeatHandlers) Availability(w http.ResponseWriter, r *http.Request, q *e
 	return h.available.serve(w, r, q)
 }
 
-// ReadSeats returns which seats of an event are free, for the hub of package seats. It shares its calls
-// of ticket with Availability.
+// ReadSeats returns which seats of an event are free, for the hub of package seats. It shares its
+// calls of the ticket service with Availability.
 func (h *SeatHandlers) ReadSeats(ctx context.Context, event string, reader *commonv1.Caller) (seats.State, error) {
 	free, err := h.available.get(ctx, event, reader)
 	if err != nil {
@@ -104,8 +104,8 @@ func quotedETag(etag, suffix string) string {
 	return `"` + strings.Trim(etag, `"`) + suffix + `"`
 }
 
-// Refusal returns errs.ErrOverloaded while more holds are in progress than ticket completes in time,
-// else nil.
+// Refusal returns errs.ErrOverloaded while more holds are in progress than the ticket service
+// completes in time, else nil.
 func (h *SeatHandlers) Refusal() error { return h.holds.refusal() }
 
 func (h *SeatHandlers) Reserve(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
@@ -121,7 +121,7 @@ func callerWithLanguage(q *edge.Request) *commonv1.Caller {
 	return c
 }
 
-// ReserveBest holds the best seats available, or a number of general admissions.
+// ReserveBest holds the best free seats, or a number of general admissions.
 func (h *SeatHandlers) ReserveBest(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	item, _ := q.Message.(*ticketv1.HoldBestItem) // the route's message
 	item.Caller = callerWithLanguage(q)
@@ -137,7 +137,7 @@ func (h *SeatHandlers) respondWithHold(w http.ResponseWriter, q *edge.Request, c
 	if err != nil {
 		return withRedirect(err, q.Event)
 	}
-	// The URL under /my needs no slot, which checkout may outlast.
+	// The URL under /my needs no slot: checkout may last longer than the slot.
 	w.Header().Set("Location", "/api/v1/my/reservations/"+res.GetReservationId())
 	return WriteMessage(w, http.StatusCreated, res)
 }

@@ -36,7 +36,7 @@ func newSharedRead[K comparable, O any](get func(ctx context.Context, key K) (O,
 		)
 		for key, r := range first {
 			wg.Go(func() {
-				// Every request was authorised for this key, so the first caller stands for all.
+				// Every caller may read this key, so one call on behalf of the first is enough.
 				v, err := get(caller.With(ctx, r.caller), key)
 				mu.Lock()
 				defer mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// SlotVerifier asks queue whether slots still exist.
+// SlotVerifier asks the queue service whether slots still exist.
 type SlotVerifier struct {
 	verify *lineBatches[*queuev1.SlotItem, bool]
 }
 
 var _ edge.Slots = (*SlotVerifier)(nil)
 
-// NewSlotVerifier makes a SlotVerifier that asks queue; known says which lines queue has listed.
+// NewSlotVerifier makes a SlotVerifier; known has the lines that the queue service has listed.
 func NewSlotVerifier(known KnownEvents, queue queuev1.QueueServiceClient) *SlotVerifier {
 	return &SlotVerifier{verify: newLineBatches(known, batchConfig(callTimeout), batchrpc.Call(queue.VerifySlots, func(items []*queuev1.SlotItem) *queuev1.VerifySlotsRequest {
 		return &queuev1.VerifySlotsRequest{Items: items}

@@ -17,7 +17,7 @@ import (
 // TicketHandlers serves the QR codes of users' tickets, which are scanned at the doors.
 type TicketHandlers struct{ Tickets ticketv1.TicketServiceClient }
 
-// The size of a module of the QR code, and of its quiet zone (ISO/IEC 18004: four modules).
+// The size of a square of the QR code, and of its margin of four squares (ISO/IEC 18004).
 const (
 	qrModule = 8
 	qrBorder = 4 * qrModule
@@ -25,7 +25,7 @@ const (
 
 var imageCacheControl = []string{"private, no-store"}
 
-// QR responds with the code of a ticket as an SVG image. A ticket that has no code admits nobody.
+// QR responds with the code of a ticket as an SVG image. A ticket without a code admits nobody.
 func (h *TicketHandlers) QR(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	t, err := h.Tickets.GetMyTicket(caller.With(r.Context(), q.Caller()), &ticketv1.GetMyTicketRequest{TicketId: q.Param("ticket_id")})
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *TicketHandlers) QR(w http.ResponseWriter, r *http.Request, q *edge.Requ
 	if t.GetCode() == "" {
 		return errs.ErrNotValid.With("why", t.GetStatus())
 	}
-	// Medium corrects errors in 15 % of the code, such as a scratched or dimmed screen causes.
+	// Medium corrects errors in 15% of the code, as on a scratched or dimmed screen.
 	code, err := qr.EncodeText(t.GetCode(), qr.Medium)
 	if err != nil {
 		return fmt.Errorf("encode the code of a ticket: %w", err)

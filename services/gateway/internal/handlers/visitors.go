@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// countLife is the time within which a visitor is counted only once. It is longer than a challenge
-	// is valid, so that a visitor who does the work is counted once.
+	// countLife is the time in which a visitor is counted only once. It is longer than a challenge is
+	// valid, so that a visitor who does the work is counted once.
 	countLife = 10 * time.Minute
-	// idLife is how long a visitor's id can get new positions. Its cookie lasts longer, for the
-	// positions that it has.
+	// idLife is how long a visitor can get new positions with an id. The cookie lasts longer, for the
+	// positions that the id has.
 	idLife = 24 * time.Hour
 )
 
@@ -29,8 +29,7 @@ var visitorsCounted = promauto.NewCounterVec(prometheus.CounterOpts{
 	Name: "urr_new_visitors_total", Help: "Visitors counted as new ones of their network, by the id that they showed.",
 }, []string{"id"})
 
-// VisitorIDs issues the ids by which visitors are known (cookie urr-anon). It is safe for concurrent
-// use.
+// VisitorIDs issues the ids of visitors (cookie urr-anon). It is safe for concurrent use.
 type VisitorIDs struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
@@ -48,7 +47,7 @@ func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.R
 // CountForPosition counts a visitor who asks for a new position as a new visitor of the network, so
 // that ids collected before a sale are worth no more than new ones. It sets which proof of work the
 // visitor owes. A visitor without an id, or whose id has expired, gets a new one. It must be called
-// after all other checks, so that refused requests do not count.
+// after all other checks, so that refused requests are not counted.
 func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
 	now := v.Cookies.Now()
 	id, shown := q.Visitor, "none"

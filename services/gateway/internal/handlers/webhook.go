@@ -14,11 +14,11 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
-// maxWebhookHeaders bounds the forwarded headers, in bytes of names and values.
+// maxWebhookHeaders is the most bytes of forwarded headers, names and values together.
 const maxWebhookHeaders = 8 << 10
 
-// WebhookHandlers forwards the calls of payment providers to payment, unchanged, since the provider's
-// signature covers the bytes.
+// WebhookHandlers forwards the calls of payment providers to the payment service. It changes no
+// byte, since the provider's signature covers them.
 type WebhookHandlers struct {
 	Payments paymentv1.PaymentServiceClient
 }

@@ -9,11 +9,11 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// stateBytes is the number of bytes of an attempt's state in the name of the attempt's cookie, so
-// that each tab can have an attempt of its own.
+// stateBytes is how many bytes of an attempt's state are in the name of the attempt's cookie, so
+// that each tab can have its own attempt.
 const stateBytes = 8
 
-// AttemptCookie returns the name of the cookie that holds the sign-in attempt with a state.
+// AttemptCookie returns the name of the cookie with the sign-in attempt that has this state.
 func AttemptCookie(state string) string { return attemptCookie + state[:min(stateBytes, len(state))] }
 
 // AttemptCookies returns the names of the cookies of sign-in attempts that the request carries.
@@ -31,7 +31,7 @@ func (v *Verifier) SignAttempt(a *claims.SignIn) (string, error) {
 }
 
 // Attempt returns the browser's sign-in attempt with a state, from its cookie. It fails if there is
-// none, or if it has expired.
+// no such attempt, or if it has expired.
 func (v *Verifier) Attempt(h http.Header, state string) (*claims.SignIn, error) {
 	err := errors.New("there is no attempt")
 	for tok := range cookies(h, cookieName(AttemptCookie(state), v.secure)) {
@@ -47,7 +47,7 @@ func (v *Verifier) Attempt(h http.Header, state string) (*claims.SignIn, error) 
 	return nil, err
 }
 
-// IDToken returns the identity provider's token that the browser keeps for the sign-out, "" for none.
+// IDToken returns the identity provider's token, which the browser keeps for the sign-out, or "".
 func IDToken(h http.Header) string {
 	for tok := range cookies(h, IDTokenCookie) {
 		return tok

@@ -10,7 +10,7 @@ import (
 
 type expirer interface{ Expiry() time.Time }
 
-// tokenCache keeps the claims of verified tokens until they expire, so that a polling visitor costs
+// tokenCache keeps the claims of verified tokens until they expire: a polling visitor then costs
 // one signature check per token, not one per poll. Forged tokens are not kept and evict nothing.
 type tokenCache[C expirer] struct {
 	kind    string
@@ -37,10 +37,10 @@ func newTokenCache[C expirer](kind string, size int, now func() time.Time) (*tok
 	return &tokenCache[C]{kind: kind, entries: c}, nil
 }
 
-// get returns the claims of the token tok, and verifies it if it is not cached. A cached token is also
-// compared with now: the expiry of cache entries only frees memory.
+// get returns the claims of the token tok, which it verifies if it is not cached. It also compares
+// the expiry of a cached token with now, since the expiry of cache entries only frees memory.
 func (c *tokenCache[C]) get(tok string, now time.Time, keys *keyRing, verify func(*keyRing, string) (C, error)) (C, error) {
-	// GetEntryQuietly does not record the use for the eviction policy, which would take a fifth of a
+	// GetEntryQuietly does not record the use for the eviction policy, which would take a fifth of the
 	// look-up's time. So a full cache keeps the tokens that were added most often.
 	if k, ok := c.entries.GetEntryQuietly(tok); ok && k.Value.keys == keys && now.Before(k.Value.claims.Expiry()) {
 		return k.Value.claims, nil
@@ -48,7 +48,7 @@ func (c *tokenCache[C]) get(tok string, now time.Time, keys *keyRing, verify fun
 	verified.WithLabelValues(c.kind).Inc()
 	claims, err := verify(keys, tok)
 	if err == nil && !now.Before(claims.Expiry()) {
-		err = token.ErrExpired // the expiry of some kinds is finer than exp, which has seconds
+		err = token.ErrExpired // some kinds expire between the whole seconds of exp
 	}
 	if err == nil {
 		c.entries.Set(tok, cachedClaims[C]{claims, keys})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AnonLife is how long a browser keeps the visitor id: longer than any sale.
+// AnonLife is how long a browser keeps the visitor id. It is longer than any sale.
 const AnonLife = 30 * 24 * time.Hour
 
 // Cookies writes the platform's cookies: Secure if browsers use https, HttpOnly except for
@@ -14,14 +14,14 @@ const AnonLife = 30 * 24 * time.Hour
 type Cookies struct {
 	// Secure says that browsers use https. The cookies of session, visitor and sign-in attempts then
 	// have the prefix hostPrefix, which binds them to this host. The tokens of both tiers keep their
-	// names, which a CDN may read.
+	// names, since a CDN may read them.
 	Secure bool
 	Now    func() time.Time
 }
 
-// Set writes a cookie that expires at end, or deletes it if that has passed. The entry token is
-// SameSite=Strict, all others are Lax, so that a link from another site carries the session, but not
-// the entry token.
+// Set writes a cookie that expires at end, or deletes it if end has passed. The entry token is
+// SameSite=Strict, all other cookies are Lax. So a link from another site carries the session, but
+// not the entry token.
 func (c Cookies) Set(w http.ResponseWriter, name, value string, end time.Time) {
 	age := int(end.Sub(c.Now()) / time.Second)
 	if age < 1 {
@@ -56,8 +56,8 @@ func (c Cookies) write(w http.ResponseWriter, ck *http.Cookie) {
 	}
 }
 
-// SignedInCookie tells the scripts of pages, which cannot read the session and are the same for
-// everybody, that it is worth asking who is signed in. It gives no rights.
+// SignedInCookie shows scripts that a session exists: they cannot read the session's cookie, and
+// their pages are the same for everybody. It gives no rights.
 const SignedInCookie = "urr-signed-in"
 
 // signedInHint returns SignedInCookie, which is set and cleared with the session's cookie.
@@ -70,15 +70,15 @@ func signedInHint(session *http.Cookie) *http.Cookie {
 	return &hint
 }
 
-// The sign-out has two paths, and browsers get a cookie with the ID token for each. The one for the
-// alias has a placeholder, since response headers have no room for the token twice.
+// The sign-out has two paths, and browsers get a cookie with the ID token for each. The cookie for
+// the alias has a placeholder, since response headers have no room for two ID tokens.
 const (
 	logoutPath  = "/api/v1/auth/logout"
 	logoutAlias = "/api/auth/logout"
 )
 
-// IDTokenPlaceholder stands for an ID token that is not kept: it says that the session began at the
-// identity provider, and overwrites the token of the browser's former user.
+// IDTokenPlaceholder is used for an ID token that is not kept. It shows that the session began at
+// the identity provider, and overwrites the token of the browser's former user.
 const IDTokenPlaceholder = "-"
 
 func cookiePath(name string, secure bool) string {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 )
 
-// Whatever the headers of a request contain, it has an identity only if one of them contains the
-// credential that was issued for it.
+// Whatever headers a request has, it has an identity only if a header contains the credential that
+// was issued for this identity.
 func FuzzCredentials(f *testing.F) {
 	const event, user = "demo", "alice"
 	keys := tokentest.KeySet(f, secret)

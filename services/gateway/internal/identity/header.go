@@ -28,8 +28,8 @@ const (
 	LastEventHeader   = "Last-Event-Id"
 )
 
-// hostPrefix is the prefix of names of cookies that browsers accept from this host only, over https and
-// for every path, so that no other subdomain can plant one (RFC 6265bis, section 4.1.3.2).
+// hostPrefix is the prefix of cookies that browsers accept only from this host, over https and for
+// every path. So no other subdomain can set such a cookie (RFC 6265bis, section 4.1.3.2).
 const hostPrefix = "__Host-"
 
 // cookieName returns the name of a cookie in requests and responses. With secure, it adds
@@ -41,12 +41,12 @@ func cookieName(name string, secure bool) string {
 	return name
 }
 
-// maxSameName is how many cookies of one name are read, since each forged one costs a signature check.
+// maxSameName is how many cookies of one name are read: each forged one costs a signature check.
 const maxSameName = 8
 
-// cookies returns the values of the cookies with a name, up to maxSameName. Browsers send several if
-// cookies for other paths or domains have the same name; their order says nothing. It does not parse
-// cookies with other names, since every poll calls it and http.Request.Cookie allocates for each.
+// cookies returns the values of the cookies with a name, up to maxSameName. Browsers send several
+// for different paths or domains; their order means nothing. It does not parse other cookies, since
+// every poll calls it and http.Request.Cookie allocates for each.
 func cookies(h http.Header, name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		left := maxSameName
@@ -86,14 +86,14 @@ func firstValue(h http.Header, name string) string {
 // Proof returns the proof of work of the request, "" for none.
 func Proof(h http.Header) string { return firstValue(h, ProofHeader) }
 
-// Captcha returns the token of the challenge provider, "" for none.
+// Captcha returns the token of the captcha provider, "" for none.
 func Captcha(h http.Header) string { return firstValue(h, CaptchaHeader) }
 
-// maxQueueTicket bounds a queue ticket, in bytes.
+// maxQueueTicket is the longest queue ticket, in bytes.
 const maxQueueTicket = 256
 
-// QueueTicket returns the queue ticket of the request, "" if it is malformed. queue verifies
-// tickets of many visitors in one call, which a malformed ticket of one of them must not make fail.
+// QueueTicket returns the queue ticket of the request, "" if it is malformed: the queue service
+// gets tickets of many visitors in one call, which must not fail because one of them is malformed.
 func QueueTicket(h http.Header) string {
 	t := firstValue(h, QueueTicketHeader)
 	if len(t) > maxQueueTicket || strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -1,6 +1,6 @@
 // Package identity verifies the credentials of a request (session, visitor cookie, tokens of both
-// tiers) and returns their claims. It checks signatures, audiences and lifetimes; package edge decides
-// which routes they open.
+// tiers) and returns their claims. It checks signatures, audiences and lifetimes. Package edge
+// decides which routes a request with these claims may call.
 package identity
 
 import (
@@ -18,7 +18,7 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Keys are the key sets of each kind of token.
+// Keys are the keys of each kind of token.
 type Keys struct {
 	Session token.KeySet
 	Tier1   token.KeySet
@@ -34,14 +34,14 @@ type keyRing struct {
 
 // Revocations knows the sessions that were revoked.
 type Revocations interface {
-	// HasBeenRead reports whether the list was ever read; before, no session can be trusted.
+	// HasBeenRead reports whether the list was ever read. Before, no session can be trusted.
 	HasBeenRead() bool
 	IsRevoked(c *claims.Session) bool
 }
 
 // Verifier verifies the credentials of requests, and signs cookies. It is safe for concurrent use.
 type Verifier struct {
-	keys    atomic.Pointer[keyRing] // to be loaded once by a function that needs several keys
+	keys    atomic.Pointer[keyRing] // a function that needs several keys loads it once
 	revoked Revocations
 	now     func() time.Time
 	secure  bool
@@ -83,7 +83,7 @@ func (v *Verifier) Rekey(keys Keys) {
 }
 
 // Session returns the session of the Bearer token, else that of the cookie. It fails with
-// errs.ErrUnauthenticated when there is neither, with errs.ErrSessionInvalid when they do not verify,
+// errs.ErrUnauthenticated if there is neither, with errs.ErrSessionInvalid if they do not verify,
 // have expired or were revoked, and with errs.ErrUnavailable while the revocations are unknown.
 func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	tok := bearerToken(h)
@@ -105,8 +105,8 @@ func (v *Verifier) Session(h http.Header) (*claims.Session, error) {
 	}
 }
 
-// cookieSession returns the valid session in the cookies, and whether there was a session cookie. Two
-// different valid sessions count as none: one of them was planted, and nothing says which.
+// cookieSession returns the valid session in the cookies, and whether there was a session cookie.
+// Of two different valid sessions it returns none: an attacker has set one, and nothing says which.
 func (v *Verifier) cookieSession(h http.Header) (c *claims.Session, sent bool) {
 	for tok := range cookies(h, v.sessionCookie) {
 		sent = true
@@ -136,7 +136,7 @@ func (v *Verifier) Sessions(h http.Header) []*claims.Session {
 	return found
 }
 
-// validSession returns nil for a token that is not a valid session.
+// validSession returns the session of a token, nil if the token is no valid session.
 func (v *Verifier) validSession(tok string) *claims.Session {
 	if tok == "" {
 		return nil
@@ -177,7 +177,7 @@ func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().anon) }
 
 // ShowsFormerPosition reports whether the request shows a position of the visitor's former id: by
-// its tier-1 ticket, or if it has none by its tier-1 token. event is the position's event; "": any.
+// its tier-1 ticket, or without one by its tier-1 token. event is the position's event; "": any.
 func (v *Verifier) ShowsFormerPosition(h http.Header, event string, a claims.Anon) bool {
 	if a.Former == uuid.Nil {
 		return false
@@ -201,15 +201,15 @@ func (v *Verifier) SealChallenge(c claims.Challenge, event, anon string) string 
 	return c.Seal(v.keys.Load().challenge, event, anon)
 }
 
-// OpenChallenge opens a challenge; ok is false unless it is of this event and visitor. The caller
-// compares the round and the time.
+// OpenChallenge opens a challenge. ok is false unless it belongs to this event and visitor. The
+// caller compares the round and the time.
 func (v *Verifier) OpenChallenge(event, anon, sealed string) (c claims.Challenge, ok bool) {
 	c, err := claims.OpenChallenge(v.keys.Load().challenge, event, anon, sealed)
 	return c, err == nil
 }
 
-// Tier1Ticket returns the content and the text of the request's tier-1 ticket. The bool is false unless
-// the ticket is of this event and belongs to the visitor (anon) or, after a lobby, to the user.
+// Tier1Ticket returns the content and the text of the request's tier-1 ticket. The bool is false
+// unless the ticket is for this event, and for the visitor (anon) or, after a lobby, for the user.
 func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
 	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
@@ -226,8 +226,8 @@ func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.
 	return t, raw, err == nil
 }
 
-// Tier1Token returns the claims of a tier-1 token of this event and the visitor (anon) or, after a
-// lobby, the user; nil when there is none. The caller compares the round.
+// Tier1Token returns the claims of a tier-1 token for this event, and for the visitor (anon) or,
+// after a lobby, for the user; nil if there is none. The caller compares the round.
 func (v *Verifier) Tier1Token(h http.Header, event, anon, user string) *claims.Tier1 {
 	for tok := range cookies(h, Tier1Cookie) {
 		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
@@ -247,22 +247,22 @@ func (v *Verifier) verifyTier1(keys *keyRing, tok string) (*claims.Tier1, error)
 }
 
 // EntryTokens returns the claims of the entry tokens in the header, where each tab may send its
-// own, and in the cookie. Tokens of other users count as none, and unless event is "", tokens of
-// other events too. An element is nil where there is none. The caller checks the epoch.
+// own, and in the cookie. It ignores tokens of other users and, unless event is "", of other
+// events. An element is nil if there is no such token. The caller checks the epoch.
 func (v *Verifier) EntryTokens(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		return v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	})
 }
 
-// EntryToken returns the first valid one of EntryTokens, nil when there is none.
+// EntryToken returns the first valid token of EntryTokens, nil if there is none.
 func (v *Verifier) EntryToken(h http.Header, event, user string) *claims.Entry {
 	e := v.EntryTokens(h, event, user)
 	return cmp.Or(e[0], e[1])
 }
 
-// EntryTokensWithExpired returns what EntryTokens returns, and also expired tokens, since they still
-// identify a slot.
+// EntryTokensWithExpired returns what EntryTokens returns, and also expired tokens, since they
+// still identify a slot.
 func (v *Verifier) EntryTokensWithExpired(h http.Header, event, user string) [2]*claims.Entry {
 	return v.entriesOf(h, event, user, func(tok string) (*claims.Entry, error) {
 		c, keys := new(claims.Entry), v.keys.Load()
@@ -305,8 +305,8 @@ func (v *Verifier) verifyEntry(keys *keyRing, tok string) (*claims.Entry, error)
 	return c, keys.Entry.Verify(tok, c, claims.AudienceEntry, v.now())
 }
 
-// EntryTokenEnd returns the expiry of an entry token that queue has just issued; zero when it does
-// not verify, since the secrets of the two services differ.
+// EntryTokenEnd returns the expiry of an entry token that the queue service has just issued. It
+// returns zero if the token does not verify: then the secrets of the two services differ.
 func (v *Verifier) EntryTokenEnd(tok string) time.Time {
 	c, err := v.entries.get(tok, v.now(), v.keys.Load(), v.verifyEntry)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// With https, a cookie that another subdomain can plant counts as no session, visitor or attempt.
+// With https, no session, visitor or attempt is read from a cookie that another subdomain can set.
 func TestSecureCookiesAreOfThisHost(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start)).WithSecureCookies(true)
@@ -146,7 +146,7 @@ func TestSecureCookiesAreOfThisHost(t *testing.T) {
 	require.Zero(t, accepted("__host-"))
 }
 
-// Of several cookies of one name the valid one counts, wherever it stands.
+// Of several cookies with the same name the valid one is used, at any place in the header.
 func TestSeveralCookiesOfOneName(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))
@@ -241,8 +241,8 @@ func TestVisitorsOweWork(t *testing.T) {
 	}
 }
 
-// The new key is added, then signs, then remains alone; a cached token is refused once its key is
-// removed.
+// A key is added, then it signs, then it remains alone. A cached token is refused after the removal
+// of its key.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, testkit.NewClock(start))

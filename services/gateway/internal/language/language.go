@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Cookie holds the language chosen by the visitor, "en" or "ko"; it takes precedence over
-// Accept-Language. Pages set it.
+// Cookie is the cookie with the language that the visitor has chosen, "en" or "ko". It takes
+// precedence over Accept-Language. Scripts of the pages set it.
 const Cookie = "urr-lang"
 
 // All are the languages of the pages and of e-mails; the first is the default.
@@ -55,9 +55,9 @@ func Of(h http.Header) string {
 	return l
 }
 
-// maxAcceptLanguage bounds the headers that are read, in bytes. Browsers send less than half.
+// maxAcceptLanguage is the longest header that is read, in bytes. Browsers send less than half.
 const maxAcceptLanguage = 256
 
 // accepted caches the language of recent values of Accept-Language. Browsers send few different
-// ones, and parsing one takes as long as the rest of an error's response.
+// values, and parsing one takes as long as the rest of an error's response.
 var accepted = otter.Must(&otter.Options[string, string]{MaximumSize: 1000}) //nolint:gochecknoglobals // a cache of a pure function

@@ -36,9 +36,9 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p, func(net netip.Prefix) bool { return net.Contains(a) })
 }
 
-// Client returns the address of the client. X-Forwarded-For is read from its end for as long as the
-// hop that wrote it is trusted. Without a trusted hop it is the address of the peer, or the zero Addr
-// if that cannot be parsed.
+// Client returns the address of the client. It reads X-Forwarded-For from the end, as long as the
+// proxy that wrote the entry is trusted. If the peer is no trusted proxy, it returns the peer's
+// address, or the zero Addr if that cannot be parsed.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseHop parses an address with or without a port and brackets, since proxies differ.
+// parseHop parses an address, with or without port and brackets, since proxies differ.
 func parseHop(s string) (netip.Addr, bool) {
 	if inner, ok := strings.CutSuffix(s, "]"); ok {
 		s = strings.TrimPrefix(inner, "[")
@@ -83,8 +83,8 @@ func parseHop(s string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// networkOf returns the network that shares a limit: an IPv4 address, or the /64 of one IPv6
-// subscriber.
+// networkOf returns the network whose requests are counted together: an IPv4 address, or the /64 of
+// one IPv6 subscriber.
 func networkOf(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {

@@ -14,7 +14,7 @@ func Keys(l *Limiter) int {
 	return n
 }
 
-// Parts returns the number of keys of which the process has allowed requests by itself.
+// Parts returns the number of keys whose requests the process has allowed by itself.
 func Parts(l *Limiter) int {
 	l.parts.mu.Lock()
 	defer l.parts.mu.Unlock()
@@ -28,7 +28,7 @@ func Report(ctx context.Context, l *Limiter) {
 	l.parts.report(ctx)
 }
 
-// Names of keys in Redis.
+// These return the names of keys in Redis.
 func UserKey(user string) string       { return keyCheck{scope: byUser, key: user}.redisKey() }
 func VisitorKey(visitor string) string { return keyCheck{scope: byVisitor, key: visitor}.redisKey() }
 func NewVisitorKey(p netip.Prefix) string {

@@ -1,7 +1,7 @@
-// Package limit bounds the request rate per network, visitor and user by GCRA (the generic cell
-// rate algorithm of ITU-T I.371): an even rate with a burst, from one number per key. Mutations are
-// counted in Redis, over all gateways; each process may allow a small part by itself, and remembers
-// which keys were refused. Polls, and mutations while Redis is unavailable, are counted in the process.
+// Package limit limits the request rate per network, visitor and user by GCRA (the generic cell
+// rate algorithm of ITU-T I.371), which needs one number per key. Mutations are counted in Redis,
+// over all gateways; each process may allow a small part by itself, and remembers which keys were
+// refused. Polls, and mutations while Redis is unavailable, are counted in the process.
 package limit
 
 import (
@@ -16,7 +16,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// RateRule is an allowance: Burst requests at once, refilled at Rate per second. A Rate of 0 or
+// RateRule allows Burst requests at once, and after them Rate requests per second. A Rate of 0 or
 // less means no limit.
 type RateRule struct {
 	Rate  float64
@@ -33,27 +33,27 @@ func (r RateRule) multipliedBy(n int) RateRule {
 
 func (r RateRule) tolerance() time.Duration { return r.interval() * time.Duration(max(1, r.Burst)) }
 
-// Rules are the allowances of one class of requests. A network may be the NAT of a carrier, so its
-// rule is generous; a visitor or a user is one person.
+// Rules are the rules for one class of requests. Network has a generous rule, since a network can
+// be the NAT of a carrier; a visitor or a user is one person.
 type Rules struct {
 	Network, Visitor, User RateRule
 }
 
-// Config of a Limiter.
+// Config has the settings of a Limiter.
 type Config struct {
-	// Mutations bounds requests that change something, Polls all others.
+	// Mutations are the rules for requests that change something, Polls for all others.
 	Mutations, Polls Rules
-	// NewVisitors bounds the visitor ids that one network may get, over all gateways, since each may
-	// take a position in a waiting room. An IPv6 /56 may get 4 times and a /48 16 times as many as a
+	// NewVisitors is the rule for new visitor ids of a network, over all gateways, since each id can
+	// get a position in a waiting room. An IPv6 /56 may get 4 times and a /48 16 times as many as a
 	// /64.
 	NewVisitors RateRule
-	// SignIns bounds the returns from the identity provider of one network, over all gateways, as
-	// NewVisitors does: each may cost a call to the provider, which limits its clients.
+	// SignIns is such a rule for returns from the identity provider, since each can cost a call to the
+	// provider, which limits its clients.
 	SignIns RateRule
 	Work    WorkRule
-	// Keys bounds the memory of the counts in the process: about this many keys, 32 bytes each.
+	// Keys is the most keys that are counted in the process, 32 bytes each.
 	Keys int
-	// Timeout bounds a call to Redis. After a failure Redis is not called for Pause.
+	// Timeout is the time-out of a call to Redis. After a failure, Redis is not called for Pause.
 	Timeout, Pause time.Duration
 }
 
@@ -73,7 +73,7 @@ const (
 	byNewVisitor
 	byFreeVisitor
 	bySignIn
-	// pollOffset is added to the scopes of polls, which are counted apart from mutations.
+	// pollOffset is added to the scopes of polls, since polls are counted apart from mutations.
 	pollOffset
 )
 
@@ -86,7 +86,7 @@ type Limiter struct {
 	local  *localCounts
 	shared *redisCounts // nil: all counts are in the process
 	parts  *localParts
-	// refused has the times until which keys are refused, or until which Redis decides about a meter.
+	// refused has, by key, until when it is refused, or until when Redis decides about a meter.
 	refused   *localCounts
 	now       func() time.Time
 	downUntil atomic.Int64 // ns
@@ -103,15 +103,15 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 }
 
 // CountMutation counts a request that changes something. It fails with errs.ErrRateLimited, which
-// has the time until the next one is allowed.
+// has the time after which the next one is allowed.
 func (l *Limiter) CountMutation(ctx context.Context, s Subject) error {
 	_, err := l.countOrRefuse(ctx, s.keyChecks(l.cfg))
 	return err
 }
 
 // CountNewVisitor counts a new visitor of a network. (The request itself is counted separately.) It
-// fails as CountMutation does, else it returns the bits of the proof of work that the visitor owes
-// for each position, 0 for none. Visitors who are refused do not add to the work of later ones.
+// fails like CountMutation. Otherwise it returns the bits of the proof of work that the visitor
+// owes for each position, 0 for none. Refused visitors do not add to the work that later ones owe.
 func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits int, err error) {
 	if !address.IsValid() {
 		return 0, nil
@@ -136,8 +136,8 @@ func (l *Limiter) CountNewVisitor(ctx context.Context, address netip.Addr) (bits
 	return bits, nil
 }
 
-// CountSignIn counts the return of a browser from the identity provider. It fails as CountMutation
-// does.
+// CountSignIn counts the return of a browser from the identity provider. It fails like
+// CountMutation.
 func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
 	checks := s.keyChecks(l.cfg)
 	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
@@ -147,8 +147,8 @@ func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
 	return err
 }
 
-// OwedBits returns how many bits of work a visitor owes now. bits is the number when the id was issued;
-// settings that were lowered since then apply to existing ids too.
+// OwedBits returns how many bits of work a visitor owes now. bits is what the visitor owed when the
+// id was issued. Settings that were lowered since then apply to existing ids too.
 func (l *Limiter) OwedBits(bits int) int {
 	if l.cfg.Work.Free.Rate <= 0 {
 		return 0
@@ -156,8 +156,8 @@ func (l *Limiter) OwedBits(bits int) int {
 	return min(bits, l.cfg.Work.MaxBits)
 }
 
-// countOrRefuse counts a request by all checks, and fails if one of them does not allow the
-// request. It returns, by check, how far the request exceeds the allowance.
+// countOrRefuse counts a request for all checks, and fails if one of them does not allow the
+// request. It returns, for each check, by how much the request exceeds what is allowed.
 func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
 	if len(checks) == 0 {
 		return nil, nil
@@ -175,8 +175,8 @@ func (l *Limiter) countOrRefuse(ctx context.Context, checks []keyCheck) ([]time.
 	return excess, rateLimitedError(wait)
 }
 
-// count counts a request by all checks: by this process's parts, in Redis, or in the process while
-// Redis is unavailable. A request with a key that Redis has refused is not counted.
+// count counts a request for all checks: in this process if its part suffices or Redis is
+// unavailable, else in Redis. It does not count a request with a key that Redis has refused.
 func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration, error) {
 	now, excess := l.now(), make([]time.Duration, len(checks))
 	if l.shared == nil {
@@ -201,7 +201,7 @@ func (l *Limiter) count(ctx context.Context, checks []keyCheck) ([]time.Duration
 		countDecision(byPart)
 		return excess, nil
 	}
-	// The call also reports what was allowed before, so it goes on even if this client disconnects.
+	// The call also reports earlier requests, so it goes on even if this client disconnects.
 	answers, err := l.shared.calls.Do(context.WithoutCancel(ctx), counts)
 	if err == nil {
 		countDecision(byRedis)
@@ -228,8 +228,8 @@ func (l *Limiter) countAlone(checks []keyCheck, now time.Time, excess []time.Dur
 	}
 }
 
-// recall looks up what Redis has answered about the keys before. It sets the excess of refused
-// keys, and asksRedis for meters above their allowance.
+// recall looks up what Redis has answered about the keys before. It sets the excess of keys that
+// Redis has refused, and asksRedis for meters whose rule is exceeded.
 func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duration) (asksRedis []bool, refused bool) {
 	asksRedis = make([]bool, len(checks))
 	for i, c := range checks {
@@ -245,12 +245,12 @@ func (l *Limiter) recall(checks []keyCheck, now time.Time, excess []time.Duratio
 	return asksRedis, refused
 }
 
-// isSpent reports whether Redis has answered that no more is allowed now.
+// isSpent reports whether Redis has answered that no request with the key is allowed now.
 func (l *Limiter) isSpent(c keyCheck) bool {
 	return l.refused.timeLeft(l.refused.hashKey(c.scope, c.key), l.now()) > 0
 }
 
-// remember notes the keys of which Redis allows no more for some time.
+// remember stores which keys may have no request for some time, as Redis has answered.
 func (l *Limiter) remember(counts []keyCount, answers []keyAnswer) {
 	now := l.now()
 	for i, c := range counts {
@@ -264,7 +264,7 @@ func (l *Limiter) remember(counts []keyCount, answers []keyAnswer) {
 	}
 }
 
-// sendReport tells Redis what this process has allowed by itself. A report that fails is not repeated.
+// sendReport reports to Redis what this process has allowed by itself, once, even if that fails.
 func (l *Limiter) sendReport(ctx context.Context, counts []keyCount) {
 	answers, err := l.shared.count(ctx, counts)
 	if err != nil {
@@ -276,7 +276,7 @@ func (l *Limiter) sendReport(ctx context.Context, counts []keyCount) {
 	l.remember(counts, answers)
 }
 
-// CountPoll counts a request that changes nothing, in the process only. It fails as CountMutation does.
+// CountPoll counts a request that changes nothing, in this process. It fails like CountMutation.
 func (l *Limiter) CountPoll(s Subject) error {
 	r, now := &l.cfg.Polls, l.now()
 	var wait time.Duration
@@ -302,11 +302,11 @@ func (l *Limiter) Close(ctx context.Context) error {
 
 // How many requests of a key a process may allow before it reports them.
 const (
-	// personPart divides the burst of a visitor or user: a process may allow a fifth.
+	// personPart is for visitors and users: the burst divided by personPart.
 	personPart = 5
-	// networkPart divides the burst of a network: a process may allow a hundredth.
+	// networkPart is for networks: the burst divided by networkPart.
 	networkPart = 100
-	// newcomersPart is the number of new visitors or sign-ins of a network, at most a fifth of a burst.
+	// newcomersPart is for new visitors or sign-ins of a network. It is at most a fifth of the burst.
 	newcomersPart = 3
 )
 
@@ -325,8 +325,8 @@ func (s Subject) keyChecks(cfg Config) []keyCheck {
 	return buf
 }
 
-// appendNetworkChecks appends the check c for each network of the address a. The owner of an IPv6
-// /48 has 65,536 networks of /64, so wider prefixes are counted too.
+// appendNetworkChecks appends the check c for each network of the address a. Wider IPv6 prefixes
+// are counted too, since the owner of a /48 has 65,536 networks of /64.
 func appendNetworkChecks(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 	newcomers := min(newcomersPart, c.rule.Burst/personPart)
 	if !a.Is6() {

@@ -90,8 +90,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, limit.Keys(l), 640)
 }
 
-// redisConfig is for tests that use the clock of Redis: no allowance is refilled for hours, and
-// Redis may be slow, since after a timeout each process would count alone.
+// redisConfig is for tests with the clock of Redis. Its rate is so low that nothing is refilled.
+// Its time-out is long, since after a time-out each process would count alone.
 func redisConfig(burst int) limit.Config {
 	cfg := config(rules(perDay, burst))
 	cfg.Timeout = time.Hour
@@ -139,7 +139,7 @@ func TestGatewaysShareRedis(t *testing.T) {
 	require.NoError(t, second.Close(t.Context()))
 }
 
-// A restarted Redis does not have the script, which is then loaded again.
+// A restarted Redis does not have the script. Then the script is loaded again.
 func TestScriptIsReloaded(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)
@@ -153,7 +153,7 @@ func TestScriptIsReloaded(t *testing.T) {
 	require.Equal(t, int64(1), n, "counted in Redis, not in the process")
 }
 
-// A restarted node of a cluster is asked again; checks that other nodes have run are not repeated.
+// After a restart of a cluster's node its checks are repeated, but not those of other nodes.
 func TestScriptIsReloadedOnOneNode(t *testing.T) {
 	t.Parallel()
 	rdb, prefix := redistest.OpenCluster(t), redistest.ClusterPrefix(t)
@@ -186,7 +186,7 @@ func TestRedisCluster(t *testing.T) {
 	require.ErrorIs(t, l.CountMutation(t.Context(), s), errs.ErrRateLimited)
 }
 
-// Without Redis limits still apply, and a server known to be unavailable is not waited for.
+// Limits also apply without Redis. A Redis that is known to be unavailable causes no wait.
 func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	var dials atomic.Int64
@@ -215,7 +215,7 @@ func TestRedisUnavailable(t *testing.T) {
 	require.ErrorIs(t, l.CountMutation(ctx, s), context.Canceled)
 }
 
-// At the limit of Redis's memory each gateway counts alone, as without Redis; what was counted stays.
+// While Redis's memory is full, each gateway counts alone. What Redis has counted before stays.
 func TestFullRedisLosesNoLimit(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
@@ -274,8 +274,8 @@ func TestClient(t *testing.T) {
 	require.Error(t, err)
 }
 
-// New visitors are bounded per network: an IPv6 /64, and with four and sixteen times its allowance
-// the /56 and the /48, since their owners have thousands of networks.
+// New visitors are limited per network: per IPv6 /64, with four times its rule per /56, and with
+// sixteen times per /48, since the owners of these have thousands of networks.
 func TestNewVisitors(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -309,7 +309,7 @@ func TestNewVisitors(t *testing.T) {
 	require.Equal(t, 32, count(func(i int) string { return fmt.Sprintf("2001:db8:3:%02x00::1", i) }), "many /56 of one /48")
 }
 
-// All gateways share the count of new visitors; while Redis is unavailable each counts alone.
+// All gateways count new visitors together. While Redis is unavailable each counts alone.
 func TestNewVisitorsInRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)

@@ -9,7 +9,7 @@ import (
 
 const shards = 64
 
-// localCounts counts by GCRA in this process. It keeps the theoretical arrival time of each key.
+// localCounts counts by GCRA in this process. It keeps the theoretical arrival time, tat, by key.
 type localCounts struct {
 	seed   maphash.Seed
 	limit  int // keys per shard
@@ -22,7 +22,7 @@ type shard struct {
 	_   [40]byte         // padding against false sharing of cache lines
 }
 
-// newLocal makes localCounts for at most about size keys.
+// newLocal makes localCounts for about size keys at most.
 func newLocal(size int) *localCounts {
 	l := &localCounts{seed: maphash.MakeSeed(), limit: max(1, size/shards)}
 	for i := range l.shards {
@@ -36,19 +36,20 @@ func (l *localCounts) hashKey(scope scope, key string) uint64 {
 	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// hashNetwork is hashKey for an address, without formatting it as text.
+// hashNetwork returns the hash of a network's first address, which differs between the scopes of
+// limits. It does not format the address as text.
 func (l *localCounts) hashNetwork(scope scope, a netip.Addr) uint64 {
 	b := a.As16()
 	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// countRequest counts a request and returns 0, or how long to wait for the next one.
+// countRequest counts a request. It returns 0, or how long to wait if the request is not allowed.
 func (l *localCounts) countRequest(keyHash uint64, r RateRule, now time.Time) time.Duration {
 	return l.count(keyHash, keyCheck{rule: r}, now)
 }
 
 // count counts a request of the key with this hash, as gcra.lua does in Redis. It returns 0, or how
-// long to wait; for a meter, which refuses nothing, the excess over its rule.
+// long to wait. For a meter, which refuses nothing, it returns by how much the rule is exceeded.
 func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Duration {
 	s := &l.shards[keyHash%shards]
 	at := now.UnixNano()
@@ -72,7 +73,7 @@ func (l *localCounts) count(keyHash uint64, c keyCheck, now time.Time) time.Dura
 	return 0
 }
 
-// timeLeft returns the time until the moment that is noted for a key; 0 if there is none.
+// timeLeft returns the time until the moment that setTime has stored for a key; 0 if there is none.
 func (l *localCounts) timeLeft(keyHash uint64, now time.Time) time.Duration {
 	s := &l.shards[keyHash%shards]
 	s.mu.Lock()
@@ -91,8 +92,8 @@ func (l *localCounts) setTime(keyHash uint64, at, now time.Time) {
 	s.tat[keyHash] = max(s.tat[keyHash], at.UnixNano())
 }
 
-// evict drops the keys whose allowance has refilled, and arbitrary keys if that is not enough to bound
-// the memory.
+// evict drops the keys whose whole burst is allowed again. If that frees too little memory, it
+// drops arbitrary other keys.
 func (s *shard) evict(now int64) {
 	before := len(s.tat)
 	for k, tat := range s.tat {

@@ -5,14 +5,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Who decided about a request that is counted over all gateways.
+// Values of the metric's label: who decided about a request that is counted over all gateways.
 const (
-	byPart    = "part"     // this process, by its part
+	byPart    = "part"     // this process may allow a part by itself
 	byRefusal = "refusal"  // this process: Redis has refused a key before
 	byRedis   = "redis"    // Redis
 	byProcess = "alone"    // this process, since Redis does not answer
-	byReport  = "reported" // not a request but a report: it reached Redis
-	byLoss    = "lost"     // a report that did not
+	byReport  = "reported" // no request: a report has reached Redis
+	byLoss    = "lost"     // no request: a report was lost
 )
 
 var decisions = promauto.NewCounterVec(prometheus.CounterOpts{

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// reportEvery is the time after which what a process allowed by itself is reported to Redis.
+	// reportEvery is how soon this process reports to Redis what it has allowed by itself.
 	reportEvery = 100 * time.Millisecond
-	// reportTimeout bounds a report, for which no visitor waits.
+	// reportTimeout is the time-out of a report, for which no visitor waits.
 	reportTimeout = time.Second
 	// maxReport is the most keys in one pipeline of a report.
 	maxReport = 2000
 )
 
-// localParts lets a process allow a small part of each key's allowance without asking Redis, and
-// reports these requests soon. At every moment the requests of a key that Redis does not know are
-// at most the part of its check. So all processes together allow at most what the rule allows, plus
-// a part each. A process that learns that the allowance is used up allows nothing until what was
-// reported by then is refilled. A network's few requests within isMinor come on top.
+// localParts lets this process allow a few requests of each key without asking Redis, at most
+// keyCheck.part, and reports them soon. So all processes together allow at most what the rule
+// allows, plus one part each. When Redis answers that no more is allowed, the process allows
+// nothing until the reported requests are allowed again. The few requests of a network that isMinor
+// describes are never reported, so they are allowed in addition.
 type localParts struct {
-	// send tells Redis about requests that were allowed.
+	// send reports allowed requests to Redis.
 	send func(context.Context, []keyCount)
-	// isSpent reports whether Redis has said that no more is allowed. It is called under the lock: a
-	// request that was checked before the answer of Redis must not get a new part after it.
+	// isSpent reports whether Redis has answered that no more is allowed. It is called under the lock:
+	// a request that was checked before that answer must not use the part after it.
 	isSpent func(keyCheck) bool
-	// limit is the most keys that are kept. Beyond it Redis is asked about others.
+	// limit is the most keys that are kept. Requests with further keys go to Redis.
 	limit int
 
 	mu    sync.Mutex
@@ -42,8 +42,8 @@ type partKey struct {
 	key   string
 }
 
-// part counts the requests of one key that a process has allowed: those that wait for the next
-// report, and those of a call that is in progress.
+// part counts the requests of one key that this process has allowed: waiting for the next report,
+// or sending in a call that is in progress.
 type part struct {
 	check            keyCheck
 	waiting, sending int
@@ -51,9 +51,9 @@ type part struct {
 
 func (c keyCheck) partKey() partKey { return partKey{c.scope, c.key} }
 
-// allow allows a request by those checks whose part suffices. For the others it returns the counts
-// to send to Redis, with the requests that were allowed before, and the indexes. asksRedis says
-// which checks Redis must decide. The caller must call settle with the counts afterwards.
+// allow allows a request for those checks whose part suffices. For the other checks it returns the
+// counts to send to Redis, which include the requests allowed before, and the indexes. asksRedis
+// says which checks Redis must decide. The caller must call settle with the counts afterwards.
 func (p *localParts) allow(checks []keyCheck, asksRedis []bool) (counts []keyCount, indexes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *localParts) allow(checks []keyCheck, asksRedis []bool) (counts []keyCou
 		}
 		count := keyCount{keyCheck: c, asks: true}
 		if keyPart != nil {
-			count.allowed = keyPart.take()
+			count.allowed = keyPart.startSending()
 		}
 		counts, indexes = append(counts, count), append(indexes, i)
 	}
@@ -79,21 +79,21 @@ func (p *localParts) allow(checks []keyCheck, asksRedis []bool) (counts []keyCou
 	return counts, indexes
 }
 
-// isMinor reports whether the requests of a network since the last report are at most a hundredth of
-// its rate. Most networks send no more, and a report would cost Redis more than it would ever refuse.
+// isMinor reports whether the requests of a network since the last report are at most a hundredth
+// of its rate. Most networks send no more, and reports would cost Redis more than they ever refuse.
 func (k *part) isMinor() bool {
 	return k.check.scope == byNetwork && time.Duration(k.waiting)*k.check.rule.interval() <= reportEvery/networkPart
 }
 
-// take moves the waiting requests to those that are being sent, and returns their number.
-func (k *part) take() (allowed int) {
+// startSending moves the waiting requests to those that are being sent, and returns their number.
+func (k *part) startSending() (allowed int) {
 	allowed, k.waiting = k.waiting, 0
 	k.sending += allowed
 	return allowed
 }
 
-// settle ends the sending of counts. Whether or not Redis has counted them, they are not sent again:
-// else they might be counted twice.
+// settle ends the sending of counts. They are not sent again, even if Redis may not have counted
+// them: otherwise Redis might count them twice.
 func (p *localParts) settle(counts []keyCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *localParts) settle(counts []keyCount) {
 }
 
 // giveBack makes counts that were never sent wait for the next report. The caller must call settle
-// with them too, which then subtracts nothing.
+// with them too, which then changes nothing.
 func (p *localParts) giveBack(counts []keyCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *localParts) reportOnTime() {
 	p.schedule()
 }
 
-// report sends the waiting requests that are not minor, and drops the others; p.reporting is held.
+// report sends the waiting requests, but drops those of minor networks. p.reporting is held.
 func (p *localParts) report(ctx context.Context) {
 	var counts []keyCount
 	p.mu.Lock()
@@ -157,7 +157,7 @@ func (p *localParts) report(ctx context.Context) {
 				delete(p.keys, key)
 			}
 		default:
-			counts = append(counts, keyCount{keyCheck: k.check, allowed: k.take()})
+			counts = append(counts, keyCount{keyCheck: k.check, allowed: k.startSending()})
 		}
 	}
 	p.mu.Unlock()

@@ -35,7 +35,7 @@ func (c *countedRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// gateways returns n limiters that share a Redis, and the counter of the commands that they send.
+// gateways returns n limiters that share a Redis, and the count of the commands that they send.
 func gateways(t *testing.T, n int, cfg limit.Config, now func() time.Time) (all []*limit.Limiter, sent *countedRedis) {
 	t.Helper()
 	sent = &countedRedis{}
@@ -100,7 +100,7 @@ func TestGatewaysExceedLimitByTheirParts(t *testing.T) {
 	}
 }
 
-// The bound holds while the allowance is refilled too.
+// The same is so while the burst is refilled.
 func TestPartsDuringRefill(t *testing.T) {
 	t.Parallel()
 	const rate, burst, part = 200, 50, 10
@@ -120,7 +120,7 @@ func TestPartsDuringRefill(t *testing.T) {
 	}
 }
 
-// Requests of many keys cost few commands, and what a gateway allowed is soon known to the others.
+// Requests of many keys need few commands. What a gateway has allowed is soon known to the others.
 func TestReportsShareCommands(t *testing.T) {
 	t.Parallel()
 	const users = 250
@@ -141,7 +141,7 @@ func TestReportsShareCommands(t *testing.T) {
 	require.NoError(t, all[1].Close(t.Context()))
 }
 
-// A request of a network within a hundredth of the rate costs no command.
+// Requests of a network up to a hundredth of the rate cause no command.
 func TestRareRequestsAreNotReported(t *testing.T) {
 	t.Parallel()
 	for rate, reported := range map[float64]bool{1000: false, 999: true} {
@@ -168,8 +168,8 @@ func TestCloseReports(t *testing.T) {
 	require.Equal(t, int64(1), n)
 }
 
-// At first new visitors of a network owe nothing, and Redis is not asked. Once the network is above
-// the allowance, Redis decides about each.
+// At first new visitors of a network owe nothing, and Redis is not called. When the network has
+// used up its free visitors, Redis decides about each further one.
 func TestPartsOfNewVisitors(t *testing.T) {
 	t.Parallel()
 	cfg := limit.Config{
@@ -203,7 +203,7 @@ func TestPartsOfNewVisitors(t *testing.T) {
 	}
 }
 
-// A report that fails is not repeated, and requests are then counted in the process.
+// A report that fails is not repeated. Requests are then counted in the process.
 func TestLostReport(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
@@ -222,7 +222,7 @@ func TestLostReport(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-// If a client disconnects while Redis is asked, the requests that were allowed before still count.
+// If a client disconnects during a call to Redis, the requests allowed before are still counted.
 func TestCancelledRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	rdb, user := redistest.Open(t), redistest.Prefix(t)

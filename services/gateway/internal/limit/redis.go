@@ -21,22 +21,22 @@ var gcraSource string
 var gcra = redis.NewScript(gcraSource)
 
 const (
-	// slots is the number of hash tags over which the keys are spread: keys with the same tag can share
-	// a command on a cluster.
+	// slots is the number of hash tags over which the keys are spread. On a cluster, only keys with
+	// the same tag can share a command.
 	slots = 16
-	// maxKeys bounds the keys of a command, which blocks Redis for about 2 µs per key.
+	// maxKeys is the most keys of a command, since a command blocks Redis for about 2 µs per key.
 	maxKeys = 100
 )
 
-// keyCheck is one check of a request: the key by which it is counted, and the key's allowance.
+// keyCheck is one check of a request: the key by which it is counted, and the rule for this key.
 type keyCheck struct {
 	scope scope
 	key   string
 	rule  RateRule
 	// part is how many requests a process may allow that it has not yet reported to Redis.
 	part int
-	// maxExcess > 0 makes the check a meter: it refuses nothing, and remembers by how much the allowance
-	// is exceeded, at most maxExcess. Half of the excess is forgotten after each halfLife.
+	// maxExcess > 0 makes the check a meter. A meter refuses nothing. It remembers by how much the
+	// rule is exceeded, at most maxExcess. Half of that is forgotten after each halfLife.
 	maxExcess, halfLife time.Duration
 }
 
@@ -48,8 +48,8 @@ func (c keyCheck) redisKey() string {
 	return "limit:{" + strconv.Itoa(int(c.slot())) + "}:" + scopeNames[c.scope] + ":" + c.key
 }
 
-// keyCount is a count that is sent to Redis for a key: how many requests were allowed already, and
-// whether one more is asked for.
+// keyCount is what is sent to Redis for a key: how many requests this process has allowed already,
+// and whether it asks for one more.
 type keyCount struct {
 	keyCheck
 
@@ -61,7 +61,7 @@ type keyCount struct {
 type keyAnswer struct {
 	// excess is 0 if the request is allowed, else the time to wait, or the excess of a meter.
 	excess time.Duration
-	// next is 0 if one more request is within the allowance, else the time until then.
+	// next is 0 if one more request is allowed now, else the time until it is.
 	next time.Duration
 }
 
@@ -91,13 +91,13 @@ func (s *redisCounts) countRequests(ctx context.Context, in [][]keyCount) ([][]k
 	return out, nil
 }
 
-// count makes all counts in one pipeline. After an error some may have been made.
+// count sends all counts in one pipeline. After an error Redis may have counted some of them.
 func (s *redisCounts) count(ctx context.Context, all []keyCount) ([]keyAnswer, error) {
 	commands := s.commands(all)
 	replies, err := s.runPipeline(ctx, all, commands, gcra.EvalSha)
 	if unknown := noScriptIndexes(replies); len(unknown) > 0 {
 		// A new node of the cluster does not know the script, which EVAL loads. Only the commands that
-		// failed for this reason are repeated, since the others have counted already.
+		// failed for this reason are repeated, since Redis has already counted the others.
 		rest := make([][]int, len(unknown))
 		for k, i := range unknown {
 			rest[k] = commands[i]
@@ -127,7 +127,7 @@ func (s *redisCounts) count(ctx context.Context, all []keyCount) ([]keyAnswer, e
 	return answers, nil
 }
 
-// commands divides counts among commands, as lists of indexes: on a cluster the keys of a command
+// commands divides counts into commands, as lists of indexes: on a cluster all keys of a command
 // must be in one slot.
 func (s *redisCounts) commands(all []keyCount) (commands [][]int) {
 	var bySlot [slots][]int

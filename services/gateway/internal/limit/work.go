@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// WorkRule is the proof of work that new visitors of a network owe beyond an allowance. Its cost
-// grows with the excess: thousands of people behind the NAT of a carrier are not shut out, while a
-// program pays for each of its ids.
+// WorkRule says how much proof of work new visitors of a network owe if there are more than Free.
+// It grows with their number: thousands of people behind the NAT of a carrier are not shut out,
+// while a program pays for each of its ids.
 type WorkRule struct {
-	// Free is how many new visitors of a network owe nothing. A Rate of 0: nobody owes anything.
+	// Free is how many new visitors of a network owe nothing. With a Rate of 0 nobody owes anything.
 	Free RateRule
 	// MinBits is what the first visitors beyond Free owe. From an excess of twice Free.Burst on, each
 	// doubling of the excess adds a bit, which doubles the work, up to MaxBits.
 	MinBits, MaxBits int
-	// HalfLife is how soon half of the excess is forgotten, so that people behind the same NAT do not
-	// pay for hours after an attack.
+	// HalfLife is the time in which half of the excess is forgotten, so that people behind the same
+	// NAT do not pay for hours after an attack.
 	HalfLife time.Duration
 }
 
-// maxExcess returns the excess at which visitors owe MaxBits, the most that is remembered. More would
-// only make honest people pay for longer after the end of an attack.
+// maxExcess returns the excess at which visitors owe MaxBits. No more than this is remembered,
+// since honest people would then pay for longer after the end of an attack.
 func (w WorkRule) maxExcess() time.Duration {
 	return time.Duration(min(float64(w.Free.tolerance())*math.Exp2(float64(w.MaxBits-w.MinBits)), math.MaxInt64/2))
 }
 
-// countByMeter counts a request by a meter. ahead is how far the stored time of the key lies after
-// the present. It returns that distance after the request, and by how much the allowance is
-// exceeded.
+// countByMeter counts a request by a meter. ahead is how far the stored time of the key is in the
+// future. It returns the same after the request, and by how much the rule is then exceeded.
 //
-// The allowance is refilled evenly, and beyond it the excess E (a time, as the allowance) also
-// halves in each half-life H: dE/dt = -1 - E/u with u = H / ln 2. E reaches 0 after the time u
-// ln(1+E/u). The stored time is the moment at which E has reached 0 and the allowance is refilled.
+// E is the excess as a time, H the half-life, and u = H / ln 2. While time passes, the even refill
+// subtracts 1 and the half-life subtracts E/u: dE/dt = -1 - E/u. So E reaches 0 after the time u
+// ln(1+E/u). The stored time is when E has reached 0 and the whole burst is allowed again.
 func (c keyCheck) countByMeter(ahead time.Duration) (newAhead, newExcess time.Duration) {
 	unit := float64(c.halfLife) / math.Ln2
 	excess := float64(ahead - c.rule.tolerance())
@@ -47,13 +46,14 @@ func (c keyCheck) countByMeter(ahead time.Duration) (newAhead, newExcess time.Du
 	return c.rule.tolerance() + time.Duration(math.Round(left)), time.Duration(math.Round(excess))
 }
 
-// owedBits returns how many bits of work a new visitor owes whose network exceeds the rule by excess: a
-// time, like the tolerance of the rule, in which its burst is refilled.
+// owedBits returns how many bits of work a new visitor owes whose network exceeds the rule by
+// excess. excess is a time, as is the tolerance of the rule: the time in which its burst is
+// refilled.
 func (w WorkRule) owedBits(r RateRule, excess time.Duration) int {
 	if excess <= 0 {
 		return 0
 	}
-	// Rounded, since a meter is inexact by some microseconds.
+	// Rounded, since the excess of a meter is inexact by some microseconds.
 	doublings := bits.Len64(uint64(excess.Round(time.Millisecond)/r.tolerance())) - 1 //nolint:gosec // not negative
 	return min(w.MaxBits, w.MinBits+max(0, doublings))
 }

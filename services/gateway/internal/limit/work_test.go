@@ -13,6 +13,7 @@ import (
 	"urr.guru/services/gateway/internal/limit"
 )
 
+// owedBy counts a new visitor of an address and returns the bits of proof of work that are asked.
 func owedBy(t *testing.T, l *limit.Limiter, address string) int {
 	t.Helper()
 	bits, err := l.CountNewVisitor(t.Context(), netip.MustParseAddr(address))
@@ -20,8 +21,8 @@ func owedBy(t *testing.T, l *limit.Limiter, address string) int {
 	return bits
 }
 
-// New visitors of one address beyond the allowance owe a proof of work, which grows with the excess
-// up to a maximum and is forgotten within minutes.
+// New visitors of an address beyond the rule owe a proof of work. It grows with their number up to
+// a maximum, and that number is forgotten within minutes.
 func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -55,7 +56,7 @@ func TestExcessOfNewVisitorsCostsWork(t *testing.T) {
 	require.Equal(t, 16, owed())
 }
 
-// An IPv6 /56 has four times the allowance of a /64, and a /48 sixteen times.
+// An IPv6 /56 may have four times as many free visitors as a /64, and a /48 sixteen times as many.
 func TestWorkOfWiderNetworks(t *testing.T) {
 	t.Parallel()
 	l := limit.New(limit.Config{Work: limit.WorkRule{Free: limit.RateRule{Rate: 0.5, Burst: 2}, MinBits: 16, MaxBits: 20, HalfLife: time.Minute}, Keys: 100_000}, nil, newClock().Now)
@@ -72,7 +73,7 @@ func TestWorkOfWiderNetworks(t *testing.T) {
 	require.Equal(t, 32, free(func(i int) string { return fmt.Sprintf("2001:db8:3:%02x00::1", i) }), "many /56 of one /48")
 }
 
-// All gateways share the excess; while Redis is unavailable each counts alone.
+// All gateways count the excess together. While Redis is unavailable each counts alone.
 func TestExcessInRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
@@ -91,7 +92,7 @@ func TestExcessInRedis(t *testing.T) {
 	for i := range owed {
 		owed[i] = owedBy(t, gateways[i%2], address)
 	}
-	// Four visitors are within the allowance. The others have an excess well within a step.
+	// Four visitors owe nothing. At the others, the excess is well between two steps of the work.
 	require.Equal(t, []int{0, 0, 0, 0}, owed[:4])
 	require.Equal(t, []int{16, 17, 18, 18}, []int{owed[4+2], owed[4+10], owed[4+20], owed[39]})
 	require.NoError(t, rdb.Close())

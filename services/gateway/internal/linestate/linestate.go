@@ -1,6 +1,6 @@
 // Package linestate keeps the epoch of every tier-2 waiting line in memory. A line that was lost
-// and rebuilt has a new epoch, so the gateway can refuse entry tokens from before the loss without
-// a call per request. queue streams the epochs, the sale statuses of events, and which lines are
+// and rebuilt has a new epoch. So entry tokens from before the loss are refused without a call per
+// request. The queue service streams the epochs, the sale statuses of events, and which lines are
 // paused, with a message at least every 3 s. Statuses and pauses are passed on to a SaleStatuses.
 package linestate
 
@@ -20,12 +20,12 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// Stale is the time without a message of queue after which the gateway asks queue about every
-// epoch, instead of judging by what it knows.
+// Stale is how long the queue service may send no message. After that the gateway asks it about
+// every epoch, instead of using the epochs that it has.
 const Stale = 10 * time.Second
 
-// saleStatusTTL is how long a sale status is kept after the first snapshot that lacks it, since a
-// replica of queue that has just started knows few events.
+// saleStatusTTL is how long a sale status is kept after the first snapshot without it, since a
+// replica of the queue service that has just started knows few events.
 const saleStatusTTL = 10 * time.Second
 
 type lineEpochs struct {
@@ -35,40 +35,41 @@ type lineEpochs struct {
 	listed     time.Time
 }
 
-// forgetAfter is how long a line is kept after the last message that listed it: longer than replicas of
-// queue may disagree. queue is asked about the tokens of a line that is not kept.
+// forgetAfter is how long a line is kept after the last message with it: longer than replicas of
+// the queue service can disagree. The queue service decides about tokens of unknown lines.
 const forgetAfter = time.Hour
 
 // SaleStatuses receives the sale status of events, and which lines are paused.
 type SaleStatuses interface {
-	// SetSaleStatuses takes statuses by event id; "" means that the status is no longer known.
+	// SetSaleStatuses stores statuses by event id; "" means that the status is no longer known.
 	SetSaleStatuses(statuses map[string]string)
-	// SetPaused takes, by event id, whether an operator has paused the line.
+	// SetPaused stores, by event id, whether an operator has paused the line.
 	SetPaused(lines map[string]bool)
 }
 
-// Lines has the epoch of every line that queue has streamed. It is safe for concurrent use.
+// Lines has the epoch of every line in the queue service's stream. It is safe for concurrent use.
 type Lines struct {
 	now   func() time.Time
 	sales SaleStatuses
 	last  atomic.Int64 // ns of the last message
 	mu    sync.RWMutex
 	lines map[string]lineEpochs
-	// missingSince has every event whose sale status was published, with the time since which no
-	// message repeated it; zero while the status is current. Only Watch uses it.
+	// missingSince has every event whose sale status was published, with the time since which messages
+	// lack it; zero while the status is current. Only Watch uses it.
 	missingSince map[string]time.Time
 }
 
 var _ edge.Lines = (*Lines)(nil)
 
-// New makes Lines that know no line: until queue's first message, queue is asked about every token.
+// New makes Lines that know no line: before the first message, every verdict is Unsure.
 func New(now func() time.Time, sales SaleStatuses) *Lines {
 	return &Lines{now: now, sales: sales, lines: map[string]lineEpochs{}, missingSince: map[string]time.Time{}}
 }
 
-// Verdict judges the epoch of an entry token. During the pause after a line was rebuilt, tokens of
-// the previous epoch are accepted, since their holders are being taken over. The verdict is Unsure for
-// an unknown line, for a token newer than the last message, and after Stale without a message.
+// Verdict says what is known about the epoch of an entry token. While a rebuilt line is paused,
+// tokens of the previous epoch count too, since their holders are moved to the new one. It is
+// Unsure for an unknown line, for a token newer than the last message, and after Stale without a
+// message.
 func (l *Lines) Verdict(event string, epoch int64) edge.EpochVerdict {
 	now := l.now()
 	if now.UnixNano()-l.last.Load() > int64(Stale) {
@@ -87,7 +88,7 @@ func (l *Lines) Verdict(event string, epoch int64) edge.EpochVerdict {
 	}
 }
 
-// Known reports whether queue has ever listed the line.
+// Known reports whether the queue service has ever listed the line.
 func (l *Lines) Known(event string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -95,7 +96,7 @@ func (l *Lines) Known(event string) bool {
 	return ok
 }
 
-// Source streams the lines; it is the client of queue.
+// Source streams the lines. It is the client of the queue service.
 type Source interface {
 	WatchLines(ctx context.Context, in *queuev1.WatchLinesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[queuev1.WatchLinesResponse], error)
 }
@@ -116,9 +117,9 @@ func (l *Lines) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	})
 }
 
-// applyLines stores the epochs of a message. The epoch of a line is never lowered, since the sending
-// replica of queue may be behind. Epoch 0 marks an event without a line. After a snapshot, lines that
-// were not listed for long are dropped, so that ended lines do not add up over months.
+// applyLines stores the epochs of a message. It never lowers an epoch, since the replica that sends
+// may know only an older one. Epoch 0 means that the event has no line. After a snapshot it drops
+// lines that were not listed for forgetAfter, so that ended lines do not add up over months.
 func (l *Lines) applyLines(msg *queuev1.WatchLinesResponse) {
 	now := l.now()
 	l.mu.Lock()
@@ -140,9 +141,9 @@ func (l *Lines) applyLines(msg *queuev1.WatchLinesResponse) {
 	l.last.Store(now.UnixNano())
 }
 
-// publishSales publishes the sale statuses of a message, and clears statuses that messages have lacked
-// for saleStatusTTL. A status counts even if the message has an old epoch of the line, since the
-// streams of all replicas agree within a second or two. While the stream is broken, all statuses stay.
+// publishSales publishes the sale statuses of a message, and clears those that messages have lacked
+// for saleStatusTTL. The status in a message with an old epoch counts too, since all replicas have
+// the same statuses within a second or two. While the stream is broken, all statuses stay.
 func (l *Lines) publishSales(msg *queuev1.WatchLinesResponse) {
 	sales := make(map[string]string, len(msg.GetLines()))
 	for _, ln := range msg.GetLines() {
@@ -176,9 +177,8 @@ func (l *Lines) publishPauses(msg *queuev1.WatchLinesResponse) {
 	l.sales.SetPaused(paused)
 }
 
-// markMissing records when a published status was first missing from a message that should have
-// repeated it. A snapshot should list every event that its replica knows; a listed line without a
-// status has lost its status.
+// markMissing records when a published status was first missing from a message that should contain
+// it: from a snapshot, which should list every event, or from a listed line.
 func (l *Lines) markMissing(msg *queuev1.WatchLinesResponse, sales map[string]string) {
 	mark := func(event string) {
 		if since, ok := l.missingSince[event]; ok && since.IsZero() && sales[event] == "" {

@@ -17,7 +17,7 @@ import (
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
 )
 
-// source is a queue whose messages the test sends.
+// source is a fake queue service. The test sends its messages.
 type source struct {
 	msgs   chan *queuev1.WatchLinesResponse
 	opened chan struct{}
@@ -47,7 +47,7 @@ func (s *source) WatchLines(ctx context.Context, _ *queuev1.WatchLinesRequest, _
 	return stream{ctx: ctx, msgs: s.msgs}, nil
 }
 
-// saleRecorder records the published sale statuses, one entry per call, and the last pauses.
+// saleRecorder records the published sale statuses, an entry per call, and the last pauses.
 type saleRecorder struct {
 	calls  []map[string]string
 	paused map[string]bool
@@ -83,7 +83,7 @@ func watchWith(t *testing.T, sales linestate.SaleStatuses) (*linestate.Lines, *s
 	}
 }
 
-// send delivers one message with the given lines; without any it is a heartbeat.
+// send sends a message with the given lines; without lines it is a heartbeat.
 func send(src *source, ls ...*queuev1.Line) {
 	src.msgs <- &queuev1.WatchLinesResponse{Lines: ls}
 	synctest.Wait()
@@ -176,13 +176,13 @@ func snapshot(src *source, ls ...*queuev1.Line) {
 	synctest.Wait()
 }
 
-// Lines that no replica has listed for an hour are forgotten: queue is asked about their tokens.
+// Lines that no replica has listed for an hour are forgotten: the gateway no longer judges tokens.
 func TestEndedLinesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, src, stop := watch(t)
 		defer stop()
-		wait := func(d time.Duration) { // with heartbeats, as queue sends them
+		wait := func(d time.Duration) { // with heartbeats, as from the queue service
 			for range d / time.Second {
 				time.Sleep(time.Second)
 				send(src)
@@ -203,7 +203,7 @@ func TestEndedLinesAreForgotten(t *testing.T) {
 	})
 }
 
-// The statuses of a message are published unchanged; a heartbeat publishes nothing.
+// The statuses of a message are published unchanged. A heartbeat publishes nothing.
 func TestSaleStatusesArePublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,22 +213,22 @@ func TestSaleStatusesArePublished(t *testing.T) {
 		snapshot(src, &queuev1.Line{EventId: "e", Epoch: 5, SaleStatus: "ON_SALE"}, &queuev1.Line{EventId: "f"},
 			&queuev1.Line{EventId: "g", SaleStatus: "SCHEDULED"})
 		send(src)
-		// An old epoch does not make the status old.
+		// The status is published although the message has an old epoch of the line.
 		send(src, &queuev1.Line{EventId: "e", Epoch: 4, SaleStatus: "PAUSED"})
 		require.Equal(t, []map[string]string{{"e": "ON_SALE", "g": "SCHEDULED"}, {"e": "PAUSED"}}, published.drain())
 	})
 }
 
-// A replica of queue that has just started lists its lines before it knows their sales, and only
-// few lines at first. The statuses of the last stream stay in the meantime; those that no replica
-// repeats are cleared.
+// A replica of the queue service that has just started lists its lines before it knows their sale
+// statuses, and at first only few lines. The statuses of the last stream stay in the meantime.
+// Statuses that no replica repeats are cleared.
 func TestSnapshotOfNewReplicaKeepsSaleStatuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		published := &saleRecorder{}
 		_, src, stop := watchWith(t, published)
 		defer stop()
-		wait := func(d time.Duration) { // with heartbeats, as queue sends them
+		wait := func(d time.Duration) { // with heartbeats, as from the queue service
 			for range d / time.Second {
 				time.Sleep(time.Second)
 				send(src)

@@ -20,7 +20,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// readTimeout bounds each call, so that a service that hangs does not delay the others' figures.
+// readTimeout is the time-out of each call: a service that hangs must not delay the other figures.
 const readTimeout = 800 * time.Millisecond
 
 // Sources reads the live figures of an event from the services and from memory.
@@ -32,20 +32,20 @@ type Sources struct {
 	Now    func() time.Time
 }
 
-// Read returns an event's figures as JSON, without those of services that do not answer in time.
+// Read returns an event's figures as JSON, except those of services that do not answer in time.
 func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Caller) []byte {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, operator), readTimeout)
 	defer cancel()
 	f := &gatewayv1.LiveFigures{}
 	var places placeCounts
 	var calls sync.WaitGroup
-	calls.Go(func() { s.setLine(ctx, event, f) })
+	calls.Go(func() { s.fillLineFigures(ctx, event, f) })
 	calls.Go(func() { places = s.readPlaceCounts(ctx, event) })
 	var counted *statsv1.OperatorEventStats
 	calls.Go(func() { counted = s.readCounts(ctx, event) })
-	s.setRoom(event, f)
+	s.fillRoomFigures(event, f)
 	calls.Wait()
-	s.setSale(places, counted, f)
+	s.fillSaleFigures(places, counted, f)
 	f.At = timestamppb.New(s.Now())
 	body, err := wire.Marshal(f)
 	if err != nil { // cannot happen: numbers and a time
@@ -54,21 +54,21 @@ func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Cal
 	return body
 }
 
-// setRoom sets the figures of the waiting room, from memory; none if the event never had a room.
-func (s *Sources) setRoom(event string, f *gatewayv1.LiveFigures) {
+// fillRoomFigures sets the figures of the waiting room from memory, if the event ever had a room.
+func (s *Sources) fillRoomFigures(event string, f *gatewayv1.LiveFigures) {
 	if state := s.Rooms.Get(event); state.Started != 0 {
 		f.Serving, f.RoomWaiting = new(state.Serving), new(state.Waiting())
 	}
 }
 
-func (s *Sources) setLine(ctx context.Context, event string, f *gatewayv1.LiveFigures) {
+func (s *Sources) fillLineFigures(ctx context.Context, event string, f *gatewayv1.LiveFigures) {
 	line, err := s.Line.GetLine(ctx, &queuev1.GetLineRequest{EventId: event})
 	if err == nil {
 		f.Waiting, f.Active = new(line.GetWaiting()), new(line.GetActive())
 	}
 }
 
-// placeCounts are the numbers of an event's places (seats and general admissions), all and free.
+// placeCounts are the numbers of an event's seats and general admissions, in all and free.
 type placeCounts struct {
 	known, absent  bool // absent: the event has no sale, for example since it is a promotion
 	capacity, free int64
@@ -95,9 +95,9 @@ func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.Operato
 	return counted
 }
 
-// setSale sets the numbers of failures, sold places and held places. A place counts as held if it
-// is neither free, according to ticket, nor sold, according to stats, which is a moment behind.
-func (s *Sources) setSale(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
+// fillSaleFigures sets the numbers of failures, sold places and held places. A place is held if it
+// is neither free (ticket service) nor sold (stats service, which is a moment behind).
+func (s *Sources) fillSaleFigures(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	// interval is the time between two reads of the figures of an event.
 	interval = time.Second
-	// maxListeners bounds the streams of a gateway.
+	// maxListeners is the most streams of a gateway.
 	maxListeners = 200
 )
 
@@ -38,14 +38,14 @@ type Hub struct {
 
 type figuresFeed struct {
 	event string
-	// caller is the latest listener's identity, on whose behalf the figures are read.
+	// caller is the latest listener, on whose behalf the figures are read.
 	caller    *commonv1.Caller
 	listeners map[*Listener]bool
 	last      []byte
 	stop      context.CancelFunc
 }
 
-// Listener receives the figures of an event. C has only the latest ones.
+// Listener receives the figures of an event from C, which has only the latest ones.
 type Listener struct {
 	C    <-chan []byte
 	c    chan []byte
@@ -58,7 +58,7 @@ func NewHub(read ReadFunc) *Hub {
 	return &Hub{read: read, done: make(chan struct{}), feeds: make(map[string]*figuresFeed)}
 }
 
-// Listen adds a listener, which must call Leave. It fails with errs.ErrOverloaded when there are too
+// Listen adds a listener, which must call Leave. It fails with errs.ErrOverloaded if there are too
 // many, and with errs.ErrUnavailable after End.
 func (h *Hub) Listen(event string, operator *commonv1.Caller) (*Listener, error) {
 	h.mu.Lock()
@@ -101,7 +101,7 @@ func (h *Hub) callerOf(f *figuresFeed) *commonv1.Caller {
 	return f.caller
 }
 
-// publish sends figures to all listeners. They replace earlier ones that a listener has not received.
+// publish sends figures to all listeners, in place of figures that a listener has not received yet.
 func (h *Hub) publish(f *figuresFeed, figures []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// All listeners of an event cost one read a second, and no listeners cost none.
+// There is one read a second for all listeners of an event, and none without listeners.
 func TestOneReadForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestListenersAreBounded(t *testing.T) {
 	})
 }
 
-// A read that hangs does not keep the process from stopping in time.
+// The process stops in time even while a read hangs.
 func TestCloseDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"urr.guru/pkg/claims"
 )
 
-// RolesOf returns the roles of URR in the claims of an ID token.
+// RolesOf returns the roles in URR according to the claims of an ID token.
 func (p *Provider) RolesOf(all map[string]any) []string { return p.rolesOf(all) }
 
-// PersonOf returns the person in the claims of an ID token.
+// PersonOf returns the person that the claims of an ID token describe.
 func (p *Provider) PersonOf(all map[string]any) claims.Person { return p.personOf(all) }
 
 // SetTransport replaces the network by a transport of the test.

@@ -15,7 +15,7 @@ import (
 type providerMetadata struct {
 	issuer   string
 	endpoint oauth2.Endpoint
-	// basicAuth is set when the token endpoint takes the secret in the header Authorization.
+	// basicAuth says that the token endpoint reads the secret from the header Authorization.
 	basicAuth bool
 	keys      *oidc.RemoteKeySet
 	checks    *oidc.Config
@@ -77,14 +77,14 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*providerMetadata, error)
 	return m, nil
 }
 
-// algorithms by which an ID token may be signed, all with a public key. RS256 is the default of a
-// provider that names none of them.
+// algorithms are those by which an ID token may be signed, all with a public key. If the provider
+// supports none of them according to its metadata, it is RS256.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// verifyIDToken checks an ID token. It fails with ErrInvalid, and with ErrUnavailable when a key
-// that the token names cannot be fetched.
+// verifyIDToken checks an ID token. It fails with ErrInvalid, or with ErrUnavailable if the key
+// whose id is in the token cannot be fetched.
 func (m *providerMetadata) verifyIDToken(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	keys := &keySet{RemoteKeySet: m.keys}
 	tok, err := oidc.NewVerifier(m.issuer, keys, m.checks).Verify(ctx, raw)
@@ -97,7 +97,7 @@ func (m *providerMetadata) verifyIDToken(ctx context.Context, raw string) (*oidc
 	return tok, nil
 }
 
-// keySet records whether the provider's keys could not be fetched. The verifier returns the same
+// keySet records whether fetching the provider's keys has failed. The verifier returns the same
 // error for that as for a wrong signature.
 type keySet struct {
 	*oidc.RemoteKeySet

@@ -1,7 +1,7 @@
 // Package oidc signs users in at an OpenID Connect provider: the authorization code flow of OpenID
 // Connect Core 1.0 with PKCE (RFC 7636), and the sign-out of RP-Initiated Logout 1.0.
 //
-// The provider is looked up at the first sign-in, so that the gateway starts and serves without it.
+// The provider's metadata is read at the first sign-in, so that the gateway starts without it.
 package oidc
 
 import (
@@ -21,19 +21,19 @@ import (
 
 // Config describes the identity provider, and URR as its client.
 type Config struct {
-	// Issuer is the provider's URL, which it states in its tokens and under which its metadata is.
+	// Issuer is the provider's URL. Its tokens contain it, and its metadata is under it.
 	Issuer string
 	// ClientID and ClientSecret identify URR at the provider; a public client has no secret.
 	ClientID, ClientSecret string
 	// Scopes are requested in addition to openid.
 	Scopes []string
 	// RolesClaim is the claim of the ID token with the user's roles, a string or a list. A claim of
-	// just this name is taken first; else dots lead into objects, as in realm_access.roles.
+	// exactly this name comes first; else dots lead into objects, as in realm_access.roles.
 	RolesClaim string
 	// Roles has URR's role for each name that the claim may contain.
 	Roles map[string]string
-	// EntitlementClaims are the claims of the ID token that may entitle to presales; dots lead into
-	// objects as in RolesClaim.
+	// EntitlementClaims are the claims of the ID token that can entitle users to presales; dots lead
+	// into objects as in RolesClaim.
 	EntitlementClaims []string
 	// PublicURL is the gateway's address in browsers, without a path.
 	PublicURL string
@@ -44,7 +44,7 @@ var (
 	// ErrInvalid: the provider does not accept the request or the code, or its ID token does not
 	// verify.
 	ErrInvalid = errors.New("the sign-in does not verify")
-	// ErrUnavailable: the provider gives no answer, or none of OpenID Connect.
+	// ErrUnavailable: the provider does not answer, or its answer is not one of OpenID Connect.
 	ErrUnavailable = errors.New("the sign-in provider is unavailable")
 )
 
@@ -52,15 +52,15 @@ var (
 const CallbackPath = "/api/v1/auth/callback"
 
 const (
-	// timeout bounds a request to the provider.
+	// timeout is the time-out of a request to the provider.
 	timeout = 5 * time.Second
-	// endTimeout bounds the look-up of the provider's sign-out page. The user waits for it, and the
-	// session here ends without it.
+	// endTimeout is the time limit for finding the provider's sign-out page. The user waits for it,
+	// and the session here ends without it.
 	endTimeout = 2 * time.Second
-	// maxExchanges bounds the calls of the provider's token endpoint in progress, so that a crowd does not
+	// maxExchanges is the most calls of the provider's token endpoint in progress: a crowd must not
 	// exceed what the provider allows. Further sign-ins wait for exchangeWait, then they fail.
 	maxExchanges = 32
-	// exchangeWait is how long a sign-in waits for its turn while many users return from the provider.
+	// exchangeWait is how long a sign-in waits while maxExchanges calls are in progress.
 	exchangeWait = 2 * time.Second
 )
 
@@ -96,7 +96,7 @@ func New(cfg Config, now func() time.Time) *Provider {
 func (p *Provider) SetSecret(secret string) { p.secret.Store(&secret) }
 
 // Begin returns the URL of the provider's sign-in page for an attempt. It fails with ErrUnavailable
-// while the provider cannot be looked up.
+// while the provider's metadata cannot be read.
 func (p *Provider) Begin(ctx context.Context, a *claims.SignIn) (string, error) {
 	m, err := p.metadata(ctx)
 	if err != nil {
@@ -147,8 +147,8 @@ func (p *Provider) Complete(ctx context.Context, a *claims.SignIn, code string) 
 	return &User{ID: userID(tok.Subject), Roles: p.rolesOf(all), Person: p.personOf(all), IDToken: raw}, nil
 }
 
-// exchangeFailure returns ErrInvalid if err says that the provider has refused the code, else
-// ErrUnavailable. A status such as 429 or 503, which asks for another attempt, is no such refusal.
+// exchangeFailure returns ErrInvalid if the provider has refused the code, else ErrUnavailable. A
+// status such as 429 or 503 is no refusal, since it asks for another attempt.
 func exchangeFailure(err error) error {
 	refused := new(oauth2.RetrieveError)
 	if !errors.As(err, &refused) {
@@ -185,7 +185,7 @@ func (p *Provider) EndSession(ctx context.Context, idToken string) (string, erro
 
 func (p *Provider) oauthConfig(m *providerMetadata) *oauth2.Config {
 	secret, endpoint := *p.secret.Load(), m.endpoint
-	// The library would try both ways, and the first could use up the code.
+	// Otherwise the library would try both styles, and the first try could use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInParams
 	if secret != "" && m.basicAuth {
 		endpoint.AuthStyle = oauth2.AuthStyleInHeader

@@ -42,7 +42,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// silent is the transport to a server that never answers.
+// silent is a transport to a server that never answers.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -50,7 +50,7 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// A sign-out waits 2 s for a provider that does not answer.
+// A sign-out waits at most 2 s for a provider that does not answer.
 func TestEndSessionIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestExchangesInFlightAreBounded(t *testing.T) {
 	require.ErrorIs(t, complete(), oidc.ErrInvalid)
 }
 
-// The e-mail address counts only if the provider has verified it; claims are texts, numbers and truth
-// values.
+// The e-mail address is used only if the provider has verified it. Claims are strings, numbers and
+// booleans.
 func TestPerson(t *testing.T) {
 	t.Parallel()
 	type object = map[string]any

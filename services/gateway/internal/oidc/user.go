@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/ids"
 )
 
-// rolesOf returns the roles in URR that the claims of the user's ID token give.
+// rolesOf returns the user's roles in URR according to the claims of the ID token.
 func (p *Provider) rolesOf(idClaims map[string]any) []string {
 	found := []string{}
 	for _, n := range valuesOf(idClaims, p.cfg.RolesClaim) {
@@ -24,11 +24,11 @@ func (p *Provider) rolesOf(idClaims map[string]any) []string {
 	return found
 }
 
-// personOf returns the user's e-mail address, if the provider has verified it, and the claims that may
-// entitle to presales: texts, numbers and truth values, or lists of these.
+// personOf returns the user's e-mail address, if the provider has verified it, and the claims that
+// can entitle to presales: strings, numbers and booleans, or lists of these.
 func (p *Provider) personOf(idClaims map[string]any) (found claims.Person) {
 	email, _ := idClaims["email"].(string)
-	// Some providers write the truth value as a text.
+	// Some providers send the boolean as a string.
 	if verified := idClaims["email_verified"]; len(email) <= ids.MaxEmail && (verified == true || verified == "true") {
 		found.Email = strings.ToLower(email)
 	}
@@ -69,9 +69,9 @@ func nestedClaim(all map[string]any, path string) any {
 // hashPrefix is the prefix of user ids that are hashes of the provider's subjects (its user ids).
 const hashPrefix = "sub-"
 
-// userID returns the provider's subject if it is a valid user id of URR, else a hash of it: a subject
-// has up to 255 characters, of which some providers use "|" and ":". A subject that looks like a hash
-// is hashed too, so that nobody becomes another user by their choice of subject.
+// userID returns the provider's subject if it is a valid user id of URR, else a hash of it: a
+// subject can have up to 255 characters, also "|" and ":". A subject that looks like a hash is
+// hashed too, so that no user can become another one by choosing a subject.
 func userID(subject string) string {
 	if ids.ValidUser(subject) && !strings.HasPrefix(subject, hashPrefix) {
 		return subject

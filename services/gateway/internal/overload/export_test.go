@@ -2,8 +2,8 @@ package overload
 
 import "time"
 
-// Longest is longest, to which tests pass waits of their own.
+// Longest is the function longest, for tests with waits of their own.
 var Longest = longest
 
-// Measure returns the wait since the last call.
+// Measure returns the result of measure.
 func (s *Shedder) Measure() time.Duration { return s.measure() }

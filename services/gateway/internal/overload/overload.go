@@ -1,5 +1,5 @@
 // Package overload refuses a share of the polls of the waiting rooms and lines while the processors
-// are overloaded, so that they have time for holds, payments and everything else that visitors do
+// are overloaded. So there is processor time for holds, payments and all else that visitors do
 // once.
 package overload
 
@@ -16,14 +16,14 @@ import (
 const (
 	// interval is the time between two measurements.
 	interval = 100 * time.Millisecond
-	// minWaits is the number of measured waits in an interval below which they mean nothing. The
-	// runtime measures one wait of eight.
+	// minWaits is the fewest waits in an interval that are used. With fewer, the interval counts as
+	// one without waits. The runtime measures one wait of eight.
 	minWaits = 20
-	// MaxShare is the most that is refused, in percent: visitors who try again get through, so that
-	// those whose turn it is are let in.
+	// MaxShare is the highest share that is refused, in percent. Visitors who poll again still get
+	// through, so that those whose turn has come are let in.
 	MaxShare = 90
-	// The share grows fast, since requests pile up. It falls slowly, since it falls until the next
-	// overload. From none to MaxShare it takes a second.
+	// In each interval the share grows by raise or falls by lower, in percent. It grows fast, from
+	// none to MaxShare in a second, since requests pile up. It falls slowly, until the next overload.
 	raise, lower = 9, 1
 	// retry is how long after a refusal a visitor may poll again.
 	retry = 5 * time.Second
@@ -33,9 +33,9 @@ const (
 const latencies = "/sched/latencies:seconds"
 
 // Shedder refuses polls while goroutines wait long for a processor. The number of requests in
-// progress does not show this: a poll that is answered from memory waits before it begins.
+// progress does not show this, since a poll that is answered from memory waits before it begins.
 type Shedder struct {
-	// maxWait is how long the longest tenth of the waits for a processor may be; 0: any time.
+	// maxWait is exceeded in an overload by the longest tenth of the waits for a processor; 0: never.
 	maxWait time.Duration
 
 	share  atomic.Int64 // percent of the polls that is refused
@@ -44,7 +44,7 @@ type Shedder struct {
 	before []uint64 // counts of the buckets at the last measurement
 }
 
-// New makes a Shedder that refuses nothing until Run has measured an overload: the tenth of the
+// New makes a Shedder, which refuses nothing until Run has measured an overload: the tenth of the
 // goroutines that wait longest for a processor wait longer than maxWait. A hold waits about ten
 // times: for its request, its batch, its answer. With a maxWait of 0 nothing is ever refused.
 func New(maxWait time.Duration) *Shedder {
@@ -83,8 +83,8 @@ func (s *Shedder) Refusal() error {
 	return errs.ErrOverloaded.WithRetry(retry)
 }
 
-// measure returns the least wait for a processor among the tenth of the goroutines that waited
-// longest since the last call.
+// measure returns how long the tenth of the goroutines that waited longest for a processor since
+// the last call has waited at least.
 func (s *Shedder) measure() time.Duration {
 	metrics.Read(s.sample[:])
 	h := s.sample[0].Value.Float64Histogram()
@@ -103,8 +103,8 @@ func (s *Shedder) measure() time.Duration {
 	return longest(waits, h.Buckets)
 }
 
-// longest returns the lower bound of the bucket in which the longest tenth of the waits begins.
-// Bucket i has those of at least bounds[i] seconds.
+// longest returns the shortest of the longest tenth of the waits: the lower bound of its bucket.
+// Bucket i has the waits of at least bounds[i] seconds.
 func longest(waits []uint64, bounds []float64) time.Duration {
 	var all, above uint64
 	for _, n := range waits {

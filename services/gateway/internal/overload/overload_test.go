@@ -55,7 +55,7 @@ func TestShareFollowsTheWait(t *testing.T) {
 	require.Zero(t, refusedOf(s, 1000), "switched off")
 }
 
-// Polls at the same time are refused at the same share.
+// The share of refused polls is right also for concurrent polls.
 func TestShareOfConcurrentPolls(t *testing.T) {
 	t.Parallel()
 	s := overload.New(maxWait)
@@ -88,7 +88,7 @@ func TestLongestTenth(t *testing.T) {
 	}
 }
 
-// The runtime's histogram shows goroutines that wait for a processor. Not parallel: it is of the process.
+// The runtime's histogram contains waits for a processor. Not parallel: it is the whole process's.
 func TestMeasureSeesBusyProcessors(t *testing.T) { //nolint:paralleltest // see above
 	s := overload.New(maxWait)
 	require.Zero(t, s.Measure(), "what was before does not count")

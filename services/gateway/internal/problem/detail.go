@@ -2,8 +2,8 @@ package problem
 
 import "urr.guru/pkg/errs"
 
-// userSentence returns the sentence shown to the user. A code that is not in the table, for example
-// of a service that was upgraded before the gateway, gets the sentence of its kind.
+// userSentence returns the sentence shown to the user. A code that is not in details, for example
+// of a service that was upgraded before the gateway, gets the sentence for its kind.
 func userSentence(e *errs.Error, lang string) string {
 	d, ok := details[e.Reason]
 	switch {

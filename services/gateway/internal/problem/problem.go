@@ -1,5 +1,5 @@
-// Package problem is the only place where an error becomes an HTTP response: RFC 9457 problem
-// documents with the stable code of pkg/errs, its fixed English sentence, and a sentence for the
+// Package problem is the only place where an error becomes an HTTP response: an RFC 9457 problem
+// document with the stable code of pkg/errs, its fixed English sentence, and a sentence for the
 // user in Korean or English.
 package problem
 
@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/gateway/internal/language"
 )
 
-// ContentType of every problem document.
+// ContentType is that of every problem document.
 const ContentType = "application/problem+json"
 
 var contentType = []string{ContentType}
@@ -38,8 +38,8 @@ type Writer struct {
 	lines    *LogLimit // by the code of the error
 }
 
-// ErrorPage shows an error to a person who opened an address in a browser. It returns false, and
-// has written nothing, when the request came from a program.
+// ErrorPage shows an error to a person who opened an address in a browser. If the request came from
+// a program, it writes nothing and returns false.
 type ErrorPage func(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool
 
 // New makes a Writer; language returns the language for the response to a request, "ko" or "en".
@@ -53,7 +53,7 @@ func (p *Writer) WithPage(page ErrorPage) *Writer {
 	return p
 }
 
-// codeMembers are the members of a problem document that depend on the code and the language only.
+// codeMembers are the fields of a problem document that depend only on the code and the language.
 type codeMembers struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -63,7 +63,7 @@ type codeMembers struct {
 	Error  string `json:"error"`
 }
 
-// requestMembers follow the codeMembers, and precede those of the error's metadata.
+// requestMembers come after the codeMembers, and before the fields of the error's metadata.
 type requestMembers struct {
 	Instance   string       `json:"instance"`
 	RequestID  string       `json:"requestId"`
@@ -72,12 +72,12 @@ type requestMembers struct {
 	Fields     []errs.Field `json:"fields,omitempty"`
 }
 
-// reserved are the members that the metadata of an error cannot overwrite.
+// reserved are the fields that the metadata of an error cannot overwrite.
 var reserved = []string{
 	"type", "title", "status", "detail", "instance", "code", "error", "requestId", "redirectTo", "retryAfter", "fields", metaAllow,
 }
 
-// Write responds with err and logs it, client errors at warn and server errors at error, up to
+// Write responds with err and logs it, client errors at warn and server errors at error, at most
 // maxLines a second of each code. The log has the cause, the response does not.
 func (p *Writer) Write(w http.ResponseWriter, r *http.Request, requestID string, err error) {
 	e := errs.From(err)
@@ -122,7 +122,7 @@ func Status(e *errs.Error) int {
 	}
 }
 
-// RedirectTo returns the path of this site that the error sends the user to, "" for none.
+// RedirectTo returns the path of this site to which the error sends the user, "" for none.
 func RedirectTo(e *errs.Error) string {
 	if to := e.Metadata[metaRedirect]; edge.OwnPath(to) {
 		return to
@@ -136,7 +136,7 @@ func encodeCode(e *errs.Error, lang string) []byte {
 	return encode(codeMembers{"/docs#" + e.Reason, statusTitle(status), status, userSentence(e, lang), e.Reason, englishSentence(e)})
 }
 
-// encode returns the JSON of a value that cannot fail to be encoded.
+// encode returns the JSON of a value that can always be encoded.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -162,7 +162,7 @@ var encodedCodes = func() map[codeKey][]byte {
 }()
 
 // englishSentence returns the sentence of the catalogue, not the text of the service, which may
-// come from a library. A code that is not in the catalogue gets the sentence of its kind.
+// come from a library. A code that is not in the catalogue gets the sentence for its kind.
 func englishSentence(e *errs.Error) string {
 	if s, ok := catalogue[e.Reason]; ok {
 		return s
@@ -185,8 +185,8 @@ func statusTitle(status int) string {
 	return "Client Closed Request" // 499, which net/http does not name
 }
 
-// retryAfter returns whole seconds. Every temporary error gets at least one, since clients would
-// retry at once without it.
+// retryAfter returns whole seconds. It returns at least one for every temporary error, since
+// clients would otherwise retry at once.
 func retryAfter(e *errs.Error) int64 {
 	if s := int64(math.Ceil(e.RetryAfter.Seconds())); s > 0 {
 		return s
@@ -199,7 +199,7 @@ func retryAfter(e *errs.Error) int64 {
 	}
 }
 
-// encodeProblem returns the JSON of a problem document, with the error's metadata as members.
+// encodeProblem returns the JSON of a problem document, with the error's metadata as fields.
 // Metadata whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
 func encodeProblem(e *errs.Error, lang string, request requestMembers) []byte {
 	code, ok := encodedCodes[codeKey{e.Reason, lang, e.Kind}]

@@ -41,8 +41,8 @@ func TestEveryCodeHasADetailInBothLanguages(t *testing.T) {
 	}
 }
 
-// In Korean an event is 공연. Only errors about a seat mention seats, since standing places have
-// none.
+// The Korean word for an event is 공연. Only errors about a seat mention seats, since standing places
+// have none.
 func TestSentencesFitEverySale(t *testing.T) {
 	t.Parallel()
 	seats := regexp.MustCompile(`(?i)\bseats?\b|좌석`)
@@ -108,8 +108,8 @@ func TestHeaders(t *testing.T) {
 	require.Empty(t, write(t, "en", http.MethodHead, errs.ErrNotFound).Body.String())
 }
 
-// Neither an attack nor a service that is down while a million visitors poll overloads the log:
-// each code has its own limit, so another code is still seen.
+// Neither an attack nor the outage of a service that a million visitors poll overloads the log.
+// Each code has its own limit, so that other codes are still logged.
 func TestErrorsAreLoggedWithinALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

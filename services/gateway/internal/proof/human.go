@@ -8,14 +8,14 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Provider is a challenge provider: a party that tells people from programs.
+// Provider is a captcha provider: it tests whether a visitor is a person or a program.
 type Provider interface {
-	// Verify reports whether the token proves that a visitor at this address has passed the test. It
-	// returns an error if the provider has not answered the question.
+	// Verify reports whether the token proves that a visitor with this address has passed the test. It
+	// returns an error if the provider has not said yes or no.
 	Verify(ctx context.Context, token string, address netip.Addr) (passed bool, err error)
 }
 
-// HumanTest has the settings of a challenge provider's test. Visitors must pass it for a position,
+// HumanTest has the settings of a captcha provider's test. To get a position, visitors must pass it
 // in addition to the proof of work.
 type HumanTest struct {
 	Provider Provider // nil: no test
@@ -26,8 +26,8 @@ type HumanTest struct {
 }
 
 // CheckTest fails with errs.ErrCaptchaRequired unless the visitor sends the token of a passed test,
-// or has sent one for this round within Life, since a token counts only once at the provider. It fails
-// with errs.ErrUnavailable while the provider does not answer, unless HumanTest.FailOpen is set.
+// or has sent one for this round within Life (each token works once). It fails with
+// errs.ErrUnavailable while the provider does not answer, unless HumanTest.FailOpen is set.
 func (p *Proofs) CheckTest(ctx context.Context, d WorkDebt, token string, address netip.Addr) error {
 	if p.test.Provider == nil {
 		return nil

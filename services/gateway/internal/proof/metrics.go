@@ -11,7 +11,7 @@ import (
 // refusals.
 const (
 	resultSolved   = "solved"
-	resultRepeated = "repeated" // an earlier request has brought the proof
+	resultRepeated = "repeated" // an earlier request had the proof
 	resultMissing  = "missing"
 	resultInvalid  = "invalid" // forged, or of another event or visitor
 	resultRound    = "round"   // of another round
@@ -19,7 +19,7 @@ const (
 	resultEasy     = "easy" // too few zero bits
 )
 
-// Results of the test of the challenge provider, besides solved, repeated, missing and invalid.
+// Results of the captcha provider's test, besides solved, repeated, missing and invalid.
 const (
 	resultUntested    = "untested"    // the provider did not answer, and FailOpen is set
 	resultUnavailable = "unavailable" // the provider did not answer

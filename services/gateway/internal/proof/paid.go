@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxLocal bounds the keys in the process. A visitor whose key is evicted owes another proof.
+	// maxLocal is the most keys in the process. A visitor whose key is evicted owes another proof.
 	maxLocal = 100_000
 	// pause is how long Redis is not called after a failure.
 	pause = time.Second
 )
 
-// paidProofs remembers which visitors have done the work for a position, until the proof expires: in
-// Redis, for all gateways, and in the process, for the time in which Redis is unavailable.
+// paidProofs remembers, until the proof expires, which visitors have done the work for a position:
+// in Redis, for all gateways, and in the process, for the time in which Redis is unavailable.
 type paidProofs struct {
 	rdb       redis.UniversalClient // nil: in the process only
 	local     *otter.Cache[string, time.Time]
@@ -76,8 +76,8 @@ func (p *paidProofs) has(ctx context.Context, key string) bool {
 	return n > 0
 }
 
-// hasLocal reports whether the process remembers a key. It compares the key's end with the time, since
-// the expiry of the cache only frees memory.
+// hasLocal reports whether the process remembers a key. It compares the key's end with the time,
+// since the expiry of cache entries only frees memory.
 func (p *paidProofs) hasLocal(key string) bool {
 	end, ok := p.local.GetIfPresent(key)
 	return ok && p.now().Before(end)
@@ -87,8 +87,7 @@ func (p *paidProofs) redisUsable() bool {
 	return p.rdb != nil && p.now().UnixNano() >= p.downUntil.Load()
 }
 
-// recordFailure pauses the calls to Redis after an error, unless the reason is that the client has
-// left.
+// recordFailure pauses the calls to Redis after an error, except one because the client has left.
 func (p *paidProofs) recordFailure(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		p.downUntil.Store(p.now().Add(pause).UnixNano())

@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/redis/redistest"
 )
 
-// If many gateways see a proof at the same time, only one counts it as new.
+// If many gateways get a proof at the same time, only one of them finds that it is new.
 func TestOneGatewayIsTheFirst(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t)
@@ -43,8 +43,8 @@ func TestOneGatewayIsTheFirst(t *testing.T) {
 	require.InDelta(t, time.Hour, ttl, float64(time.Minute))
 }
 
-// While Redis's memory is full, a proof that was paid before counts at every gateway, and a new one
-// only where it was paid. A visitor who has not paid counts nowhere.
+// While Redis's memory is full, every gateway accepts proofs that were stored before, and a new
+// proof only counts at the gateway that received it. No gateway accepts a visitor without a proof.
 func TestFullRedisLosesNoProof(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")

@@ -1,5 +1,5 @@
 // Package proof asks visitors for a proof of work before they get a position in a waiting room. The
-// challenge is signed, so that any gateway can check the proof and none has to keep challenges.
+// challenge is signed. So any gateway can check the proof, and none has to store challenges.
 package proof
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// Life is how long a challenge is valid. Nothing is lost by beginning again with another one, since
-	// no nonce is more likely after others were tried.
+	// Life is how long a challenge is valid. A visitor who must begin again with another one loses
+	// nothing: no nonce is more likely to be right after others were tried.
 	Life = 5 * time.Minute
-	// grace is how long a challenge with too few bits is accepted after its issue. So an honest page
-	// does not lose its work when an operator raises the difficulty.
+	// grace is how long after its issue a challenge with too few bits is accepted, so that an honest
+	// page does not lose its work when an operator raises the difficulty.
 	grace = time.Minute
 )
 
@@ -31,11 +31,11 @@ type Proofs struct {
 	now    func() time.Time
 }
 
-// Timeout bounds a call to Redis.
+// Timeout is the time-out of a call to Redis.
 const Timeout = 100 * time.Millisecond
 
-// New makes Proofs. The proofs that were used are remembered in Redis, whose calls take at most
-// timeout, or without a client (nil) in the process.
+// New makes Proofs. It remembers used proofs in Redis, whose calls take at most timeout, or without
+// a client (nil) in the process.
 func New(tokens *identity.Verifier, test HumanTest, rdb redis.UniversalClient, timeout time.Duration, now func() time.Time) (*Proofs, error) {
 	p, err := newPaid(rdb, timeout, now)
 	if err != nil {
@@ -53,16 +53,16 @@ type WorkDebt struct {
 	Bits    int // 0: nothing
 }
 
-// Challenge issues a challenge with the difficulty of the debt, and returns it with its end.
+// Challenge issues a challenge with as many bits as the visitor owes. It returns it and its end.
 func (p *Proofs) Challenge(d WorkDebt) (string, time.Time) {
 	c := claims.Challenge{Round: d.Round, Bits: uint8(min(d.Bits, proofofwork.MaxBits)), Expires: p.now().Add(Life)} //nolint:gosec // at most MaxBits
 	countChallenge(int(c.Bits))
 	return p.tokens.SealChallenge(c, d.Event, d.Visitor), c.Expires
 }
 
-// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a valid proof, or has
-// sent one that has not expired. A proof counts once; repeated requests, with or without it, need no
-// other.
+// Check fails with errs.ErrProofRequired unless the visitor owes nothing, sends a valid proof, or
+// has sent one that has not expired. A proof can be used once. Repeated requests, with or without
+// it, need no other proof.
 func (p *Proofs) Check(ctx context.Context, d WorkDebt, proof string) error {
 	if d.Bits <= 0 {
 		return nil

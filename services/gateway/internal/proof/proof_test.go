@@ -32,7 +32,7 @@ type noRevocations struct{}
 func (noRevocations) HasBeenRead() bool              { return true }
 func (noRevocations) IsRevoked(*claims.Session) bool { return false }
 
-// gateway returns the proofs of one gateway; several share a Redis, which may be slow.
+// gateway returns the proofs of one gateway. Several can share a Redis, which may be slow.
 func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.Clock) *proof.Proofs {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
@@ -45,7 +45,7 @@ func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.
 
 func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_800_000_000, 0)) }
 
-// debt returns the debt of a new visitor.
+// debt returns the proof of work that a new visitor owes.
 func debt(bits int) proof.WorkDebt {
 	return proof.WorkDebt{Event: "demo", Round: 1_700_000_000_000_000, Visitor: uuid.NewString(), Bits: bits}
 }
@@ -99,7 +99,7 @@ func TestProofOfAnotherIsRefused(t *testing.T) {
 	requireRefused(t, p.Check(t.Context(), otherRound, good), "shown in another round")
 }
 
-// easy returns a proof with fewer zero bits than asked for.
+// easy returns a proof with fewer zero bits than required.
 func easy(challenge string, bits int) string {
 	for nonce := "0"; ; nonce += "0" {
 		if p := challenge + "." + nonce; proofofwork.Bits(p) < bits {
@@ -123,8 +123,8 @@ func TestProofExpires(t *testing.T) {
 	requireRefused(t, p.Check(t.Context(), d, first), "nor is it remembered any longer")
 }
 
-// After an operator asks for more, an easier challenge still counts for a minute, so that work
-// under way is not lost.
+// After an operator has raised the difficulty, an easier challenge is still accepted for a minute,
+// so that work in progress is not lost.
 func TestMoreIsOwed(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -139,8 +139,8 @@ func TestMoreIsOwed(t *testing.T) {
 	require.NoError(t, p.Check(t.Context(), slow, solve(t, p, slow)))
 }
 
-// A proof counts once, however many gateways see it at the same time; whoever repeats the request
-// need not do the work again.
+// A proof can be used once, however many gateways get it at the same time. A visitor who repeats
+// the request need not do the work again.
 func TestProofCountsOnce(t *testing.T) {
 	t.Parallel()
 	rdb, c := redistest.Open(t), newClock()

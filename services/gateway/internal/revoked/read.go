@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// readInterval is the time between two reads of the list, and so about how long a revocation takes
-	// to reach all gateways.
+	// readInterval is the time between two reads of the list: a revocation takes about as long to
+	// reach all gateways.
 	readInterval = time.Second
 	// overlap is how far before the last read each read begins, since the clocks of gateways differ.
-	// Members with a still older time, from a gateway with a slow clock, are found because the counts
-	// differ.
+	// Members with a still older time, from a gateway whose clock is slow, are found because the
+	// counts differ.
 	overlap = 10 * time.Second
 	// fullReadInterval is the time between two reads of the whole list, one part per Read, even if the
 	// counts show that nothing is missing.
 	fullReadInterval = time.Minute
-	// readMax bounds the members of one reply, which takes Redis about 2 ms.
+	// readMax is the most members of one reply, which takes Redis about 2 ms.
 	readMax = 5000
-	// timeout bounds one Read.
+	// timeout is the time limit of one Read.
 	timeout = 5 * time.Second
 )
 
-// Watch reads the list each second until ctx ends. During an outage of Redis, which is logged once, the
-// last list is used.
+// Watch reads the list each second until ctx ends. While Redis is unavailable, which is logged
+// once, the last list is used.
 func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	if l.rdb == nil {
 		return nil
@@ -54,9 +54,9 @@ func (l *List) Watch(ctx context.Context, log *slog.Logger) error {
 	})
 }
 
-// Read updates the list: it reads the members since the last Read and, when their count shows that
-// this gateway or Redis lacks some, the parts of the list that differ. Members that Redis lost, by a
-// wipe or a failover, are written back.
+// Read updates the list. It reads the members since the last Read. If their count shows that this
+// gateway or Redis lacks some, it also reads the parts of the list that differ. It writes back
+// members that Redis has lost, by a wipe or a failover.
 func (l *List) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func entriesOf(members []redis.Z, oldest int64) map[string]int64 {
 }
 
 // dropExpired drops the entries older than oldest, since no session is older. It returns how many
-// remain.
+// are left.
 func (l *List) dropExpired(oldest int64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

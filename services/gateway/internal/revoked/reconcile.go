@@ -13,7 +13,7 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// endless as scoreSpan.to means that the span has no end.
+// endless is the value of scoreSpan.to of a span without an end.
 const endless = math.MaxInt64
 
 // scoreSpan is a part of the list, by score: from ≤ score < to.
@@ -30,7 +30,7 @@ func (s scoreSpan) rangeArgs(key string, offset int64) redis.ZRangeArgs {
 	return redis.ZRangeArgs{Key: key, ByScore: true, Start: formatScore(s.from), Stop: s.maxScore(), Offset: offset, Count: readMax}
 }
 
-// readSpan reads all members of a span, in replies of at most readMax.
+// readSpan reads all members of a span, at most readMax with each call.
 func (l *List) readSpan(ctx context.Context, s scoreSpan, oldest int64) (map[string]int64, error) {
 	stored := make(map[string]int64)
 	for offset := int64(0); ; {
@@ -50,8 +50,8 @@ func (l *List) readSpan(ctx context.Context, s scoreSpan, oldest int64) (map[str
 	}
 }
 
-// spans divides the list into parts of about readMax entries each. counts has the number of this
-// gateway's entries in each part.
+// spans divides the list into parts of about readMax entries each. counts has the number of entries
+// that this gateway has in each part.
 func (l *List) spans(oldest int64) (all []scoreSpan, counts []int64) {
 	l.mu.RLock()
 	scores := slices.Sorted(maps.Values(l.entries))
@@ -71,7 +71,7 @@ func (l *List) spans(oldest int64) (all []scoreSpan, counts []int64) {
 	}
 }
 
-// reconcileAll compares the number of entries per span with Redis, and reconciles spans that differ.
+// reconcileAll counts the entries of each span here and in Redis, and reconciles spans that differ.
 func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	all, counts := l.spans(oldest)
 	cmds := make([]*redis.IntCmd, len(all))
@@ -93,8 +93,8 @@ func (l *List) reconcileAll(ctx context.Context, oldest int64) error {
 	return l.reconcile(ctx, differ, oldest)
 }
 
-// reconcileNext reconciles the span that follows the one of the last call. After the last span, it
-// records that the whole list was read.
+// reconcileNext reconciles the span after the one of the last call. After the last span, it records
+// that the whole list was read.
 func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) error {
 	all, _ := l.spans(oldest)
 	next := all[len(all)-1]
@@ -113,7 +113,7 @@ func (l *List) reconcileNext(ctx context.Context, now time.Time, oldest int64) e
 	return nil
 }
 
-// reconcile reads spans from Redis, adds what this gateway lacks, and writes to Redis what Redis lacks.
+// reconcile reads spans from Redis, adds what this gateway lacks, and writes what Redis lacks.
 // Members that change meanwhile are found by the next Read, since the counts then differ.
 func (l *List) reconcile(ctx context.Context, spans []scoreSpan, oldest int64) error {
 	stored := make(map[string]int64)

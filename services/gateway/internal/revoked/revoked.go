@@ -1,8 +1,8 @@
-// Package revoked keeps the list of revoked sessions: single ones (by signing out or by an operator)
-// and all sessions of a user issued before an instant. It is a sorted set in the Redis of the
-// gateways. Every gateway reads it each second and keeps entries for as long as a session may live,
-// so that Redis may be unavailable or lose it. An older session is refused, since its revocation may
-// have been dropped.
+// Package revoked keeps the list of revoked sessions: single ones (by signing out or by an
+// operator) and all sessions of a user issued before an instant. It is a sorted set in Redis, which
+// every gateway reads each second. Gateways keep entries for as long as a session can last, so that
+// Redis may be unavailable or lose them. A session older than that is refused, since its revocation
+// may have been dropped.
 package revoked
 
 import (
@@ -21,9 +21,9 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Key is the sorted set. Its members are `s:<session>`, scored by the time of revocation, and
-// `u:<user>`, scored by the time until which revoked sessions were issued, both in epoch
-// milliseconds.
+// Key is the key of the sorted set in Redis. Its members are `s:<session>`, with the time of
+// revocation as score, and `u:<user>`, with the time until which revoked sessions were issued, both
+// in epoch milliseconds.
 const Key = "revoked"
 
 const (
@@ -31,10 +31,10 @@ const (
 	byUser    = "u:"
 )
 
-// maxClockSkew is how far the clocks of gateways may differ.
+// maxClockSkew is the most by which the clocks of two gateways may differ.
 const maxClockSkew = time.Minute
 
-// refreshTimeout bounds how long a sign-in waits for Redis.
+// refreshTimeout is the longest time that a sign-in waits for Redis.
 const refreshTimeout = time.Second
 
 var _ identity.Revocations = (*List)(nil)
@@ -50,15 +50,15 @@ type List struct {
 	mu      sync.RWMutex
 	entries map[string]int64 // member → epoch ms
 
-	// Only Read uses these: when it last read, when the whole list was last read, and up to which
-	// score it has read the list since then.
+	// Only Read uses these: the times of its last call and of the last read of the whole list, and the
+	// score up to which it has read the list since then.
 	read, fullRead time.Time
 	readTo         int64
 }
 
-// New makes a list over the set at key that keeps entries for life, the longest lifetime of a
-// session. It knows nothing until the first Read. Without a client (nil) the list is local to the
-// process, and known at once.
+// New makes a list over the set at key. It keeps entries for life, the longest lifetime of a
+// session. It knows nothing until the first Read. Without a client (nil) the list is in this
+// process only, and known at once.
 func New(rdb redis.UniversalClient, key string, life time.Duration, now func() time.Time) *List {
 	l := &List{rdb: rdb, key: key, life: life, now: now, entries: make(map[string]int64)}
 	l.wasRead.Store(rdb == nil)
@@ -75,8 +75,8 @@ func (l *List) Ready(context.Context) error {
 	return nil
 }
 
-// IsRevoked reports whether a session was revoked, or may have been: after the lifetime was
-// shortened, the list may have dropped the revocations of sessions with a longer one.
+// IsRevoked reports whether a session was revoked, or may have been: after SESSION_LIFE was
+// lowered, the list may have dropped the revocations of sessions that are older than the new value.
 func (l *List) IsRevoked(c *claims.Session) bool {
 	if c.Issued().Add(l.life).Before(l.now()) {
 		return true
@@ -93,8 +93,8 @@ func (l *List) IsRevoked(c *claims.Session) bool {
 	return listed && c.Issued().UnixMilli() <= at
 }
 
-// RevokeSessions revokes single sessions. It fails with errs.ErrUnavailable when Redis cannot be
-// written.
+// RevokeSessions revokes single sessions. It fails with errs.ErrUnavailable if Redis does not store
+// this.
 func (l *List) RevokeSessions(ctx context.Context, ids ...string) error {
 	at := l.now().UnixMilli()
 	entries := make(map[string]int64, len(ids))
@@ -104,14 +104,14 @@ func (l *List) RevokeSessions(ctx context.Context, ids ...string) error {
 	return l.revoke(ctx, entries)
 }
 
-// RevokeUser revokes all sessions of a user issued until now by any gateway, whose clock may be ahead.
+// RevokeUser revokes all sessions of a user issued until now, even by a gateway with a fast clock.
 func (l *List) RevokeUser(ctx context.Context, userID string) error {
 	return l.revoke(ctx, map[string]int64{byUser + userID: l.now().Add(maxClockSkew).UnixMilli()})
 }
 
 // IssueTime returns the time of issue for a new session of a user: now, or just after the last
-// revocation of the user's sessions if that is later. It asks Redis, since another gateway may have
-// revoked them after the last Read; while Redis is unavailable the list in memory decides.
+// revocation of the user's sessions if that is later. It reads Redis, since another gateway may
+// have revoked them after the last Read. While Redis is unavailable it uses the list in memory.
 func (l *List) IssueTime(ctx context.Context, userID string) time.Time {
 	member := byUser + userID
 	l.refreshMember(ctx, member)
@@ -139,7 +139,7 @@ func (l *List) refreshMember(ctx context.Context, member string) {
 	}
 }
 
-// revoke adds entries to the list, to Redis first, so that what counts here reaches all gateways.
+// revoke adds entries to the list, first in Redis, so that all gateways get what is revoked here.
 func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	if l.rdb != nil {
 		if err := l.writeEntries(ctx, entries); err != nil {
@@ -150,7 +150,7 @@ func (l *List) revoke(ctx context.Context, entries map[string]int64) error {
 	return nil
 }
 
-// mergeEntries adds entries to the list in memory. Of two times of a member it keeps the later one.
+// mergeEntries adds entries to the list in memory. It keeps the later time of a member.
 func (l *List) mergeEntries(entries map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *List) mergeEntries(entries map[string]int64) {
 	revocations.Set(float64(len(l.entries)))
 }
 
-// writeMax bounds the members of one command.
+// writeMax is the most members of one command.
 const writeMax = 1000
 
 func (l *List) writeEntries(ctx context.Context, entries map[string]int64) error {

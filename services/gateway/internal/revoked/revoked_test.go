@@ -97,8 +97,8 @@ func TestRevocationsReachAllGateways(t *testing.T) {
 	}
 }
 
-// Clocks of gateways differ: a gateway that is behind revokes the sessions issued by one that is
-// ahead, but no session issued afterwards by any gateway.
+// A gateway with a slow clock also revokes sessions that a gateway with a fast clock has issued
+// before, but no session that any gateway issues afterwards.
 func TestClockSkew(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -118,8 +118,8 @@ func TestClockSkew(t *testing.T) {
 	require.Equal(t, s.clock.Now(), behind.IssueTime(t.Context(), "alice"))
 }
 
-// A sign-in at a gateway that has not read a revocation of the user yet gives a session that is
-// valid everywhere. While Redis is unavailable the local list decides.
+// A sign-in at a gateway that has not yet read a revocation of the user gives a session that all
+// gateways accept. While Redis is unavailable the list in memory decides.
 func TestSignInAfterRevocation(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -141,8 +141,8 @@ func TestSignInAfterRevocation(t *testing.T) {
 	require.Equal(t, s.clock.Now(), b.IssueTime(t.Context(), "bob"))
 }
 
-// A gateway with a shorter lifetime drops revocations earlier. No session is valid after that:
-// neither the revoked one, nor others of the same age, about which the list knows nothing.
+// A gateway with a shorter lifetime of sessions drops revocations earlier. After that it accepts
+// neither the revoked session nor others of the same age, about which the list has no information.
 func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -170,8 +170,8 @@ func TestShorterLifetimeRevivesNoSession(t *testing.T) {
 	require.False(t, gateway().IsRevoked(s.session("alice")))
 }
 
-// A gateway that never read the list knows nothing; one that did uses the last list while Redis is
-// unavailable, and fails revocations that it cannot write.
+// A gateway that has never read the list accepts no session. One that has uses the last list while
+// Redis is unavailable, and fails to revoke what it cannot write.
 func TestRedisUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -191,7 +191,7 @@ func TestRedisUnavailable(t *testing.T) {
 	require.False(t, l.IsRevoked(bob), "a failed revocation has no effect")
 }
 
-// The gateways write back what Redis loses: everything, or the last writes before a failover.
+// The gateways write back what Redis has lost: all members, or the last ones before a failover.
 func TestLostMembersAreWrittenBack(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -245,8 +245,8 @@ func (c *readCounter) add(cmds ...redis.Cmder) {
 	}
 }
 
-// After 30,000 users have signed out within a minute, a read costs only what has changed since the
-// last one, also when one more signs out or a member is lost. The whole list is read in parts.
+// After 30,000 users have signed out within a minute, a read transfers only what has changed since
+// the last one, also if one more signs out or a member is lost. The whole list is read in parts.
 func TestReadsCostWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -295,8 +295,8 @@ func TestReadsCostWhatHasChanged(t *testing.T) {
 	require.Contains(t, s.stored(), "s:020000")
 }
 
-// A revocation written by a clock that is minutes behind is not recent, but the count shows that it
-// is missing.
+// A revocation by a gateway whose clock is minutes slow has an old time, so it is not read as a new
+// one. The count shows that it is missing.
 func TestRevocationWithAnOldTimeIsRead(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -333,7 +333,7 @@ func TestWithoutRedis(t *testing.T) {
 	require.True(t, l.IsRevoked(c))
 }
 
-// An outage of a minute is one line in the log.
+// An outage of a minute causes one line in the log.
 func TestWatchLogsAnOutageOnce(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// unknownEvents collects ids that were requested while the stream was broken, of events that Rooms
-// has no entry for. Anybody can request any id, so their number is bounded. Half of them are the
-// first ones requested; the other half is a random sample of all further requests, so that an event
-// that a crowd requests is most likely in it, however many ids are made up.
+// unknownEvents collects requested ids of events that Rooms has no entry for, while the stream is
+// broken. Their number is limited, since anybody can request any id. Half of them are the first
+// ones requested. The other half is a random sample of all further requests: it most likely
+// contains an event that a crowd requests, however many ids are made up.
 type unknownEvents struct {
 	first    map[string]bool
 	sampled  []string
@@ -36,16 +36,16 @@ func (u *unknownEvents) add(event string) {
 	}
 }
 
-// take removes and returns the collected events, at most refreshMax.
-func (u *unknownEvents) take() []string {
+// drain removes and returns the collected events, at most refreshMax.
+func (u *unknownEvents) drain() []string {
 	all := append(slices.Collect(maps.Keys(u.first)), u.sampled...)
 	*u = unknownEvents{}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// takeRequested returns the events that were requested since the last call: at most refreshMax known
-// ones, and separately as many unknown ones, so that neither kind delays the other.
+// takeRequested returns the events requested since the last call: at most refreshMax known ones,
+// and separately as many unknown ones, so that neither kind delays the other.
 func (r *Rooms) takeRequested() (known, unknown []string) {
 	for id, e := range *r.events.Load() {
 		if len(known) == refreshMax {
@@ -57,11 +57,11 @@ func (r *Rooms) takeRequested() (known, unknown []string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return known, r.unknown.take()
+	return known, r.unknown.drain()
 }
 
-// forgetAfter is how long after its last report an event is kept that has neither an active room
-// nor a known sale status: longer than replicas of vwr and queue may disagree.
+// forgetAfter is how long an event without an active room and a sale status is kept after its last
+// report: longer than replicas of the vwr and the queue service can disagree.
 const forgetAfter = time.Hour
 
 // forgetEnded drops the events that have ended, so that they do not add up over months.

@@ -1,6 +1,6 @@
 // Package roomstate keeps the state of every tier-1 waiting room in memory, so that polls need no
-// call. vwr streams a snapshot and then the changes. While the stream is broken, the last state
-// stays in force.
+// call. The vwr service streams all states, then changes. While the stream is broken, the last
+// states apply.
 package roomstate
 
 import (
@@ -19,34 +19,34 @@ import (
 // without one.
 type State struct {
 	Active bool
-	// Started identifies the round: its start in µs since the epoch, kept after its end.
+	// Started identifies the round: its start in µs since 1970. It stays after the round's end.
 	Started int64
 	Serving int64
 	Issued  int64
-	// Rate is measured, 0 until there is a measurement; Configured is set by operators. Both are in
+	// Rate is measured, 0 until there is a measurement. Configured is set by operators. Both are in
 	// positions per second.
 	Rate, Configured float64
-	// Stalled means that visitors wait but the serving counter has not moved for long; Paused that an
-	// operator has paused the event's line (tier 2), as queue reports.
+	// Stalled means that visitors wait but the serving counter has not moved for long. Paused means
+	// that an operator has paused the event's line (tier 2).
 	Stalled, Paused bool
 	// Lobby is the lobby before the round's start.
 	Lobby Lobby
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int
-	// SignIn gives positions to signed-in users only.
+	// SignIn means that only signed-in users get positions.
 	SignIn bool
-	// Next is where admitted visitors go; empty until vwr reports it.
+	// Next is where admitted visitors go; empty until the vwr service reports it.
 	Next string
-	// Sale is the sale status of the event, empty while it is unknown. It comes from queue, not
-	// from vwr.
+	// Sale is the sale status of the event, empty while it is unknown. It comes from the queue
+	// service, not from the vwr service.
 	Sale string
-	// ServingJSON and ETag are the response to the poll that shared caches keep, built once per change.
+	// ServingJSON and ETag are the response to the poll that shared caches keep, made once per change.
 	ServingJSON []byte
 	ETag        []string
-	// SaleJSON is Sale as the last member of a JSON object, with a comma; empty if Sale is.
+	// SaleJSON is Sale as the last field of a JSON object, after a comma; empty if Sale is empty.
 	SaleJSON []byte
 
-	reported bool // whether vwr has reported this room
+	reported bool // whether the vwr service has reported this room
 }
 
 // Lobby is the schedule and the progress of a round's lobby, in epoch milliseconds. The zero value is
@@ -57,7 +57,7 @@ type Lobby struct {
 	Shuffled                    bool // each entry has its position
 }
 
-// NewLobby converts the report of vwr; nil is a round without a lobby.
+// NewLobby converts the lobby that the vwr service reports; nil means that the round has none.
 func NewLobby(l *vwrv1.Lobby) Lobby {
 	return Lobby{
 		OpensAt: l.GetOpensAt(), ClosesAt: l.GetClosesAt(), StartsAt: l.GetStartsAt(), Sized: l.GetSized(), Shuffled: l.GetShuffled(),
@@ -106,15 +106,14 @@ func etagOf(s *State) string {
 // Waiting returns the number of positions that are not served yet.
 func (s *State) Waiting() int64 { return max(0, s.Issued-s.Serving) }
 
-// Halted reports whether the room serves nobody now, or the line behind it admits nobody. Then
-// there is no estimate of waits.
+// Halted reports whether the room serves nobody now, or the line after it admits nobody. Then waits
+// are not estimated.
 func (s *State) Halted() bool {
 	return s.Stalled || s.Paused || s.Lobby.Pending() || s.Sale == "PAUSED" || s.Sale == "SOLD_OUT"
 }
 
-// mergeReport returns the state that follows from the state old and a report, next. A report of an
-// older round is ignored. In a round counters never go back and a deactivated room stays inactive,
-// whichever replica reports.
+// mergeReport returns the state after old and a report, next, from any replica. It ignores a report
+// of an older round. Within a round, counters never go back, and a deactivated room stays inactive.
 func mergeReport(old *State, next State) *State {
 	switch {
 	case next.Started < old.Started:
@@ -142,26 +141,26 @@ func withSale(old *State, sale string) *State {
 	return newState(next)
 }
 
-// roomEntry holds the state of one event. requested is set when a caller of Get needed the state
-// while the stream was broken.
+// roomEntry has the state of one event. requested says that a caller of Get needed the state while
+// the stream was broken.
 type roomEntry struct {
 	state     atomic.Pointer[State]
 	requested atomic.Bool
-	reported  time.Time // when vwr or queue last reported the event; guarded by Rooms.mu
+	reported  time.Time // when the vwr or queue service last did so; guarded by Rooms.mu
 }
 
-// Rooms has the state of every event. It is safe for concurrent use; reading takes no lock.
+// Rooms has the state of every event. It is safe for concurrent use; reads need no lock.
 type Rooms struct {
 	mu     sync.Mutex // serializes writers
 	events atomic.Pointer[map[string]*roomEntry]
-	// broken is set while the stream is down: readers then record which events they need.
+	// broken says that the stream is down. Callers of Get then record which events they need.
 	broken  atomic.Bool
 	ready   atomic.Bool
 	unknown unknownEvents
 }
 
-// New makes Rooms without any event. Until the first snapshot nothing is known, and a gateway must
-// not answer (see Ready).
+// New makes Rooms without any event. Until the first snapshot nothing is known, and the gateway
+// must not serve requests (see Ready).
 func New() *Rooms {
 	r := &Rooms{}
 	r.events.Store(&map[string]*roomEntry{})
@@ -187,7 +186,8 @@ func (r *Rooms) Get(event string) *State {
 	return e.state.Load()
 }
 
-// Known reports whether vwr or queue has reported the event since this process started.
+// Known reports whether the vwr or the queue service has reported the event since the process
+// started.
 func (r *Rooms) Known(event string) bool { return (*r.events.Load())[event] != nil }
 
 func (r *Rooms) recordRequest(event string, e *roomEntry) {
@@ -209,7 +209,7 @@ func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	return s.Started, s.Active
 }
 
-// InLobby reports whether the waiting room of an event is active but gives no positions yet.
+// InLobby reports whether the room of an event is active but does not assign positions yet.
 func (r *Rooms) InLobby(event string, now time.Time) bool {
 	s := r.Get(event)
 	return s.Active && !s.Lobby.AssignsPositions(now.UnixMilli())
@@ -228,8 +228,8 @@ func (r *Rooms) Ready() bool { return r.ready.Load() }
 // Connected reports whether the stream is up, so that changes arrive.
 func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
 
-// ApplyCounter stores the state that an operator's call through this gateway has set, before the
-// stream reports it.
+// ApplyCounter stores the state that an operator's call through this gateway has set, without
+// waiting for the stream.
 func (r *Rooms) ApplyCounter(c *vwrv1.Counter) { r.applyCounters([]*vwrv1.Counter{c}) }
 
 func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
@@ -304,7 +304,7 @@ func (r *Rooms) entries(ids []string) []*roomEntry {
 	return all
 }
 
-// deactivate marks the rooms of events as inactive, since vwr no longer knows them.
+// deactivate makes the rooms of events inactive, since the vwr service does not know them any more.
 func (r *Rooms) deactivate(events map[string]bool) {
 	for id := range events {
 		e := (*r.events.Load())[id]

@@ -64,7 +64,7 @@ func TestServingResponse(t *testing.T) {
 	require.Same(t, before, r.Get("e"), "no change, no new response")
 }
 
-// source is a vwr whose streams the test controls.
+// source is a fake vwr service whose streams the test controls.
 type source struct {
 	mu      sync.Mutex
 	opened  int
@@ -157,8 +157,8 @@ func TestWatch(t *testing.T) {
 		require.True(t, r.Ready())
 		require.True(t, r.Connected())
 
-		// The stream breaks: the known state stays in force, and requested state is fetched once a
-		// second, in one call.
+		// The stream breaks. The known states stay, and requested states are fetched once a second, in
+		// one call.
 		src.streams <- nil // full: new streams fail
 		first.fail <- io.EOF
 		synctest.Wait()

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// refreshEvery is how often the requested state is fetched while the stream is broken.
+	// refreshEvery is how often requested states are fetched while the stream is broken.
 	refreshEvery   = time.Second
 	refreshMax     = 100 // events per call, the limit of GetCounters
 	refreshTimeout = 800 * time.Millisecond
-	// silenceTimeout is how long a stream may send nothing. vwr sends a message every second even
-	// without a change, so a silent replica hangs.
+	// silenceTimeout is how long a stream may send nothing. The vwr service sends a message every
+	// second even without a change, so a replica that sends none hangs.
 	silenceTimeout = 5 * time.Second
 )
 
-// Source provides the state of the waiting rooms; outside tests it is the gRPC client of vwr.
+// Source provides the states of the waiting rooms. Outside tests it calls the vwr service.
 type Source interface {
 	WatchCounters(ctx context.Context, in *vwrv1.WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[vwrv1.WatchCountersResponse], error)
 	GetCounters(ctx context.Context, in *vwrv1.GetCountersRequest, opts ...grpc.CallOption) (*vwrv1.GetCountersResponse, error)
 }
 
-// Watch keeps r up to date until ctx ends. A broken stream is reopened with back-off. In the
-// meantime the state that readers request is fetched each second, in one call for all known events and
-// one for all others.
+// Watch keeps r up to date until ctx ends. It reopens a broken stream with back-off. In the
+// meantime it fetches the states that callers of Get need each second, in one call for all known
+// events and one for all unknown ones.
 func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
@@ -64,7 +64,7 @@ func (r *Rooms) readStream(ctx context.Context, src Source) (received bool, err 
 }
 
 // verifyUnlisted fetches the rooms that are active here and missing in a snapshot. A replica lists
-// the rooms that were active since it started, so a missing room may have been deactivated while
+// the rooms that were active since it started. So a missing room may have been deactivated while
 // the stream was broken, or just activated through another replica.
 func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
 	for part := range slices.Chunk(r.activeRoomsMissingIn(snapshot), refreshMax) {
@@ -75,8 +75,8 @@ func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv
 	return nil
 }
 
-// fetchRequested fetches, each second while the stream is broken, the state that readers have
-// requested.
+// fetchRequested fetches, each second while the stream is broken, the states that callers of Get
+// need.
 func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger) {
 	for loop.Sleep(ctx, refreshEvery) {
 		if !r.broken.Load() {
@@ -94,8 +94,8 @@ func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger
 	}
 }
 
-// fetchRooms reads the state of at most refreshMax events from the table of vwr. A room that no
-// longer exists is deactivated.
+// fetchRooms reads the state of at most refreshMax events from the vwr service's table. It
+// deactivates rooms that no longer exist.
 func (r *Rooms) fetchRooms(ctx context.Context, src Source, events []string) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

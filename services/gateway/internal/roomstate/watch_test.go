@@ -12,8 +12,8 @@ import (
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
-// A replica that started after a room was deactivated does not list it. Neither does one that has
-// not read a new room yet. Only vwr's table can tell the two apart.
+// A replica that started after a room was deactivated does not list it, nor does one that has not
+// read a new room yet. Only the vwr service's table shows which is so.
 func TestSnapshotWithoutAKnownRoom(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -45,8 +45,8 @@ func TestSnapshotWithoutAKnownRoom(t *testing.T) {
 	}
 }
 
-// Events that are requested while the stream is broken are fetched, including unknown ones: an
-// operator may just have activated the room. The number of unknown ids is bounded.
+// Events that are requested while the stream is broken are fetched, also unknown ones, since an
+// operator may just have activated the room. The number of unknown ids has a limit.
 func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRoomActivatedWhileStreamIsBroken(t *testing.T) {
 	})
 }
 
-// A room that was just activated becomes known despite a flood of invented ids and known events.
+// A room that was just activated becomes known despite many made-up ids and known events.
 func TestRoomActivatedDuringAFlood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestEndedEventsAreForgotten(t *testing.T) {
 	})
 }
 
-// A replica that hangs sends nothing and closes nothing. Messages without a change distinguish a
-// hanging stream from a quiet one.
+// A replica that hangs neither sends messages nor closes the stream. A stream without changes still
+// has messages, so one without any is broken.
 func TestSilentStreamIsBroken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

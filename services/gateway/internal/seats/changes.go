@@ -12,8 +12,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// frameSince returns the frame with the changes since an earlier state. It returns nil if the
-// changes cannot be expressed, or if a frame with all seats is shorter.
+// frameSince returns the frame with the changes since an earlier state. It returns nil if a frame
+// cannot express the changes, or if a frame with all seats is shorter.
 func (c *seatChange) frameSince(old *State) *sse.Frame {
 	m := &gatewayv1.SeatChanges{Seq: c.seq}
 	if !compareSections(m, old.Seats.GetSections(), c.Seats.GetSections()) || !compareSeats(m, old.Seats, c.Seats) {
@@ -26,8 +26,8 @@ func (c *seatChange) frameSince(old *State) *sse.Frame {
 	return sse.Event("", c.Version, body)
 }
 
-// compareSections adds to m the sections whose number of free places has changed. It reports whether
-// nothing else about the sections has changed.
+// compareSections adds to m the sections whose number of free places has changed. It reports
+// whether all else in the sections is the same.
 func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) bool {
 	if len(old) != len(now) {
 		return false
@@ -46,8 +46,8 @@ func compareSections(m *gatewayv1.SeatChanges, old, now []*ticketv1.Section) boo
 	return true
 }
 
-// compareSeats adds to m the seats that were taken or freed. It returns false if the two states are of
-// different seat maps.
+// compareSeats adds to m the seats that were taken or freed. It returns false if the two states
+// belong to different seat maps.
 func compareSeats(m *gatewayv1.SeatChanges, old, now *ticketv1.Availability) bool {
 	before, after := old.GetBitmap(), now.GetBitmap()
 	if old.GetSeats() != now.GetSeats() || len(before) != len(after) {

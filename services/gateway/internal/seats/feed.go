@@ -11,22 +11,22 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// How many earlier states of an event are kept, so that a reader who connects again gets only what it
-// has missed: those of two minutes of a sale, or as many as fit into pastBytes.
+// How many earlier states of an event are kept: those of two minutes of a sale, or as many as fit
+// into pastBytes. A reader who connects again gets only the changes since one of them.
 const (
 	pastStates = 240
 	pastBytes  = 1 << 20
 )
 
-// seatFeed has the present state of an event's seats for all its readers. Each reader asks for what
-// has changed since its own version, so a slow reader needs no queue.
+// seatFeed has the present state of an event's seats for all its readers. Each reader asks for the
+// changes since its own version, so a slow reader needs no queue.
 type seatFeed struct {
 	event string
 
 	// Guarded by Hub.mu.
 	stop    context.CancelFunc // ends the reading
 	readers int
-	caller  *commonv1.Caller // of the latest reader; all may read
+	caller  *commonv1.Caller // the latest reader, on whose behalf the seats are read
 	fresh   chan struct{}    // closed after the first read since the reading was started
 	forget  *time.Timer      // runs while there are no readers
 
@@ -44,14 +44,14 @@ type seatChange struct {
 	State
 
 	seq int64
-	// changes is the frame for readers who have the state before (nil: there is none), whole is the
-	// frame for all others.
+	// changes is the frame for readers who have the state before; nil: there is none. whole is the
+	// frame for all other readers.
 	changes, whole *sse.Frame
 }
 
 func newFeed(event string) *seatFeed { return &seatFeed{event: event, changed: make(chan struct{})} }
 
-// awaitRead makes new readers wait until the seats were read again, since the feed's state may be
+// awaitRead makes new readers wait until the seats were read again, since the present state may be
 // old. The caller holds Hub.mu.
 func (f *seatFeed) awaitRead() {
 	fresh := make(chan struct{})
@@ -86,7 +86,7 @@ func (f *seatFeed) publish(s State, at time.Time) {
 	f.wakeReaders()
 }
 
-// keepPast adds a state to the past ones, without its JSON, which only the present state needs.
+// keepPast adds a state to the past ones. It drops the JSON, which only the present state needs.
 func (f *seatFeed) keepPast(s State) {
 	s.JSON = nil
 	f.past = append(f.past, s)
@@ -102,15 +102,15 @@ func (f *seatFeed) wakeReaders() {
 	f.changed = make(chan struct{})
 }
 
-// mustEnd reports whether the feed must end after a read failed with err: the event cannot be read
-// at all, or the present state is too old.
+// mustEnd reports whether the feed must end because a read has failed with err: the event cannot be
+// read at all, or the present state is too old.
 func (f *seatFeed) mustEnd(err error, now time.Time) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return errs.From(err).Kind.CausedByClient() || now.Sub(f.readAt) >= staleAfter
 }
 
-// endWith ends the feed, and tells all readers the error.
+// endWith ends the feed. All readers get the error.
 func (f *seatFeed) endWith(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *seatFeed) endWith(err error) {
 	f.wakeReaders()
 }
 
-// Wait returns once there are seats to Take, with the error if they cannot be read.
+// Wait returns when Take has seats to return, or with the error if they cannot be read.
 func (r *Reader) Wait(ctx context.Context) error {
 	select {
 	case <-r.fresh:
@@ -132,7 +132,7 @@ func (r *Reader) Wait(ctx context.Context) error {
 }
 
 // Take returns the frame that brings the browser to the present version, nil if it has that
-// version; and a channel that is closed at the next change. After an error the stream must end.
+// version, and a channel that is closed at the next change. After an error the stream must end.
 func (r *Reader) Take() (*sse.Frame, <-chan struct{}, error) {
 	f := r.feed
 	f.mu.RLock()

@@ -18,24 +18,25 @@ import (
 const (
 	// interval is the time between two reads of the seats of an event.
 	interval = 500 * time.Millisecond
-	// maxReaders bounds the streams of a gateway, 34 KB each. maxPerUser bounds those of one user, who
-	// has one for each visible seat map. Browsers that get no stream poll instead.
+	// maxReaders is the most streams of a gateway, 34 KB each, and maxPerUser the most of one user,
+	// who has one for each visible seat map. Browsers that get no stream poll instead.
 	maxReaders = 5000
 	maxPerUser = 4
-	// maxFeeds bounds the events whose seats are kept in memory.
+	// maxFeeds is the most events whose seats are kept in memory.
 	maxFeeds = 128
-	// idleFor is how long the states of an event without readers are kept, for readers who connect again.
+	// idleFor is how long the states of an event without readers are kept for readers who connect
+	// again.
 	idleFor = 2 * time.Minute
-	// readTimeout bounds a read of the seats.
+	// readTimeout is the time-out of a read of the seats.
 	readTimeout = 2 * time.Second
-	// staleAfter is how long reads of the seats may fail before the streams end, so that browsers poll,
-	// and learn why.
+	// staleAfter is how long reads of the seats may fail before the streams end. Browsers then poll,
+	// and get the error.
 	staleAfter = 10 * time.Second
 )
 
-// State says which seats of an event are free at a moment.
+// State says which seats of an event are free at some time.
 type State struct {
-	// Version is the ETag of JSON, without quotes: at every gateway the same for the same seats.
+	// Version is the ETag of JSON, without quotes. All gateways have the same for the same seats.
 	Version string
 	Seats   *ticketv1.Availability
 	JSON    []byte
@@ -65,7 +66,7 @@ func NewHub(read ReadFunc) *Hub {
 	return &Hub{Interval: interval, read: read, done: make(chan struct{}), users: make(map[string]int), feeds: make(map[string]*seatFeed)}
 }
 
-// Reader is one open stream: it knows which version of the event's seats the browser has, "" for none.
+// Reader is one open stream. It knows which version of the seats the browser has, "" for none.
 type Reader struct {
 	hub     *Hub
 	feed    *seatFeed
@@ -75,8 +76,8 @@ type Reader struct {
 	left    bool
 }
 
-// Listen adds a reader who has a version of the seats, "" for none; the caller must call Leave. It
-// fails with errs.ErrOverloaded or errs.ErrRateLimited when there are too many, and with
+// Listen adds a reader who has a version of the seats, "" for none. The caller must call Leave. It
+// fails with errs.ErrOverloaded or errs.ErrRateLimited if there are too many readers, and with
 // errs.ErrUnavailable after End.
 func (h *Hub) Listen(event string, reader *commonv1.Caller, version string) (*Reader, error) {
 	h.mu.Lock()
@@ -117,8 +118,8 @@ func (h *Hub) startReading(f *seatFeed) {
 	})
 }
 
-// makeRoom reports whether there is room for another event. If necessary, it forgets an event without
-// readers. The caller holds h.mu.
+// makeRoom reports whether there is room for another event. If not, it first tries to forget an
+// event without readers. The caller holds h.mu.
 func (h *Hub) makeRoom() bool {
 	if len(h.feeds) < maxFeeds {
 		return true
@@ -132,8 +133,8 @@ func (h *Hub) makeRoom() bool {
 	return false
 }
 
-// readAndPublish reads the seats of a feed's event and publishes them. If reading fails, the feed
-// may have to end.
+// readAndPublish reads the seats of a feed's event and publishes them. A failed read ends the feed
+// if mustEnd says so.
 func (h *Hub) readAndPublish(ctx context.Context, f *seatFeed) {
 	h.mu.Lock()
 	reader := f.caller
@@ -161,8 +162,7 @@ func (h *Hub) removeFeed(f *seatFeed) {
 	}
 }
 
-// Leave removes the reader from its feed. Without readers, the seats of the feed's event are no
-// longer read.
+// Leave removes the reader from its feed. The seats of an event without readers are no longer read.
 func (r *Reader) Leave() {
 	h := r.hub
 	h.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Kinds of frames that readers are sent.
+// Kinds of frames that are sent to readers.
 const (
 	kindChanges = "changes"
 	kindWhole   = "all"

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
 
-// hall is an event whose seats tests change.
+// hall is an event whose seats the tests change.
 type hall struct {
 	mu      sync.Mutex
 	bitmap  []byte
@@ -67,7 +67,7 @@ func (h *hall) count() int {
 	return h.reads
 }
 
-// user returns a reader of event "e", whose entry token the gateway has checked.
+// user returns a reader of event "e" whose entry token was checked before.
 func user(name string) *commonv1.Caller { return &commonv1.Caller{UserId: name, EventId: "e"} }
 
 func listen(t *testing.T, hub *seats.Hub, name, version string) *seats.Reader {
@@ -78,7 +78,7 @@ func listen(t *testing.T, hub *seats.Hub, name, version string) *seats.Reader {
 	return r
 }
 
-// take returns the event that a reader is sent now, "" for none.
+// take returns the SSE event that a reader is sent now, "" for none.
 func take(t *testing.T, r *seats.Reader) string {
 	t.Helper()
 	frame, changed, err := r.Take()
@@ -130,7 +130,7 @@ func TestReadersGetWhatTheyMissed(t *testing.T) {
 	})
 }
 
-// All seats are sent where that is shorter than the changes, so no frame is longer than all seats.
+// All seats are sent if that is shorter than the changes. So no frame is longer than all seats.
 func TestManyChangesAreAllSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestManyChangesAreAllSeats(t *testing.T) {
 	})
 }
 
-// The number of earlier states is bounded. A reader with a still older version gets all seats.
+// The number of earlier states is limited. A reader with an even older version gets all seats.
 func TestThePastIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestThePastIsBounded(t *testing.T) {
 	})
 }
 
-// All readers of an event cost one read at a time, and no readers cost none.
+// There is one read at a time for all readers of an event, and none without readers.
 func TestOneReadForAllReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestOneReadForAllReaders(t *testing.T) {
 	})
 }
 
-// A reader who connects again gets what has changed meanwhile, even if there were no other readers.
+// A reader who connects again gets the changes since then, even if it was the only reader.
 func TestTheOnlyReaderConnectsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestEventsAreBounded(t *testing.T) {
 	})
 }
 
-// Streams survive a short outage. After a longer one they end, and new readers get the error.
+// Streams last through a short outage. After a longer one they end, and new readers get the error.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestOutages(t *testing.T) {
 	})
 }
 
-// The frame of a change is made once, for all readers of the version before.
+// The frame of a change is made once, for all readers with the version before.
 func TestReadersShareFrames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxUsed bounds the attempts that the process remembers. An attempt that was evicted could be used
-	// again while Redis is unavailable.
+	// maxUsed is the most attempts that the process remembers. An evicted attempt could be used again
+	// while Redis is unavailable.
 	maxUsed = 100_000
-	// redisTimeout bounds the call to Redis, for which the user waits.
+	// redisTimeout is the time-out of the call to Redis, for which the user waits.
 	redisTimeout = 500 * time.Millisecond
 )
 
-// usedAttempts remembers the sign-in attempts with which browsers have returned from the provider,
-// until the attempts expire: in Redis, for all gateways, and in the process. Each can be used once.
+// usedAttempts remembers, until they expire, the sign-in attempts with which browsers have returned
+// from the provider: in Redis, for all gateways, and in the process. Each can be used once.
 // Otherwise a program could repeat one with made-up codes, and use up the calls that the provider
 // allows.
 type usedAttempts struct {
@@ -42,7 +42,7 @@ func newUsedAttempts(rdb redis.UniversalClient, now func() time.Time) (*usedAtte
 	return &usedAttempts{rdb: rdb, local: local, now: now}, nil
 }
 
-// markUsed marks an attempt as used, and reports whether it was not used before. While Redis is
+// markUsed marks an attempt as used, and reports whether it was unused before. While Redis is
 // unavailable users can still sign in, and an attempt can be used once at each gateway.
 func (u *usedAttempts) markUsed(ctx context.Context, a *claims.SignIn) bool {
 	if _, first := u.local.SetIfAbsent(a.State, a.Expiry()); !first || u.rdb == nil {

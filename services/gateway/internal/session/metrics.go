@@ -2,7 +2,7 @@ package session
 
 import "urr.guru/pkg/telemetry"
 
-// Outcomes of a sign-in at the identity provider; the sign-in page has a sentence for each failure.
+// Outcomes of a sign-in at the identity provider. The sign-in page has a sentence for each failure.
 const (
 	outcomeDone        = "done"
 	outcomeExpired     = "expired"

@@ -30,8 +30,8 @@ type Provider interface {
 // LoginPath is where a sign-in at the provider begins.
 const LoginPath = "/api/v1/auth/login"
 
-// Limits of the headers of a sign-in's response, in bytes: with the session they stay below 4096, for
-// which proxies have room by default.
+// These limit the response headers of a sign-in, in bytes. With the session they stay below 4096,
+// which proxies accept by default.
 const (
 	maxIDToken = 1560
 	// plainSession is the length of a session's token without an e-mail address and claims. A longer
@@ -41,15 +41,15 @@ const (
 	maxReturnTo  = 1024
 )
 
-// hintLife is how much longer than the session the cookie with the ID token lasts. Open pages still
+// hintLife is how much longer than the session the cookie with the ID token lasts: open pages still
 // offer to sign out then, and the provider's session may last longer.
 const hintLife = 24 * time.Hour
 
-// maxAttempts is how many sign-in attempts a browser keeps, one per tab. Every request carries their
-// cookies, and proxies refuse requests whose headers are too large.
+// maxAttempts is how many sign-in attempts a browser keeps, one per tab. It is low, since every
+// request carries their cookies, and proxies refuse requests whose headers are too large.
 const maxAttempts = 3
 
-// Limits, in bytes, of the provider's error code and of the cause in a log line about a failure.
+// The longest error code of the provider and the longest cause in a log line, in bytes.
 const (
 	maxErrorCode = 64
 	maxCause     = 500
@@ -126,8 +126,8 @@ var (
 	errRefused = errors.New("the provider did not sign the user in")
 )
 
-// refusalError classifies an error code of the provider's answer. (RFC 6749 §4.1.2.1, OpenID
-// Connect Core 1.0, section 3.1.2.6)
+// refusalError returns the error for an error code in the provider's answer. (RFC 6749 §4.1.2.1,
+// OpenID Connect Core 1.0, section 3.1.2.6)
 func refusalError(code string) error {
 	kind := oidc.ErrInvalid
 	switch code {
@@ -139,8 +139,8 @@ func refusalError(code string) error {
 	return fmt.Errorf("%w: the provider answers %q", kind, truncate(code, maxErrorCode))
 }
 
-// redirectFailed logs and counts a failed sign-in, and redirects to the sign-in page, which explains
-// it. A request that the browser has cancelled says nothing about the provider and is not counted.
+// redirectFailed logs and counts a failed sign-in, and redirects to the sign-in page, which
+// explains it. It does not count a request that the browser has cancelled: no sign-in has failed.
 func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, returnTo string, cause error) {
 	outcome, level := outcomeUnavailable, slog.LevelError
 	switch {
@@ -158,11 +158,11 @@ func (h *Handlers) redirectFailed(w http.ResponseWriter, r *http.Request, return
 	redirect(w, "/login?"+url.Values{"returnTo": {returnTo}, "failed": {outcome}}.Encode())
 }
 
-// signOutReason is the reason under which log lines about failed sign-outs are limited.
+// signOutReason is the reason by which log lines about failed sign-outs are counted and limited.
 const signOutReason = "sign-out"
 
-// newLogLimit makes the limit of log lines about failures, since a crowd may try to sign in while
-// the provider does not answer.
+// newLogLimit makes the limit of log lines about failures. A crowd may try to sign in while the
+// provider does not answer.
 func newLogLimit() *problem.LogLimit {
 	return problem.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutReason)
 }
@@ -179,8 +179,8 @@ func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, re
 	h.Log.Log(ctx, level, message, attrs...) //nolint:sloglint // one of two messages of this package
 }
 
-// providerLogoutURL returns the URL that ends the provider's session; "" when there is none, or while
-// the provider cannot be looked up.
+// providerLogoutURL returns the URL that ends the provider's session. It returns "" if there is
+// none, or while the provider's metadata cannot be read.
 func (h *Handlers) providerLogoutURL(ctx context.Context, hint string) string {
 	if h.Provider == nil || hint == "" {
 		return ""
@@ -203,11 +203,11 @@ func ownPath(p string) string {
 	return p
 }
 
-// homeParam marks the URL of a sign-in that was redirected from another host to Handlers.Home. It
+// homeParam is in the URL of a sign-in that was redirected from another host to Handlers.Home. It
 // prevents a second redirect behind a proxy that replaces the header Host.
 const homeParam = "home"
 
-// sameHost reports whether a header Host is that of a URL.
+// sameHost reports whether the value of a header Host is the host of a URL.
 func sameHost(u *url.URL, host string) bool {
 	port := ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	return strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))

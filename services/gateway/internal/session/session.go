@@ -1,5 +1,5 @@
-// Package session signs users in and out, at an identity provider or, for development, without a
-// password. Either way exists only if it is configured.
+// Package session signs users in and out: at an identity provider or, for development, without a
+// password. Each of these ways exists only if it is configured.
 package session
 
 import (
@@ -42,14 +42,14 @@ type Revoker interface {
 	IssueTime(ctx context.Context, userID string) time.Time
 }
 
-// Config has what Handlers need.
+// Config has the settings and the parts that Handlers need.
 type Config struct {
 	Tokens  *identity.Verifier
 	Cookies identity.Cookies
 	Revoked Revoker
-	// Provider signs users in; nil: there is none.
+	// Provider is the identity provider; nil: there is none.
 	Provider Provider
-	// Home is the gateway's URL to which the provider sends browsers back. A sign-in begins there too,
+	// Home is the gateway's URL to which the provider redirects browsers. A sign-in begins there too,
 	// since the cookie of an attempt belongs to one host.
 	Home *url.URL
 	// Redis remembers which sign-in attempts were used; nil: each gateway remembers its own.
@@ -68,7 +68,7 @@ type Handlers struct {
 	lines *problem.LogLimit
 }
 
-// New makes the handlers.
+// New makes the handlers of sign-in, sign-out and the revocation of sessions.
 func New(cfg Config) (*Handlers, error) {
 	used, err := newUsedAttempts(cfg.Redis, cfg.Now)
 	if err != nil {
@@ -125,8 +125,8 @@ func (h *Handlers) Me(w http.ResponseWriter, _ *http.Request, q *edge.Request) e
 	return handlers.WriteMessage(w, http.StatusOK, toMessage(q.Session))
 }
 
-// keptClaims returns as many of the first claims as have at most maxClaims bytes together as JSON,
-// the form that they have in a session's token.
+// keptClaims returns as many of the first claims as fit into maxClaims bytes of JSON, the form in
+// which a session's token has them.
 func keptClaims(all []string) []string {
 	size := 0
 	for i, c := range all {
@@ -147,9 +147,9 @@ func toMessage(s *claims.Session) *gatewayv1.Session {
 }
 
 // Logout revokes the sessions of this browser, including copies of their tokens, and clears the
-// entry token. If the revocation cannot be written it fails and changes nothing. A user who signed in
-// at the identity provider gets the URL that ends the session there, even after the session here has
-// ended: on a shared computer the provider's session would sign in the next user.
+// entry token. If the revocation cannot be stored, it fails and changes nothing. A user who signed
+// in at the identity provider gets the URL that ends the session there, even after the session here
+// has ended: on a shared computer the provider's session would sign in the next user.
 func (h *Handlers) Logout(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	var sessionIDs []string
 	for _, s := range h.Tokens.Sessions(q.Header) {

@@ -41,7 +41,7 @@ func handlers(t *testing.T, cfg session.Config) *session.Handlers {
 	return h
 }
 
-// provider refuses every code, and counts them.
+// provider refuses every code, and counts the codes.
 type provider struct{ codes int }
 
 func (p *provider) Begin(context.Context, *claims.SignIn) (string, error) { return "", nil }
@@ -51,8 +51,8 @@ func (p *provider) Complete(context.Context, *claims.SignIn, string) (*oidc.User
 	return nil, oidc.ErrInvalid
 }
 
-// An attempt costs the provider one call, however often and at whichever gateway the browser
-// returns. Without Redis it costs one call at each gateway, and users can still sign in.
+// An attempt causes one call of the provider, however often and at whichever gateway the browser
+// returns. Without Redis it causes one call per gateway, and users can still sign in.
 func TestAttemptsCountOnce(t *testing.T) {
 	t.Parallel()
 	tokens := verifier(t)
@@ -86,7 +86,7 @@ func TestAttemptsCountOnce(t *testing.T) {
 	}
 }
 
-// A page that sends the browser to sign in again and again does not make its headers too large.
+// A page that redirects to the sign-in again and again does not make the headers too large.
 func TestAttemptsOfABrowserAreFew(t *testing.T) {
 	t.Parallel()
 	home, err := url.Parse("https://shop.example")
@@ -113,7 +113,7 @@ func TestAttemptsOfABrowserAreFew(t *testing.T) {
 	}
 }
 
-// A crowd whose sign-ins fail does not overload the log.
+// Many failing sign-ins do not overload the log.
 func TestFailuresAreLoggedWithinALimit(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

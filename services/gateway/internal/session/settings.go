@@ -40,7 +40,7 @@ type OIDC struct {
 	PublicURL string `env:"PUBLIC_URL"`
 }
 
-// Provider makes the identity provider; nil: there is none.
+// Provider makes the client of the identity provider; nil: there is none.
 func (o *OIDC) Provider(now func() time.Time) *oidc.Provider {
 	if o.Issuer == "" {
 		return nil
@@ -52,7 +52,7 @@ func (o *OIDC) Provider(now func() time.Time) *oidc.Provider {
 	}, now)
 }
 
-// Validate checks what a provider needs; secure is whether browsers use https.
+// Validate checks the settings that a provider needs. secure says whether browsers use https.
 func (o *OIDC) Validate(secure bool) error {
 	if o.Issuer == "" {
 		return nil

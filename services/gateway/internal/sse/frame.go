@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Frame is a piece of a stream that is sent to several clients. It is compressed once, for the first
-// client that accepts compression.
+// Frame is a piece of a stream that is sent to several clients. It is compressed once, for the
+// first client that accepts compression.
 type Frame struct {
 	plain   []byte
 	once    sync.Once
@@ -20,7 +20,7 @@ func NewFrame(plain []byte) *Frame { return &Frame{plain: plain} }
 // UnnamedEvent makes the frame of an event without a name.
 func UnnamedEvent(data []byte) *Frame { return Event("", "", data) }
 
-// Event makes the frame of an event; an empty name or id is left out. Data has no line breaks.
+// Event makes the frame of an event. An empty name or id is left out. data has no line breaks.
 func Event(name, id string, data []byte) *Frame {
 	b := make([]byte, 0, len(name)+len(id)+len(data)+len("event: \nid: \ndata: \n\n"))
 	if name != "" {
@@ -48,16 +48,16 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// compressed returns the frame as DEFLATE blocks that end at a byte boundary and refer to no earlier
-// data. So they fit into any stream, and one compression serves all clients. A compressor per stream
-// would take 100 KB of memory, and compress each frame again.
+// compressed returns the frame as DEFLATE blocks that end at a byte boundary and refer to no
+// earlier data. So they fit into any stream, and one compression is enough for all clients. A
+// compressor per stream would need 100 KB of memory, and compress each frame again.
 func (f *Frame) compressed() []byte {
 	f.once.Do(func() {
 		var b bytes.Buffer
 		w, _ := compressors.Get().(*flate.Writer)
 		defer compressors.Put(w)
 		w.Reset(&b)
-		_, _ = w.Write(f.plain) // a buffer takes everything
+		_, _ = w.Write(f.plain) // a bytes.Buffer returns no errors
 		_ = w.Flush()
 		f.deflate = b.Bytes()
 	})

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/gateway/internal/sse"
 )
 
-// Frames are compressed once and sent in streams with different events before them.
+// Frames are compressed once, and sent in streams that had different events before.
 func TestCompressedStreams(t *testing.T) {
 	t.Parallel()
 	all := []*sse.Frame{sse.Event("reset", "v1", []byte(`{"seats":12}`)), sse.UnnamedEvent([]byte("1")),

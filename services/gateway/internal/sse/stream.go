@@ -11,11 +11,11 @@ import (
 	"urr.guru/services/gateway/internal/coding"
 )
 
-// writeTimeout bounds each write to a stream, which then ends if its client does not read.
+// writeTimeout is the time limit of a write. A stream whose client does not read ends after it.
 const writeTimeout = 10 * time.Second
 
-// HeartbeatEvery is the interval of heartbeats on a stream without events, below the idle time-outs
-// of proxies.
+// HeartbeatEvery is the interval of heartbeats on a stream without events. It is below the idle
+// time-outs of proxies.
 const HeartbeatEvery = 5 * time.Second
 
 var (
@@ -34,9 +34,9 @@ type Stream struct {
 	length   uint32
 }
 
-// Open begins a stream. It replaces the time-outs of the HTTP server, which are for whole responses:
-// each write has its own deadline, and reading has none, since a deadline that passed would look as if
-// the client had left.
+// Open begins a stream. It replaces the time-outs of the HTTP server, which are for whole
+// responses. Each write has its own deadline. Reading has none, since a deadline that has passed
+// would look as if the client had left.
 func Open(w http.ResponseWriter) (*Stream, error) { return open(w, false) }
 
 // OpenCompressed begins a stream as Open does, with compressed events if the client accepts gzip.
@@ -52,7 +52,7 @@ func open(w http.ResponseWriter, gzipped bool) (*Stream, error) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer events
 	if gzipped {
 		h.Set("Content-Encoding", "gzip")
 	}
@@ -62,11 +62,11 @@ func open(w http.ResponseWriter, gzipped bool) (*Stream, error) {
 			return nil, err
 		}
 	}
-	// The first write shows the client that it is connected.
+	// The first write confirms to the client that it is connected.
 	return s, s.Write(retry)
 }
 
-// Heartbeat shows that the stream is alive.
+// Heartbeat shows the client that the stream is alive.
 func (s *Stream) Heartbeat() error { return s.Write(heartbeat) }
 
 // Write sends a frame.

@@ -7,8 +7,8 @@ import (
 	"path"
 )
 
-// assets serves scripts and styles, whose names contain their hash, so that browsers never revalidate
-// them.
+// assets serves scripts and styles. Their names contain their hash, so that browsers never
+// revalidate them.
 type assets map[string]*encodedContent
 
 // assetTypes has the MIME types of the files that the bundler writes; any other file is an error.
@@ -42,7 +42,7 @@ func newAssets(files fs.FS) (assets, error) {
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, ok := a[path.Base(r.URL.Path)]
 	if !ok {
-		// A page of a gateway of another version may request its script here; the 404 must not be cached.
+		// During a rollout a page of the other version may request its script. No cache may keep the 404.
 		w.Header().Set("Cache-Control", "no-store")
 		http.NotFound(w, r)
 		return

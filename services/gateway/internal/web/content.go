@@ -60,7 +60,7 @@ func newPlainContent(mime string, body []byte) *encodedContent {
 	return &encodedContent{mime: mime, etag: hex.EncodeToString(sum[:12]), bodies: map[string][]byte{"": body}}
 }
 
-// serve responds to GET and HEAD with the content in the best coding that the client accepts; the
+// serve responds to GET and HEAD with the content in the best coding that the client accepts. The
 // caller has set Cache-Control. Each coding has its own ETag (RFC 9110 §8.8.3.3).
 func (c *encodedContent) serve(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()

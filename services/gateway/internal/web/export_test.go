@@ -1,6 +1,6 @@
 package web
 
-// Unexported names for the tests.
+// These are unexported names that the tests use.
 var (
 	NewFrom    = newPages
 	Catalogues = loadCatalogues

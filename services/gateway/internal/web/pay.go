@@ -15,18 +15,18 @@ import (
 
 // PayConfig has the settings of the page on which the script of Toss Payments runs.
 type PayConfig struct {
-	// ClientKey is the shop's public key at Toss; empty: there is no such page. Script is the address of
-	// the script, Shop that of this gateway in browsers.
+	// ClientKey is the shop's public key at Toss; empty: there is no such page. Script is the address
+	// of the script. Shop is the address of this gateway in browsers.
 	ClientKey, Script, Shop string
 }
 
 // tossPath is the path of the only page of the payment host.
 const tossPath = "/toss"
 
-// payHost serves the payment host, which exists so that somebody else's script runs apart from the
-// shop: without its cookies and its API. The host has one page and what that loads. The fragment of
-// the page's address says what is paid, and no server sees it. The page leads to the vendor and
-// back to Shop only, whatever its address says.
+// payHost serves the payment host. It is a separate host, so that somebody else's script runs
+// without the shop's cookies and API. It has one page and the files that the page loads. The
+// fragment of the page's address says what is paid, and no server gets it. The page leads only to
+// the vendor and back to Shop, whatever its address contains.
 type payHost struct {
 	csp    string
 	pages  map[string]*encodedContent // by language
@@ -73,7 +73,7 @@ func newPayHost(catalogues map[string]catalogue, m bundleManifest, assets http.H
 }
 
 // payPolicy returns the policy of the page: it allows the vendor's script, and what that may need
-// of the vendor's sites. No other site can be loaded, called or sent a form.
+// from the vendor's sites. The page cannot load from, call or send a form to any other site.
 func payPolicy(script string) (string, error) {
 	u, err := url.Parse(script)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *payHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Security-Policy", p.csp)
 	setSecurityHeaders(h)
-	// The vendor may open another window, and learns only which host the buyer came from.
+	// The script may open another window. The vendor learns only from which host the buyer came.
 	h.Set("Cross-Origin-Opener-Policy", "same-origin-allow-popups")
 	h.Set("Referrer-Policy", "strict-origin")
 	p.pages[lang].serve(w, r, http.StatusOK)

@@ -22,7 +22,7 @@ func payHost(t *testing.T, cfg web.Config) http.Handler {
 	return p.Pay
 }
 
-// The page is the same for everybody: it depends on the language only, and reads and sets no cookie.
+// The page depends only on the language, and reads and sets no cookie.
 func TestPayPage(t *testing.T) {
 	t.Parallel()
 	h := payHost(t, web.Config{Pay: payConfig})
@@ -50,7 +50,7 @@ func TestPayPage(t *testing.T) {
 	}
 }
 
-// Nothing but the vendor's site can be loaded, called or sent a form.
+// The page can load, call or send a form to no site except the vendor's.
 func TestPolicyOfThePayPage(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -71,7 +71,7 @@ func TestPolicyOfThePayPage(t *testing.T) {
 	}
 }
 
-// The payment host serves one page and what that loads, nothing else.
+// The payment host serves only one page and the files that it loads.
 func TestPayHostServesNothingElse(t *testing.T) {
 	t.Parallel()
 	h := payHost(t, web.Config{Pay: payConfig})

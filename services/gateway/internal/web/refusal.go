@@ -12,15 +12,15 @@ import (
 
 const refusalPage = "problem"
 
-// errorPage is the page that shows an error. It is rendered once in every language, since anybody
-// can cause errors. A response inserts a sentence for its error and, for server errors, the request
-// id.
+// errorPage is the page that shows an error. It is rendered in advance in every language, so that a
+// flood of failing requests costs little. A response inserts a sentence for its error and, for
+// server errors, the request id.
 type errorPage struct {
 	csp               string
 	plain, referenced map[string][]string // the page in parts, between which texts are inserted
 }
 
-// insertion marks the places in a rendered page where a response inserts its texts.
+// insertion is in a rendered page where a response inserts its texts.
 const insertion = "@@insertion@@"
 
 func newErrorPage(f *pageFrame, e bundleEntry) (*errorPage, error) {
@@ -40,11 +40,11 @@ func newErrorPage(f *pageFrame, e bundleEntry) (*errorPage, error) {
 	return p, nil
 }
 
-// refusalText is the text of an error page; without a title it has the title of the page.
+// refusalText is the text of an error page. If Title is empty, the page's own title is used.
 type refusalText struct{ Title, Detail, Help, Reference string }
 
-// newNoEventPage makes the page of an event that does not exist. Crowds request it when an
-// announced address is wrong or too early, so it is rendered once.
+// newNoEventPage makes the page for an event that does not exist. It is rendered in advance, since
+// a crowd requests it when an address was announced too early or with an error.
 func newNoEventPage(f *pageFrame, e bundleEntry) (*pageShell, error) {
 	return renderAll(f, refusalPage, e, http.StatusNotFound, func(c catalogue) *refusalText {
 		texts := c[refusalPage]
@@ -52,8 +52,8 @@ func newNoEventPage(f *pageFrame, e bundleEntry) (*pageShell, error) {
 	})
 }
 
-// ServeNoEvent shows a person that the event does not exist, with a link to all events. It returns
-// false, and has written nothing, for programs and before the pages are built.
+// ServeNoEvent shows a person that the event does not exist, with a link to all events. For
+// programs, and before the pages are built, it writes nothing and returns false.
 func (p *Pages) ServeNoEvent(w http.ResponseWriter, r *http.Request) bool {
 	if p.noEvent == nil || !isNavigation(r) {
 		return false
@@ -62,8 +62,8 @@ func (p *Pages) ServeNoEvent(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// returnPath is the prefix of the addresses to which a provider's page sends buyers back: they are the
-// only ones of the API that people open.
+// returnPath is the prefix of the addresses to which a provider's page sends buyers back. No other
+// addresses of the API are opened by people.
 const returnPath = "/api/v1/payments/return/"
 
 // isNavigation reports whether a person opened the address in a browser, not a program or a script.
@@ -78,8 +78,8 @@ func isNavigation(r *http.Request) bool {
 }
 
 // ServeRefusal shows why a page was refused: a sentence for the user, and for server errors the
-// request id for operators. It returns false, and has written nothing, for programs and before the
-// pages are built.
+// request id for operators. For programs, and before the pages are built, it writes nothing and
+// returns false.
 func (p *Pages) ServeRefusal(w http.ResponseWriter, r *http.Request, status int, detail, requestID string) bool {
 	if p.refusal == nil || !isNavigation(r) {
 		return false

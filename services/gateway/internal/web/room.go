@@ -7,7 +7,7 @@ import (
 )
 
 // waitingRoomPage is the tier-1 page: one file for every event, visitor and language, so that a CDN
-// can serve the whole crowd.
+// can serve it to a whole crowd.
 type waitingRoomPage struct {
 	page *encodedContent
 	csp  string
@@ -21,8 +21,8 @@ func newWaitingRoomPage(files fs.FS, m bundleManifest, cfg Config) (*waitingRoom
 	if m.WaitingRoom.Script == "" || m.WaitingRoom.Style == "" {
 		return nil, fmt.Errorf("the manifest has no hashes for %s: build the pages again", m.WaitingRoom.File)
 	}
-	// The page's clock is a worker made from a blob, since the page may load nothing: only this page
-	// allows worker-src blob:.
+	// The page's clock is a worker made from a blob, since the page may load no files. So this page,
+	// unlike all others, allows worker-src blob:.
 	csp := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
 		"worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", m.WaitingRoom.Script, m.WaitingRoom.Style)
 	return &waitingRoomPage{page: page, csp: csp + upgradeDirective(cfg)}, nil

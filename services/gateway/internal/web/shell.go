@@ -10,16 +10,16 @@ import (
 
 const htmlType = "text/html; charset=utf-8"
 
-// sharedFor is for how many seconds caches may keep a page that is the same for everybody: not longer
-// than old assets are there after a release. All other pages are private.
+// sharedFor has, by page, for how many seconds caches may keep a page that is the same for
+// everybody: at most as long as old assets are served after a release. All others are private.
 var sharedFor = map[string]int{"events": 60, "promo": 60, "campaign": 60, "draw": 60, "queue": 60, "login": 60, "event": 1} //nolint:gochecknoglobals // a constant
 
-// sharedGroups are the groups of sentences that a page shares with some others.
+// sharedGroups are groups of sentences, by page, that some other pages use too.
 var sharedGroups = map[string][]string{ //nolint:gochecknoglobals // a constant
 	"event": {"presale"}, "my": {"transfer"}, "transfers": {"transfer", "checkout"}, "memberships": {"checkout", "joining"},
 }
 
-// pageShell is a page in every language. Nothing in it depends on who asks for it.
+// pageShell is a page in every language. It is the same for everybody who requests it.
 type pageShell struct {
 	status int
 	csp    string
@@ -39,7 +39,7 @@ type pageData struct {
 	Strings    map[string]map[string]string `json:"strings"`
 }
 
-// pageFrame holds what all pages have in common.
+// pageFrame has what all pages have in common.
 type pageFrame struct {
 	template   *template.Template
 	catalogues map[string]catalogue
@@ -47,7 +47,7 @@ type pageFrame struct {
 	cfg        Config
 }
 
-// render renders a page in one language; refusal is nil except for the error page.
+// render renders a page in one language. refusal is nil except for the error page.
 func (f *pageFrame) render(name string, e bundleEntry, lang string, refusal *refusalText) ([]byte, error) {
 	c := f.catalogues[lang]
 	strings, err := c.textGroups(append([]string{"common", "wait", "sale", "reward", "request", "refund", name}, sharedGroups[name]...)...)
@@ -74,7 +74,7 @@ func newPageShell(f *pageFrame, name string, e bundleEntry) (*pageShell, error) 
 	return s, err
 }
 
-// renderAll renders a page in every language; refusal returns the text of an error page, nil for
+// renderAll renders a page in every language. refusal returns the text of an error page, nil for
 // other pages.
 func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal func(catalogue) *refusalText) (*pageShell, error) {
 	s := &pageShell{status: status, csp: contentSecurity(f.cfg), bodies: make(map[string]*encodedContent, len(f.catalogues))}
@@ -88,8 +88,8 @@ func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal fun
 	return s, nil
 }
 
-// ServeHTTP serves the page. Only a CDN that has normalised the language may share it, since caches
-// that do not know the cookie of the language would mix up the languages.
+// ServeHTTP serves the page. Only a CDN that has determined the language may share it: other caches
+// do not know the cookie of the language, and would mix up the languages.
 func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if s.shared > 0 && language.OfEdge(r.Header) != "" {

@@ -29,7 +29,7 @@ func noEvent(t *testing.T, p *web.Pages, method string, headers ...string) (*htt
 	return w.Result(), done
 }
 
-// People see the page in their language with status 404; programs get a problem document.
+// People get the page in their language with status 404. Programs get a problem document.
 func TestPageOfUnknownEvent(t *testing.T) {
 	t.Parallel()
 	p, err := web.NewFrom(bundle(), web.Config{})
@@ -100,7 +100,7 @@ func allowed(robots, path string) bool {
 	return allow
 }
 
-// Crawlers may read the pages of events and what these load, and nothing else.
+// Crawlers may read only the pages of events and the files that these load.
 func TestRobots(t *testing.T) {
 	t.Parallel()
 	for _, files := range []fstest.MapFS{bundle(), {".keep": {}}} {
@@ -124,11 +124,11 @@ func TestRobots(t *testing.T) {
 	}
 }
 
-// seatWords matches words for seats in both languages; a number with 석 is one too.
+// seatWords matches words for seats in both languages, and 석 after a number.
 var seatWords = regexp.MustCompile(`(?i)\bseats?\b|좌석|[}\d]석|자리`)
 
-// Sentences about general admission do not mention seats. Those with a key in assigned are shown
-// for assigned seats only, or to operators who search by seat.
+// Sentences about general admission do not mention seats. Those whose key is in assigned are shown
+// only for assigned seats, or to operators who search by seat.
 func TestGeneralAdmissionMentionsNoSeats(t *testing.T) {
 	t.Parallel()
 	assigned := []string{"common.seat", "event.enterHelp", "book.adjacent", "book.map", "orders.seat"}

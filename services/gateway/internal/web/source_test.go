@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Some browser APIs, such as crypto.randomUUID, exist only in secure contexts: a page that depends
-// on them fails on plain http.
+// Some browser APIs, such as crypto.randomUUID, exist only in secure contexts. A page that needs
+// them fails on plain http.
 func TestPagesWorkOnPlainHTTP(t *testing.T) {
 	t.Parallel()
 	files := 0

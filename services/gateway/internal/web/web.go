@@ -16,28 +16,28 @@ var dist embed.FS
 
 // Config says which features the pages show.
 type Config struct {
-	// Secure is set when browsers use https: pages then ask for every request to be upgraded.
+	// Secure says that browsers use https. Pages then ask for every request to be upgraded.
 	Secure bool
-	// DevLogin shows the development form on /login, Provider the link to the identity provider.
+	// DevLogin shows the development form on /login. Provider shows the link to the identity provider.
 	DevLogin, Provider bool
-	// Rewards and Promotions are set where these services are deployed.
+	// Rewards and Promotions say whether the reward and the ingest service are deployed.
 	Rewards, Promotions bool
 	// Pay has the settings of the payment host, if there is one.
 	Pay PayConfig
 }
 
-// Pages holds every page and asset, ready to send. Its handlers are safe for concurrent use and
-// answer GET and HEAD.
+// Pages has every page and asset, ready to send. Its handlers are safe for concurrent use and
+// respond to GET and HEAD.
 type Pages struct {
-	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, which a
-	// CDN may keep.
+	// WaitingRoom is `/vwr/{eventId}`: the same static file for every event and visitor, so that a CDN
+	// can keep it.
 	WaitingRoom http.Handler
 	Assets      http.Handler // `/assets/{file}`
 	Robots      http.Handler // `/robots.txt`
 	// Pay serves the payment host; nil without Config.Pay.
 	Pay http.Handler
-	// DocsScript and DocsStyles are the URLs of the renderer of the API reference; empty before the
-	// pages are built.
+	// DocsScript and DocsStyles are the URLs of the renderer of the API reference. They are empty
+	// before the pages are built.
 	DocsScript string
 	DocsStyles []string
 
@@ -47,8 +47,8 @@ type Pages struct {
 	refusal *errorPage
 }
 
-// New reads the output of the bundler in dist and renders every page. Without a bundle each page
-// explains how to build it; a bundle that lacks a page is an error.
+// New reads the output of the bundler in dist and renders every page. Without that output each page
+// explains how to build it. It fails if only some pages are missing.
 func New(cfg Config) (*Pages, error) {
 	files, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Pages) Page(name string) http.Handler {
 	return nil
 }
 
-// Private returns a page as Page does, which caches must not share.
+// Private returns the same page as Page, but caches must not share it.
 func (p *Pages) Private(name string) http.Handler {
 	s, ok := p.shells[name]
 	if !ok {

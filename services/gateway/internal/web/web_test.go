@@ -23,7 +23,7 @@ const (
 	scriptBody = "console.log('a script that is long enough to be compressed')"
 )
 
-// bundle is a small output of the bundler.
+// bundle is a small example of the bundler's output.
 func bundle() fstest.MapFS {
 	var pages []string
 	for _, name := range append([]string{"problem"}, web.Names...) {
@@ -130,7 +130,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// Pages without data of their visitor are shared if a CDN has sent the language, others never.
+// Pages without data of a visitor are shared if a CDN has sent the language. Other pages never are.
 func TestSharedPages(t *testing.T) {
 	t.Parallel()
 	h := serve(t, bundle(), web.Config{})

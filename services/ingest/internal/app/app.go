@@ -23,7 +23,7 @@ import (
 	"urr.guru/services/ingest/internal/worker"
 )
 
-// Run serves the RPCs of ingest and runs its background workers until ctx ends.
+// Run serves the RPCs of the ingest service and runs its background workers until ctx ends.
 func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a, err := lifecycle.Start(ctx, "ingest", cfg.Config, log)
 	if err != nil {
@@ -41,7 +41,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	store.Log = log
 	unsent := request.NewUnsent(store, failpoint.Now)
 	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, min(sqs.MarkAfter, cfg.SendAfter/4), failpoint.Now)
-	// The sender is closed after the store: applications in progress are stored, and then sent.
+	// Closing the store stores the applications in progress, which the sender must still send.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)
 

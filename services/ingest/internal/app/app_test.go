@@ -31,7 +31,7 @@ const (
 	signingKey = config.Secret("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 )
 
-// A request passes through the running service; migrate may run any number of times.
+// The running service handles a request. The subcommand migrate may run any number of times.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	tables, _ := dynamotest.Tables(t)

@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/ingest/internal/dynamo"
 )
 
-// Migration returns the command that creates the DynamoDB table and the SQS queues that do not exist
-// yet, and with --warm prepares the table for a crowd.
+// Migration returns the command that creates the missing DynamoDB table and SQS queues. With --warm
+// it also prepares the table for a crowd.
 func Migration() lifecycle.Command[Config] {
 	const usage = "migrate " + plan.WarmUsage
 	return lifecycle.Command[Config]{Usage: usage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {

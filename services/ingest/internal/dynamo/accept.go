@@ -14,12 +14,12 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// acceptTries bounds how many times a group of applications is decided, since locks may change.
+// acceptTries is how often a group is decided at most. A changed lock makes it start again.
 const acceptTries = 5
 
-// Accept stores a user's request, or finds the earlier one. If ctx ends before the call's group
-// begins, Accept stores nothing. If it ends later, the user's next application finds the stored
-// request.
+// Accept stores a user's request, or finds the earlier one. If ctx ends before the group of the
+// call is written, Accept stores nothing. If ctx ends later, the request is stored all the same,
+// and the user's next application finds it.
 func (s *Store) Accept(ctx context.Context, a request.Application) (request.ApplyResult, error) {
 	return s.accepts.Do(ctx, a.EventID, a)
 }
@@ -27,19 +27,19 @@ func (s *Store) Accept(ctx context.Context, a request.Application) (request.Appl
 // applicant is one user in a group of applications, with the decision about the user.
 type applicant struct {
 	app   request.Application
-	calls []int  // indexes of all the user's calls in the group
-	id    string // the id of the request if a new one is stored
+	calls []int  // the indexes in the group of all calls by this user
+	id    string // the request's id, if a new request is stored
 
-	earlier request.EarlierApplications // the earlier applications, as they were read last
+	earlier request.EarlierApplications // the user's earlier applications, as last read
 
 	done    bool
 	applied request.ApplyResult
 	err     error
 }
 
-// acceptGroup handles the applications to one promotion that arrived together: it reads their locks,
-// decides by request.Decide, and writes the new requests in one transaction. While the transaction is
-// cancelled because a lock has changed, it reads and decides again.
+// acceptGroup handles the applications to one promotion that arrived together. It reads their
+// locks, decides by request.Decide, and writes the new requests in one transaction. When a changed
+// lock makes the transaction fail, it reads and decides again.
 func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Application) ([]batch.Result[request.ApplyResult], error) {
 	group := groupByUser(in)
 	var failure error
@@ -73,7 +73,7 @@ func (s *Store) acceptGroup(ctx context.Context, _ string, in []request.Applicat
 	return out, nil
 }
 
-// groupByUser makes one applicant of all applications of a user, in the order of arrival.
+// groupByUser makes one applicant per user, in the order in which the users first applied.
 func groupByUser(in []request.Application) []*applicant {
 	var group []*applicant
 	known := make(map[string]*applicant, len(in))
@@ -93,8 +93,8 @@ func undecided(group []*applicant) []*applicant {
 	return slices.DeleteFunc(slices.Clone(group), func(a *applicant) bool { return a.done })
 }
 
-// readLocks reads the earlier applications of applicants. It refuses only those applicants whose lock
-// or request cannot be decoded.
+// readLocks reads the earlier applications of applicants. An applicant whose lock or request cannot
+// be decoded is refused; the others are not affected.
 func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	applicants := make([]request.Applicant, len(group))
 	for i, a := range group {
@@ -112,7 +112,7 @@ func (s *Store) readLocks(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// readEarlier reads the locks of users, and then the requests whose ids the locks have.
+// readEarlier reads the locks of users, and then the request whose id is in each lock.
 func (s *Store) readEarlier(ctx context.Context, applicants []request.Applicant) ([]batch.Result[request.EarlierApplications], error) {
 	out := make([]batch.Result[request.EarlierApplications], len(applicants))
 	locks, err := s.readLockItems(ctx, applicants)
@@ -146,7 +146,7 @@ func (s *Store) readEarlier(ctx context.Context, applicants []request.Applicant)
 	return out, nil
 }
 
-// readLockItems reads the locks of users; a user without one has nil.
+// readLockItems reads the locks of users. The result of a user without a lock is nil.
 func (s *Store) readLockItems(ctx context.Context, applicants []request.Applicant) ([]batch.Result[*promotion.Lock], error) {
 	keys := make([]dynamo.Item, len(applicants))
 	for i, u := range applicants {
@@ -177,8 +177,8 @@ func (s *Store) unreadable(ctx context.Context, it dynamo.Item, cause error) err
 	return toUnavailable(cause)
 }
 
-// decideAndStore decides about the applicants and stores their requests in one transaction, each
-// with its lock, log and marker.
+// decideAndStore decides about the applicants and stores their new requests in one transaction,
+// each with its lock, log entry and marker.
 func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	now, skew := s.Millis(), s.Skew().Milliseconds() // now decides whether the promotion is open
 	tx := table.NewTx(s.Client, s.Table, now)
@@ -189,7 +189,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 		}
 		d, err := request.Decide(a.app, a.id, a.earlier, now)
 		if err == nil && d.Existing == nil && !a.app.Promotion.Accepts(now-skew) {
-			err = request.ErrNotOpen // because of the wrong clock it might be too early or too late
+			err = request.ErrNotOpen // by the corrected time the promotion is not open
 		}
 		switch {
 		case err != nil:
@@ -208,7 +208,7 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	stored := s.Millis() // after the answer: not earlier than the requests were stored
+	stored := s.Millis() // read after the commit, so not too early
 	failpoint.Hit("ingest.accepted")
 	for i, a := range group {
 		if !a.done {
@@ -218,8 +218,8 @@ func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	return nil
 }
 
-// addRequest adds a new request and its lock to a transaction. It replaces an existing lock on the
-// condition that the lock's failed request was not redriven meanwhile.
+// addRequest adds a new request and its lock to a transaction. An existing lock is replaced only if
+// its failed request has not been redriven meanwhile.
 func addRequest(tx *table.Tx, owner int, d *request.Decision, earlier *request.EarlierApplications) {
 	lockCondition := table.Absent()
 	if earlier.Lock != nil {

@@ -83,7 +83,7 @@ func (s *Store) Users(ctx context.Context, requestIDs []string) (map[string]stri
 			continue
 		}
 		r, err := table.DecodeRequest(it)
-		if err != nil { // listed without its user
+		if err != nil { // the request is listed without its user
 			s.ReportSkipped(ctx, it, err)
 			continue
 		}

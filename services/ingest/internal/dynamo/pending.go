@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-const markersPerPage = 100 // the markers that the sweeper reads at once
+const markersPerPage = 100 // how many markers the sweeper reads at once
 
 func (s *Store) AcquireLease(ctx context.Context, slice string) (bool, error) {
 	return s.leases.Acquire(ctx, slice)
@@ -28,7 +28,7 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 		if err != nil {
 			s.ReportSkipped(ctx, it, err)
 		}
-		if m.RequestID != "" { // the id, from the sort key, suffices to send the request again
+		if m.RequestID != "" { // the id is enough to send the request again
 			page = append(page, m)
 		}
 	}
@@ -55,17 +55,17 @@ func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (req
 		if it := items.Get(table.RequestKey(m.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
-				r = promotion.Request{} // one unreadable request must not stop the others
+				r = promotion.Request{} // so that the other requests are handled
 			}
 			marked.Requests[m.RequestID] = r
 		}
 	}
-	return marked, s.readSettlementState(ctx, &marked)
+	return marked, s.readDecisionState(ctx, &marked)
 }
 
-// readSettlementState reads what decides about requests that have not ended: the capacity of their
-// promotion, or the draw and the counter of entries.
-func (s *Store) readSettlementState(ctx context.Context, marked *request.MarkedRequests) error {
+// readDecisionState reads what may decide that a request is rejected: the capacity of its
+// promotion, or the draw of a lottery and its counter of entries.
+func (s *Store) readDecisionState(ctx context.Context, marked *request.MarkedRequests) error {
 	var keys []dynamo.Item
 	for _, r := range marked.Requests {
 		switch {
@@ -81,14 +81,14 @@ func (s *Store) readSettlementState(ctx context.Context, marked *request.MarkedR
 		return err
 	}
 	for _, r := range marked.Requests {
-		s.addSettlementState(ctx, marked, &r, items)
+		s.addDecisionState(ctx, marked, &r, items)
 	}
 	return nil
 }
 
-// addSettlementState adds to marked what decides about request r. It leaves out what cannot be
-// decoded; the sweeper then does not reject r at once.
-func (s *Store) addSettlementState(ctx context.Context, marked *request.MarkedRequests, r *promotion.Request, items table.Items) {
+// addDecisionState adds to marked what may decide about request r. It leaves out items that cannot
+// be decoded; the sweeper then does not reject r at once.
+func (s *Store) addDecisionState(ctx context.Context, marked *request.MarkedRequests, r *promotion.Request, items table.Items) {
 	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
 		if c, err := table.DecodeCapacity(it); err == nil {
 			marked.Capacities[r.EventID] = c
@@ -131,9 +131,9 @@ func (s *Store) EndUnreadable(ctx context.Context, m promotion.Marker) error {
 	return s.Store.EndUnreadable(ctx, promotion.Message{RequestID: m.RequestID, EventID: m.EventID}, l)
 }
 
-// endChunk is how many requests fit into a transaction that ends them. Each has up to seven items in
-// it: its change, log, marker, lock and exclusion, and the figures and the draw of its event. The
-// announcements of all are one more item.
+// endChunk is how many requests one transaction can end. Each request needs up to seven items: the
+// request, its log, marker, lock and exclusion, and the figures and the draw of its event. One more
+// item has the announcements of all these requests.
 const endChunk = (dynamo.MaxTransaction - 1) / 7
 
 func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
@@ -145,7 +145,8 @@ func (s *Store) End(ctx context.Context, ends []promotion.Change) error {
 	return nil
 }
 
-// endAll ends requests in one transaction, except those that were changed meanwhile.
+// endAll ends requests in one transaction. It skips requests that have changed since they were
+// read.
 func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	locks, err := s.locksOfFailed(ctx, ends)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 		tx := s.Begin()
 		for i, c := range ends {
 			tx.Change(i, c)
-			// A lock that counts withdrawals is kept: the next application takes it over with its count.
+			// A lock with a number of withdrawals is kept, so that the next application keeps the number.
 			if l, held := locks[c.After.RequestID]; held && l.Withdrawals == 0 {
 				tx.Delete(i, table.LockKey(c.After.EventID, c.After.UserID), table.LockUnchanged(&l))
 			}
@@ -179,8 +180,7 @@ func (s *Store) endAll(ctx context.Context, ends []promotion.Change) error {
 	return nil
 }
 
-// locksOfFailed reads the locks of the users whose requests fail. It returns the locks by the
-// request ids in them.
+// locksOfFailed reads the locks of the users whose requests fail, and returns them by request id.
 func (s *Store) locksOfFailed(ctx context.Context, ends []promotion.Change) (map[string]promotion.Lock, error) {
 	var keys []dynamo.Item
 	for _, c := range ends {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	createTries = 3 // attempts of a creation, while another call uses the same idempotency key
-	changeTries = 5 // attempts of a change, while another operator changes the promotion
+	createTries = 3 // if another call uses the same idempotency key
+	changeTries = 5 // if another operator changes the promotion
 )
 
 func (s *Store) Promotion(ctx context.Context, eventID string) (promotion.Promotion, error) {
@@ -49,7 +49,7 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 		if key != nil {
 			k := table.CreationKey{UserID: key.UserID, Key: keyText(key), EventID: p.EventID, Hash: hex.EncodeToString(key.Fingerprint[:]), CreatedAt: s.Millis()}
 			unused := table.Absent()
-			unused.Expression += " OR #ttl <= :seconds" // an expired key that is not deleted yet
+			unused.Expression += " OR #ttl <= :seconds" // or if the key has expired
 			unused.Names = map[string]string{"#ttl": table.TTL}
 			unused.Values = dynamo.Item{":seconds": dynamo.Number(s.Millis() / 1000)}
 			tx.Put(0, k.Item(), unused)
@@ -70,7 +70,7 @@ func (s *Store) Create(ctx context.Context, key *idempotency.Key, prepare reques
 	}
 }
 
-// keyText returns an idempotency key as the last part of a sort key, where a `#` is harmless.
+// keyText returns an idempotency key as the last part of a sort key, which may contain a `#`.
 func keyText(key *idempotency.Key) string { return key.Route + "#" + key.Key }
 
 // findCreated returns the promotion that was created under an idempotency key, if there is one.

@@ -15,11 +15,11 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// maxIndexPages bounds the pages of an index that one call reads. If the index has more partitions,
-// the call reads one page of each.
+// maxIndexPages is the most pages of an index that one call reads. If the index has more partitions
+// than that, the call reads one page of each.
 const maxIndexPages = 10
 
-const parallelPartitions = 8 // the partitions of an index that are read at a time
+const parallelPartitions = 8 // how many partitions of an index are read at once
 
 func (s *Store) Get(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
@@ -99,28 +99,28 @@ func (s *Store) ListOfUser(ctx context.Context, user, cursor string, limit int) 
 	return s.listIndex(ctx, i, cursor, limit, request.Filter{})
 }
 
-// ListOfEvent lists requests to a promotion, the latest first. It may return fewer than the limit
-// although others follow.
+// ListOfEvent lists requests to a promotion, the latest first. A page may be shorter than the limit
+// although more requests follow.
 func (s *Store) ListOfEvent(ctx context.Context, p *promotion.Promotion, f request.Filter, cursor string, limit int) ([]promotion.Request, string, error) {
 	i := index{name: table.GSI2, pkName: table.GSI2PK, skName: table.GSI2SK, partitions: table.EventIndex(p.EventID, p.Shards)}
 	return s.listIndex(ctx, i, cursor, limit, f)
 }
 
-// index is a global secondary index with the partitions that are read.
+// index is a global secondary index, and the partitions of it that a call reads.
 type index struct {
 	name, pkName, skName string
 	partitions           []string
 }
 
-// indexItem is an item of an index with its sort key.
+// indexItem is an item that was read from an index, and its sort key there.
 type indexItem struct {
 	sk string
 	it dynamo.Item
 }
 
-// listIndex lists requests of all partitions of an index in the order of their sort keys, which are
-// unique, the latest first. It reads one page of each partition at a time until it has `limit`
-// requests or has read maxIndexPages.
+// listIndex lists requests of all partitions of an index by their sort keys, which are unique, the
+// latest first. It reads one page of each partition at a time until it has `limit` requests or has
+// read maxIndexPages.
 func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int, f request.Filter) (page []promotion.Request, next string, err error) {
 	passes := max(1, maxIndexPages/len(i.partitions))
 	for range passes {
@@ -152,9 +152,9 @@ func (s *Store) listIndex(ctx context.Context, i index, cursor string, limit int
 	return page, cursor, nil
 }
 
-// nextPages reads a page of each partition below a sort key, and merges the pages. more reports
-// that items follow. A partition with more items is known only down to its last item read, so items
-// of other partitions below that one are left out.
+// nextPages reads a page below a sort key from each partition, and merges the pages. more reports
+// that items follow. Where a partition has more items than its page, items of other partitions
+// below the end of that page are left out, since unread items may come before them.
 func (s *Store) nextPages(ctx context.Context, i index, below string, limit int) (merged []indexItem, more bool, err error) {
 	pages := make([]*dynamodb.QueryOutput, len(i.partitions))
 	work, workCtx := errgroup.WithContext(ctx)
@@ -177,7 +177,7 @@ func (s *Store) nextPages(ctx context.Context, i index, below string, limit int)
 	if err := work.Wait(); err != nil {
 		return nil, false, err
 	}
-	horizon := "" // the highest last sort key of partitions that have more
+	horizon := "" // of the pages behind which items follow, the highest last sort key
 	for _, page := range pages {
 		for n, it := range page.Items {
 			r := dynamo.Reader{Item: it}

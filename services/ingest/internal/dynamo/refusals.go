@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxEarlier = 100 // users whose locks are read in one call
-	// A refusal is written up to refusalTries times, a pause apart, within refusalTimeout.
+	maxEarlier = 100 // the most users whose locks one call reads
+	// A refusal is written up to refusalTries times, refusalPause apart, within refusalTimeout.
 	refusalTries   = 3
 	refusalPause   = time.Second
 	refusalTimeout = 10 * time.Second
@@ -35,8 +35,8 @@ func (s *Store) Earlier(ctx context.Context, applications []request.Applicant) [
 	return out
 }
 
-// RecordLater stores the rejected request of an application after the answer, in batches that do
-// not delay other applications. Requests still queued when the process dies are lost.
+// RecordLater stores a rejected request after the answer, in separate batches, so as not to delay
+// other applications. Requests that are not stored when the process dies are lost.
 func (s *Store) RecordLater(a request.Application) {
 	if err := s.refusals.Put(a); err != nil {
 		refusalsTotal.WithLabelValues("lost").Inc()
@@ -61,7 +61,7 @@ func (s *Store) recordRefusals(ctx context.Context, in []request.Application) ([
 	return make([]batch.Result[struct{}], len(in)), nil
 }
 
-// storeRefusals stores the requests of applications to one promotion. It returns the failed ones.
+// storeRefusals stores rejected requests to one promotion, and returns those to try again.
 func (s *Store) storeRefusals(ctx context.Context, event string, applications []request.Application) (again []request.Application) {
 	stored, err := s.acceptGroup(ctx, event, applications)
 	for i, a := range applications {
@@ -70,7 +70,7 @@ func (s *Store) storeRefusals(ctx context.Context, event string, applications []
 			refusalsTotal.WithLabelValues("recorded").Inc()
 		case err != nil || slices.Contains([]errs.Kind{errs.Unavailable, errs.Exhausted, errs.Deadline}, errs.From(stored[i].Err).Kind):
 			again = append(again, a)
-		default: // such as the end of the promotion, after which nothing is recorded
+		default: // such as after the end of the promotion: the refusal is not recorded
 		}
 	}
 	return again

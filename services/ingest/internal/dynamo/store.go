@@ -1,4 +1,4 @@
-// Package dynamo stores promotions and requests in AsyncEventTable.
+// Package dynamo stores promotions and requests in the DynamoDB table AsyncEventTable.
 package dynamo
 
 import (
@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	maxGroup       = 10   // applications in one transaction, each with at most 6 items
-	groupsInflight = 4    // transactions of one promotion that a replica writes at a time
-	maxPromotions  = 1024 // promotions with applications in progress
+	maxGroup       = 10   // the most applications in one transaction; each needs at most 6 items
+	groupsInflight = 4    // how many transactions of one promotion a replica writes at once
+	maxPromotions  = 1024 // the most promotions with applications in progress
 	groupTimeout   = 5 * time.Second
 	leaseLife      = 15 * time.Second
 	retryAfter     = time.Second
@@ -36,7 +36,7 @@ var (
 type Store struct {
 	table.Store
 
-	// Skew returns by how much this machine's clock is wrong; 0 if it is right enough.
+	// Skew returns by how much this machine's clock is wrong; 0 for a negligible difference.
 	Skew func() time.Duration
 
 	leases   dynamo.Leases
@@ -46,7 +46,7 @@ type Store struct {
 	refusals *batch.Coalescer[request.Application, struct{}]
 }
 
-// New returns a store over the table with the prefix of cfg.
+// New returns a Store that uses the table whose name begins with the prefix in cfg.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
@@ -62,7 +62,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	return s
 }
 
-// Close waits for the applications in progress, and then for the refusals that are not recorded yet.
+// Close waits for the applications in progress, and then for the writes of refusals.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.accepts.Close(ctx), s.locks.Close(ctx), s.earlier.Close(ctx), s.refusals.Close(ctx))
 }

@@ -21,7 +21,7 @@ func (s *Store) Unsent(ctx context.Context) ([]request.UnsentPromotion, error) {
 		}
 		d := dynamo.Reader{Item: it}
 		all = append(all, request.UnsentPromotion{EventID: table.ListedEvent(it), DrainedAt: d.Number(table.UnsentDrainedAt)})
-		if err := d.Err(); err != nil { // the promotion counts as not drained, and is written again
+		if err := d.Err(); err != nil { // the promotion counts as not drained
 			s.ReportSkipped(ctx, it, err)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Store) SetDrained(ctx context.Context, event string, at int64) error {
 		ConditionExpression:       aws.String("attribute_exists(" + table.PK + ")"),
 		ExpressionAttributeValues: dynamo.Item{":at": dynamo.Number(at)},
 	})
-	if dynamo.ConditionFailed(err) { // another replica has removed it
+	if dynamo.ConditionFailed(err) { // another replica has removed the promotion
 		return nil
 	}
 	return dynamo.Err(err)
@@ -51,7 +51,7 @@ func (s *Store) RemoveUnsent(ctx context.Context, p request.UnsentPromotion) err
 		ConditionExpression:       aws.String(table.UnsentDrainedAt + " = :read"),
 		ExpressionAttributeValues: dynamo.Item{":read": dynamo.Number(p.DrainedAt)},
 	})
-	if dynamo.ConditionFailed(err) { // added again, or removed
+	if dynamo.ConditionFailed(err) { // the promotion was added again, or removed
 		return nil
 	}
 	return dynamo.Err(err)

@@ -13,11 +13,11 @@ import (
 
 var _ request.Withdrawer = (*Store)(nil)
 
-const withdrawTries = 5 // attempts of a withdrawal, while worker settles the request
+const withdrawTries = 5 // attempts, if the worker service changes the request meanwhile
 
-// Withdraw deletes the entry of a request in the draw, or its marker if it has no entry yet. It
-// records the withdrawal in the lock, so that the user may apply again. An entry is deleted only
-// while its group is open.
+// Withdraw deletes a request's entry in the draw, or its marker if it has no entry yet. It records
+// the withdrawal in the lock, so that the user may apply again. An entry is deleted only while the
+// draw still accepts changes of its group.
 func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWithdrawal) error {
 	for range withdrawTries {
 		r, open, err := s.readWithGroup(ctx, id)
@@ -41,7 +41,7 @@ func (s *Store) Withdraw(ctx context.Context, id string, decide request.DecideWi
 	return errs.ErrOverloaded.WithRetry(retryAfter)
 }
 
-// readWithGroup reads a request, and whether the draw still takes entries of its group.
+// readWithGroup reads a request. open reports whether the draw still accepts entries of its group.
 func (s *Store) readWithGroup(ctx context.Context, id string) (r promotion.Request, open bool, err error) {
 	if r, err = s.Get(ctx, id); err != nil {
 		return r, false, err

@@ -6,17 +6,17 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Backlog counts the requests older than SendAfter that had not ended in the last pass of a sweeper,
-// in the partitions that it swept. The backlogs of all replicas add up.
+// Backlog counts the requests older than SendAfter that a sweeper's last pass found without a
+// result, in the partitions that it swept. The sum over all replicas is the whole backlog.
 type Backlog struct {
-	// Queued counts the requests that are known to be in the queue, Unsent the others.
+	// Queued counts the requests that are known to be in the SQS queue, Unsent all other requests.
 	Unsent, Queued int
 	// Oldest is when the oldest of these requests was accepted or redriven; zero if there is none.
 	Oldest time.Time
 	// SweptAt is the end of the last pass without an error.
 	SweptAt time.Time
 
-	mustDrain bool // some requests must be sent
+	mustDrain bool // the sweeper must send some of these requests
 }
 
 func (b *Backlog) addMarker(m *promotion.Marker) {
@@ -26,7 +26,7 @@ func (b *Backlog) addMarker(m *promotion.Marker) {
 		b.Queued++
 	}
 	since := m.RequestedAt
-	if m.Gen > 0 { // redriven, maybe long after the request was made
+	if m.Gen > 0 { // a redriven request, which may have been made long ago
 		since = m.MarkedAt
 	}
 	b.lowerOldest(time.UnixMilli(since).UTC())
@@ -38,14 +38,14 @@ func (b *Backlog) lowerOldest(t time.Time) {
 	}
 }
 
-// Backlog returns the backlog of the last pass.
+// Backlog returns the backlog that the last pass has found.
 func (s *Sweeper) Backlog() Backlog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.backlog
 }
 
-// setBacklog stores the sum of the backlogs that the slices of a pass have found.
+// setBacklog stores the sum of the backlogs that one pass has found. complete: it had no error.
 func (s *Sweeper) setBacklog(found []Backlog, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

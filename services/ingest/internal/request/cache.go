@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	freshFor  = time.Second // the age up to which most values are returned from the cache
-	staleFor  = time.Minute // the age up to which a value is returned while it cannot be read
-	maxCached = 10_000      // bounds the cached ids, among them those that do not exist
+	freshFor  = time.Second // up to this age most values are returned from the cache
+	staleFor  = time.Minute // up to this age a value is returned if reading a newer one fails
+	maxCached = 10_000      // the most cached ids, including ids that do not exist
 )
 
-// Cache keeps each value for a short time after load has read it. Concurrent calls share a read.
+// Cache keeps each value that load has read for a short time. Concurrent calls share a read.
 type Cache[V any] struct {
 	now   func() time.Time
 	load  func(ctx context.Context, id string) (V, error)
-	fresh *otter.Cache[string, cached[V]] // values up to the age that NewCache got
-	stale *otter.Cache[string, cached[V]] // values up to staleFor
+	fresh *otter.Cache[string, cached[V]] // values no older than the parameter fresh of NewCache
+	stale *otter.Cache[string, cached[V]] // values no older than staleFor
 }
 
-// cached is a value, or the error that there is none.
+// cached is a value that was read, or the error that says that it does not exist.
 type cached[V any] struct {
 	value V
-	err   error     // of the kind errs.NotFound, or nil
-	at    time.Time // when the read began, from which the age counts
+	err   error     // nil, or of the kind errs.NotFound
+	at    time.Time // when the read began; the age is counted from this time
 }
 
-// NewCache returns a Cache that keeps each value read by load for the time fresh.
+// NewCache returns a Cache that returns a value read by load for the duration fresh.
 func NewCache[V any](now func() time.Time, fresh time.Duration, load func(context.Context, string) (V, error)) *Cache[V] {
 	keep := func(age time.Duration) *otter.Cache[string, cached[V]] {
 		return otter.Must(&otter.Options[string, cached[V]]{
@@ -44,7 +44,7 @@ func NewCache[V any](now func() time.Time, fresh time.Duration, load func(contex
 	return &Cache[V]{now: now, load: load, fresh: keep(fresh), stale: keep(staleFor)}
 }
 
-// Get returns a value that is fresh, or up to a minute old while it cannot be read.
+// Get returns a fresh value. If it cannot be read, Get returns one up to a minute old.
 func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	e, err := c.fresh.Get(ctx, id, otter.LoaderFunc[string, cached[V]](c.read))
 	old, known := c.stale.GetIfPresent(id)
@@ -59,7 +59,7 @@ func (c *Cache[V]) Get(ctx context.Context, id string) (V, error) {
 	return e.value, e.err
 }
 
-// read loads a value. A NotFound error is cached like a value; read fails with any other error.
+// read loads a value. A NotFound error is cached like a value; any other error makes read fail.
 func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	e := cached[V]{at: c.now()}
 	e.value, e.err = c.load(ctx, id)
@@ -70,14 +70,14 @@ func (c *Cache[V]) read(ctx context.Context, id string) (cached[V], error) {
 	return e, nil
 }
 
-// Forget drops a value, after it was changed.
+// Forget removes a value from the cache. It is called when the value was changed.
 func (c *Cache[V]) Forget(id string) {
 	c.fresh.Invalidate(id)
 	c.stale.Invalidate(id)
 }
 
-// clock is the clock of a cache. It never ticks: an expired entry is removed when another needs its
-// place.
+// clock is the clock of a cache. It never ticks, so an expired value is removed only when the cache
+// needs room for another value.
 type clock func() time.Time
 
 func (c clock) NowNano() int64 { return c().UnixNano() }

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// A value is read once a second, kept for a minute while it cannot be read, and no longer.
+// A value is read once a second. If it cannot be read, the last one is returned for a minute.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
@@ -43,7 +43,7 @@ func TestCache(t *testing.T) {
 	_, err := cache.Get(t.Context(), "a")
 	require.ErrorIs(t, err, failure)
 	failure = errs.ErrPromotionNotFound
-	for range 2 { // that a value does not exist is cached too
+	for range 2 { // the error that a value does not exist is cached too
 		_, err = cache.Get(t.Context(), "a")
 		require.ErrorIs(t, err, errs.ErrPromotionNotFound)
 	}

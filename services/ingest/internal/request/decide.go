@@ -2,26 +2,26 @@ package request
 
 import "urr.guru/pkg/promotion"
 
-// EarlierApplications is what is stored of a user's earlier applications to a promotion.
+// EarlierApplications is what the store has of a user's earlier applications to a promotion.
 type EarlierApplications struct {
 	// Lock is nil for a user who has never applied, and after the lock has expired.
 	Lock *promotion.Lock
-	// Request is the request whose id the lock has; nil if it has expired before the lock.
+	// Request is the request whose id is in Lock; nil if the request has expired, and Lock has not.
 	Request *promotion.Request
 }
 
 // Decision is the result of an application.
 type Decision struct {
-	// Existing is the answer if the user has a request already. If it is nil, Created is stored with
-	// Lock, on the condition that the earlier applications have not changed since they were read.
+	// Existing is the answer if the user has a request already. If it is nil, Created and Lock are
+	// stored, provided that the earlier applications have not changed since they were read.
 	Existing *ApplyResult
 	Created  promotion.Change
 	Lock     promotion.Lock
 }
 
-// Decide decides about an application. A new request gets the id and the time stamp now. Decide fails
+// Decide decides about an application. A new request gets the id, and now as its time. Decide fails
 // with ErrNotOpen, ErrWithdrawnTooOften or ErrTooMany. The store calls it for each application of a
-// group, whose earlier applications it reads and whose requests it writes together.
+// group. It has read the earlier applications of the group, and writes the new requests together.
 func Decide(a Application, id string, s EarlierApplications, now int64) (Decision, error) {
 	if existing := s.answer(a, id, now); existing != nil {
 		return Decision{Existing: existing}, nil

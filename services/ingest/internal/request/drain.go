@@ -14,23 +14,23 @@ import (
 
 const (
 	drainEvery = time.Second
-	// probeTimeout bounds the call that tells whether the queue answers.
+	// probeTimeout is the time limit of the call that tests whether the SQS queue answers.
 	probeTimeout = time.Second
 	// A promotion counts as drained when a pass over its requests has sent at most maxNewcomers of
-	// them, about as many as come in a second. From then on new requests are sent at once. Passes go
-	// on for lingerFor, for requests older than strayAge: a replica that did not know yet that the
-	// promotion is drained may have accepted some without sending them. Requests that were sent at
-	// once are recorded as queued, or settled, before they reach this age.
+	// them, about as many as come in a second. From then on new requests are sent at once. Passes
+	// continue for lingerFor, and send requests older than strayAge: a replica that did not know yet
+	// that the promotion is drained may have stored such requests without sending them. Requests that
+	// were sent at once are known to be queued or processed before they reach strayAge.
 	maxNewcomers = 1000
 	lingerFor    = 6 * time.Second
 	strayAge     = 3 * time.Second
 
-	drainChunk    = 90 // markers whose requests are read together, and fit one call of the queue
-	drainParallel = 8  // promotions whose requests are sent at a time
-	readParallel  = 16 // partitions of markers that are read at a time
+	drainChunk    = 90 // how many requests are read together; they fit into one call of SQS
+	drainParallel = 8  // to how many promotions requests are sent in parallel
+	readParallel  = 16 // how many partitions of markers are read in parallel
 )
 
-// drainIfQueueAnswers calls Drain if a promotion has unsent requests and the queue answers.
+// drainIfQueueAnswers calls Drain if a promotion has unsent requests and the SQS queue answers.
 func (s *Sweeper) drainIfQueueAnswers(ctx context.Context) error {
 	if !s.unsent.Listed() {
 		return nil
@@ -43,10 +43,10 @@ func (s *Sweeper) drainIfQueueAnswers(ctx context.Context) error {
 	return s.Drain(ctx)
 }
 
-// Drain sends the waiting requests to all promotions in the UnsentList, for each promotion in the
-// order of acceptance. It does nothing while another replica drains.
+// Drain sends the waiting requests to all promotions in the UnsentList. The requests to each
+// promotion are sent in the order of acceptance. Drain does nothing while another replica drains.
 func (s *Sweeper) Drain(ctx context.Context) error {
-	if !s.draining.TryLock() { // the sweep must not wait for a long drain
+	if !s.draining.TryLock() { // Sweep calls Drain too, and must not wait for a long one
 		return nil
 	}
 	defer s.draining.Unlock()
@@ -71,17 +71,17 @@ func (s *Sweeper) Drain(ctx context.Context) error {
 	}
 }
 
-// drainPass is one pass over the markers that sends the waiting requests.
+// drainPass is the state of one pass over the markers, which sends the waiting requests.
 type drainPass struct {
-	drainedAt map[string]int64 // UnsentPromotion.DrainedAt of the listed promotions
+	drainedAt map[string]int64 // UnsentPromotion.DrainedAt by promotion
 
 	mu      sync.Mutex
-	sent    map[string]int  // number of messages sent, by promotion
-	refused map[string]bool // promotions of which the queue refused messages
-	down    error           // the error with which the queue refuses everything; nil otherwise
+	sent    map[string]int  // the number of messages sent, by promotion
+	refused map[string]bool // promotions with messages that SQS refused
+	down    error           // the error if SQS refuses all messages, else nil
 }
 
-// relistRefused lists a drained promotion as not drained again if the queue refused messages of it.
+// relistRefused marks a drained promotion as not drained again if SQS refused messages of it.
 func (s *Sweeper) relistRefused(ctx context.Context, d *drainPass) error {
 	var failure error
 	for event := range d.refused {
@@ -92,7 +92,7 @@ func (s *Sweeper) relistRefused(ctx context.Context, d *drainPass) error {
 	return failure
 }
 
-// updateUnsentList updates the list of unsent promotions after a pass in which everything was sent.
+// updateUnsentList updates the list of unsent promotions after a pass that has sent everything.
 // again reports that another pass must follow, since this one sent many requests to one promotion.
 func (s *Sweeper) updateUnsentList(ctx context.Context, listed []UnsentPromotion, d *drainPass) (again bool, failure error) {
 	for _, p := range listed {
@@ -111,8 +111,8 @@ func (s *Sweeper) updateUnsentList(ctx context.Context, listed []UnsentPromotion
 	return again, failure
 }
 
-// sendWaiting sends the waiting requests until the queue refuses all messages of a call. Later
-// requests are not sent, and fail if they are older than FailAfter.
+// sendWaiting sends the waiting requests until SQS refuses all messages of a call. It does not send
+// the requests after that; those older than FailAfter fail.
 func (s *Sweeper) sendWaiting(ctx context.Context, d *drainPass) error {
 	var chunk []promotion.Marker
 	for m, err := range s.waitingMarkers(ctx, d) {
@@ -140,7 +140,7 @@ func (s *Sweeper) pastFailAfter(requestedAt int64) bool {
 	return s.opts.Now().UnixMilli()-requestedAt >= s.opts.FailAfter.Milliseconds()
 }
 
-// sendChunk sends the requests of the markers, those to different promotions in parallel.
+// sendChunk sends the requests of the markers, of different promotions in parallel.
 func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promotion.Marker) error {
 	if len(markers) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 		if !found || !listed || r.Status == "" || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen {
 			continue // Sweep deletes the marker, or ends the request
 		}
-		if code, _ := marked.settlement(&r); code != "" {
+		if code, _ := marked.rejection(&r); code != "" {
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 			continue
 		}
@@ -178,7 +178,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 			if refused > 0 {
 				d.refused[event] = true
 			}
-			if refused == len(eventCopies) { // if only some are refused, the pass ends, but none fails
+			if refused == len(eventCopies) { // if SQS refuses only some, the pass ends, and no request fails
 				d.down = err
 			}
 			return err
@@ -188,7 +188,7 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 }
 
 // waitingMarkers yields the markers of requests to the listed promotions that are not known to be
-// in the queue, in the order of their acceptance.
+// in the SQS queue, in the order in which the requests were accepted.
 func (s *Sweeper) waitingMarkers(ctx context.Context, d *drainPass) iter.Seq2[promotion.Marker, error] {
 	return func(yield func(promotion.Marker, error) bool) {
 		streams := make([]*markerReader, promotion.Partitions)
@@ -222,7 +222,7 @@ type markerReader struct {
 	more      bool
 }
 
-// earliest returns the reader whose next marker is of the earliest request; nil if all have ended.
+// earliest returns the reader with the marker of the earliest request; nil if no reader has one.
 func earliest(readers []*markerReader) (first *markerReader) {
 	for _, m := range readers {
 		if len(m.page) > 0 && (first == nil || m.page[0].RequestedAt < first.page[0].RequestedAt) {
@@ -232,8 +232,8 @@ func earliest(readers []*markerReader) (first *markerReader) {
 	return first
 }
 
-// readNextMarkers reads pages of markers until m has one whose request must be sent, or its
-// partition ends.
+// readNextMarkers reads pages of markers until m has one whose request must be sent, or until the
+// end of its partition.
 func (s *Sweeper) readNextMarkers(ctx context.Context, m *markerReader, d *drainPass) error {
 	for len(m.page) == 0 && m.more {
 		page, next, err := s.store.Markers(ctx, m.partition, endOfTime, m.cursor)
@@ -250,7 +250,7 @@ func (s *Sweeper) readNextMarkers(ctx context.Context, m *markerReader, d *drain
 	return nil
 }
 
-// endOfTime is a time (epoch ms) later than all requests, with which all markers are read.
+// endOfTime is a time (epoch ms) later than every request. Reading up to it reads all markers.
 const endOfTime = 9_999_999_999_999
 
 func (s *Sweeper) mustSend(m promotion.Marker, d *drainPass) bool {
@@ -261,7 +261,7 @@ func (s *Sweeper) mustSend(m promotion.Marker, d *drainPass) bool {
 		return age >= s.opts.SendAfter
 	case m.QueuedAt != 0, !listed:
 		return false
-	case m.Gen > 0: // worker itself sends redriven requests
+	case m.Gen > 0: // the worker service itself sends redriven requests
 		return age >= s.opts.SendAfter
 	default:
 		return drainedAt == 0 || age >= strayAge

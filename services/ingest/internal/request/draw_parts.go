@@ -10,7 +10,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// partKind is a kind of data about draws that is kept in memory.
+// partKind is a kind of data about a draw. Each part of a draw is cached in memory.
 type partKind int
 
 const (
@@ -20,22 +20,22 @@ const (
 	results                    // all winners of a draw, 32 bytes each
 )
 
-// partKey identifies a part of a draw; n is the number of a chunk.
+// partKey identifies a part of a draw. n is the number of the chunk, for kinds that have chunks.
 type partKey struct {
 	kind    partKind
 	eventID string
 	n       int
 }
 
-// drawPart is the value of one partKey, kept in memory. It never changes.
+// drawPart is a cached part of a draw, identified by a partKey. It never changes.
 type drawPart struct {
 	value any
 	bytes int64
 }
 
 const (
-	// parallelLoads bounds the memory of parts that are being read: a chunk takes about 2 MB until it
-	// is decoded.
+	// parallelLoads is how many parts are read at once. It limits memory: a chunk needs about 2 MB
+	// until it is decoded.
 	parallelLoads = 4
 	idSize        = int64(len(uuid.UUID{}))
 	chunkBytes    = fairdraw.ChunkSize * idSize
@@ -46,10 +46,10 @@ func getPart[V any](ctx context.Context, s *Draws, k partKey) (V, error) {
 	if err != nil {
 		return *new(V), err
 	}
-	return p.value.(V), nil //nolint:forcetypeassert // by its kind
+	return p.value.(V), nil //nolint:forcetypeassert // the kind determines the type
 }
 
-// drawIndex finds the chunk of an entry of a draw, and proves entries. Its root was signed.
+// drawIndex finds the chunk of a draw's entry, and proves that the signed root has the entry.
 type drawIndex struct {
 	fairdraw.Index
 
@@ -58,7 +58,7 @@ type drawIndex struct {
 
 // DrawEntries are the published entries of a draw.
 type DrawEntries struct {
-	Total int64 // bytes
+	Total int64 // the size in bytes
 	ETag  string
 
 	draws   *Draws
@@ -66,8 +66,8 @@ type DrawEntries struct {
 	index   *drawIndex
 }
 
-// ReadFrom returns the ids of entries as bytes, from an offset in the list to the end of its chunk;
-// none if the offset is the end of the list.
+// ReadFrom returns the ids of entries as bytes, from an offset in the list to the end of the chunk
+// in which the offset is. At the end of the list it returns none.
 func (e *DrawEntries) ReadFrom(ctx context.Context, offset int64) ([]byte, error) {
 	if offset >= e.Total {
 		return nil, nil
@@ -83,7 +83,7 @@ func (e *DrawEntries) chunk(ctx context.Context, n int) (fairdraw.Entries, error
 	return getPart[fairdraw.Entries](ctx, e.draws, partKey{chunks, e.eventID, n})
 }
 
-// acquireLoad waits until another part may be read. The caller must call done after reading.
+// acquireLoad waits until another part may be read. The caller must call done after reading it.
 func (s *Draws) acquireLoad(ctx context.Context) (done func(), err error) {
 	select {
 	case s.loads <- struct{}{}:
@@ -135,7 +135,7 @@ func (s *Draws) loadPart(ctx context.Context, k partKey) (p drawPart, err error)
 	return p, nil
 }
 
-// loadIndex reads all chunks, one after another, and checks that their entries were signed.
+// loadIndex reads all chunks, one after another, and checks that their entries are the signed ones.
 func (s *Draws) loadIndex(ctx context.Context, eventID string) (*drawIndex, error) {
 	done, err := s.acquireLoad(ctx)
 	if err != nil {

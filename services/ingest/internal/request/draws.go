@@ -15,33 +15,33 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// DrawStore reads what worker has written of draws.
+// DrawStore reads the data of draws, which the worker service has written.
 type DrawStore interface {
 	Draw(ctx context.Context, eventID string) (promotion.Draw, error)
-	// Entries reads chunk n of the entries with this root; an absent chunk has no entries.
+	// Entries reads chunk n of the entries with this root. If there is no such chunk, it returns none.
 	Entries(ctx context.Context, eventID string, root fairdraw.Hash, n int) (fairdraw.Entries, error)
 	// Ranks reads the ranks of the entries in chunk n.
 	Ranks(ctx context.Context, d *promotion.Draw, n int) (promotion.Ranks, error)
 	// ExcludedRequests returns the requests that take no part in the draw, sorted by their ids.
 	ExcludedRequests(ctx context.Context, eventID string) ([]fairdraw.Exclusion, error)
-	// Winners returns all winners, the first rank first.
+	// Winners returns all winners in the order of their ranks.
 	Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UUID, error)
 }
 
-// Draws reads what is public of draws. It shows nothing of a result before the announcement: the
-// time from which this replica's clock has passed announcedAt and worker has published the seed.
+// Draws reads the public data of draws. It shows nothing of a result before the announcement: until
+// this replica's clock has passed announcedAt and the worker service has published the seed.
 type Draws struct {
 	promotions Promotions
 	store      DrawStore
 	now        func() time.Time
 
 	states  *Cache[drawState]
-	indexes *SizedCache[string, *drawIndex] // apart from parts, since all chunks are read to make an index
+	indexes *SizedCache[string, *drawIndex] // apart from parts, as making one reads all chunks
 	parts   *SizedCache[partKey, drawPart]
-	loads   chan struct{} // bounds the parts that are read at a time
+	loads   chan struct{} // limits how many parts are read at once
 }
 
-// drawState is a lottery and its draw, as they were last read.
+// drawState is what was last read of a lottery and its draw.
 type drawState struct {
 	promotion promotion.Promotion
 	draw      promotion.Draw
@@ -50,7 +50,7 @@ type drawState struct {
 
 // DrawResult is the result of an announced draw.
 type DrawResult struct {
-	// Winners are request ids, the first rank first.
+	// Winners are the ids of the requests that won, in the order of their ranks.
 	Winners []uuid.UUID
 
 	sorted []uuid.UUID
@@ -73,7 +73,7 @@ func (r *DrawResult) Won(requestID string) bool {
 	return won
 }
 
-// NewDraws returns Draws that read a store, and keep in memory at most maxBytes of what they read.
+// NewDraws returns Draws that use a store, and cache at most maxBytes of what they read.
 func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
 	s.states = NewCache(now, freshFor, s.loadState)
@@ -102,8 +102,8 @@ func (s *Draws) announced(st *drawState) bool {
 	return st.draw.Announced() && s.now().UnixMilli() >= st.promotion.AnnouncedAt
 }
 
-// Document returns what is public of a draw, at most a second old. It fails with errs.ErrDrawExpired
-// once its lists are deleted: without them an honest document would look forged.
+// Document returns the public document of a draw, at most a second old. Once the draw's lists are
+// deleted, it fails with errs.ErrDrawExpired: without them an honest draw would look forged.
 func (s *Draws) Document(ctx context.Context, eventID string) (fairdraw.Document, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Draws) Document(ctx context.Context, eventID string) (fairdraw.Document
 	return out, nil
 }
 
-// Entries returns the entries of a draw, once its root is public.
+// Entries returns the entries of a draw, once the Merkle root of the entries is public.
 func (s *Draws) Entries(ctx context.Context, eventID string) (*DrawEntries, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Draws) Proof(ctx context.Context, eventID, requestID string) (proof fai
 	return proof, rank, nil
 }
 
-// Result returns the result of a draw; nil before the announcement, and after its items have expired.
+// Result returns the result of a draw; nil before the announcement, and after its items expire.
 func (s *Draws) Result(ctx context.Context, eventID string) (*DrawResult, error) {
 	st, err := s.states.Get(ctx, eventID)
 	if err != nil || !s.announced(&st) || st.promotion.RequestsExpired(s.now().UnixMilli()) {

@@ -27,7 +27,7 @@ type bigDraw struct {
 	winners   []uuid.UUID
 	ranks     []uint32
 	key       fairdraw.Hash
-	reads     atomic.Int64 // of chunks
+	reads     atomic.Int64 // how many chunks were read
 }
 
 func (s *bigDraw) Get(context.Context, string) (promotion.Promotion, error) { return s.promotion, nil }
@@ -52,7 +52,7 @@ func (s *bigDraw) Winners(context.Context, *promotion.Draw) ([]uuid.UUID, error)
 	return s.winners, nil
 }
 
-// newStored draws 3 of n entries without a beacon.
+// newStored returns a stored draw of 3 winners from n entries, without a beacon.
 func newStored(t *testing.T, n int) *bigDraw {
 	t.Helper()
 	keys := fairdraw.KeyConfig{
@@ -165,8 +165,8 @@ func (s drawsByEvent) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UU
 	return s[d.EventID].Winners(ctx, d)
 }
 
-// Draws whose entries need several times the cache's size are served in turn: each list is read
-// once, then a proof reads at most two chunks.
+// Draws whose entries need several times the size of the cache are read one after another: each
+// list is read once, and then a proof reads at most two chunks.
 func TestDrawsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each of five

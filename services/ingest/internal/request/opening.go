@@ -12,7 +12,7 @@ import (
 	"urr.guru/pkg/text"
 )
 
-// errNoKeys means that the operator has configured no keys of receipts.
+// errNoKeys means that no keys are configured with which receipts could be signed.
 var errNoKeys = errors.New("no keys to sign receipts with")
 
 // checkNew returns the invalid fields of a new promotion.
@@ -78,16 +78,16 @@ func (s *PromotionService) checkLottery(p *promotion.Promotion, beacon *fairdraw
 	return fields
 }
 
-// DrawOpener opens draws. It has the secrets of seeds and statements, so that no process which
-// takes requests has them.
+// DrawOpener opens draws. It has the secret keys of seeds and statements. A process that accepts
+// requests does not have these keys.
 type DrawOpener interface {
-	// OpenDraw adds the commitment to the seed to the terms of a draw, and checks that the beacon is
-	// alive. It returns the final terms and the nonce of the seed, both to be stored. It fails with
-	// errs.ErrInvalidRequest or errs.ErrBeaconUnavailable.
+	// OpenDraw adds the commitment to the seed to the terms of a draw, and checks that the random
+	// beacon publishes values. It returns the final terms and the nonce of the seed, both to be
+	// stored. It fails with errs.ErrInvalidRequest or errs.ErrBeaconUnavailable.
 	OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error)
 }
 
-// commitTerms sets the commitment of a lottery: the terms of its draw, which never change again.
+// commitTerms sets the commitment of a lottery: the terms of its draw, which can never change.
 func (s *PromotionService) commitTerms(ctx context.Context, p *promotion.Promotion, beacon *fairdraw.Beacon) (err error) {
 	keys := s.opts.Keys()
 	public := keys.Public(keys.Current())

@@ -7,14 +7,14 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// placesMaxAge is how long a cached number of free places is used. With the gateways' cache it is
-// below a second, within which everybody must know that a promotion is sold out.
+// placesMaxAge is how long a cached number of places is used. With the age of the gateways' cache
+// it is below a second, since everybody must see within a second that no place is left.
 const placesMaxAge = 500 * time.Millisecond
 
 // ReadCapacity reads the capacity of a promotion; limited is false if it has none.
 type ReadCapacity func(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 
-// Places knows how many places first-come promotions have left.
+// Places tells how many places first-come promotions have left, from a cache.
 type Places struct {
 	cache *Cache[placesLeft]
 }
@@ -24,7 +24,7 @@ type placesLeft struct {
 	limited bool
 }
 
-// NewPlaces returns Places that read capacities.
+// NewPlaces returns Places that call read to get a promotion's capacity.
 func NewPlaces(now func() time.Time, read ReadCapacity) *Places {
 	return &Places{NewCache(now, placesMaxAge, func(ctx context.Context, eventID string) (placesLeft, error) {
 		c, limited, err := read(ctx, eventID)

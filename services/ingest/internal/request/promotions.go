@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxDuration is the longest time from opening to closing, and from closing to the announcement.
+	// maxDuration is the longest time from opening to closing, and also from closing to announcement.
 	maxDuration = 366 * 24 * time.Hour
-	maxDelay    = 30 * 24 * time.Hour // the longest delay of a beacon after the cutoff
+	maxDelay    = 30 * 24 * time.Hour // the longest time from the cutoff to the beacon's value
 )
 
 // DecideChange is a function that changes a promotion, or fails if it may not be changed.
@@ -28,12 +28,12 @@ type PreparePromotion func(ctx context.Context) (promotion.Promotion, error)
 
 // PromotionStore keeps promotions.
 type PromotionStore interface {
-	// Create stores what prepare returns, once per key. It calls prepare only if nothing was created
-	// under the key before.
+	// Create stores the promotion that prepare returns, once per key. If a promotion was created under
+	// the key before, Create returns that one and does not call prepare.
 	Create(ctx context.Context, key *idempotency.Key, prepare PreparePromotion) (promotion.Promotion, error)
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Change reads a promotion, has decide change it, and writes it if it differs. It begins again when
-	// another operator has changed the promotion meanwhile.
+	// Change reads a promotion, calls decide, and writes the promotion if decide has changed it. It
+	// starts again if another operator has changed the promotion meanwhile.
 	Change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error)
 	List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error)
 }
@@ -43,8 +43,8 @@ type PromotionOptions struct {
 	// Keys returns the keys with which receipts are signed now.
 	Keys   func() token.SigningKeys
 	Opener DrawOpener
-	// MinDelay is the shortest delay of a beacon after a lottery's cutoff, and Lead the shortest time
-	// from the end of the delay to the announcement.
+	// MinDelay is the shortest time from a lottery's cutoff to the value of its beacon. Lead is the
+	// shortest time from then to the announcement.
 	MinDelay, Lead time.Duration
 	Now            func() time.Time
 }
@@ -57,7 +57,7 @@ type PromotionService struct {
 	now   func() time.Time
 }
 
-// NewPromotions returns a PromotionService over a store.
+// NewPromotions returns a PromotionService that uses a store.
 func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
 	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, freshFor, store.Promotion)}
 }
@@ -73,8 +73,8 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 }
 
 // Create stores a new promotion, once per idempotency key. It makes the terms of a lottery's draw
-// public. A repeated call returns the stored promotion, without a call to worker, even if such a
-// promotion could not be created any more.
+// public. A repeated call returns the stored promotion without calling the worker service, even if
+// the promotion would be refused as a new one by then.
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
@@ -103,7 +103,7 @@ func (s *PromotionService) Close(ctx context.Context, eventID string) (promotion
 	})
 }
 
-// SetPaused makes a promotion take no requests, or take them again.
+// SetPaused makes a promotion refuse requests, or accept them again.
 func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused bool) (promotion.Promotion, error) {
 	return s.change(ctx, eventID, func(p *promotion.Promotion) error {
 		p.Paused = paused
@@ -111,7 +111,7 @@ func (s *PromotionService) SetPaused(ctx context.Context, eventID string, paused
 	})
 }
 
-// SetExpected sets the crowd that is expected at a promotion. It may be called at any time.
+// SetExpected sets the number of visitors that an operator expects. It may be called at any time.
 func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e plan.Expected) (promotion.Promotion, error) {
 	if bad := e.Check(); len(bad) > 0 {
 		return promotion.Promotion{}, errs.ErrInvalidRequest.WithFields(bad...)
@@ -122,7 +122,7 @@ func (s *PromotionService) SetExpected(ctx context.Context, eventID string, e pl
 	})
 }
 
-// expectedPage is how many of the newest promotions are searched for expected openings.
+// expectedPage is how many of the newest promotions ExpectedOpenings searches.
 const expectedPage = 100
 
 // ExpectedOpenings returns the openings of promotions at which operators expect a crowd.

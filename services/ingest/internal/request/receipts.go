@@ -11,18 +11,18 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// receiptGrace is the time after the cutoff within which it must be known that a request is stored;
-// otherwise the request gets no receipt. It may have missed the draw, which closes its groups half
-// a minute after the cutoff, and its receipt would look like proof of fraud.
+// receiptGrace limits when a request may get a receipt: only if it is known by this time after the
+// cutoff that the request is stored. A later request may have missed the draw, which accepts no
+// entries from half a minute after the cutoff on. Its receipt would look like proof of fraud.
 const receiptGrace = 5 * time.Second
 
-const maxTerms = 1000 // lotteries whose parsed terms are in memory
+const maxTerms = 1000 // the most lotteries whose parsed terms are cached
 
 // Receipts signs receipts of lottery requests. The same request always has the same receipt.
 type Receipts struct {
 	keys  func() token.SigningKeys
 	skew  func() time.Duration
-	terms *otter.Cache[string, *terms] // parsed once, since parsing takes longer than signing
+	terms *otter.Cache[string, *terms] // cached, since parsing takes longer than signing
 }
 
 // terms are the parsed commitment of a lottery, and its hash.
@@ -38,7 +38,7 @@ func NewReceipts(keys func() token.SigningKeys, skew func() time.Duration) *Rece
 }
 
 // ReceiptFor returns the receipt of a request that was stored at storedBy (epoch ms) or earlier. It
-// is empty if the request gets none, or if the key in the commitment is not configured.
+// is empty for a request that came too late, and without the key that the commitment requires.
 func (s *Receipts) ReceiptFor(p *promotion.Promotion, r *promotion.Request, storedBy int64) string {
 	if p.EventType != promotion.Lottery || r.EventID != p.EventID || r.RequestedAt >= r.LotteryCutoffAt {
 		return ""

@@ -1,5 +1,5 @@
 // Package request accepts the requests of users to promotions, one per user and promotion. Every
-// accepted request is settled, even if processes die.
+// accepted request gets a result, even if processes die.
 package request
 
 import (
@@ -20,9 +20,9 @@ var (
 )
 
 const (
-	// busyRetry is the wait before a retry while too many requests are unsettled (MaxUnsettled).
+	// busyRetry is when to try again after a refusal because too many requests have no result.
 	busyRetry = 5 * time.Second
-	// SendWait is how long Apply waits for the queue. The request is kept in any case.
+	// SendWait is how long Apply waits until SQS has accepted the request. It is kept in any case.
 	SendWait = 2 * time.Second
 )
 
@@ -32,39 +32,38 @@ type Application struct {
 	// KeyHash is the hash of the Idempotency-Key; empty without a key.
 	KeyHash   string
 	Promotion promotion.Promotion
-	// Full says that no place is left in a first-come promotion: a new request is rejected as it is
-	// stored.
+	// Full says that a first-come promotion has no place left: a new request is stored as rejected.
 	Full bool
-	// Busy says that too many requests are unsettled: a new request is refused with ErrTooMany.
+	// Busy says that too many requests have no result yet: a new one is refused with ErrTooMany.
 	Busy bool
 }
 
 // ApplyResult is the answer to an application.
 type ApplyResult struct {
 	Request promotion.Request
-	// Duplicate says that an earlier application of the user made the request.
+	// Duplicate says that the user already had the request by an earlier application.
 	Duplicate bool
-	// StoredBy is a time by which the request was stored, in epoch milliseconds.
+	// StoredBy is a time (epoch ms) at which the request was surely stored.
 	StoredBy int64
-	// Receipt of a lottery request; empty for others.
+	// Receipt is the signed receipt of a lottery request; empty for other requests.
 	Receipt string
 }
 
-// PromotionLoad is how busy a promotion is.
+// PromotionLoad tells how many requests of a promotion have no result yet.
 type PromotionLoad struct {
 	Unsettled int64
 }
 
-// Filter selects requests of a promotion; empty members select all.
+// Filter selects requests of a promotion. A field with its zero value selects all requests.
 type Filter struct {
 	Status     promotion.Status
 	ResultCode promotion.ResultCode
-	// View converts a request to the form that is shown, to which the filter applies; nil: no
-	// conversion.
+	// View converts a request to the form that is shown. The other fields apply to this form. If View
+	// is nil, requests are not converted.
 	View func(promotion.Request) promotion.Request
 }
 
-// Selects reports whether a request is selected, after it has converted the request by View.
+// Selects converts the request by View, and reports whether the filter selects it.
 func (f Filter) Selects(r *promotion.Request) bool {
 	if f.View != nil {
 		*r = f.View(*r)
@@ -74,18 +73,18 @@ func (f Filter) Selects(r *promotion.Request) bool {
 
 // Acceptor stores requests.
 type Acceptor interface {
-	// Accept stores a request, or finds the user's earlier one, as Decide decides. Concurrent calls
-	// share their reads and writes.
+	// Accept stores a request, or finds the user's earlier one; Decide determines which. Concurrent
+	// calls share their reads and writes.
 	Accept(ctx context.Context, a Application) (ApplyResult, error)
 }
 
-// Sender puts requests in the queue.
+// Sender puts requests in the SQS queue.
 type Sender interface {
-	// Send waits until the queue has taken the request, and returns it as QUEUED. This status is
-	// stored some time later, or with the settlement. When ctx ends first, the request is sent all the
+	// Send waits until SQS has accepted the request, and returns it as QUEUED. This status is stored
+	// some time later, or together with the result. If ctx ends first, the request is sent all the
 	// same; after any other error the sweeper sends it.
 	Send(ctx context.Context, r promotion.Request) (promotion.Request, error)
-	// Busy reports whether so many requests wait to be sent that no others should be accepted.
+	// Busy reports whether so many requests wait to be sent that new ones should be refused.
 	Busy() bool
 }
 
@@ -94,14 +93,14 @@ type Promotions interface {
 	Get(ctx context.Context, eventID string) (promotion.Promotion, error)
 }
 
-// Store accepts and refuses requests and withdraws them.
+// Store stores accepted and refused requests, and withdraws requests.
 type Store interface {
 	Acceptor
 	Refusals
 	Withdrawer
 }
 
-// Service stores users' applications as requests, sends these to the queue, and withdraws them.
+// Service stores users' applications as requests, sends these to the SQS queue, and withdraws them.
 type Service struct {
 	promotions Promotions
 	loads      *Cache[PromotionLoad]
@@ -113,7 +112,7 @@ type Service struct {
 	sendWait   time.Duration
 }
 
-// Options are the dependencies and times of a Service.
+// Options are the dependencies of a Service, and how long it waits for SQS.
 type Options struct {
 	// Load reads how busy a promotion is.
 	Load     func(ctx context.Context, eventID string) (PromotionLoad, error)
@@ -131,7 +130,7 @@ func NewService(promotions Promotions, store Store, sender Sender, o Options) *S
 	}
 }
 
-// SoldOut returns a promotion if it is known to have no place left, else false.
+// SoldOut returns a promotion and true if it is known to have no place left, else false.
 func (s *Service) SoldOut(ctx context.Context, eventID string) (promotion.Promotion, bool) {
 	p, err := s.promotions.Get(ctx, eventID)
 	if err != nil {
@@ -141,13 +140,13 @@ func (s *Service) SoldOut(ctx context.Context, eventID string) (promotion.Promot
 	return p, err == nil && limited && left == 0
 }
 
-// ApplySoldOut does what Apply does with applications to a promotion of SoldOut, in their order.
+// ApplySoldOut does what Apply does, for applications to a sold-out promotion, in their order.
 func (s *Service) ApplySoldOut(ctx context.Context, all []Application) []Outcome[ApplyResult] {
 	return s.soldOut.apply(ctx, all)
 }
 
-// Apply stores a user's request and sends it to the queue. A request that is stored and not sent yet
-// has the status RECEIVED; the sweeper sends it.
+// Apply stores a user's request and sends it to the SQS queue. A request that is stored and not
+// sent yet has the status RECEIVED; the sweeper sends it later.
 func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error) {
 	p, err := s.promotions.Get(ctx, a.EventID)
 	if err != nil {
@@ -175,7 +174,7 @@ func (s *Service) Apply(ctx context.Context, a Application) (ApplyResult, error)
 	if applied.Duplicate || applied.Request.Status != promotion.Received {
 		return applied, nil
 	}
-	// The request is sent even when the caller has left.
+	// The request is sent even if the caller does not wait any longer.
 	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendWait)
 	defer cancel()
 	if sent, err := s.sender.Send(sendCtx, applied.Request); err == nil {

@@ -15,8 +15,8 @@ func isDrawn(code promotion.ResultCode) bool {
 	return code == promotion.Success || code == promotion.RejectedLotteryLose
 }
 
-// Show converts requests to what users and operators may see. It shows results of draws from the
-// announcement on, even before worker has written them.
+// Show converts requests to what users and operators may see. From the announcement on it shows the
+// results of draws, even before the worker service has written them to the requests.
 func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]promotion.Request, error) {
 	out := make([]promotion.Request, len(requests))
 	for i, r := range requests {
@@ -32,9 +32,9 @@ func (s *Draws) Show(ctx context.Context, requests ...promotion.Request) ([]prom
 	return out, nil
 }
 
-// EntryOf returns the request of a user's lock if it is an entry of an announced draw, else ok is
-// false. Fields that are not in the lock, such as QueuedAt, are absent. The draw is in memory, so
-// that the announcement, at which everybody asks, costs no read of requests.
+// EntryOf returns the request whose id is in a user's lock, if it is an entry of an announced draw;
+// otherwise ok is false. Fields that neither the lock nor the draw has, such as QueuedAt, are
+// empty. The draw is cached, so that no requests are read at the announcement, when everybody asks.
 func (s *Draws) EntryOf(ctx context.Context, eventID, userID string, lock *promotion.Lock) (r promotion.Request, ok bool, err error) {
 	st, err := s.states.Get(ctx, eventID)
 	id, invalid := uuid.Parse(lock.RequestID)
@@ -65,15 +65,15 @@ func (s *Draws) View(ctx context.Context, p *promotion.Promotion) (func(promotio
 	return func(r promotion.Request) promotion.Request { return s.shown(r, result) }, nil
 }
 
-// awaitsResult reports whether an entry has no result although the time of the announcement has
-// passed.
+// awaitsResult reports whether an entry of a draw has no result yet although the time of the
+// announcement has passed.
 func (s *Draws) awaitsResult(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && r.EnteredAt != 0 && !r.Status.Final() && s.now().UnixMilli() >= r.AnnouncedAt
 }
 
 func (s *Draws) shown(r promotion.Request, result *DrawResult) promotion.Request {
 	switch {
-	case s.HasSecretResult(&r): // worker's clock is ahead
+	case s.HasSecretResult(&r): // written early by a clock that is ahead
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Processing, "", 0
 	case result != nil && s.awaitsResult(&r):
 		r.Status, r.ResultCode, r.FinishedAt = promotion.Rejected, promotion.RejectedLotteryLose, r.AnnouncedAt
@@ -89,8 +89,8 @@ func (s *Draws) HasSecretResult(r *promotion.Request) bool {
 	return r.EventType == promotion.Lottery && isDrawn(r.ResultCode) && s.now().UnixMilli() < r.AnnouncedAt
 }
 
-// Timeline returns the log of a request, but leaves out a result that is not announced yet. The log
-// may have been read later than the request. Entries that are still to be written are added.
+// Timeline returns the log of a request without a result that is not announced yet; the log may
+// have been read later than the request. It adds log entries that are still to be written.
 func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []promotion.LogEntry {
 	if settled, ok := r.SettledLog(); ok && len(logs) > 0 {
 		return append(logs[:1:1], settled...)
@@ -102,7 +102,7 @@ func (s *Draws) Timeline(r *promotion.Request, logs []promotion.LogEntry) []prom
 	return logs
 }
 
-// Figures returns the counts for operators. Results that are not announced yet count as entries.
+// Figures returns counts for operators. Until the announcement, entries count as without a result.
 func (s *Draws) Figures(p *promotion.Promotion, counts promotion.Counts) promotion.Counts {
 	if p.EventType != promotion.Lottery || s.now().UnixMilli() >= p.AnnouncedAt {
 		return counts

@@ -10,13 +10,13 @@ import (
 // entryOverhead is the memory of an entry without its value, in bytes.
 const entryOverhead = 200
 
-// loadTimeout bounds the load of a value. The load continues when its caller leaves, since other
-// callers wait for it too.
+// loadTimeout is the time limit of loading a value. The load continues when the caller that began
+// it stops waiting, since other callers wait for it too.
 const loadTimeout = time.Minute
 
 // SizedCache keeps the most recently used values, up to a total size. Values never change.
-// Concurrent calls share a load. It does not use otter, which prefers frequent values to recent
-// ones, and keeps no value above the bound, so that each call would read the largest draws again.
+// Concurrent calls share a load. The library otter is not used, since it prefers frequent values
+// and keeps none above the maximum size, so that each call would read the largest draws again.
 type SizedCache[K comparable, V any] struct {
 	max  int64
 	load func(ctx context.Context, id K) (V, error)
@@ -25,10 +25,10 @@ type SizedCache[K comparable, V any] struct {
 	mu      sync.Mutex
 	total   int64
 	entries map[K]*list.Element // of *sizedEntry
-	recent  *list.List          // the latest first
+	recent  *list.List          // the most recently used first
 }
 
-// sizedEntry is a value in a SizedCache, or its load.
+// sizedEntry is a value in a SizedCache, loaded or still being loaded.
 type sizedEntry[K comparable, V any] struct {
 	id      K
 	loading sync.Mutex // held during the load
@@ -37,7 +37,7 @@ type sizedEntry[K comparable, V any] struct {
 	size    int64 // 0 until it is loaded
 }
 
-// NewSizedCache keeps values of at most maxBytes in all; a larger value is kept alone.
+// NewSizedCache returns a SizedCache of at most maxBytes. A larger value is kept alone.
 func NewSizedCache[K comparable, V any](maxBytes int64, load func(context.Context, K) (V, error), size func(V) int64) *SizedCache[K, V] {
 	return &SizedCache[K, V]{max: maxBytes, load: load, size: size, entries: map[K]*list.Element{}, recent: list.New()}
 }
@@ -79,7 +79,7 @@ func (c *SizedCache[K, V]) addSize(e *sizedEntry[K, V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if element := c.entries[e.id]; element == nil || entryAt[K, V](element) != e {
-		return // dropped meanwhile
+		return // the entry was dropped during the load
 	}
 	e.size = size + entryOverhead
 	c.total += e.size

@@ -16,29 +16,29 @@ var ErrSoldOut = errs.ErrSoldOut
 const (
 	// earlierFor is how long the earlier applications of a sold-out promotion's user are cached.
 	earlierFor = time.Minute
-	// maxEarlier bounds the cached users, which take up to a kilobyte each.
+	// maxEarlier is the most users whose applications are cached; each needs up to a kilobyte.
 	maxEarlier = 20_000
 )
 
-// Refusals reads the earlier applications of a sold-out promotion's users, and records refusals.
+// Refusals reads earlier applications to sold-out promotions, and records refusals.
 type Refusals interface {
-	// Earlier reads the earlier applications of users, in order. Concurrent calls share their reads.
+	// Earlier returns the earlier applications of each user, in order. Concurrent calls share reads.
 	Earlier(ctx context.Context, applicants []Applicant) []Outcome[EarlierApplications]
-	// RecordLater stores the rejected request of an application, after it has returned. What it cannot
-	// store, it drops.
+	// RecordLater returns at once, and then stores the rejected request of an application. If it
+	// cannot store the request, it drops it.
 	RecordLater(a Application)
 }
 
 // Applicant is a user of a promotion.
 type Applicant struct{ EventID, UserID string }
 
-// Outcome is a value, or the error that took its place.
+// Outcome is the result of one item of many: a value or an error.
 type Outcome[T any] struct {
 	Value T
 	Err   error
 }
 
-// soldOut answers applications to promotions without places, without a write before the answer.
+// soldOut answers applications to sold-out promotions. It writes nothing before the answer.
 type soldOut struct {
 	store Refusals
 	now   func() time.Time
@@ -51,8 +51,8 @@ func newSoldOut(store Refusals, now func() time.Time) *soldOut {
 	})}
 }
 
-// apply returns the request that each applicant has, or fails with ErrSoldOut, or with ErrNotOpen.
-// Unless the promotion drops them, the applications of users without a request are recorded.
+// apply returns each applicant's existing request, or fails with ErrSoldOut or ErrNotOpen. An
+// application refused with ErrSoldOut is recorded, except with DropRejected.
 func (s *soldOut) apply(ctx context.Context, all []Application) []Outcome[ApplyResult] {
 	out := make([]Outcome[ApplyResult], len(all))
 	unknown, indexes := []Applicant(nil), []int(nil)
@@ -98,16 +98,16 @@ func (s *soldOut) answer(a Application, earlier EarlierApplications) (o Outcome[
 	return o
 }
 
-// pending reports whether the user has a request that is going to change.
+// pending reports whether the user has a request without a final result.
 func (s EarlierApplications) pending() bool { return s.Request != nil && !s.Request.Status.Final() }
 
-// answer returns the answer to an application of a user who has a request; nil if the user has none
-// that counts. ownID is the id that the application's own request would get.
+// answer returns the answer to a user who has a request; nil if the user has none, or only one that
+// a new request may replace. ownID is the id that the application's own request would get.
 func (s EarlierApplications) answer(a Application, ownID string, now int64) *ApplyResult {
 	if s.Request == nil || s.Request.Replaceable() {
 		return nil
 	}
-	own := s.Request.RequestID == ownID // an earlier transaction took effect although it failed
+	own := s.Request.RequestID == ownID // an earlier try has stored it and yet failed
 	repeated := a.KeyHash != "" && a.KeyHash == s.Lock.KeyHash
 	return &ApplyResult{Request: *s.Request, Duplicate: !own && !repeated, StoredBy: now}
 }

@@ -17,69 +17,69 @@ import (
 )
 
 const (
-	sweepEvery  = 5 * time.Second // a sweep reads every partition of markers
-	sweepSlices = 8               // parts of the partitions; each is swept by the replica with its lease
+	sweepEvery  = 5 * time.Second // the time between two sweeps of all partitions of markers
+	sweepSlices = 8               // each slice of the partitions has a lease
 )
 
-// PendingStore is the store of requests that have not ended, which the sweeper reads and changes.
+// PendingStore reads and changes requests without a result, for the sweeper.
 type PendingStore interface {
-	// AcquireLease takes or renews this replica's lease of a slice of the partitions, for some
+	// AcquireLease acquires or renews this replica's lease of a slice of the partitions, for some
 	// seconds. It returns false while another replica has the lease.
 	AcquireLease(ctx context.Context, slice string) (bool, error)
-	// Markers reads a page of the markers of a partition whose requests were made before a time,
-	// behind a cursor; next is empty at the end.
+	// Markers reads a page of a partition's markers whose requests were made before a time. The page
+	// begins after a cursor; next is the cursor of the next page, empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
-	// ReadMarked reads the requests of markers, and what decides about them.
+	// ReadMarked reads the requests of markers, and what may decide that they are rejected.
 	ReadMarked(ctx context.Context, markers []promotion.Marker) (MarkedRequests, error)
 	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
-	// FinishSettled writes the logs that the settlement of requests has left to be written later, and
-	// then deletes the requests' markers.
+	// FinishSettled writes the logs of requests that the worker service has processed without writing
+	// their logs, and then deletes the requests' markers.
 	FinishSettled(ctx context.Context, settled []promotion.Request) error
 	// EndUnreadable ends a request whose item cannot be read.
 	EndUnreadable(ctx context.Context, m promotion.Marker) error
-	// End writes the ends of requests, except those that were changed meanwhile. It deletes the lock of
-	// a failed request, so that the user may apply again, unless the lock counts withdrawals.
+	// End writes the results of requests that have not changed meanwhile. It deletes the lock of a
+	// failed request, so that the user may apply again, unless the lock has a number of withdrawals.
 	End(ctx context.Context, ends []promotion.Change) error
 }
 
-// MarkedRequests has the requests of markers, and the state that decides about them.
+// MarkedRequests has the requests of markers, and what may decide that they are rejected.
 type MarkedRequests struct {
-	// Requests by their ids. A request whose item cannot be read has no status.
+	// Requests has the requests by id. A request whose item cannot be read has no status.
 	Requests map[string]promotion.Request
-	// Capacities by event, of first-come promotions.
+	// Capacities has the capacities of first-come promotions, by event.
 	Capacities map[string]promotion.Capacity
-	// Counters by message group, of lotteries.
+	// Counters has the counters of lotteries' entries, by message group.
 	Counters map[string]promotion.EntryCounter
 	// Voided are the lotteries that an operator has cancelled.
 	Voided map[string]bool
 }
 
-// Resender sends messages again.
+// Resender sends messages that were never sent, or were lost.
 type Resender interface {
-	// Resend sends messages in this order, up to 90 at a time, and records which ones the queue took. If
-	// the queue takes none of a call, the rest is not sent. refused has the queue's error for each
-	// message, nil for one that the queue took; failure is the error of recording.
+	// Resend sends messages in this order, up to 90 at a time, and records which of them SQS accepted.
+	// When SQS accepts no message of a call, Resend sends no more. refused has the error of SQS for
+	// each message, nil for an accepted one. failure is the error of the recording.
 	Resend(ctx context.Context, copies []MessageCopy) (refused []error, failure error)
-	// Depth returns the number of messages in the queue.
+	// Depth returns the number of messages in the SQS queue.
 	Depth(ctx context.Context) (int64, error)
 }
 
 // MessageCopy is a message to send for a request.
 type MessageCopy struct {
 	Request promotion.Request
-	// ID distinguishes a copy of a lost message; empty for a message that was never sent.
+	// ID distinguishes this message from the lost one; empty for a message that was never sent.
 	ID string
 }
 
-// SweeperOptions are the times of a Sweeper, which settings like INGEST_SEND_AFTER define.
+// SweeperOptions are the times of a Sweeper. Settings such as INGEST_SEND_AFTER define them.
 type SweeperOptions struct {
 	SendAfter, FailAfter, LostAfter time.Duration
 	Now                             func() time.Time
 }
 
-// Sweeper finds, by the markers, requests whose message was never sent or is lost, and requests
-// that can be rejected at once. It sends messages that were never sent in the order of acceptance,
-// and lost ones at once. Any number of replicas may sweep: writes require the state that was read.
+// Sweeper finds, by their markers, requests whose message was never sent or is lost, and requests
+// that can be rejected at once. It sends unsent messages in the order of acceptance, and lost ones
+// at once. Several replicas may sweep, since a write requires that the state has not changed.
 type Sweeper struct {
 	store  PendingStore
 	queue  Resender
@@ -89,7 +89,7 @@ type Sweeper struct {
 
 	draining   sync.Mutex
 	mu         sync.Mutex
-	emptySince time.Time // of the queue; zero unless it is known to be empty
+	emptySince time.Time // since when the SQS queue is empty; zero unless it is known to be empty
 	backlog    Backlog
 }
 
@@ -98,7 +98,7 @@ func NewSweeper(store PendingStore, queue Resender, unsent *UnsentList, opts Swe
 	return &Sweeper{store: store, queue: queue, unsent: unsent, opts: opts, log: log, backlog: Backlog{SweptAt: opts.Now()}}
 }
 
-// Run sweeps and drains until ctx ends.
+// Run calls Sweep and Drain periodically until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
 	var work errgroup.Group
 	work.Go(func() error {
@@ -116,7 +116,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	return work.Wait()
 }
 
-// Sweep passes once over the partitions of which no other replica has the lease, in parallel.
+// Sweep handles all partitions of which no other replica has the lease, in parallel.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	s.observeQueue(ctx)
 	failures, found := make([]error, sweepSlices), make([]Backlog, sweepSlices)
@@ -139,7 +139,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return err
 }
 
-// observeQueue reads the queue's depth and updates emptySince.
+// observeQueue reads the number of messages in the SQS queue and updates emptySince.
 func (s *Sweeper) observeQueue(ctx context.Context) {
 	depth, err := s.queue.Depth(ctx)
 	s.mu.Lock()
@@ -165,7 +165,7 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 			found.addMarker(&page[i])
 		}
 		if err := s.handleMarkers(ctx, page, found); err != nil {
-			failure = err // go on: requests of the next page may be rejected at once
+			failure = err // continue, since requests of the next page may be rejected at once
 		}
 		if cursor = next; cursor == "" {
 			return failure
@@ -190,19 +190,19 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	)
 	for _, m := range markers {
 		r, found := marked.Requests[m.RequestID]
-		code, sentAt := marked.settlement(&r)
+		code, sentAt := marked.rejection(&r)
 		switch {
-		case found && r.Status == "": // worker makes a dead letter of it if it receives the message in time
+		case found && r.Status == "": // unreadable; the worker service may make it a dead letter
 			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
 				failure = errors.Join(failure, s.store.EndUnreadable(ctx, m))
 			}
-		case found && settledInTurn(&r):
+		case found && isLogDeferred(&r):
 			settled = append(settled, r)
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			obsolete = append(obsolete, m)
 		case code != "":
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
-		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // just redriven
+		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // redriven just now
 		case m.QueuedAt == 0:
 			backlog.mustDrain = true
 			failure = errors.Join(failure, s.unsent.Add(ctx, r.EventID))
@@ -218,16 +218,16 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	return errors.Join(failure, refused, s.store.End(ctx, ends))
 }
 
-// settledInTurn reports whether a request was settled in its turn; then its log is written later.
-func settledInTurn(r *promotion.Request) bool {
+// isLogDeferred reports whether the worker service has processed a request but not written its log.
+func isLogDeferred(r *promotion.Request) bool {
 	_, ok := r.SettledLog()
 	return ok
 }
 
-// settlement returns the code with which a request can be rejected at once: no place is left, its
-// group is closed, or the draw is cancelled. The code is empty otherwise. sentAt is when the latest
-// settled message of the request's group was sent.
-func (g *MarkedRequests) settlement(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
+// rejection returns the code with which a request can be rejected at once: no place is left, its
+// group of entries is closed, or the draw is cancelled. Otherwise the code is empty. sentAt is when
+// the message was sent that the worker service has processed last in the request's group.
+func (g *MarkedRequests) rejection(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
 	if r.EventType == promotion.Lottery {
 		counter := g.Counters[promotion.MessageOf(r).Group()]
 		switch {
@@ -245,11 +245,11 @@ func (g *MarkedRequests) settlement(r *promotion.Request) (code promotion.Result
 	return code, capacity.SentAt
 }
 
-// send sends messages, unless down says why the queue takes none. It returns how many were refused,
-// and one of the errors. A request to a first-come promotion whose message was refused for
-// FailAfter fails; if the queue has taken the message nevertheless, worker drops it. A request
-// whose message was taken does not fail, even if that could not be recorded. Requests to a lottery
-// wait, since their order does not count.
+// send sends messages, unless down is set: the error with which SQS refuses all. It returns the
+// number of refused messages, and one of the errors. A first-come request fails if SQS has refused
+// its message for FailAfter. If SQS has the message all the same, the worker service drops it. A
+// request whose message SQS has accepted does not fail, even if that could not be recorded. Lottery
+// requests go on waiting, since their order does not matter.
 func (s *Sweeper) send(ctx context.Context, copies []MessageCopy, down error) (refused int, failure error) {
 	answers := slices.Repeat([]error{down}, len(copies))
 	if down == nil {
@@ -270,10 +270,10 @@ func (s *Sweeper) send(ctx context.Context, copies []MessageCopy, down error) (r
 	return refused, errors.Join(failure, s.store.End(ctx, failed))
 }
 
-// isLost reports whether the queue cannot have a message any more. sentAt is the time at which the
-// latest settled message of its group was sent.
+// isLost reports whether a message cannot be in the SQS queue any more. sentAt is when the message
+// was sent that was processed last in its group.
 func (s *Sweeper) isLost(m promotion.Marker, sentAt int64) bool {
-	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a message sent later was settled
+	if sentAt-m.QueuedAt >= s.opts.LostAfter.Milliseconds() { // a later one was processed
 		return true
 	}
 	s.mu.Lock()

@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	// refreshEvery is the time between two reads of the list, knownFor is how long a replica relies on
-	// what it has read. So a replica stops sending new requests to a promotion within a second after
-	// another replica has listed it, even if the list cannot be read for a while.
+	// refreshEvery is the time between two reads of the list. knownFor is how long a replica uses what
+	// it has read. So a replica stops sending new requests to a promotion at once within a second
+	// after another replica has listed it, even if the list cannot be read for a while.
 	refreshEvery = 500 * time.Millisecond
 	knownFor     = 2 * time.Second
 )
 
-// UnsentPromotion is a promotion with requests that the queue has not taken (none since DrainedAt).
+// UnsentPromotion is a promotion with requests that SQS has not accepted (none since DrainedAt).
 type UnsentPromotion struct {
 	EventID   string
 	DrainedAt int64 // epoch ms; 0: not drained
 }
 
-// UnsentStore keeps the list of UnsentPromotions, which all replicas share.
+// UnsentStore stores the list of UnsentPromotions, which all replicas share.
 type UnsentStore interface {
 	Unsent(ctx context.Context) ([]UnsentPromotion, error)
 	// AddUnsent lists a promotion as not drained: some of its requests must still be sent.
 	AddUnsent(ctx context.Context, event string) error
-	// SetDrained and RemoveUnsent do nothing if the promotion is not listed, or not as it was read.
+	// SetDrained does nothing if the promotion is not listed, RemoveUnsent if it was changed.
 	SetDrained(ctx context.Context, event string, at int64) error
 	RemoveUnsent(ctx context.Context, p UnsentPromotion) error
 }
 
-// UnsentList knows the promotions with requests that the queue has not taken. New requests to these
-// promotions are not sent at once: Sweeper.Drain sends them behind those that wait.
+// UnsentList is a replica's list of the promotions with requests that SQS has not accepted. New
+// requests to them are not sent at once: Sweeper.Drain sends them after those that wait already.
 type UnsentList struct {
 	store UnsentStore
 	now   func() time.Time
@@ -41,25 +41,25 @@ type UnsentList struct {
 	listed bool
 }
 
-// unsentState is what a replica knows of one promotion with unsent requests.
+// unsentState is what this replica knows of a promotion with unsent requests.
 type unsentState struct {
-	until  time.Time // the time until which this state counts
+	until  time.Time // this state is valid until then
 	stored bool      // the promotion is in the stored list
 }
 
-// NewUnsent returns an UnsentList that knows no promotion until Refresh is called.
+// NewUnsent returns an UnsentList that is empty until Refresh or Add is called.
 func NewUnsent(store UnsentStore, now func() time.Time) *UnsentList {
 	return &UnsentList{store: store, now: now, known: map[string]unsentState{}}
 }
 
-// Has reports whether requests of a promotion wait for the queue.
+// Has reports whether requests to a promotion wait to be sent.
 func (u *UnsentList) Has(event string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.now().Before(u.known[event].until)
 }
 
-// Add adds a promotion to the list. This replica knows it at once, even if the list is not stored.
+// Add adds a promotion to the list, at this replica even if the shared list cannot be written.
 func (u *UnsentList) Add(ctx context.Context, event string) error {
 	u.mu.Lock()
 	state := u.known[event]

@@ -8,7 +8,7 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// exportPage is the number of winners that are read and written at once.
+// exportPage is how many winners are read and written at once.
 const exportPage = 1000
 
 // Winner is a successful request.
@@ -19,10 +19,10 @@ type Winner struct {
 // WinnerStore reads promotions and their successful requests in bulk.
 type WinnerStore interface {
 	Promotion(ctx context.Context, eventID string) (promotion.Promotion, error)
-	// Users returns the id of each request's user, by the request's id, without expired requests.
+	// Users returns the user of each request, by request id. Expired requests are left out.
 	Users(ctx context.Context, requestIDs []string) (map[string]string, error)
-	// FirstComeWinners reads a page of the winners of a first-come promotion behind a place; more
-	// reports that others may follow. A winner that cannot be read is empty.
+	// FirstComeWinners reads a page of the winners of a first-come promotion, beginning after a place.
+	// more reports that winners may follow. A winner whose item cannot be read is empty.
 	FirstComeWinners(ctx context.Context, eventID string, after int64) (page []Winner, more bool, err error)
 }
 
@@ -37,13 +37,13 @@ func NewExporter(draws *Draws, store WinnerStore) *Exporter {
 	return &Exporter{draws: draws, store: store}
 }
 
-// WinnerRange selects a part of a list of winners.
+// WinnerRange is a part of a list of winners.
 type WinnerRange struct {
-	After int64 // the rank (first come: the place) after which the part begins
+	After int64 // the part begins after this rank (of a first-come promotion: this place)
 	Limit int   // the maximum number of winners; 0: no maximum
 }
 
-// selectPart returns the part of a list that r selects; more reports whether others follow.
+// selectPart returns the part r of a list. more reports whether items follow.
 func selectPart[T any](r WinnerRange, list []T) (selected []T, more bool) {
 	list = list[min(r.After, int64(len(list))):]
 	if r.Limit == 0 || r.Limit >= len(list) {
@@ -52,9 +52,9 @@ func selectPart[T any](r WinnerRange, list []T) (selected []T, more bool) {
 	return list[:r.Limit], true
 }
 
-// Winners calls each with the selected winners, a page at a time: those of an announced lottery in
-// the order of their ranks, those of a first-come promotion in the order of their places. more
-// reports that others follow; requests that succeed later follow too.
+// Winners calls each with one page of the selected winners after another. Winners of an announced
+// lottery have the order of their ranks, winners of a first-come promotion that of their places.
+// more reports that winners follow. Requests that succeed later are added at the end.
 func (e *Exporter) Winners(ctx context.Context, eventID string, r WinnerRange, each func([]Winner) error) (more bool, err error) {
 	p, err := e.store.Promotion(ctx, eventID)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Winne
 		if page, more, err = e.store.FirstComeWinners(ctx, eventID, r.After); err != nil {
 			return false, err
 		}
-		if len(page) == 0 { // the end, or only expired items
+		if len(page) == 0 { // the end of the list, or only expired items
 			return false, nil
 		}
 		full := r.Limit > 0 && len(page) >= r.Limit
@@ -121,7 +121,7 @@ func (e *Exporter) firstComeWinners(ctx context.Context, eventID string, r Winne
 	return false, nil
 }
 
-// RequireAnnounced returns a lottery whose result is announced. Before the announcement it fails
+// RequireAnnounced returns a lottery if its result is announced. Before the announcement it fails
 // with errs.ErrAnnouncementEarly.
 func (s *Draws) RequireAnnounced(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	st, err := s.states.Get(ctx, eventID)

@@ -23,7 +23,7 @@ type userStore struct {
 	firstCome int
 }
 
-// FirstComeWinners has firstCome winners, in pages of 2,700.
+// FirstComeWinners returns firstCome winners in all, at most 2,700 per call.
 func (s *userStore) FirstComeWinners(_ context.Context, _ string, after int64) (page []request.Winner, more bool, err error) {
 	s.calls++
 	for i := int(after); i < s.firstCome && len(page) < 2700; i++ {
@@ -45,7 +45,7 @@ func (s *userStore) Users(_ context.Context, requestIDs []string) (map[string]st
 	return out, nil
 }
 
-// The users of many winners are read together, in the order of the ranks.
+// The users of many winners are read in few calls, and exported in the order of the ranks.
 func TestExportOfManyWinners(t *testing.T) {
 	t.Parallel()
 	s := newStored(t, 1)
@@ -86,8 +86,8 @@ func TestExportOfManyWinners(t *testing.T) {
 	require.Len(t, exported, len(whole)+1)
 }
 
-// The winners of a first-come promotion are read by place. The cost of a part does not depend on
-// the number of winners before it, and at most one page is in memory.
+// The winners of a first-come promotion are read by place. Reading a part costs the same however
+// many winners come before it, and at most one page is in memory.
 func TestExportOfManyFirstCome(t *testing.T) {
 	t.Parallel()
 	const winners = 150_500

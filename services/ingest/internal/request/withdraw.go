@@ -7,23 +7,23 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// MaxWithdrawals is how many times a user may withdraw from a promotion; after that the user may
-// not apply again. It bounds the public list of exclusions, in which each withdrawn request stays.
+// MaxWithdrawals is how often a user may withdraw from a promotion before it is forbidden to apply
+// again. Each withdrawn request stays in the public list of exclusions, which must stay short.
 const MaxWithdrawals = 3
 
-// DecideWithdrawal returns the change that withdraws a lottery request, nil if it is withdrawn
-// already. open says that entries of the request's group can still be added and deleted.
+// DecideWithdrawal returns the change that withdraws a lottery request; nil if it is withdrawn
+// already. open says that the draw still accepts changes of the request's group of entries.
 type DecideWithdrawal func(r promotion.Request, open bool, now int64) (*promotion.Change, error)
 
 // Withdrawer withdraws lottery requests.
 type Withdrawer interface {
-	// Withdraw reads a request and writes the change that decide returns. It begins again when the
+	// Withdraw reads a request and writes the change that decide returns. It starts again if the
 	// request or its group was changed meanwhile.
 	Withdraw(ctx context.Context, id string, decide DecideWithdrawal) error
 }
 
-// Withdraw withdraws a user's lottery request before the cutoff, by this replica's clock. It may be
-// repeated.
+// Withdraw withdraws a user's lottery request before the cutoff, by this replica's clock. A
+// repeated call succeeds.
 func (s *Service) Withdraw(ctx context.Context, id, user string) error {
 	return s.store.Withdraw(ctx, id, withdrawalBy(user))
 }

@@ -19,7 +19,7 @@ type PromotionReader interface {
 	Capacity(ctx context.Context, eventID string) (c promotion.Capacity, limited bool, err error)
 }
 
-// Admin serves the operators' RPCs (IngestAdminService).
+// Admin is the gRPC server of IngestAdminService, which operators call.
 type Admin struct {
 	ingestv1.UnimplementedIngestAdminServiceServer
 
@@ -30,7 +30,7 @@ type Admin struct {
 	now        func() time.Time
 }
 
-// NewAdmin returns the server of the operators' RPCs.
+// NewAdmin returns an Admin.
 func NewAdmin(
 	promotions *request.PromotionService, draws *request.Draws, exporter *request.Exporter, operations PromotionReader, now func() time.Time,
 ) *Admin {
@@ -57,7 +57,7 @@ func (s *Admin) answer(p *promotion.Promotion, err error) (*ingestv1.Promotion, 
 	return s.shown(p), nil
 }
 
-// shown returns the promotion as operators see it.
+// shown returns a promotion in the form that operators see.
 func (s *Admin) shown(p *promotion.Promotion) *ingestv1.Promotion {
 	out := fromPromotion(p, s.now().UnixMilli())
 	out.Expected = rpc.FromExpected(p.Expected)

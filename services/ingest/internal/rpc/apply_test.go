@@ -48,7 +48,7 @@ func TestApply(t *testing.T) {
 	require.Equal(t, []string{">RECEIVED", "RECEIVED>QUEUED"}, path)
 }
 
-// Refused applications store nothing.
+// A refused application stores nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -120,7 +120,7 @@ func TestParallelApplicationsOfOneUser(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// Applications that arrive together share their calls.
+// Applications that arrive together share calls of DynamoDB.
 func TestApplicationsShareTransactions(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -169,7 +169,7 @@ func TestIdempotencyKeyRepeatsTheAnswer(t *testing.T) {
 	require.True(t, with("").GetDuplicate())
 }
 
-// If the store's answer is lost, the next application finds the stored request.
+// If the response of DynamoDB is lost, the next application finds the stored request.
 func TestLostAnswerOfTheStore(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -190,7 +190,7 @@ func TestLostAnswerOfTheStore(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// While the queue does not answer, applicants get RECEIVED, and the sweeper sends later.
+// While SQS does not answer, applicants get RECEIVED, and the sweeper sends their requests later.
 func TestQueueAway(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -201,7 +201,7 @@ func TestQueueAway(t *testing.T) {
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Received, back.request(t, got.GetRequestId()).Status, "not old enough")
 	require.Equal(t, request.Backlog{SweptAt: start}, back.sweeper.Backlog())
-	w.clock.Advance(16 * time.Second) // the leases have ended
+	w.clock.Advance(16 * time.Second) // the leases of the other replica have ended
 	require.Error(t, away.sweeper.Sweep(t.Context()))
 	require.Equal(t, request.Backlog{Unsent: 1, Oldest: start, SweptAt: start}, away.sweeper.Backlog(), "not swept since")
 	w.clock.Advance(16 * time.Second)
@@ -214,7 +214,7 @@ func TestQueueAway(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A request that the queue does not take for ten minutes fails, and its user may apply again.
+// A request that SQS does not accept for ten minutes fails, and its user may apply again.
 func TestQueueAwayForTooLong(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -235,8 +235,8 @@ func TestQueueAwayForTooLong(t *testing.T) {
 	require.ErrorIs(t, err, promotion.ErrNotRedrivable)
 }
 
-// If a replica dies after storing a request, or after sending it, the sweeper finishes the work.
-// The message is in the queue once.
+// If a replica dies after it has stored or sent a request, the sweeper does what is left to do. The
+// message is in the SQS queue only once.
 func TestDiedBeforeRecording(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -244,7 +244,7 @@ func TestDiedBeforeRecording(t *testing.T) {
 	event := r.promotion(t)
 	died := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
 		tx, ok := in.(*awsdynamo.TransactWriteItemsInput)
-		if ok && tx.TransactItems[0].Update != nil { // the record that it was sent
+		if ok && tx.TransactItems[0].Update != nil { // the write that records that the request was sent
 			return dynamotest.ErrConnReset
 		}
 		return nil
@@ -259,8 +259,8 @@ func TestDiedBeforeRecording(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A message that the queue lost is sent again under another deduplication id, but only when it is
-// certain to be lost.
+// A message that SQS has lost is sent again with another deduplication id, but only when it is
+// certainly lost.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -280,7 +280,7 @@ func TestLostMessage(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A message that no sweep saw in the queue counts as lost after five minutes of an empty queue.
+// A message counts as lost when the SQS queue has been empty for five minutes after it was sent.
 func TestMessageLostByAnEmptyQueue(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -300,7 +300,7 @@ func TestMessageLostByAnEmptyQueue(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A message also counts as lost once another that was sent five minutes later is settled.
+// A message also counts as lost once one that was sent five minutes later was processed.
 func TestMessageOvertaken(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -322,7 +322,7 @@ func TestMessageOvertaken(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A request whose item cannot be read keeps its marker and does not stop the sweeper.
+// A request that cannot be decoded keeps its marker and does not stop the sweeper.
 func TestUnreadableRequestIsLeft(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

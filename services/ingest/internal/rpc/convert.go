@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// defaultShards carries 4,000 applications a second.
+// defaultShards is the number of shards for up to 4,000 applications a second.
 const defaultShards = 16
 
 func toPromotion(in *ingestv1.CreatePromotionRequest) promotion.Promotion {
@@ -45,7 +45,7 @@ func toBeacon(in *ingestv1.Beacon) *fairdraw.Beacon {
 	return b
 }
 
-// millis returns 0 for an absent time.
+// millis returns a time in epoch milliseconds, 0 for an absent one.
 func millis(t *timestamppb.Timestamp) int64 {
 	if t == nil {
 		return 0
@@ -69,8 +69,8 @@ func fromApplied(a *request.ApplyResult, now int64) *ingestv1.Applied {
 	}
 }
 
-// fromRequest converts a request for its user or for an operator. Users see the error of a failed
-// attempt only once the request has failed; only operators see the error's message.
+// fromRequest converts a request for its user or for an operator. A user sees the error of an
+// attempt only once the request has failed. Only operators see the text of the error.
 func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.EventRequest {
 	out := &ingestv1.EventRequest{
 		RequestId: r.RequestID, EventId: r.EventID, UserId: r.UserID, EventType: string(r.EventType), Status: string(r.Status),

@@ -18,7 +18,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// The cutoff is exact to the millisecond. It applies to the time stamp of an application.
+// The cutoff is exact to the millisecond. The time stamp of an application is compared with it.
 func TestCutoff(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -101,8 +101,8 @@ func TestReceipts(t *testing.T) {
 	require.Nil(t, r.applied(t, r.promotion(t), "ann").Receipt, "first come")
 }
 
-// lateBy returns a replica that pauses between the time stamp of the next application and its
-// commit.
+// lateBy returns a replica that pauses after it has given the next application its time stamp,
+// before the commit.
 func (w *environment) lateBy(t *testing.T, pause time.Duration) (r replica, stop *atomic.Bool) {
 	t.Helper()
 	stop = &atomic.Bool{}
@@ -114,8 +114,8 @@ func (w *environment) lateBy(t *testing.T, pause time.Duration) (r replica, stop
 	}}}), stop
 }
 
-// A request whose commit was acknowledged late has no receipt. It takes part if the draw still takes
-// entries.
+// A request gets no receipt if its commit was confirmed late. It takes part if the draw still
+// accepts entries.
 func TestStoppedBetweenStampAndCommit(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -138,7 +138,7 @@ func TestStoppedBetweenStampAndCommit(t *testing.T) {
 			require.Equal(t, cutoff.Add(-time.Millisecond).UnixMilli(), m.RequestedAt)
 			r.enter(t, got.GetRequestId())
 			require.Empty(t, w.ofType(t, "MARKER"))
-			_, found := r.root(t, event), false
+			_, found := r.closeDraw(t, event), false
 			file, _, _ := r.entries(t, event, 0, 0)
 			for i := range fairdraw.Entries(file).Len() {
 				found = found || fairdraw.Entries(file).At(i).String() == got.GetRequestId()
@@ -148,8 +148,8 @@ func TestStoppedBetweenStampAndCommit(t *testing.T) {
 	}
 }
 
-// A request that was stored after the draw has closed its entries is rejected, and nobody has a receipt
-// for it.
+// A request that is stored after the draw has closed its entries is rejected, and nobody has a
+// receipt for it.
 func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -174,7 +174,7 @@ func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 	require.Equal(t, promotion.RejectedLate, late.ResultCode)
 	require.Empty(t, w.ofType(t, "MARKER"))
 	require.Empty(t, w.ofType(t, "ENTRY"))
-	other.root(t, event)
+	other.closeDraw(t, event)
 	require.Equal(t, []fairdraw.Exclusion{{RequestID: got.GetRequestId(), Reason: "REJECTED_LATE"}}, other.document(t, event).Excluded)
 	shown, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: got.GetRequestId()})
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestStoppedUntilTheDrawHasClosed(t *testing.T) {
 	require.Equal(t, "REJECTED_LATE", shown.GetResultCode(), "this is no result of the draw")
 }
 
-// Entries wait for the draw; they do not count against the bound of unsettled requests.
+// Entries of a draw do not count towards the maximum number of requests without a result.
 func TestEntriesAreNoLoad(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -205,7 +205,7 @@ func TestEntriesAreNoLoad(t *testing.T) {
 	require.Nil(t, summary.CapacityRemaining)
 }
 
-// A lottery's message counts as lost once a later one of its group (by five minutes) is settled.
+// A lottery's message counts as lost once one of its group, sent five minutes later, was processed.
 func TestLotteryMessageOvertaken(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -229,7 +229,7 @@ func TestLotteryMessageOvertaken(t *testing.T) {
 	require.Len(t, w.bodies(t), 1)
 }
 
-// A lottery request waits for the queue if that is away at the cutoff, and is not lost.
+// A lottery request is not lost if SQS is unavailable at the cutoff. It is sent later.
 func TestLotteryRequestOutlivesTheQueue(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -271,7 +271,7 @@ func TestSweptAfterTheLotteryWasCancelled(t *testing.T) {
 	}
 }
 
-// Requests to many lotteries can end in one call, although each lottery adds items to write.
+// Requests to many lotteries can end in one call, although each lottery needs more items in it.
 func TestEndsOfManyLotteries(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

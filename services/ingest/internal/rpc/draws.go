@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A part of a draw has up to listPart winners and exclusions, a part of a file up to filePart bytes:
-	// both are well below the limit of gRPC.
+	// listPart is the most winners and exclusions in one message of a draw. filePart is the most bytes
+	// in one message of a file. Both are well below the size limit of gRPC.
 	listPart = 20_000
 	filePart = 256 << 10
 )
@@ -129,7 +129,7 @@ func (s *Admin) ExportWinners(in *ingestv1.ExportWinnersRequest, out grpc.Server
 	var text bytes.Buffer
 	lines := csvfile.NewWriter(&text)
 	send := func(next *int64) error {
-		_ = lines.Flush() // a buffer never fails
+		_ = lines.Flush() // writing to a buffer never fails
 		defer text.Reset()
 		return out.Send(&ingestv1.WinnersPart{Csv: bytes.Clone(text.Bytes()), Next: next})
 	}

@@ -26,8 +26,8 @@ type drawing struct {
 	replica
 
 	event     string
-	ids       map[string]string // requests by user
-	users     map[string]string // users by request
+	ids       map[string]string // request ids by user
+	users     map[string]string // users by request id
 	withdrawn string
 }
 
@@ -46,7 +46,7 @@ func newDrawing(t *testing.T, w *environment, r replica) drawing {
 	return d
 }
 
-// verified verifies the document with the entries, as anybody can.
+// verified verifies the document with the entries, with public data only.
 func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Document, *fairdraw.VerificationReport) {
 	t.Helper()
 	document := d.document(t, d.event)
@@ -60,7 +60,7 @@ func (d drawing) verified(t *testing.T, phase fairdraw.Phase) (*fairdraw.Documen
 	return document, report
 }
 
-// The document of a draw is verifiable in each phase and has no result before the announcement.
+// The document of a draw can be verified in each phase. It has no result before the announcement.
 func TestDrawDocument(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -82,18 +82,18 @@ func TestDrawDocument(t *testing.T) {
 	require.Nil(t, document.Statement, "a statement that is not signed is not public")
 	require.Equal(t, "ENTRIES_NOT_PUBLIC", entries(d.replica))
 
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	w.clock.Advance(time.Second)
 	document, report := d.verified(t, fairdraw.PhaseRoot)
 	require.Equal(t, int64(7), report.Statement.Count)
 	require.Equal(t, []fairdraw.Exclusion{{RequestID: d.withdrawn, Reason: "REJECTED_WITHDRAWN"}}, document.Excluded)
 
-	winners := d.drawn(t, draw)
+	winners := d.decideDraw(t, draw)
 	w.clock.Advance(time.Second)
 	document, report = d.verified(t, fairdraw.PhaseRoot)
 	require.Empty(t, document.Winners)
 	require.True(t, report.ValueKnown, "the beacon's value is public anyway")
-	d.drawnEarly(t, w, draw)
+	d.requireNoEarlyResult(t, w, draw)
 
 	w.clock.Set(announced)
 	document, report = d.verified(t, fairdraw.PhaseDrawn)
@@ -121,8 +121,8 @@ func TestDrawDocument(t *testing.T) {
 	require.True(t, report.Complete)
 }
 
-// drawnEarly checks that no result is shown when worker publishes the seed too early.
-func (d drawing) drawnEarly(t *testing.T, w *environment, draw *promotion.Draw) {
+// requireNoEarlyResult checks that no result is shown if the seed is published too early.
+func (d drawing) requireNoEarlyResult(t *testing.T, w *environment, draw *promotion.Draw) {
 	t.Helper()
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Millisecond))
@@ -137,7 +137,7 @@ func TestVoidDraw(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	draw.Phase, draw.VoidedAt = promotion.DrawVoid, w.clock.Now().UnixMilli()
 	for _, why := range []promotion.VoidReason{"", promotion.SigningKeyLost} {
 		draw.VoidReason = why
@@ -162,7 +162,7 @@ func TestEntriesAndProofs(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	whole, total, etag := d.entries(t, d.event, 0, 0)
 	require.Len(t, whole, 7*16)
 	require.Equal(t, int64(7*16), total)
@@ -199,7 +199,7 @@ func TestEntriesAndProofs(t *testing.T) {
 	prove(false)
 	_, err := d.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: d.withdrawn})
 	require.Equal(t, "REQUEST_NOT_FOUND", reason(err))
-	winners := d.drawn(t, draw)
+	winners := d.decideDraw(t, draw)
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Second))
 	prove(false)
@@ -216,10 +216,10 @@ func TestEntriesThatWereNotSigned(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	statement, err := fairdraw.ParseStatement([]byte(draw.Statement))
 	require.NoError(t, err)
-	signed := d.listed(t, d.event)
+	signed := d.listEntries(t, d.event)
 	prove := func(r replica, id string) string {
 		_, err := r.GetDrawProof(t.Context(), &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: id})
 		return reason(err)
@@ -238,14 +238,14 @@ func TestEntriesThatWereNotSigned(t *testing.T) {
 	}
 }
 
-// From the announcement on, results come from the list of winners, even before worker writes them.
+// From the announcement on, results come from the list of winners, even if no request has one yet.
 func TestResultsBeforeTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	won := map[string]bool{}
-	for _, id := range d.drawn(t, draw) {
+	for _, id := range d.decideDraw(t, draw) {
 		won[id.String()] = true
 	}
 	w.clock.Set(announced)
@@ -271,7 +271,7 @@ func TestResultsBeforeTheyAreWritten(t *testing.T) {
 		}
 		full, err := d.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user(name), RequestId: id})
 		require.NoError(t, err)
-		full.QueuedAt, full.StartedAt, full.QueueSeq = nil, nil, nil // are not in memory
+		full.QueuedAt, full.StartedAt, full.QueueSeq = nil, nil, nil // not cached
 		require.Empty(t, cmp.Diff(full, own, protocmp.Transform()))
 		require.Equal(t, want[1], d.applied(t, d.event, name).GetUiResult())
 	}
@@ -308,7 +308,7 @@ func (r replica) exportedParts(t *testing.T, event string, limit int32) (texts [
 	}
 }
 
-// exported reads the winners in one call.
+// exported reads all winners in one call.
 func (r replica) exported(t *testing.T, event string) ([][]string, error) {
 	t.Helper()
 	texts, err := r.exportedParts(t, event, 0)
@@ -329,8 +329,8 @@ func TestExportWinners(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
-	winners := d.drawn(t, draw)
+	draw := d.closeDraw(t, d.event)
+	winners := d.decideDraw(t, draw)
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Millisecond))
 	_, err := d.exported(t, d.event)
@@ -342,7 +342,7 @@ func TestExportWinners(t *testing.T) {
 	for i, id := range winners {
 		require.Equal(t, []string{fmt.Sprint(i + 1), id.String(), d.users[id.String()]}, lines[i])
 	}
-	d.exportedInCalls(t, d.event)
+	d.requireSameExportInParts(t, d.event)
 	_, err = d.exported(t, "none")
 	require.Equal(t, "PROMOTION_NOT_FOUND", reason(err))
 
@@ -362,11 +362,11 @@ func TestExportWinners(t *testing.T) {
 	lines, err = d.exported(t, first)
 	require.NoError(t, err)
 	require.Equal(t, want, lines, "in the order of their places")
-	d.exportedInCalls(t, first)
+	d.requireSameExportInParts(t, first)
 }
 
-// exportedInCalls checks that several short calls give the list of three winners that one call gives.
-func (r replica) exportedInCalls(t *testing.T, event string) {
+// requireSameExportInParts checks that calls for parts give the same three winners as one call.
+func (r replica) requireSameExportInParts(t *testing.T, event string) {
 	t.Helper()
 	whole, err := r.exportedParts(t, event, 0)
 	require.NoError(t, err)
@@ -378,8 +378,8 @@ func (r replica) exportedInCalls(t *testing.T, event string) {
 	}
 }
 
-// Winners whose item cannot be read have empty lines, so that the others keep their ranks; no index
-// is read.
+// A winner whose item cannot be read has an empty line, so that the other winners keep their ranks.
+// No index is read.
 func TestExportOfAnUnreadableWinner(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -399,7 +399,7 @@ func TestExportOfAnUnreadableWinner(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context()))
 		want = append(want, []string{fmt.Sprint(i + 1), read.RequestID, name})
 		if i == 0 {
-			w.spoil(t, table.KeyOf(table.WinnersItem([]promotion.Request{settled.After})), "winners")
+			w.corruptAttribute(t, table.KeyOf(table.WinnersItem([]promotion.Request{settled.After})), "winners")
 			want[0][1], want[0][2] = "", ""
 		}
 	}

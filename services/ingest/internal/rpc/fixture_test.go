@@ -32,10 +32,10 @@ import (
 	"urr.guru/services/ingest/internal/sqs"
 )
 
-// start is the time at which tests begin. It is in the future, so that DynamoDB expires no item.
+// start is the time at which tests begin. It is in the future, so that no item expires.
 var start = time.Date(2040, 3, 7, 12, 0, 0, 0, time.UTC)
 
-// environment is a table and a queue that any number of replicas share.
+// environment is a DynamoDB table and an SQS queue that any number of replicas share.
 type environment struct {
 	tables pkgdynamo.Config
 	db     *awsdynamo.Client
@@ -57,7 +57,7 @@ func newEnvironment(t *testing.T) *environment {
 
 func (w *environment) table() string { return w.tables.Table(table.TableName) }
 
-// replica is one process.
+// replica is one replica of the service, with its clients.
 type replica struct {
 	ingestv1.IngestServiceClient
 
@@ -68,19 +68,19 @@ type replica struct {
 	unsent  *request.UnsentList
 }
 
-// options of a replica; the zero value has no faults.
+// options are the options of a replica. The zero value means no faults.
 type options struct {
 	dynamo dynamotest.Hook
-	// sqsAddr replaces the address of the queue, usually by one at which nothing listens.
+	// sqsAddr replaces the address of the SQS queue, usually by one at which nothing listens.
 	sqsAddr string
-	// opening is the error with which worker fails to open a draw.
+	// opening is the error with which the worker service refuses to open a draw; nil: it opens it.
 	opening error
 	// skew is by how much the clock of the replica is known to be wrong.
 	skew func() time.Duration
 	load func(context.Context, string) (request.PromotionLoad, error)
-	// sendWait is how long an applicant waits for the queue; 0: as long as it takes.
+	// sendWait is how long an applicant waits for SQS; 0: until it answers.
 	sendWait time.Duration
-	// markAfter is how long a request is in the queue before that is stored; 0: at once.
+	// markAfter is how long after sending a request this is recorded; 0: at once.
 	markAfter time.Duration
 }
 
@@ -159,7 +159,7 @@ func (r replica) apply(t *testing.T, event string, caller *commonv1.Caller) *ing
 	return out.GetResults()[0]
 }
 
-// applied sends an application, which must be accepted, and waits until QUEUED is stored, if sent.
+// applied sends an application, which must be accepted. It waits until a sent request is QUEUED.
 func (r replica) applied(t *testing.T, event, name string) *ingestv1.Applied {
 	t.Helper()
 	got := r.apply(t, event, user(name))
@@ -182,14 +182,14 @@ func (r replica) request(t *testing.T, id string) promotion.Request {
 	return got
 }
 
-// bodies receives and deletes messages until the queue is empty, and returns their contents.
+// bodies receives and deletes messages until the SQS queue is empty, and returns their contents.
 func (w *environment) bodies(t *testing.T) []promotion.Message {
 	t.Helper()
 	out, _ := w.received(t)
 	return out
 }
 
-// received does what bodies does, and also returns the number of messages.
+// received does what bodies does, and also returns how many SQS messages there were.
 func (w *environment) received(t *testing.T) (out []promotion.Message, messages int) {
 	t.Helper()
 	q := queue.New(w.sqs, w.queues)
@@ -223,7 +223,7 @@ func (w *environment) scan(t *testing.T) []pkgdynamo.Item {
 	return all
 }
 
-// ofType returns the items of a type.
+// ofType returns the stored items of one type.
 func (w *environment) ofType(t *testing.T, entity string) []pkgdynamo.Item {
 	t.Helper()
 	var out []pkgdynamo.Item

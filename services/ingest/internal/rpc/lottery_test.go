@@ -29,7 +29,7 @@ var (
 	announced = cutoff.Add(12 * time.Minute)
 )
 
-// opener opens draws as worker does, or fails with problem if that is set.
+// opener opens draws like the worker service, or fails with problem if it is set.
 type opener struct {
 	keys    *fairdraw.Keyring
 	problem error
@@ -50,7 +50,7 @@ func receiptKeys(t *testing.T) token.SigningKeys {
 	return keys
 }
 
-// drawKeys returns the draw keys of worker.
+// drawKeys returns the draw keys of the worker service.
 func drawKeys(t *testing.T) *fairdraw.Keyring {
 	t.Helper()
 	keys, err := fairdraw.NewKeyring(fairdraw.KeyConfig{
@@ -145,9 +145,9 @@ func collect[M any](stream grpc.ServerStreamingClient[M]) (all []*M, err error) 
 	}
 }
 
-// The functions below do what worker does.
+// The functions below do what the worker service does.
 
-// enter settles a lottery request.
+// enter makes a lottery request an entry of its draw.
 func (r replica) enter(t *testing.T, id string) {
 	t.Helper()
 	require.NoError(t, r.tryEnter(t, id))
@@ -177,15 +177,15 @@ func (r replica) put(t *testing.T, d *promotion.Draw) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// root closes a draw and publishes its statement.
-func (r replica) root(t *testing.T, event string) *promotion.Draw {
+// closeDraw closes a draw and publishes the statement with the root of its entries.
+func (r replica) closeDraw(t *testing.T, event string) *promotion.Draw {
 	t.Helper()
 	r.closeCounters(t, event)
 	p, err := r.store.Promotion(t.Context(), event)
 	require.NoError(t, err)
 	terms, hash, err := fairdraw.ParseCommitment([]byte(p.Commitment))
 	require.NoError(t, err)
-	entries := r.listed(t, event)
+	entries := r.listEntries(t, event)
 	excluded, err := r.store.ExcludedRequests(t.Context(), event)
 	require.NoError(t, err)
 	statement, err := fairdraw.NewStatement(&terms, hash, entries.Root(), int64(entries.Len()), excluded, r.store.Now())
@@ -202,8 +202,8 @@ func (r replica) root(t *testing.T, event string) *promotion.Draw {
 	return d
 }
 
-// listed returns the entries as worker reads them.
-func (r replica) listed(t *testing.T, event string) fairdraw.Entries {
+// listEntries returns the entries as the worker service reads them.
+func (r replica) listEntries(t *testing.T, event string) fairdraw.Entries {
 	t.Helper()
 	var lists []fairdraw.Entries
 	for _, group := range promotion.LotteryGroups() {
@@ -222,8 +222,8 @@ func (r replica) listed(t *testing.T, event string) fairdraw.Entries {
 	return entries
 }
 
-// drawn decides a draw and stores the winners and the ranks.
-func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
+// decideDraw decides a draw, and stores the winners and the ranks.
+func (r replica) decideDraw(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	t.Helper()
 	p, err := r.store.Promotion(t.Context(), d.EventID)
 	require.NoError(t, err)
@@ -234,7 +234,7 @@ func (r replica) drawn(t *testing.T, d *promotion.Draw) []uuid.UUID {
 	round := chain(t).Round(statement.Round)
 	value, err := fairdraw.ParseHash(round.Randomness)
 	require.NoError(t, err)
-	entries := r.listed(t, d.EventID)
+	entries := r.listEntries(t, d.EventID)
 	key := fairdraw.Key(r.seed(t, &p, &terms), hash, statement.Root, value[:])
 	winners := fairdraw.Winners(key, entries, terms.Winners)
 	ranks := make([]uint32, entries.Len())
@@ -261,7 +261,7 @@ func (r replica) seed(t *testing.T, p *promotion.Promotion, terms *fairdraw.Comm
 	return seed
 }
 
-// announce publishes the seed.
+// announce publishes the seed of a draw.
 func (r replica) announce(t *testing.T, d *promotion.Draw) {
 	t.Helper()
 	p, err := r.store.Promotion(t.Context(), d.EventID)
@@ -276,8 +276,8 @@ func (r replica) announce(t *testing.T, d *promotion.Draw) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// give writes the result of a request.
-func (r replica) give(t *testing.T, id string, status promotion.Status, code promotion.ResultCode) {
+// writeResult writes the result of a request.
+func (r replica) writeResult(t *testing.T, id string, status promotion.Status, code promotion.ResultCode) {
 	t.Helper()
 	read := r.request(t, id)
 	tx := r.store.Begin()

@@ -12,7 +12,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// A lottery publishes its terms when it is created, and they never change.
+// The terms of a lottery's draw are public from its creation on, and never change.
 func TestLotteryOpening(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -57,8 +57,8 @@ func TestLotteryOpening(t *testing.T) {
 	require.Equal(t, "Closed", got.GetStatus(), "there is no result")
 }
 
-// A repeated creation gets the same answer while worker is away, and even when it is too late to
-// create the lottery.
+// A repeated creation gets the same answer while the worker service is unavailable, and even when
+// it is too late to create the lottery.
 func TestRepeatedCreationOfLotteryNeedsNoWorker(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

@@ -22,15 +22,15 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// After an outage of the queue, the waiting requests are sent in the order of application. Requests
-// made meanwhile follow them, at whatever replica.
+// After an outage of SQS, the waiting requests are sent in the order of application. Requests made
+// meanwhile follow them, whichever replica stored them.
 func TestOrderAfterTheQueueWasAway(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	away, back := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)}), w.replica(t, options{})
 	event := back.promotion(t)
 	var want []string
-	for i := range 30 { // over most partitions of markers
+	for i := range 30 { // in most partitions of markers
 		want = append(want, away.applied(t, event, fmt.Sprint("u", i)).GetRequestId())
 		w.clock.Advance(time.Millisecond)
 	}
@@ -53,7 +53,7 @@ func TestOrderAfterTheQueueWasAway(t *testing.T) {
 	require.Empty(t, w.ofType(t, "UNSENT_EVENT"))
 }
 
-// A request that was stored at a replica which still held back its promotion's requests is sent soon.
+// A replica may still hold requests back after the drain. A request that it stores is sent soon.
 func TestStrayAfterTheDrain(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -67,10 +67,10 @@ func TestStrayAfterTheDrain(t *testing.T) {
 	require.Equal(t, promotion.Queued, back.request(t, stray).Status)
 }
 
-// gate is a queue that answers when it is opened.
+// gate blocks calls to SQS until it is opened.
 type gate struct{ open chan struct{} }
 
-// sqsBehind returns the address of a proxy whose calls that send messages wait at a gate.
+// sqsBehind returns the address of a proxy for SQS, in which calls that send wait for the gate.
 func (w *environment) sqsBehind(t *testing.T, g *gate) string {
 	t.Helper()
 	target, err := url.Parse(aws.ToString(w.sqs.Options().BaseEndpoint))
@@ -86,7 +86,7 @@ func (w *environment) sqsBehind(t *testing.T, g *gate) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// Requests whose callers have stopped waiting keep their place in front of those that come later.
+// A request whose caller has stopped waiting is still sent before requests that come later.
 func TestSlowSendKeepsThePlace(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -94,14 +94,14 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	r := w.replica(t, options{sqsAddr: w.sqsBehind(t, g), sendWait: time.Millisecond})
 	event := r.promotion(t)
 	var waiting []string
-	for i := range 30 { // more than the calls in flight take
+	for i := range 30 { // more than fit into the calls in progress
 		got := r.applied(t, event, fmt.Sprint("u", i))
 		require.Equal(t, "RECEIVED", got.GetStatus())
 		waiting = append(waiting, got.GetRequestId())
 	}
 	close(g.open)
 	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
-	// On a slow machine calls may have timed out. Then the other requests wait for the drain.
+	// On a slow machine a call may time out. Then Drain sends the requests behind it.
 	w.clock.Advance(3 * time.Second)
 	require.NoError(t, r.sweeper.Drain(t.Context()))
 	var got []string
@@ -116,7 +116,7 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	}
 }
 
-// A replica that cannot send as fast as it accepts refuses new requests, of which it stores nothing.
+// A replica that cannot send requests as fast as they come refuses new ones, and stores none.
 func TestBusySenderRefuses(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -128,7 +128,7 @@ func TestBusySenderRefuses(t *testing.T) {
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer cancel()
-	for range 1500 { // at once: as soon as a call runs out of time, the requests behind it leave
+	for range 1500 { // all at once, since requests stop waiting when a call times out
 		senders.Go(func() { _, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) })
 	}
 	testkit.Until(t, r.sender.Busy)

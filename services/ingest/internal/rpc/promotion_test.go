@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// Every field of a new promotion is stored and shown: shards only by the store, the beacon in the
-// terms of the draw. A new field of CreatePromotionRequest needs a line here only if its validation
+// Every field of a new promotion is stored and shown; shards only in the store, the beacon in the
+// draw's terms. A new field of CreatePromotionRequest needs a line here only if its validation
 // refuses the value that Fill sets.
 func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestPromotionShowsAllThatWasSet(t *testing.T) {
 	})
 }
 
-// The expected crowd sets the number of shards, at the creation and later. The number never
+// The expected number of visitors sets the number of shards, at the creation and later. It never
 // decreases, so that requests of a replica that knows an old number are still listed.
 func TestExpectedRaisesShards(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestExpectedRaisesShards(t *testing.T) {
 	n, unsettled := shards()
 	require.Equal(t, []int64{67, 100_000}, []int64{n, unsettled})
 	for _, name := range names(5, 10) {
-		want[other.applied(t, event, name).GetRequestId()] = true // knows one shard
+		want[other.applied(t, event, name).GetRequestId()] = true // this replica still knows one shard
 		want[r.applied(t, event, name+"-new").GetRequestId()] = true
 	}
 	listed, err := r.admin.ListRequests(t.Context(), &ingestv1.ListRequestsRequest{Caller: operator(), EventId: event, Limit: 100})
@@ -125,7 +125,7 @@ func TestExpectedIsChecked(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrRoleRequired)
 }
 
-// Promotions that open between the times are found, unless they have ended or nobody is expected.
+// ExpectedOpenings finds promotions between two times that have not ended and expect visitors.
 func TestExpectedOpenings(t *testing.T) {
 	t.Parallel()
 	r := newEnvironment(t).replica(t, options{})

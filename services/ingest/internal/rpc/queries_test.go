@@ -136,7 +136,7 @@ func TestErrorMessageIsForOperators(t *testing.T) {
 	require.Equal(t, "hint", operators.GetErrorMessage())
 }
 
-// The operators' list merges the partitions of a large promotion, with and without filters.
+// The operators' list of a large promotion has the requests of all partitions, also if filtered.
 func TestRequestsOfAPromotion(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int32{1, 3, 16} {
@@ -191,7 +191,7 @@ func TestRequestsOfAPromotion(t *testing.T) {
 	}
 }
 
-// Only requests are in the indexes, no sort key has a status, and everything that should expire does.
+// The indexes have only requests, no sort key has a status, and every item that should expire does.
 func TestLayoutOfTheTable(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -219,17 +219,17 @@ func TestLayoutOfTheTable(t *testing.T) {
 	})
 }
 
-// The layout of a lottery's items, whose retention counts from the announcement.
+// The stored items of a lottery expire at a time that is counted from the announcement.
 func TestLayoutOfLotteries(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
 	w.clock.Set(start)
 	late := d.applied(t, d.event, "late").GetRequestId()
-	draw := d.root(t, d.event)
-	winners := d.drawn(t, draw)
+	draw := d.closeDraw(t, d.event)
+	winners := d.decideDraw(t, draw)
 	d.announce(t, draw)
-	d.give(t, winners[0].String(), promotion.Succeeded, promotion.Success)
+	d.writeResult(t, winners[0].String(), promotion.Succeeded, promotion.Success)
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, d.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.RejectedLate, d.request(t, late).ResultCode)
@@ -246,7 +246,7 @@ func TestLayoutOfLotteries(t *testing.T) {
 
 const day = 24 * 3600
 
-// requireLayout checks that the table has items of exactly these types, with these times of expiry.
+// requireLayout checks that the table has items of exactly these types with these expiry times.
 func (w *environment) requireLayout(t *testing.T, expiry map[string]int64) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -269,7 +269,7 @@ func (w *environment) requireLayout(t *testing.T, expiry map[string]int64) {
 	require.Len(t, seen, len(expiry), "%v", seen)
 }
 
-// Users find their requests as long as these are kept, after their locks have expired too.
+// Users find their requests as long as these are stored, even after their locks have expired.
 func TestMineOutlivesTheLock(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

@@ -33,13 +33,13 @@ type Queries interface {
 	// LockOf returns a user's lock for a promotion. Concurrent calls share their reads.
 	LockOf(ctx context.Context, eventID, user string) (promotion.Lock, error)
 	ActiveOf(ctx context.Context, eventID, user string) (promotion.Request, error)
-	// LatestOf finds a user's latest request to a promotion by reading all of them, not the lock.
+	// LatestOf finds a user's latest request to a promotion, without using the lock.
 	LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error)
 	Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error)
 	ListOfUser(ctx context.Context, user, cursor string, limit int) (page []promotion.Request, next string, err error)
 }
 
-// Requests serves the users' RPCs (IngestService).
+// Requests is the gRPC server of IngestService, which users call.
 type Requests struct {
 	ingestv1.UnimplementedIngestServiceServer
 	Config
@@ -57,7 +57,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// New returns the server of the users' RPCs.
+// New returns a Requests with these dependencies.
 func New(c Config) *Requests { return &Requests{Config: c} }
 
 func (s *Requests) millis() int64 { return s.Now().UnixMilli() }
@@ -96,8 +96,8 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 	return out, nil
 }
 
-// exactPlaces is the number of free places up to which users see the exact number. Above it, they
-// see a multiple of it, rounded down.
+// exactPlaces is the most free places that users see as an exact number. A greater number is
+// rounded down to a multiple of exactPlaces.
 const exactPlaces = 100
 
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {
@@ -126,7 +126,7 @@ func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*inges
 	return &ingestv1.ApplyResponse{Results: batchrpc.Each(ctx, in.GetItems(), s.apply, result)}, nil
 }
 
-// applySoldOut answers all items if they are valid applications to one promotion without places.
+// applySoldOut answers the items if all are valid applications to one sold-out promotion.
 func (s *Requests) applySoldOut(ctx context.Context, items []*ingestv1.ApplyItem) ([]request.Outcome[request.ApplyResult], bool) {
 	p, ok := s.Requests.SoldOut(ctx, items[0].GetEventId())
 	if !ok {
@@ -176,7 +176,7 @@ func (s *Requests) apply(ctx context.Context, in *ingestv1.ApplyItem) (request.A
 	return s.shown(ctx, applied)
 }
 
-// shown returns a result with its request as users may see it.
+// shown returns a result whose request has the form that users may see.
 func (s *Requests) shown(ctx context.Context, applied request.ApplyResult) (request.ApplyResult, error) {
 	shown, err := s.Draws.Show(ctx, applied.Request)
 	if err == nil {
@@ -209,8 +209,8 @@ func (s *Requests) GetMyRequest(ctx context.Context, in *ingestv1.GetMyRequestRe
 	return s.answer(ctx, &r, false)
 }
 
-// announcedEntry returns a user's request to an announced lottery, and reads only the user's lock
-// for it. found is false if the request itself must be read.
+// announcedEntry returns a user's request to an announced lottery, reading only the user's lock. If
+// found is false, the request itself must be read.
 func (s *Requests) announcedEntry(ctx context.Context, eventID, user string) (r promotion.Request, found bool, err error) {
 	p, err := s.Promotions.Get(ctx, eventID)
 	if errors.Is(err, errs.ErrPromotionNotFound) || err == nil && !p.ResultDue(s.millis()) {
@@ -229,7 +229,7 @@ func (s *Requests) announcedEntry(ctx context.Context, eventID, user string) (r 
 	return s.Draws.EntryOf(ctx, eventID, user, &lock)
 }
 
-// answer converts a request to what its user or an operator may see, and adds its receipt.
+// answer converts a request to the form that its user or an operator may see, with its receipt.
 func (s *Requests) answer(ctx context.Context, r *promotion.Request, operator bool) (*ingestv1.EventRequest, error) {
 	storedBy := s.millis()
 	shown, err := s.Draws.Show(ctx, *r)
@@ -315,7 +315,7 @@ const cursorPrefix = "QAT#"
 
 func encodeCursor(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
 
-// decodeCursor returns the sort key behind which a page begins, "" for the first page.
+// decodeCursor returns the sort key after which a page begins; empty for the first page.
 func decodeCursor(s string) (string, error) {
 	if s == "" {
 		return "", nil

@@ -16,8 +16,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// calls returns calls of every method of both services that concern a request, made by its user or
-// an operator. Methods that change what is compared are not called; notCompared lists the others.
+// calls returns the calls of every method of both services that concern a request, made by its user
+// or an operator. Methods that change what is compared are left out, and are in notCompared.
 func (d drawing) calls(t *testing.T, name string, caller *commonv1.Caller) map[string]func(context.Context) (any, error) {
 	t.Helper()
 	id, op := d.ids[name], operator()
@@ -53,7 +53,7 @@ func (d drawing) calls(t *testing.T, name string, caller *commonv1.Caller) map[s
 		},
 		"GetDrawProof": func(ctx context.Context) (any, error) {
 			p, err := d.GetDrawProof(ctx, &ingestv1.GetDrawProofRequest{EventId: d.event, RequestId: id})
-			p.Index, p.Path = 0, nil // they follow from the ids
+			p.Index, p.Path = 0, nil // these differ, since they follow from the ids
 			return p, err
 		},
 		"AnnouncePromotion": func(ctx context.Context) (any, error) {
@@ -82,19 +82,19 @@ func (d drawing) calls(t *testing.T, name string, caller *commonv1.Caller) map[s
 	}
 }
 
-// CreatePromotion makes another promotion; the others are refused for lotteries or change what users
-// see of a promotion, not of a request.
+// CreatePromotion makes another promotion. The other methods are refused for lotteries, or change
+// what users see of a promotion, not of a request.
 var notCompared = []string{"CreatePromotion", "ClosePromotion", "PausePromotion", "ResumePromotion", "SetExpected"}
 
 // Before the announcement every method of both services answers the same for a winner and a loser,
-// although worker has decided the draw, published the seed and written their requests, all too early.
+// even if the draw is decided, the seed public and each result written, all too early.
 func TestNothingOfAResultIsReadableEarly(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	d := newDrawing(t, w, w.replica(t, options{}))
-	draw := d.root(t, d.event)
+	draw := d.closeDraw(t, d.event)
 	won := map[string]bool{}
-	for _, id := range d.drawn(t, draw) {
+	for _, id := range d.decideDraw(t, draw) {
 		won[d.users[id.String()]] = true
 	}
 	var winner, loser string
@@ -106,8 +106,8 @@ func TestNothingOfAResultIsReadableEarly(t *testing.T) {
 		}
 	}
 	d.announce(t, draw)
-	d.give(t, d.ids[winner], promotion.Succeeded, promotion.Success)
-	d.give(t, d.ids[loser], promotion.Rejected, promotion.RejectedLotteryLose)
+	d.writeResult(t, d.ids[winner], promotion.Succeeded, promotion.Success)
+	d.writeResult(t, d.ids[loser], promotion.Rejected, promotion.RejectedLotteryLose)
 	w.clock.Set(announced.Add(-time.Millisecond))
 
 	known := map[string]bool{}

@@ -30,7 +30,7 @@ func markersPut(in *awsdynamo.TransactWriteItemsInput) (ids []string) {
 	return ids
 }
 
-// A request that the queue has taken does not fail, however long it cannot be recorded as queued.
+// A request that SQS has accepted does not fail, even if this cannot be recorded for a long time.
 func TestTakenButNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -38,7 +38,7 @@ func TestTakenButNotRecorded(t *testing.T) {
 	event := back.promotion(t)
 	forgetful := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
 		tx, ok := in.(*awsdynamo.TransactWriteItemsInput)
-		if ok && tx.TransactItems[0].Update != nil && len(markersPut(tx)) > 0 { // the record that it was sent
+		if ok && tx.TransactItems[0].Update != nil && len(markersPut(tx)) > 0 { // records the sending
 			return dynamotest.ErrConnReset
 		}
 		return nil
@@ -47,14 +47,14 @@ func TestTakenButNotRecorded(t *testing.T) {
 	w.clock.Advance(10 * time.Minute)
 	require.Error(t, forgetful.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Received, back.request(t, id).Status)
-	w.clock.Advance(16 * time.Second) // the leases have ended
+	w.clock.Advance(16 * time.Second) // the leases of the other replica have ended
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Queued, back.request(t, id).Status)
 	require.Len(t, w.bodies(t), 1)
 }
 
-// Concurrent applications with one Idempotency-Key send their request once. Two records of it in
-// one transaction would make the transaction fail, also for the other requests in it.
+// Concurrent applications with one Idempotency-Key send their request once. If two changes of it
+// were in one transaction, the transaction would fail, also for the other requests in it.
 func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -80,7 +80,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	}
 	out, err := r.Apply(t.Context(), in)
 	require.NoError(t, err)
-	require.NoError(t, r.sender.Close(t.Context())) // records what was sent: until then repeats are known
+	require.NoError(t, r.sender.Close(t.Context())) // waits until QUEUED is recorded
 	for _, result := range out.GetResults() {
 		require.False(t, result.GetApplied().GetDuplicate())
 		r.awaitQueued(t, result.GetApplied().GetRequestId())
@@ -89,7 +89,7 @@ func TestParallelRepeatsAreSentOnce(t *testing.T) {
 	require.Len(t, w.bodies(t), users)
 }
 
-// Requests that were accepted together share messages, in the order of their acceptance.
+// Requests that were accepted together share messages, and keep the order of acceptance.
 func TestAcceptedTogetherAreSentTogether(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -114,7 +114,7 @@ func TestAcceptedTogetherAreSentTogether(t *testing.T) {
 	require.Greater(t, inOrder, users/2, "those of a call are sorted by their acceptance")
 }
 
-// A request that is settled before it is marked as queued is not written again.
+// A request that has a result before it is marked as queued is not marked.
 func TestSettledRequestsAreNotMarked(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -128,7 +128,7 @@ func TestSettledRequestsAreNotMarked(t *testing.T) {
 	event := r.promotion(t)
 	settled := r.request(t, r.applied(t, event, "ann").GetRequestId())
 	open := r.request(t, r.applied(t, event, "bob").GetRequestId())
-	r.settle(t, settled)
+	r.givePlace(t, settled)
 	before := transactions.Load()
 	require.NoError(t, r.store.MarkUnsettled(t.Context(), []promotion.Request{settled}, start.UnixMilli()+7))
 	require.Equal(t, before, transactions.Load())
@@ -138,23 +138,23 @@ func TestSettledRequestsAreNotMarked(t *testing.T) {
 	require.Equal(t, start.UnixMilli()+7, r.request(t, open.RequestID).QueuedAt)
 }
 
-// settle gives a request a place as worker does, without the writes that follow.
-func (r replica) settle(t *testing.T, read promotion.Request) {
+// givePlace makes a request a winner like the worker service, without the writes that follow.
+func (r replica) givePlace(t *testing.T, read promotion.Request) {
 	t.Helper()
 	tx := r.store.Begin()
 	require.True(t, tx.Settle(0, read.Won(r.store.Millis(), 1, promotion.Turn{SequenceNumber: "1", SentAt: r.store.Millis()})))
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// If worker dies after a settlement, the log is not written, and the marker stays. Readers see the
-// whole log all the same, and the sweeper writes it.
+// If the worker service dies after it has stored a result, the log is not written and the marker
+// stays. Readers see the whole log all the same, and the sweeper writes it.
 func TestSweeperFinishesSettlements(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	r := w.replica(t, options{sqsAddr: backendtest.FreeAddr(t)})
 	event := r.promotion(t)
 	read := r.request(t, r.applied(t, event, "ann").GetRequestId())
-	r.settle(t, read)
+	r.givePlace(t, read)
 	path := func() (all []string) {
 		timeline, err := r.GetTimeline(t.Context(), &ingestv1.GetTimelineRequest{Caller: user("ann"), RequestId: read.RequestID})
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestSweeperFinishesSettlements(t *testing.T) {
 	require.Len(t, w.ofType(t, "STATUS_LOG"), 1)
 	w.clock.Advance(11 * time.Second)
 	for range 2 {
-		_ = r.sweeper.Sweep(t.Context()) // the queue does not answer
+		_ = r.sweeper.Sweep(t.Context()) // SQS does not answer
 		require.Empty(t, w.ofType(t, "MARKER"))
 		require.Len(t, w.ofType(t, "STATUS_LOG"), 4)
 		require.Equal(t, want, path())

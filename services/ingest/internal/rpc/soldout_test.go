@@ -48,7 +48,7 @@ func (r replica) refused(t *testing.T, event, name string) {
 	require.Equal(t, "SOLD_OUT", r.apply(t, event, user(name)).GetProblem().GetReason(), name)
 }
 
-// droppingPromotion creates a promotion that records no refusals.
+// droppingPromotion creates a promotion that does not record refused applications.
 func (r replica) droppingPromotion(t *testing.T) string {
 	t.Helper()
 	in := creation()
@@ -61,7 +61,7 @@ func (r replica) droppingPromotion(t *testing.T) string {
 }
 
 // When no place is left, users with a request get it as before. Others are refused at once, and the
-// refusal is recorded after the answer. The sweeper rejects the requests in the queue.
+// refusal is recorded after the answer. The sweeper rejects the requests in the SQS queue.
 func TestSoldOut(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -99,7 +99,7 @@ func TestSoldOut(t *testing.T) {
 	require.Equal(t, int64(2), summary.GetResults()[0].GetRequests())
 }
 
-// With recordRejected false a refusal costs one read of a lock a minute, and no write.
+// If recordRejected is false, a user's refusals cost one read of a lock a minute and no write.
 func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -110,7 +110,7 @@ func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	ended := r.request(t, held)
 	require.NoError(t, r.store.End(t.Context(), []promotion.Change{ended.Ended(start.UnixMilli(), promotion.Rejected, promotion.RejectedCapacity)}))
 	w.setRemaining(t, r, event, 0)
-	r.refused(t, event, "first") // and the replica knows of the promotion
+	r.refused(t, event, "first") // then the replica has cached the promotion
 	c.reads.Store(0)
 	c.writes.Store(0)
 	for range 20 {
@@ -125,7 +125,7 @@ func TestRefusalsThatAreNotRecorded(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// Many applications in one call cost two reads, even if some users have an unsettled request.
+// Many applications in one call cost two reads, even if some users' requests have no result yet.
 func TestSoldOutAnswersManyTogether(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -136,7 +136,7 @@ func TestSoldOutAnswersManyTogether(t *testing.T) {
 	for _, e := range []string{event, recording} {
 		w.setRemaining(t, r, e, 0)
 	}
-	r.refused(t, event, "first") // and the replica knows of the promotion
+	r.refused(t, event, "first") // then the replica has cached the promotion
 	apply := func(event string, more ...*ingestv1.ApplyItem) (reasons []string) {
 		in := &ingestv1.ApplyRequest{}
 		for i := range 60 { // some apply twice
@@ -166,7 +166,7 @@ func TestSoldOutAnswersManyTogether(t *testing.T) {
 	testkit.Until(t, func() bool { return len(w.ofType(t, "REQUEST")) == 1+50 }, "each refusal is recorded")
 }
 
-// A refusal that cannot be stored is tried again, and recorded once.
+// A refusal that could not be stored is stored again later, and recorded once.
 func TestRefusalsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -185,7 +185,7 @@ func TestRefusalsAreTriedAgain(t *testing.T) {
 	require.Len(t, w.ofType(t, "REQUEST"), 1)
 }
 
-// The number of free places is public: exact up to 100, and rounded down above that.
+// The number of free places is public. Up to 100 it is exact; a greater one is rounded down.
 func TestPlacesLeft(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ingest/internal/request"
 )
 
-// fail ends a request as worker does after its last attempt.
+// fail ends a request like the worker service after its last attempt.
 func (r replica) fail(t *testing.T, id string) {
 	t.Helper()
 	read := r.request(t, id)
@@ -62,7 +62,7 @@ func TestRedriveKeepsTheLock(t *testing.T) {
 	}
 }
 
-// Of a concurrent application and redrive exactly one takes effect. The test runs a hundred races.
+// Of an application and a redrive at the same time exactly one takes effect, in a hundred attempts.
 func TestTakeoverAgainstRedrive(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long races of replicas")

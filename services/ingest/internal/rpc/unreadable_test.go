@@ -16,8 +16,8 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// spoil replaces an attribute of an item by one of another type.
-func (w *environment) spoil(t *testing.T, key pkgdynamo.Item, name string) {
+// corruptAttribute replaces an attribute of an item by one of another type.
+func (w *environment) corruptAttribute(t *testing.T, key pkgdynamo.Item, name string) {
 	t.Helper()
 	_, err := w.db.UpdateItem(t.Context(), &awsdynamo.UpdateItemInput{
 		TableName: aws.String(w.table()), Key: key, UpdateExpression: aws.String("SET #name = :bytes"),
@@ -27,8 +27,8 @@ func (w *environment) spoil(t *testing.T, key pkgdynamo.Item, name string) {
 	require.NoError(t, err)
 }
 
-// Unreadable items delay no others, and lists leave them out. The sweeper sends a request again
-// whose marker is unreadable, and ends an unreadable request whose message nobody receives.
+// Unreadable items delay no other items, and lists leave them out. The sweeper sends a request
+// again if its marker is unreadable, and ends an unreadable request whose message nobody receives.
 func TestUnreadableItems(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -38,8 +38,8 @@ func TestUnreadableItems(t *testing.T) {
 	w.bodies(t)
 	first := r.request(t, unmarked)
 	m := promotion.MarkerOf(&first, 0)
-	w.spoil(t, table.MarkerKey(&m), "eventId")
-	w.spoil(t, table.RequestKey(broken), "attempts")
+	w.corruptAttribute(t, table.MarkerKey(&m), "eventId")
+	w.corruptAttribute(t, table.RequestKey(broken), "attempts")
 
 	mine, err := r.ListMyRequests(t.Context(), &ingestv1.ListMyRequestsRequest{Caller: user("bob")})
 	require.NoError(t, err)
@@ -74,9 +74,9 @@ func TestUnreadableLockRefusesItsUserOnly(t *testing.T) {
 	r := w.replica(t, options{})
 	event := r.promotion(t)
 	r.applied(t, event, "ann")
-	w.spoil(t, table.LockKey(event, "ann"), "withdrawals")
+	w.corruptAttribute(t, table.LockKey(event, "ann"), "withdrawals")
 	in := &ingestv1.ApplyRequest{}
-	const ann, users = 40, 60 // behind those that are stored alone
+	const ann, users = 40, 60 // after the applications that are stored in transactions of their own
 	for i := range users {
 		in.Items = append(in.Items, &ingestv1.ApplyItem{Caller: user(fmt.Sprint("u", i)), EventId: event})
 	}
@@ -101,8 +101,8 @@ func TestUnreadablePromotionStopsNoOther(t *testing.T) {
 	broken, whole := back.promotion(t), back.promotion(t)
 	away.applied(t, broken, "ann")
 	waiting := away.applied(t, whole, "bob").GetRequestId()
-	w.spoil(t, table.CapacityKey(broken), "capacityRemaining")
-	w.spoil(t, table.PromotionKey(broken), "capacityTotal")
+	w.corruptAttribute(t, table.CapacityKey(broken), "capacityRemaining")
+	w.corruptAttribute(t, table.PromotionKey(broken), "capacityTotal")
 	w.clock.Advance(11 * time.Second)
 	require.NoError(t, back.sweeper.Sweep(t.Context()))
 	require.Equal(t, promotion.Queued, back.request(t, waiting).Status)

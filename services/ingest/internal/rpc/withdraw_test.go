@@ -19,7 +19,7 @@ import (
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
 
-// withdraw withdraws a request; it returns "", or the reason of a refusal.
+// withdraw withdraws a request. It returns the reason of a refusal, else an empty string.
 func (r replica) withdraw(t *testing.T, name, id string) string {
 	t.Helper()
 	_, err := r.WithdrawRequest(t.Context(), &ingestv1.WithdrawRequestRequest{Caller: user(name), RequestId: id})
@@ -29,8 +29,8 @@ func (r replica) withdraw(t *testing.T, name, id string) string {
 	return reason(err)
 }
 
-// entered returns how many entries a lottery's groups have counted, and how many are stored.
-func (w *environment) entered(t *testing.T) (counted int64, stored int) {
+// countEntries returns how many entries the counters of lotteries have, and how many are stored.
+func (w *environment) countEntries(t *testing.T) (counted int64, stored int) {
 	t.Helper()
 	for _, it := range w.ofType(t, "ENTRIES") {
 		c, err := table.DecodeEntryCounter(it)
@@ -40,7 +40,7 @@ func (w *environment) entered(t *testing.T) (counted int64, stored int) {
 	return counted, len(w.ofType(t, "ENTRY"))
 }
 
-// A user may withdraw before the cutoff, whether the request is an entry or not yet, and apply again.
+// A user may withdraw before the cutoff, with or without an entry in the draw yet, and apply again.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	for _, entered := range []bool{false, true} {
@@ -58,7 +58,7 @@ func TestWithdraw(t *testing.T) {
 				require.Empty(t, r.withdraw(t, "ann", first))
 			}
 			require.Empty(t, w.ofType(t, "MARKER"))
-			counted, stored := w.entered(t)
+			counted, stored := w.countEntries(t)
 			require.Zero(t, counted)
 			require.Zero(t, stored)
 			shown, err := r.GetRequest(t.Context(), &ingestv1.GetRequestRequest{Caller: user("ann"), RequestId: first})
@@ -75,7 +75,7 @@ func TestWithdraw(t *testing.T) {
 			require.NotEqual(t, first, second.GetRequestId())
 			require.False(t, second.GetDuplicate())
 			r.enter(t, second.GetRequestId())
-			r.root(t, event)
+			r.closeDraw(t, event)
 			require.Equal(t, []fairdraw.Exclusion{{RequestID: first, Reason: "REJECTED_WITHDRAWN"}}, r.document(t, event).Excluded)
 			load, err := r.store.Load(t.Context(), event)
 			require.NoError(t, err)
@@ -95,17 +95,17 @@ func TestWithdrawRefused(t *testing.T) {
 	r.enter(t, ann)
 	w.clock.Set(cutoff)
 	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", ann), "at the cutoff")
-	w.clock.Set(cutoff.Add(-time.Millisecond)) // a clock that is behind
+	w.clock.Set(cutoff.Add(-time.Millisecond)) // as by a clock that is behind
 	r.closeCounters(t, event)
 	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "ann", ann), "closed")
 	require.Equal(t, "NOT_WITHDRAWABLE", r.withdraw(t, "bob", bob), "closed")
-	counted, stored := w.entered(t)
+	counted, stored := w.countEntries(t)
 	require.Equal(t, int64(1), counted)
 	require.Equal(t, 1, stored)
 }
 
-// A withdrawal, the settlement of the request and the closing of the entries at once: each request is
-// either an entry that counts, or withdrawn, or waits to be rejected.
+// A request is withdrawn, made an entry, and its group is closed, all at once. Then the request
+// either is an entry that counts, or is withdrawn, or waits to be rejected.
 func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long races of replicas")
@@ -155,7 +155,7 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 			entries++
 		}
 	}
-	counted, stored := w.entered(t)
+	counted, stored := w.countEntries(t)
 	require.Equal(t, entries, stored)
 	require.Equal(t, int64(entries), counted)
 	require.Len(t, w.ofType(t, "EXCLUDED"), withdrawn)
@@ -167,7 +167,7 @@ func TestWithdrawAgainstSettleAndClose(t *testing.T) {
 }
 
 // A user who has withdrawn three times may not apply again, so that the list of excluded requests
-// has at most three of each user. Other lotteries are not affected.
+// has at most three of each user. The user may still apply to other lotteries.
 func TestWithdrawnTooOften(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -222,7 +222,7 @@ func TestWithdrawnWhileApplying(t *testing.T) {
 	var id atomic.Pointer[string]
 	r := w.replica(t, options{dynamo: dynamotest.Hook{After: func(in, _ any) error {
 		if _, ok := in.(*awsdynamo.BatchGetItemInput); ok {
-			if withdrawn := id.Swap(nil); withdrawn != nil { // the lock was read
+			if withdrawn := id.Swap(nil); withdrawn != nil { // the lock has been read, the request not yet
 				other.withdraw(t, "ann", *withdrawn)
 			}
 		}

@@ -17,12 +17,12 @@ var _ request.DrawOpener = (*Client)(nil)
 // Client asks the worker service to open draws.
 type Client struct{ rpc workerv1.WorkerServiceClient }
 
-// New returns a Client that calls worker over conn.
+// New returns a Client that calls the worker service over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: workerv1.NewWorkerServiceClient(conn)}
 }
 
-// OpenDraw has worker commit to these terms. It returns the final terms and the seed's nonce.
+// OpenDraw makes the worker service commit to these terms, and returns the final terms and nonce.
 func (c *Client) OpenDraw(ctx context.Context, terms fairdraw.Commitment) (commitment, nonce string, err error) {
 	text, err := json.Marshal(terms)
 	if err != nil {

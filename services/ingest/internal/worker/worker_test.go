@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ingest/internal/worker"
 )
 
-// server is a fake worker service that keeps the terms of the draw that it has opened.
+// server is a fake worker service that keeps the terms of the draw that it was asked to open.
 type server struct {
 	workerv1.UnimplementedWorkerServiceServer
 

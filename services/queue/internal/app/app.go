@@ -27,7 +27,7 @@ import (
 	"urr.guru/services/queue/internal/ticket"
 )
 
-// ticketTimeout bounds a call to ticket that has no deadline of its own.
+// ticketTimeout is the time limit of a call to the ticket service without a deadline of its own.
 const ticketTimeout = 2 * time.Second
 
 // name is the name of the service in logs, metrics and calls.
@@ -97,9 +97,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// dialTicket opens three connections to ticket: two with circuit breakers of their own for titles and
-// for entitlements, since visitors wait for them, and one without for settings. It also returns the
-// function that replaces their keys.
+// dialTicket opens three connections to the ticket service: one for titles and one for
+// entitlements, both with a circuit breaker since visitors wait for these calls, and one without
+// for settings. It also returns the function that replaces the keys of the connections.
 func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(config.Secret) error, error) {
 	titles, err := a.Dial("ticket", peer, pkgrpc.WithTimeout(ticketTimeout), pkgrpc.WithBreaker())
 	if err != nil {
@@ -119,7 +119,7 @@ func dialTicket(a *lifecycle.App, peer pkgrpc.Peer) (*ticket.Directory, func(con
 	return ticket.New(titles, settings, entitlements), rekey, nil
 }
 
-// newAnnouncer makes the announcer that sends admissions to SQS, or one that drops them if SQS is off.
+// newAnnouncer makes the announcer that sends admissions to SQS. If SQS is off, it drops them.
 func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log *slog.Logger) (line.Announcer, error) {
 	if !cfg.Enabled {
 		return sqs.Disabled{}, nil
@@ -133,12 +133,12 @@ func newAnnouncer(ctx context.Context, a *lifecycle.App, cfg pkgsqs.Config, log 
 	return out, nil
 }
 
-// deadLetters returns where the dead letters of this service are: its consumer group and topics.
+// deadLetters returns the consumer group and the topics whose dead letters belong to this service.
 func deadLetters(cfg *Config) deadletter.Source {
 	return deadletter.Source{Kafka: cfg.Kafka, Group: kafka.Group, Topics: topics.ConsumedBy(name)}
 }
 
-// Kafka returns the subcommand `kafka`, with which operators list and redrive dead letters.
+// Kafka returns the subcommand `kafka`, with which operators list and reprocess dead letters.
 func Kafka() lifecycle.Command[Config] {
 	return deadletter.Command(name, deadLetters, func(ctx context.Context, cfg *Config) (deadletter.Marks, func(), error) {
 		client, err := pkgredis.Open(ctx, cfg.Redis)

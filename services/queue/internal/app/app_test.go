@@ -67,7 +67,7 @@ func TestServesUntilItIsStopped(t *testing.T) {
 	}
 }
 
-// requireServes starts the service on the Redis at these addresses, and stops it when it is ready.
+// requireServes starts the service on the Redis at these addresses, and stops it when ready.
 func requireServes(t *testing.T, redis string) {
 	t.Helper()
 	env := minimalEnv()

@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Every replica exports the same gauges for a line, so take the maximum over replicas. A replica whose
-// last tick (admission run) of a line failed exports no gauges for it, since the values would be old.
+// Every replica exports the same gauges for a line: take their maximum. A replica whose last tick
+// (admission run) of a line failed exports none for the line, since they would be old.
 var ( //nolint:gochecknoglobals // metrics are registered once per process
 	waiting        = lineGauge("urr_queue_waiting", "Visitors in the event's queue.")
 	waitingGeneral = lineGauge("urr_queue_waiting_general", "Visitors in the event's queue who may enter only when its sale opens to all, after a presale.")
@@ -22,7 +22,7 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	shopAway    = lineGauge("urr_queue_shop_away", "1 while ticket does not answer, and so nobody is admitted to the event's sale and no slot ends.")
 	pendingActs = lineGauge("urr_queue_pending_acts", "Acts of operators on the event's line that are in force, and that ticket has not stored yet.")
 	epoch       = lineGauge("urr_queue_epoch_timestamp_seconds", "When the event's epoch began, by Redis's clock.")
-	// gauges are the gauges of a line that are removed when a tick of the line fails.
+	// gauges are those gauges of a line that are removed when a tick of the line fails.
 	gauges = []*prometheus.GaugeVec{waiting, waitingGeneral, active, threshold, kept, selling, paused, silent, shopAway, pendingActs, epoch}
 
 	failing = promauto.NewGaugeVec(prometheus.GaugeOpts{
@@ -54,7 +54,7 @@ func (prometheusMeter) SetFigures(eventID string, f line.Figures) {
 	} {
 		gauge.WithLabelValues(eventID).Set(value)
 	}
-	admissions.WithLabelValues(eventID) // starts at 0, so that the first admission is an increase
+	admissions.WithLabelValues(eventID) // creates the counter at 0, so that the first admission counts
 }
 
 func gaugeValue(on bool) float64 {

@@ -1,5 +1,5 @@
-// Package kafka consumes the Kafka events of reservations. A hold of seats extends the slot in which it
-// was made, and keeps the slot while its holder is absent. A purchase ends the slot.
+// Package kafka consumes the Kafka events of reservations. When a reservation holds seats, its slot
+// is extended, and does not end while its holder is absent. A purchase ends the slot.
 package kafka
 
 import (
@@ -13,18 +13,18 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Group is the Kafka consumer group of all replicas of queue.
+// Group is the Kafka consumer group of all replicas of the queue service.
 const Group = "queue-service-group"
 
-// SlotUpdater applies holds of seats and purchases to the slots in which they were made. Both methods
-// are idempotent, since a slot id is never reused.
+// SlotUpdater applies holds of seats and purchases to the slots in which they were made. Both
+// methods may be repeated, since a slot id is never reused.
 type SlotUpdater interface {
 	RecordHold(ctx context.Context, eventID string, h line.SeatHold) error
 	RecordPurchase(ctx context.Context, eventID, userID, slotID string) error
 }
 
-// Handler returns the handler of the Kafka events of reservations. An event is retried while the store
-// does not answer; an invalid event goes to the dead-letter topic.
+// Handler returns the handler of the Kafka events of reservations. While Redis does not answer, an
+// event is retried. An invalid event goes to the dead-letter topic.
 func Handler(slots SlotUpdater) kafka.Handler {
 	return kafka.Each(func(ctx context.Context, rec kafka.Record) error {
 		var e eventsv1.ReservationEvent

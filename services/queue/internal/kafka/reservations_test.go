@@ -21,7 +21,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// recordingSlots records its calls. The first calls fail, as while Redis is away.
+// recordingSlots records its calls. The first calls fail, as if Redis were away.
 type recordingSlots struct {
 	mu           sync.Mutex
 	failuresLeft int
@@ -74,10 +74,10 @@ func TestReservationsReachTheirSlots(t *testing.T) {
 	event("RESERVATION_CANCELLED", "s1")
 	event("RESERVATION_EXPIRED", "s1")
 	event("RESERVATION_REJECTED", "s1")
-	send([]byte("{")) // goes to the dead letters, and does not block the others
+	send([]byte("{")) // becomes a dead letter, and does not block other events
 	event("RESERVATION_CONFIRMED", "s1")
 
-	s := &recordingSlots{failuresLeft: 2, recorded: make(chan struct{}, 10)} // Redis is away
+	s := &recordingSlots{failuresLeft: 2, recorded: make(chan struct{}, 10)} // as if Redis were away
 	consumer, err := pkgkafka.NewConsumer(cfg, kafkatest.Name("group"), []string{topic}, kafka.Handler(s), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// orderedTicket is a ticket service that keeps acts by order number. Between a read of the settings
-// and the next change it gets another replica's act, whose number is otherAct.
+// orderedTicket is a fake ticket service that compares the order numbers of acts. Between a read of
+// the settings and the next change it gets another replica's act, whose number is otherAct.
 type orderedTicket struct {
 	*directory
 
@@ -26,8 +26,8 @@ func (o *orderedTicket) ChangeSettings(_ context.Context, _ string, c line.Setti
 	return 0, nil
 }
 
-// While an operator changes a setting without a line, another replica may send an earlier act to
-// ticket that has a higher order number. The operator's act must still count as the later one.
+// An operator changes a setting without a line. Meanwhile another replica sends an earlier act with
+// a higher order number. The operator's act must still count as the later one.
 func TestActWithoutLineIsLaterThanThoseMadeBefore(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &orderedTicket{directory: w.tickets, otherAct: w.clock.Now().UnixMicro() + 5_000_000}

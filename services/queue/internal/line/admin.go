@@ -9,20 +9,20 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// Known settings are read again after settingsTTL, missing ones after settingsRetryInterval.
+// Settings are read again after settingsTTL; a failed read is repeated after settingsRetryInterval.
 const (
 	settingsTTL           = 30 * time.Second
 	settingsRetryInterval = time.Second
 	settingsTimeout       = 500 * time.Millisecond
 )
 
-// LineLoad counts the visitors of a line. Tier 1 (vwr) reads it, to limit how many visitors it lets
-// through. Visitors who wait for the general sale are not counted before it opens: they would keep
-// out users with an entitlement to the presale.
+// LineLoad counts the visitors of a line. The vwr service (tier 1) reads it, to limit how many
+// visitors it lets through. Before the general sale opens, it leaves out the visitors who wait for
+// that: they would keep out users with an entitlement to the presale.
 type LineLoad struct{ Waiting, Active, Parked, Arrived int64 }
 
-// ReadLoad returns the line's load; all zero when there is no line. It reads Redis, not the cache,
-// since tier 1 compares the answers of several replicas, whose cached states differ in age.
+// ReadLoad returns the line's load; all zero if there is no line. It reads Redis, not the cache:
+// the vwr service compares answers of several replicas, whose cached states differ in age.
 func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error) {
 	st, err := s.readState(ctx, eventID)
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *Service) ReadLoad(ctx context.Context, eventID string) (LineLoad, error
 	return LineLoad{Waiting: st.Waiting - st.WaitingGeneral(), Active: st.Active + st.Old, Parked: st.Parked, Arrived: st.Arrived}, nil
 }
 
-// SaleClosed asks ticket whether the event's sale has ended. It serves tier 1, which also has rooms
-// for events without a line. It fails with ErrEventUnknown when there is no such event. While tier
-// 1 keeps calling, every replica tracks the sale status of the event.
+// SaleClosed asks the ticket service whether the event's sale has ended. The vwr service calls it,
+// also for events without a line; while it keeps calling, every replica tracks the status of the
+// sale. SaleClosed fails with ErrEventUnknown when there is no such event.
 func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) {
 	settings, err := s.events.Settings(ctx, eventID)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Service) SaleClosed(ctx context.Context, eventID string) (bool, error) 
 			// The next tick registers the event.
 			s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 		}
-		_ = s.ensureSale(ctx, eventID, maxSaleAge) // the next refresh of all sales retries it
+		_ = s.ensureSale(ctx, eventID, maxSaleAge) // RefreshSales retries it
 	}
 	return settings.Closed, nil
 }
@@ -53,11 +53,11 @@ func (s *Service) WatchLines(ctx context.Context, send func(lines []LineUpdate, 
 	return s.cache.Watch(ctx, send)
 }
 
-// refreshSettings reads a line's durable settings from ticket and stores them in the line. It reads
+// refreshSettings copies a line's durable settings from the ticket service to the line. It reads
 // the line's time first: of two concurrent reads, the line keeps the one that began later.
 //
-// A line admits as soon as it has settings. So a new line gets them only when its sale status is
-// known, and when ticket has recorded that the line was opened.
+// A line admits visitors as soon as it has settings. So a new line gets them only when its sale
+// status is known, and when the ticket service has recorded that the line was opened.
 func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	st, err := s.readState(ctx, eventID)
 	if err != nil || !st.Exists() {
@@ -70,7 +70,7 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("settings of %s: %w", eventID, err), s.restoreBlocked(ctx, eventID, st))
 	}
-	if settings.NeverOpened { // the line was created while ticket did not answer
+	if settings.NeverOpened { // the ticket service did not answer when the line was created
 		if _, err := s.events.MarkOpened(ctx, eventID); err != nil && st.SettingsAt == 0 {
 			return fmt.Errorf("line of %s not marked as opened: %w", eventID, err)
 		}
@@ -81,7 +81,7 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	}
 	s.cache.Observe(eventID, applied)
 	s.cache.upsertEntry(eventID, func(e *lineEntry) { e.lastAct = max(e.lastAct, settings.Act) })
-	if applied.SettingsAt == st.Now { // else the line has settings that were read later
+	if applied.SettingsAt == st.Now { // else the line already has later settings
 		s.cache.keepBlocked(eventID, applied.Epoch, settings.Blocked)
 	}
 	if applied.Threshold != st.Threshold || applied.Paused != st.Paused {
@@ -91,9 +91,9 @@ func (s *Service) refreshSettings(ctx context.Context, eventID string) error {
 	return nil
 }
 
-// restoreBlocked blocks the users whom this replica knows to be blocked, if the line has lost them
-// while ticket does not answer. (Calls of the store restore the other settings from KnownState.) It
-// has its own timeout, since the wait for ticket may have used up that of ctx.
+// restoreBlocked blocks the users whom this replica has cached as blocked, if the line has lost
+// them and the ticket service does not answer. (Every call of the store restores the other
+// settings.) It has its own timeout, since the wait for the ticket service may have used up ctx.
 func (s *Service) restoreBlocked(ctx context.Context, eventID string, st LineState) error {
 	users := s.cache.lostBlocked(eventID, st.Epoch)
 	if len(users) == 0 {
@@ -110,8 +110,8 @@ func (s *Service) restoreBlocked(ctx context.Context, eventID string, st LineSta
 	return nil
 }
 
-// readSettingsIfDue calls refreshSettings if the settings are due to be read, with a timeout. A
-// failure is only logged: the line then keeps its settings; a line that has none yet admits nobody.
+// readSettingsIfDue calls refreshSettings, with a timeout, if the settings are due to be read.
+// After a failure, which is only logged, the line keeps its settings; without any it admits nobody.
 func (s *Service) readSettingsIfDue(ctx context.Context, eventID string) {
 	entry := s.cache.findOrCreateEntry(eventID)
 	entry.mu.Lock()
@@ -131,20 +131,20 @@ func (s *Service) readSettingsIfDue(ctx context.Context, eventID string) {
 	if err := s.refreshSettings(ctx, eventID); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "line settings not read", "event", eventID, "unread", st.SettingsAt == 0, "error", err)
 		entry.mu.Lock()
-		entry.settingsTriedAt = now.Add(settingsRetryInterval - wait) // due soon
+		entry.settingsTriedAt = now.Add(settingsRetryInterval - wait) // so that the next read is due soon
 		entry.mu.Unlock()
 	}
 }
 
-// refreshIdleLine reads the settings and the sale status of a line that was idle, before it admits
-// visitors. Concurrent calls share one read. If the read fails, the line keeps its settings.
+// refreshIdleLine reads the settings and the sale status of a line that was not in use, before it
+// admits visitors. Concurrent calls share a read. If it fails, the line keeps its settings.
 func (s *Service) refreshIdleLine(ctx context.Context, eventID string) {
 	if s.cache.settingsCurrent(eventID) {
 		return
 	}
 	_, _, _ = s.idleRefreshes.Do(eventID, func() (any, error) {
 		if !s.cache.settingsCurrent(eventID) {
-			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // it tells whether the settings have changed
+			_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // it also tells whether the settings have changed
 			s.readSettingsIfDue(context.WithoutCancel(ctx), eventID)
 			s.cache.markSettingsCurrent(eventID)
 		}
@@ -152,16 +152,16 @@ func (s *Service) refreshIdleLine(ctx context.Context, eventID string) {
 	})
 }
 
-// Known titles are read again after titleTTL, missing ones after titleRetryInterval. A visitor waits
-// for a title at most titleTimeout.
+// titleTTL is when a known title is read again. titleRetryInterval is when a failed read is
+// repeated. titleTimeout is how long a visitor waits for a title.
 const (
 	titleTTL           = 60 * time.Second
 	titleRetryInterval = 5 * time.Second
 	titleTimeout       = 150 * time.Millisecond
 )
 
-// readTitle returns the event's title and artist from the cache, or from ticket if they have
-// expired. Both are empty while they cannot be read, since the line works without them.
+// readTitle returns the event's title and artist, cached or from the ticket service. Both are empty
+// while they cannot be read, since the line works without them.
 func (s *Service) readTitle(ctx context.Context, eventID string) TitleAndArtist {
 	entry := s.cache.findEntry(eventID)
 	if entry == nil { // no line

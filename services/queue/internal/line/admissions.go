@@ -3,25 +3,25 @@ package line
 import "math"
 
 const (
-	// countedFor is how long an admission counts in the rate of the last minute, sampleInterval the
-	// least time between two samples; both in milliseconds.
+	// countedFor is how long an admission counts for the rate. sampleInterval is the shortest time
+	// between two samples. Both are milliseconds.
 	countedFor     = 60_000
 	sampleInterval = 1000
 )
 
-// admissionCounter measures a line's admissions during the last minute, also while nobody waits. (How
-// fast a queue moves while somebody waits is measured by rateEstimator.)
+// admissionCounter measures a line's admissions during the last minute, even if nobody waits.
+// (rateEstimator measures how fast the line moves while somebody waits.)
 type admissionCounter struct {
-	// samples hold the line's total number of admissions at different times, oldest first. The first
-	// sample is at least a minute old once the line was observed for a minute.
+	// samples hold the line's total of admissions at different times, the oldest first. Once the line
+	// was observed for a minute, the first sample is at least a minute old.
 	samples []admissionSample
 	latest  admissionSample
 }
 
 type admissionSample struct{ at, admitted int64 }
 
-// observe takes a sample from a state of the line. A total below the last one (the line was lost) or an
-// earlier time (of another server's clock) restarts the measurement.
+// observe takes a sample from a state of the line. The measurement starts again if the total has
+// decreased (the line was lost), or the time (another Redis server's clock).
 func (c *admissionCounter) observe(s LineState) {
 	if s.Now < c.latest.at || s.Admitted < c.latest.admitted {
 		c.samples = c.samples[:0]

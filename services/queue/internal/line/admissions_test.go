@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// observeSeconds observes one state per second, each with perSecond more admissions.
+// observeSeconds observes a state per second, in which admissions have grown by perSecond.
 func observeSeconds(c *admissionCounter, s LineState, seconds int, perSecond int64) LineState {
 	for range seconds {
 		s.Now += 1000
@@ -36,7 +36,7 @@ func TestAdmissionsOfTheLastMinute(t *testing.T) {
 	require.LessOrEqual(t, len(c.samples), 62)
 }
 
-// A line that is not in use is observed about once a minute.
+// A line that is not in use is observed only about once a minute.
 func TestAdmissionsOfRareStates(t *testing.T) {
 	t.Parallel()
 	s := LineState{Epoch: 1, Now: 1_000_000}

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// contactWindow is how long after a visitor's contact a replica keeps running the ticks (admission
-	// runs) of an event that is not in the registry.
+	// contactWindow is how long after a visitor's contact a replica ticks a line (runs its admission)
+	// even if the event is not in the registry.
 	contactWindow = 60 * time.Second
-	// maxStateAge is the maximum age of a cached state for answering visitors. Workers refresh it
-	// once a second.
+	// maxStateAge is the greatest age of a cached state with which visitors are answered. Workers
+	// refresh the state once a second.
 	maxStateAge = 3 * time.Second
-	// forgetAfter is how long a line without contact stays cached: longer than its entry in the
-	// registry, shorter than an idle line is kept in Redis.
+	// forgetAfter is how long a line without contact stays cached. That is longer than it stays in the
+	// registry, and shorter than Redis keeps an idle line.
 	forgetAfter = time.Hour
 )
 
@@ -25,11 +25,11 @@ type LineCache struct {
 
 	mu        sync.RWMutex // locked before an entry's mutex
 	lines     map[string]*lineEntry
-	plannedAt time.Time // when this replica last got the list of busy lines from the schedule
+	plannedAt time.Time // when the schedule last listed the busy lines to this replica
 
-	watch   sync.Mutex // guards changes and changed; locked after an entry's mutex
+	watch   sync.Mutex // guards the two fields below; locked after an entry's mutex
 	changes uint64
-	changed chan struct{} // closed at the next change of an epoch, a pause or a sale status
+	changed chan struct{} // closed when an epoch, a pause or a sale status changes
 }
 
 // lineEntry caches one line. Fields of type time.Time use this process's clock.
@@ -40,44 +40,44 @@ type lineEntry struct {
 	updatedAt time.Time
 	created   time.Time // when this entry was created
 	contact   time.Time // the last contact of a visitor; zero = none yet
-	// busyAt is when the schedule last listed the line as busy. It counts as busy until busyUntil.
+	// busyAt is when the schedule last listed the line as busy; the line counts so until busyUntil.
 	busyAt, busyUntil time.Time
-	// markedAt is when this replica last marked the line as busy, markTriedAt when a visitor's call
+	// markedAt is when this replica last marked the line as busy. markTriedAt is when a visitor's call
 	// last tried to do so.
 	markedAt, markTriedAt time.Time
 	// figuresChanged means that the settings or the sale status have changed since the line's figures
-	// were exported, so that the next tick is due soon.
+	// were exported. It makes the next tick due soon.
 	figuresChanged bool
-	// swept means that the line was cleaned up after its last use. sweptAt is the last attempt.
+	// swept means that the line was cleaned up since its last use. sweptAt is the last attempt.
 	swept             bool
 	sweptAt           time.Time
-	empty             time.Time // since when all sets are empty; zero = not empty
+	empty             time.Time // since when the line has no visitors; zero = it has some
 	rate              rateEstimator
 	admissions        admissionCounter
 	title             TitleAndArtist
 	titleTriedAt      time.Time // the last attempt to read the title, successful or not
 	titleKnown        bool
 	settingsTriedAt   time.Time // the last attempt to read the settings
-	settingsCurrentAt time.Time // when this replica last knew whether the settings had changed
-	// blocked are the blocked users of the last settings that this replica has read, blockedEpoch the
+	settingsCurrentAt time.Time // when this replica last learned whether the settings changed
+	// blocked are the blocked users in the settings that this replica read last. blockedEpoch is the
 	// epoch of the line into which it wrote them.
 	blocked      []string
 	blockedEpoch int64
-	// acts are the pending acts of operators, as cached in the epoch actsEpoch of the line.
+	// acts are the pending acts of operators that were cached in the line's epoch actsEpoch.
 	acts         []SettingsChange
 	actsEpoch    int64
 	lastAct      int64     // the highest order number of an act that this replica knows
-	mayOpenUntil time.Time // the time until which this replica may open the line; zero = it may not
-	listed       time.Time // the last time the registry listed the event while it had no line
+	mayOpenUntil time.Time // until then this replica may open the line; zero = it may not
+	listed       time.Time // when the registry last listed the event without a line
 	status       SaleStatus
-	lineReportAt int64 // when ticket measured the latest sale report that Redis has, epoch ms
-	// salesReadAt is when a read of the sale report was last due. While salesSlow is set, a read is
-	// due only every idleSalesInterval.
+	lineReportAt int64 // the time (ms) of the latest sale report in Redis
+	// salesReadAt is when the sale report was last due to be read. While salesSlow is set, it is due
+	// only every idleSalesInterval.
 	salesReadAt     time.Time
 	salesSlow       bool
-	settingsVersion int64 // the last settings version reported by ticket
-	// change is the number that LineCache.changes had at this line's last change of epoch, pause or sale
-	// status; watchers get the lines with a higher number than they have seen.
+	settingsVersion int64 // the last version that the ticket service has reported
+	// change is the value of LineCache.changes at this line's last change of epoch, pause or sale
+	// status. A watcher gets the lines whose number is higher than the last one that it has seen.
 	change uint64
 }
 
@@ -129,13 +129,13 @@ func (c *LineCache) upsertEntry(eventID string, change func(*lineEntry)) {
 	change(e)
 }
 
-// Snapshot returns what this replica knows of a line; every call of the store takes it.
+// Snapshot returns what this replica knows of a line, as every call of the store requires.
 func (c *LineCache) Snapshot(eventID string) KnownState {
 	return readEntry(c, eventID, func(e *lineEntry) KnownState { return e.known })
 }
 
-// RecordContact records that a visitor has called, so that this replica runs the line's ticks. An event
-// that is not cached gets no entry, since its id may be made up.
+// RecordContact records that a visitor has called, so that this replica ticks the line. An event
+// that is not cached is ignored, since its id may be made up.
 func (c *LineCache) RecordContact(eventID string) {
 	c.updateEntry(eventID, func(e *lineEntry) { e.contact = c.now() })
 }
@@ -180,7 +180,7 @@ func (c *LineCache) observe(eventID string, s LineState, age time.Duration) {
 	}
 }
 
-// countChange counts a change and notifies the watchers.
+// countChange increments the number of changes, notifies the watchers, and returns the number.
 func (c *LineCache) countChange() uint64 {
 	c.watch.Lock()
 	defer c.watch.Unlock()
@@ -190,8 +190,8 @@ func (c *LineCache) countChange() uint64 {
 	return c.changes
 }
 
-// currentState returns the cached state, with Now advanced by its age, and whether it is recent enough
-// to answer visitors.
+// currentState returns the cached state, with Now advanced to the present. The second result says
+// whether the state is recent enough to answer visitors.
 func (e *lineEntry) currentState(now time.Time) (LineState, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *LineCache) ContactedLines() []string {
 	return c.filterLines(func(e *lineEntry, now time.Time) bool { return now.Sub(e.contact) <= contactWindow })
 }
 
-// filterLines lists the events whose entries satisfy a predicate, sorted.
+// filterLines returns, sorted, the events whose entries satisfy a condition.
 func (c *LineCache) filterLines(satisfies func(e *lineEntry, now time.Time) bool) []string {
 	now := c.now()
 	return slices.DeleteFunc(c.KnownLines(), func(id string) bool {
@@ -238,8 +238,8 @@ func (c *LineCache) filterLines(satisfies func(e *lineEntry, now time.Time) bool
 	})
 }
 
-// ForgetUnused removes the lines from the cache that had no contact for an hour, have no pending acts
-// and are not in keep. It returns their event ids.
+// ForgetUnused removes from the cache the lines without contact for an hour and without pending
+// acts, except those in keep. It returns their event ids.
 func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	now := c.now()
 	var forgotten []string
@@ -256,18 +256,18 @@ func (c *LineCache) ForgetUnused(keep map[string]bool) []string {
 	return forgotten
 }
 
-// idleTime returns how long a line has had no visitors, no contact at this replica and no mark as busy
-// by another one; 0 while it is in use or not cached.
+// idleTime returns how long a line has had no visitors and no contact at any replica; 0 while the
+// line is in use or not cached.
 func (c *LineCache) idleTime(eventID string) time.Duration {
 	return readEntry(c, eventID, func(e *lineEntry) time.Duration {
 		since := e.empty
 		if !e.state.Exists() {
-			since = e.created // the line was never created
+			since = e.created // there has been no line
 		}
 		if since.IsZero() {
 			return 0
 		}
-		// A contact keeps a line busy for busyFor, so the contact may be that much older than busyAt.
+		// A line is busy for busyFor after a contact, so the contact was up to busyFor before busyAt.
 		return c.now().Sub(slices.MaxFunc([]time.Time{since, e.contact, e.busyAt.Add(-busyFor)}, time.Time.Compare))
 	})
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// SetSale caches a sale report of ticket, unless a later one is cached. The next call of the store on
-// this line passes it to Redis.
+// SetSale caches a sale report, unless a later one is cached. The next call of the store on this
+// line passes the report to Redis.
 func (c *LineCache) SetSale(eventID string, report Sale) {
 	e := c.findOrCreateEntry(eventID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.lineTime(c.now())
-	// A cached report from the future means that the line's clock was set back.
+	// If the cached report is from the future, the line's clock was set back: replace it.
 	if known := e.known.Sale.At; report.At < known && known <= now {
 		return
 	}
@@ -33,7 +33,7 @@ func (c *LineCache) keepBlocked(eventID string, epoch int64, users []string) {
 	c.upsertEntry(eventID, func(e *lineEntry) { e.blocked, e.blockedEpoch = users, epoch })
 }
 
-// lostBlocked returns the cached blocked users if they are of another epoch than the given one.
+// lostBlocked returns the cached blocked users if they are of another epoch, else nil.
 func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 	return readEntry(c, eventID, func(e *lineEntry) []string {
 		if e.blockedEpoch == epoch {
@@ -43,13 +43,13 @@ func (c *LineCache) lostBlocked(eventID string, epoch int64) []string {
 	})
 }
 
-// markSettingsCurrent records that this replica has just tried to bring the line's settings up to date.
+// markSettingsCurrent records that this replica has just tried to update the line's settings.
 func (c *LineCache) markSettingsCurrent(eventID string) {
 	c.upsertEntry(eventID, func(e *lineEntry) { e.settingsCurrentAt = c.now() })
 }
 
-// settingsCurrent reports whether the line's settings were brought up to date within the last minute,
-// or within two seconds if the line's sale report is read rarely. Without a line it returns true.
+// settingsCurrent reports whether the line's settings were updated within the last minute, or
+// within two seconds if the line's sale report is read rarely. Without a line it returns true.
 func (c *LineCache) settingsCurrent(eventID string) bool {
 	e := c.findEntry(eventID)
 	if e == nil {
@@ -64,8 +64,8 @@ func (c *LineCache) settingsCurrent(eventID string) bool {
 	return !e.state.Exists() || c.now().Sub(e.settingsCurrentAt) <= limit
 }
 
-// noteSettingsVersion records the version of the settings that ticket reports. A version other than
-// the last one makes the settings due to be read.
+// noteSettingsVersion records the version of the settings that a sale report has. If it differs
+// from the last version, the settings are due to be read.
 func (c *LineCache) noteSettingsVersion(eventID string, version int64) {
 	c.upsertEntry(eventID, func(e *lineEntry) {
 		e.settingsCurrentAt = c.now()
@@ -75,7 +75,7 @@ func (c *LineCache) noteSettingsVersion(eventID string, version int64) {
 	})
 }
 
-// MarkListed records that the registry lists an event that has no line.
+// MarkListed records that the registry lists an event, and that the event has no line.
 func (c *LineCache) MarkListed(eventID string) {
 	c.upsertEntry(eventID, func(e *lineEntry) {
 		e.listed = c.now()
@@ -85,8 +85,8 @@ func (c *LineCache) MarkListed(eventID string) {
 	})
 }
 
-// RecordEventContact records a contact with an existing event, which is cached even if it has no line.
-// It reports whether it is the first contact within a minute.
+// RecordEventContact records a contact with an existing event, even if it has no line. It returns
+// true for the first contact within a minute.
 func (c *LineCache) RecordEventContact(eventID string) bool {
 	known := c.findEntry(eventID) != nil
 	e := c.findOrCreateEntry(eventID)
@@ -98,7 +98,7 @@ func (c *LineCache) RecordEventContact(eventID string) bool {
 	return first
 }
 
-// saleIsKnown reports whether this replica has a sale report of an event, however old.
+// saleIsKnown reports whether this replica has a sale report of an event, even an old one.
 func (c *LineCache) saleIsKnown(eventID string) bool { return c.Snapshot(eventID).Sale.At > 0 }
 
 func (c *LineCache) saleIsRecent(eventID string, limit time.Duration) bool {
@@ -110,8 +110,8 @@ func (c *LineCache) saleStatus(eventID string) SaleStatus {
 	return readEntry(c, eventID, func(e *lineEntry) SaleStatus { return e.known.Sale.StatusAt(e.lineTime(c.now())) })
 }
 
-// lineTime estimates the present time (epoch ms) of the Redis server that has the line. Without a line
-// it is this process's time.
+// lineTime estimates the present time (epoch ms) on the Redis server that has the line. Without a
+// line it returns this process's time.
 func (c *LineCache) lineTime(eventID string) int64 {
 	now := c.now()
 	return cmp.Or(readEntry(c, eventID, func(e *lineEntry) int64 { return e.lineTime(now) }), now.UnixMilli())
@@ -124,7 +124,7 @@ func (e *lineEntry) lineTime(now time.Time) int64 {
 	return e.state.Now + now.Sub(e.updatedAt).Milliseconds()
 }
 
-// mergeSale returns the later one of a report from Redis and the cached one, and caches it.
+// mergeSale caches and returns the later one of the cached report and one from Redis.
 func (e *lineEntry) mergeSale(report Sale) Sale {
 	if report.At >= e.known.Sale.At {
 		e.known.Sale = report

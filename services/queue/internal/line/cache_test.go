@@ -91,19 +91,19 @@ func watchersSeeEveryEpoch(t *testing.T) {
 		})
 	}()
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 1}}, <-got)
-	cache.Observe("a", LineState{Epoch: 1, Rev: 2, Now: 2}) // gateways are not told of a new Rev
+	cache.Observe("a", LineState{Epoch: 1, Rev: 2, Now: 2}) // a new Rev alone is not sent to gateways
 	cache.Observe("b", LineState{Epoch: 3, Rev: 1, Now: 2, PauseUntil: 30})
 	require.Equal(t, []LineUpdate{{EventID: "b", Epoch: 3, PauseUntil: 30}}, <-got)
 	cache.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 3})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2}}, <-got)
-	// An opened line turns out to have been lost.
+	// The line was opened as new, and is then found to have been lost.
 	cache.Observe("a", LineState{Epoch: 2, Rev: 0, Now: 4, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40}}, <-got)
 	cache.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 4})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: Scheduled}}, <-got)
-	// A report with the same status is not sent to watchers.
+	// A new report with the same status is not sent to watchers.
 	cache.SetSale("a", Sale{Status: Scheduled, OpensAt: 6, At: 5})
-	// Neither is an older report.
+	// An older report is not sent either.
 	cache.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 5, PauseUntil: 40, Sale: Sale{Status: SoldOut, OpensAt: 6, At: 3}})
 	cache.Observe("a", LineState{Epoch: 2, Rev: 1, Now: 6, PauseUntil: 40})
 	require.Equal(t, []LineUpdate{{EventID: "a", Epoch: 2, PauseUntil: 40, Sale: OnSale}}, <-got)

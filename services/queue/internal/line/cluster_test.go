@@ -22,7 +22,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// master is one of three servers of the test's own cluster, which the test may stop.
+// master is one of the three Redis servers of this test's cluster. The test may stop it.
 type master struct {
 	t                   *testing.T
 	addr                string
@@ -79,7 +79,7 @@ func startCluster(t *testing.T) []*master {
 	return masters
 }
 
-// eventsOn returns n made-up event ids whose lines are on this master.
+// eventsOn returns n event ids whose lines are on this master.
 func (m *master) eventsOn(n int) []string {
 	m.t.Helper()
 	var out []string
@@ -94,7 +94,7 @@ func (m *master) eventsOn(n int) []string {
 	return out
 }
 
-// When one master of a cluster hangs, only calls and ticks of its events fail.
+// If one master of a cluster hangs, only calls and ticks of events on it fail.
 func TestHangingClusterNodeFailsOnlyItsEvents(t *testing.T) {
 	masters := startCluster(t)
 	w := newTestEnv(t)

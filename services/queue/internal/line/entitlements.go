@@ -11,44 +11,44 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// EntitlementSource asks ticket who may buy in the presale of an event.
+// EntitlementSource asks the ticket service who may buy in the presale of an event.
 type EntitlementSource interface {
-	// HoldEntitlement returns one answer per visitor, in their order, within half a second.
+	// HoldEntitlement reports, within half a second, which visitors have an entitlement, in order.
 	HoldEntitlement(ctx context.Context, eventID string, visitors []Visitor) ([]bool, error)
 }
 
 const (
-	// While a user without an entitlement polls, ticket is asked again once per askAgainAfter. A
-	// cached no counts for maxNegativeAgeForPolls when the user polls, but for maxNegativeAgeForJoins
-	// when the user joins, since a code or a membership may have been entered meanwhile.
+	// The ticket service is asked once per askAgainAfter about a polling user without an entitlement.
+	// A cached "no" is used for maxNegativeAgeForPolls when the user polls, and only for
+	// maxNegativeAgeForJoins at a join: the user may have just entered a code or a membership.
 	askAgainAfter          = time.Minute
 	maxNegativeAgeForPolls = askAgainAfter - 10*time.Second
 	maxNegativeAgeForJoins = time.Second
-	// maxAnswersKept bounds a replica's cached answers, maxAsksWaiting a line's users who are queued
-	// to be asked about. Ticket is asked about the others after a later poll.
+	// maxAnswersKept is the most answers that a replica caches. maxAsksWaiting is the most users of a
+	// line about whom a worker is still to ask; later polls ask about further users.
 	maxAnswersKept = 50_000
 	maxAsksWaiting = 20_000
-	// maxPendingPerAsk bounds the users in one call of the worker to ticket, maxAnswersPerScript the
-	// answers in one call of the store.
+	// maxPendingPerAsk is the most users in a worker's call to the ticket service. maxAnswersPerScript
+	// is the most answers in a call of the store.
 	maxPendingPerAsk    = 500
 	maxAnswersPerScript = 128
-	// askInterval is the time between a worker's calls to ticket, askRetry that after a failure.
+	// askInterval is the time between a worker's calls; after a failed call it is askRetry.
 	askInterval = 250 * time.Millisecond
 	askRetry    = time.Second
 )
 
-// entitlements asks ticket who is entitled to presales. It caches answers for a minute, only to
-// spare calls, since the lines store the answers.
+// entitlements asks the ticket service who is entitled to presales. It caches answers for a minute.
+// The cache only saves calls, since the lines store the answers.
 type entitlements struct {
 	source EntitlementSource
 	meter  Meter
 	now    func() time.Time
-	// answers are what ticket has said within askAgainAfter.
+	// answers has what the ticket service has answered within the last askAgainAfter.
 	answers *otter.Cache[entitlementKey, entitlementAnswer]
 
 	mu      sync.Mutex
-	waiting map[string]map[string]Visitor // visitors to ask about in the background, by event and user
-	failed  map[string]time.Time          // when ticket last failed to answer, by event
+	waiting map[string]map[string]Visitor // about whom a worker is to ask, by event and user
+	failed  map[string]time.Time          // when the last call failed, by event
 }
 
 type entitlementKey struct{ event, user string }
@@ -73,8 +73,8 @@ func toEntitlement(entitled bool) Entitlement {
 	return NotEntitled
 }
 
-// lookUp returns each visitor's entitlement, from the cache or from ticket. If ticket fails, the
-// others are EntitlementUnknown. Cached negative answers count for maxNegativeAge.
+// lookUp returns each visitor's entitlement, cached or asked for. If asking fails, the visitors
+// without a cached one get EntitlementUnknown. A cached "no" is used up to maxNegativeAge.
 func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Visitor, maxNegativeAge time.Duration) ([]Entitlement, error) {
 	out := make([]Entitlement, len(visitors))
 	var ask []Visitor
@@ -101,7 +101,7 @@ func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Vi
 	return out, nil
 }
 
-// enqueue adds visitors to those about whom the worker soon asks ticket.
+// enqueue adds visitors about whom a worker is to ask the ticket service.
 func (e *entitlements) enqueue(eventID string, visitors []Visitor) {
 	if len(visitors) == 0 {
 		return
@@ -118,7 +118,7 @@ func (e *entitlements) enqueue(eventID string, visitors []Visitor) {
 	}
 }
 
-// dueEvents lists the events with visitors about whom ticket is to be asked now.
+// dueEvents lists the events with visitors about whom a worker is to ask now.
 func (e *entitlements) dueEvents() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,7 +129,7 @@ func (e *entitlements) dueEvents() []string {
 	})
 }
 
-// requeue adds visitors again about whom ticket has not answered.
+// requeue adds visitors again, since the call about them has failed.
 func (e *entitlements) requeue(eventID string, visitors []Visitor) {
 	e.mu.Lock()
 	e.failed[eventID] = e.now()
@@ -146,16 +146,16 @@ func (e *entitlements) dequeue(eventID string) []Visitor {
 	return slices.Collect(maps.Values(users))
 }
 
-// isTurnToAsk reports whether to ask ticket again about a waiter who polls now and had the last
-// stored contact at lastSeen (ms). It does so once a minute, at a time that depends on the user.
+// isTurnToAsk reports whether to ask again about a waiter who polls now and whose last stored
+// contact was at lastSeen (ms). It returns true once a minute, at a time that depends on the user.
 func isTurnToAsk(userID string, lastSeen, now int64) bool {
 	period := askAgainAfter.Milliseconds()
 	phase := int64(crc32.ChecksumIEEE([]byte(userID))) % period
 	return (lastSeen+phase)/period != (now+phase)/period
 }
 
-// answerEntitlements sets the entitlements of the claims to ticket's answers, until the general
-// sale of an event with a presale opens.
+// answerEntitlements sets the entitlements of the claims to the answers of the ticket service, if
+// the event has a presale and its general sale has not opened yet.
 func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, claims []PlaceClaim) {
 	// A call has either only heartbeats or none.
 	if len(indexes) == 0 || reqs[indexes[0]].heartbeat || !s.cache.beforeGeneral(eventID) {
@@ -171,14 +171,14 @@ func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs [
 	}
 	answers, err := s.entitlements.lookUp(ctx, eventID, visitors, maxNegativeAge)
 	if err != nil {
-		s.log.DebugContext(ctx, "entitlements not read", "event", eventID, "error", err) // the worker repeats and logs it
+		s.log.DebugContext(ctx, "entitlements not read", "event", eventID, "error", err) // a worker asks again, and logs a failure
 	}
 	for k := range claims {
 		claims[k].Entitled = answers[k]
 	}
 }
 
-// askLaterAbout enqueues the waiting visitors whose entitlement is not known.
+// askLaterAbout enqueues the waiting visitors whose entitlement is unknown.
 func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []int, state LineState, claims []PlaceClaim, outcomes []ClaimOutcome) {
 	if !state.BeforeGeneral() {
 		return
@@ -192,8 +192,8 @@ func (s *Service) askLaterAbout(eventID string, reqs []PlaceRequest, indexes []i
 	s.entitlements.enqueue(eventID, visitors)
 }
 
-// askPending asks ticket about the queued visitors of a line, and stores in the line who is
-// entitled. If ticket does not answer, the worker asks again.
+// askPending asks the ticket service about the enqueued visitors of a line, and stores in the line
+// who is entitled. After a failure it enqueues them again.
 func (s *Service) askPending(ctx context.Context, eventID string) {
 	visitors := s.entitlements.dequeue(eventID)
 	for len(visitors) > 0 && s.cache.beforeGeneral(eventID) {
@@ -209,7 +209,7 @@ func (s *Service) askPending(ctx context.Context, eventID string) {
 	}
 }
 
-// keepEntitled stores in the line which users are entitled. If it fails, later polls repeat it.
+// keepEntitled stores in the line which users are entitled. After a failure, later polls repeat it.
 func (s *Service) keepEntitled(ctx context.Context, eventID string, visitors []Visitor, answers []Entitlement) {
 	var entitled []EntitlementAnswer
 	for i, a := range answers {
@@ -227,7 +227,7 @@ func (s *Service) keepEntitled(ctx context.Context, eventID string, visitors []V
 	}
 }
 
-// logAskFailure logs when ticket begins to fail about entitlements, and when it answers again.
+// logAskFailure logs when questions about entitlements begin to fail, and when they succeed again.
 func (s *Service) logAskFailure(ctx context.Context, eventID string, err error) {
 	failing := err != nil
 	switch {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// positiveTTL is how long the cache holds that an event exists. Events are never deleted.
+	// positiveTTL is how long the result that an event exists is cached. Events are never deleted.
 	positiveTTL = time.Minute
-	// negativeTTL is how long the cache holds any other result: the event may be created, or ticket
-	// may answer again, at any time.
+	// negativeTTL is how long any other result is cached, since the event may be created, or the
+	// ticket service may answer again, at any time.
 	negativeTTL        = time.Second
-	existenceTimeout   = 500 * time.Millisecond // bounds the call to ticket; visitors wait for it
-	existenceCacheSize = 10_000                 // bounds the cache, since ids may be made up
-	backgroundLimit    = 8                      // how many calls to ticket may run in the background
+	existenceTimeout   = 500 * time.Millisecond // the time limit of a call; visitors wait for it
+	existenceCacheSize = 10_000                 // the most cached events, since ids may be made up
+	backgroundLimit    = 8                      // the most calls that run in the background
 )
 
-// eventExistenceCache asks ticket whether events exist, so that a made-up id gets no line, and caches
-// the answers. It is used only for events without a line. Concurrent lookups of an event share one
-// call.
+// eventExistenceCache asks the ticket service whether events exist, so that a made-up id gets no
+// line, and caches the answers. It is used only for events without a line. Concurrent lookups of an
+// event share one call.
 type eventExistenceCache struct {
 	lookUp func(ctx context.Context, eventID string) error
-	// results holds what check returns, by event id: nil for an event that exists.
+	// results holds the results of check by event id: nil for an event that exists.
 	results *otter.Cache[string, error]
 
 	mu           sync.Mutex
@@ -50,16 +50,16 @@ func newEventExistenceCache(now func() time.Time, lookUp func(context.Context, s
 	}
 }
 
-// cacheClock adapts a clock to the cache library. Its Tick returns nil, so the cache runs no goroutine,
-// and expired results are removed when others are written.
+// cacheClock adapts a clock to the cache library. Its Tick returns nil, so that the cache starts no
+// goroutine. Expired results are removed when others are written.
 type cacheClock func() time.Time
 
 func (now cacheClock) NowNano() int64 { return now().UnixNano() }
 
 func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-// check returns nil for an event that exists, ErrEventUnknown for one that does not, and
-// errs.ErrUnavailable when ticket does not answer.
+// check returns nil if the event exists, ErrEventUnknown if it does not, and errs.ErrUnavailable if
+// the ticket service does not answer.
 func (c *eventExistenceCache) check(ctx context.Context, eventID string) error {
 	result, err := c.results.Get(ctx, eventID, otter.LoaderFunc[string, error](c.loadResult))
 	if err != nil { // ctx has ended
@@ -81,8 +81,8 @@ func (c *eventExistenceCache) loadResult(ctx context.Context, eventID string) (r
 
 func unavailableError(err error) error { return errs.ErrUnavailable.Wrap(err).WithRetry(negativeTTL) }
 
-// checkAsync returns what the cache holds about an event: exists, or the error of check. If it
-// holds nothing, exists is false, err is nil, and the event is looked up in the background.
+// checkAsync returns the cached result of check. exists is true if the event exists. If nothing is
+// cached, exists is false, err is nil, and a lookup starts in the background.
 func (c *eventExistenceCache) checkAsync(ctx context.Context, eventID string) (exists bool, err error) {
 	if result, ok := c.results.GetIfPresent(eventID); ok {
 		return result == nil, result

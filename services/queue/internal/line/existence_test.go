@@ -61,7 +61,7 @@ func requireConcurrentLookupsShareOneCall(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = r.check(ctx, "ev") })
 	<-entered
-	leave() // the first caller gives up; the others still wait
+	leave() // the first caller stops waiting; the other callers still wait
 	var failures [20]error
 	for i := range failures {
 		wg.Go(func() { failures[i] = r.check(t.Context(), "ev") })

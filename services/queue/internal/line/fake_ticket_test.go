@@ -20,7 +20,7 @@ type fakeTicket struct {
 	age     time.Duration
 	err     error
 	calls   [][]string
-	// entitled are the users who may buy in presales, asks the users of each HoldEntitlement call.
+	// entitled are the users who may buy in presales. asks has the users of each HoldEntitlement call.
 	entitled map[string]bool
 	asks     [][]string
 }
@@ -58,7 +58,7 @@ func (o *fakeTicket) askedAbout() [][]string {
 	return asks
 }
 
-// setPresale reports a sale with a presale.
+// setPresale sets the report on an event's sale, which has a presale.
 func (o *fakeTicket) setPresale(event string, status line.SaleStatus, presale, opens time.Time) {
 	o.setStatus(event, status, opens)
 	o.mu.Lock()
@@ -102,7 +102,7 @@ func (o *fakeTicket) setStatus(event string, status line.SaleStatus, opens time.
 	}}
 }
 
-// setThreshold changes the settings of the event's line.
+// setThreshold sets the threshold in the settings of the event's line.
 func (o *fakeTicket) setThreshold(event string, threshold int64) {
 	o.directory.mu.Lock()
 	o.threshold = threshold
@@ -123,7 +123,7 @@ func (o *fakeTicket) asked() [][]string {
 	return calls
 }
 
-// newSaleEnv returns an environment with a ticket service that reports the event's sale status.
+// newSaleEnv returns an environment, and a ticket service that reports this status of the sale.
 func newSaleEnv(t *testing.T, status line.SaleStatus) (*testEnv, *fakeTicket) {
 	t.Helper()
 	w, tickets := newTestEnv(t), &fakeTicket{}
@@ -145,20 +145,20 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	return r
 }
 
-// open opens an event's line by the call of a visitor who lacks a position and gets no place.
+// open opens an event's line by the call of a visitor who needs a position, and so gets no place.
 func (r *replica) open(t *testing.T, event string) {
 	t.Helper()
 	opener := line.Visitor{UserID: "opener", Tier1: line.Tier1{Required: true}}
 	require.ErrorIs(t, r.service.Check(t.Context(), []line.PlaceRequest{{EventID: event, Visitor: opener}})[0].Err, line.ErrPassRequired)
 }
 
-// requirePlace compares a place's status and sale status.
+// requirePlace checks the status of a place, and the status of the sale in it.
 func requirePlace(t *testing.T, status string, sale line.SaleStatus, p line.Place, msg ...any) {
 	t.Helper()
 	require.Equal(t, []string{status, sale.String()}, []string{p.Status, p.Sale.String()}, msg...)
 }
 
-// second lets one second pass, and runs the replicas' work of that second.
+// second lets one second pass, and then runs the work that each replica does every second.
 func (w *testEnv) second(rs ...*replica) {
 	w.t.Helper()
 	w.clock.Advance(time.Second)
@@ -172,7 +172,7 @@ func (r *replica) status(ctx context.Context, event, user string) line.Place {
 	return r.service.Status(ctx, []line.PlaceRequest{{EventID: event, Visitor: line.Visitor{UserID: user}}})[0].Place
 }
 
-// lines returns the snapshot that a new watcher gets.
+// lines returns the snapshot that a new watcher of lines gets first.
 func (r *replica) lines(t *testing.T) (sent []line.LineUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,15 +12,15 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// postpone makes the line's next tick due in a minute.
+// postpone makes the next tick of the line due in a minute only.
 func (w *testEnv) postpone() {
 	w.t.Helper()
 	due := goredis.Z{Score: float64(w.clock.Now().Add(time.Minute).UnixMilli()), Member: w.event}
 	require.NoError(w.t, w.client.ZAdd(w.t.Context(), "{"+w.registry+"}:due", due).Err())
 }
 
-// idle opens the event's line, and runs the replicas until it is not in use.
-func (w *testEnv) idle(rs ...*replica) {
+// makeIdle opens the event's line, and runs the replicas until the line is not in use any more.
+func (w *testEnv) makeIdle(rs ...*replica) {
 	w.t.Helper()
 	rs[0].open(w.t, w.event)
 	for range 150 {
@@ -29,8 +29,8 @@ func (w *testEnv) idle(rs ...*replica) {
 	w.postpone()
 }
 
-// free frees the only slot while another visitor waits for it.
-func (w *testEnv) free(r *replica) {
+// freeSlot ends the only slot while another visitor waits for it.
+func (w *testEnv) freeSlot(r *replica) {
 	w.t.Helper()
 	for _, user := range []string{"in", "w"} {
 		require.NoError(w.t, r.check(w.t.Context(), w.event, user).Err)
@@ -38,8 +38,8 @@ func (w *testEnv) free(r *replica) {
 	require.NoError(w.t, r.service.Leave(w.t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(w.t, w, "in")}))
 }
 
-// markingStore calls a function before a visitor's call marks a line as busy. After an error the
-// line is not marked.
+// markingStore calls before when a visitor's call is about to mark a line as busy. If before
+// returns an error, the line is not marked.
 type markingStore struct {
 	line.Store
 
@@ -55,7 +55,7 @@ func (m *markingStore) ClaimTicks(ctx context.Context, r line.TickRequest) (line
 	return m.Store.ClaimTicks(ctx, r)
 }
 
-// While the schedule fails, only one visitor's call in two seconds waits for it.
+// While the schedule fails, only one visitor's call in two seconds tries to mark the line.
 func TestFailedMarkIsRepeatedByNextPlan(t *testing.T) {
 	w := newTestEnv(t)
 	tries := 0
@@ -63,9 +63,9 @@ func TestFailedMarkIsRepeatedByNextPlan(t *testing.T) {
 		tries++
 		return errs.ErrUnavailable
 	}})
-	w.idle(a)
+	w.makeIdle(a)
 	tries = 0
-	w.free(a)
+	w.freeSlot(a)
 	require.Equal(t, 1, tries)
 	before := a.meter.admitted
 	w.tick(a)
@@ -78,7 +78,7 @@ func TestCancelledCallMarksLine(t *testing.T) {
 	defer cancel()
 	store := &markingStore{Store: w.store(), before: func() error { return nil }}
 	a := w.replicaOn(store)
-	w.idle(a)
+	w.makeIdle(a)
 	store.before = func() error {
 		cancel()
 		return nil
@@ -87,12 +87,12 @@ func TestCancelledCallMarksLine(t *testing.T) {
 	require.NoError(t, w.client.ZScore(t.Context(), "{"+w.registry+"}:busy", w.event).Err())
 }
 
-// A failover of the schedule's node may lose the latest marks.
+// A failover of the schedule's Redis node may lose the latest marks; they are then repeated.
 func TestLostMarkIsRepeated(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
-	w.idle(a)
-	w.free(a)
+	w.makeIdle(a)
+	w.freeSlot(a)
 	before := a.meter.admitted
 	require.NoError(t, w.client.ZRem(t.Context(), "{"+w.registry+"}:busy", w.event).Err())
 	w.postpone()
@@ -102,7 +102,7 @@ func TestLostMarkIsRepeated(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted-before)
 }
 
-// A replica's list of busy lines stays valid until its next plan, even with a long tick interval.
+// A replica uses its list of busy lines until its next plan, even if the tick interval is long.
 func TestBusyListOutlivesLongInterval(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(2)
@@ -129,8 +129,8 @@ func (u *uncleanable) Clean(ctx context.Context, eventID string, m line.KnownSta
 	return u.Store.Clean(ctx, eventID, m)
 }
 
-// A successful cleanup sets an expiry for the keys of an unused line, but only if the line has been
-// empty for a while: until then it may have slots of a sale that has just ended.
+// A cleanup gives the keys of an unused line an expiry, but only if the line has been empty for a
+// while: until then it may have slots of a sale that has just ended.
 func TestIdleLineIsCleanedUpInTheEnd(t *testing.T) {
 	w := newTestEnv(t)
 	store := &uncleanable{Store: w.store()}
@@ -181,7 +181,7 @@ func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
 			w.second(all...)
 		}
 	}
-	w.idle(all...)
+	w.makeIdle(all...)
 	requireFigures(1, false)
 	tickets.setThreshold(w.event, 7)
 	live(w.clock.Now().Add(12 * time.Second)) // the sale report is read every ten seconds
@@ -198,11 +198,11 @@ func TestFiguresOfIdleLineFollowSettingsAndSale(t *testing.T) {
 	requireFigures(7, false)
 }
 
-// Replicas do not ask ticket about a line that is not in use, which must not count as an outage.
+// An unused line, about which the ticket service is not asked, does not count as waiting for it.
 func TestIdleLineIsNotSaidToWaitForTicket(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	a := w.replicaAsking(tickets)
-	w.idle(a)
+	w.makeIdle(a)
 	w.clock.Advance(15 * time.Minute)
 	a.worker.Tick(t.Context())
 	require.False(t, a.meter.figures.Away)

@@ -18,8 +18,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// blockingHook blocks every command that has an argument with keyPart in it, like a hanging server,
-// until open is closed.
+// blockingHook blocks every command with keyPart in an argument, like a server that hangs, until
+// open is closed.
 type blockingHook struct {
 	keyPart string
 	blocked chan struct{}
@@ -63,8 +63,8 @@ func (j *blockingHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) gor
 
 func (j *blockingHook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// newEnvWithHangingEvent returns an environment in which Redis hangs for one event, and a replica
-// that knows both events.
+// newEnvWithHangingEvent returns an environment with two events, and a replica that knows both.
+// Redis calls for the event whose id is stuck hang.
 func newEnvWithHangingEvent(t *testing.T) (w *testEnv, r *replica, stuck string, j *blockingHook) {
 	t.Helper()
 	w = newTestEnv(t)
@@ -92,7 +92,7 @@ func requests(event string, users ...string) []line.PlaceRequest {
 	return out
 }
 
-// While Redis hangs for one event, calls for other events succeed.
+// While Redis hangs for one event, calls for other events succeed in time.
 func TestHangingEventDelaysNoOther(t *testing.T) {
 	w, r, stuck, j := newEnvWithHangingEvent(t)
 	slot := slotOf(t, w, "in")
@@ -127,7 +127,7 @@ func epochOf(t *testing.T, r *replica, event string) int64 {
 	return o.Epoch
 }
 
-// While Redis hangs for one event, the ticks of other lines go on.
+// While Redis hangs for one event, the lines of other events are ticked.
 func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	w, r, _, j := newEnvWithHangingEvent(t)
@@ -155,8 +155,8 @@ func TestHangingLineDelaysNoOtherTick(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// failingStore is a store in which all lines but one cannot be ticked: their first tick fails at
-// once, later ones hang. It uses no server, whose failure could also hit the healthy line.
+// failingStore is a store in which only one line can be ticked. The first tick of any other line
+// fails at once, later ones hang. It uses no server, which could also fail for the healthy line.
 type failingStore struct {
 	line.Store
 
@@ -169,7 +169,7 @@ type failingStore struct {
 
 func (f *failingStore) ListEvents(context.Context) ([]string, error) {
 	ids := []string{f.healthy}
-	for i := range 100 { // more than all rounds together take
+	for i := range 100 { // more than all ticks in progress can handle
 		ids = append(ids, f.healthy+"-"+strconv.Itoa(i))
 	}
 	return ids, nil
@@ -199,7 +199,7 @@ func (f *failingStore) Admit(_ context.Context, eventID string, _ line.KnownStat
 	return line.LineState{}, line.AdmissionResult{}, errs.ErrUnavailable
 }
 
-// Healthy lines are ticked however many lines fail slowly.
+// Healthy lines are ticked, however many other lines fail slowly.
 func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	w := newTestEnv(t)
 	store := &failingStore{
@@ -229,7 +229,7 @@ func TestFailingLinesDelayNoHealthyLine(t *testing.T) {
 	}
 }
 
-// slowDirectory is a ticket service that does not answer Exists before it is released.
+// slowDirectory is a fake ticket service whose Exists does not return before it is released.
 type slowDirectory struct {
 	*directory
 
@@ -243,8 +243,8 @@ func (d slowDirectory) Exists(_ context.Context, eventID string) error {
 	return line.ErrEventUnknown
 }
 
-// A status request for an unknown line is answered at once, and ticket is called in the background,
-// since ids may be made up.
+// A status request for an unknown line is answered at once, since its id may be made up. The ticket
+// service is asked in the background.
 func TestStatusOfUnknownLineDoesNotBlock(t *testing.T) {
 	w := newTestEnv(t)
 	events := slowDirectory{directory: w.tickets, asked: make(chan string, 1000), release: make(chan struct{})}

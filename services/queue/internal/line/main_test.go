@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(processtest.WithLeakCheck(m).Run()) }
 
-// TestHangingClusterNodeFailsOnlyItsEvents has a cluster of its own, and TestPresaleCrowd takes long.
+// The two tests are left out: one has a cluster of its own, the other takes long.
 func TestSuiteOnCluster(t *testing.T) {
 	redistest.OnCluster(t, "TestHangingClusterNodeFailsOnlyItsEvents", "TestPresaleCrowd")
 }

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// openTimeout bounds each of the two steps that open a line: ticket records the opening, and Redis
-	// gets the line. The line's first visitors wait for both.
+	// openTimeout limits each of the two steps that open a line: the ticket service records the
+	// opening, and Redis creates the line. The line's first visitors wait for both.
 	openTimeout = time.Second
-	// openWithin is how long a replica may open a line after it recorded the opening. Later the
-	// line may have been used and lost.
+	// openWithin is how long a replica may open a line after the opening was recorded. Later, the line
+	// may have been used and then lost.
 	openWithin = 5 * time.Second
 )
 
-// openNewLine opens a line for the first time, without the recovery pause of a line that was lost.
-// It does nothing for a line that was opened before. Ticket records the opening first, so a lost
-// line is never mistaken for a new one. After a crash between these two steps, the next call
+// openNewLine opens a line for the first time, without the recovery pause of a lost line. It does
+// nothing for a line that was opened before. The ticket service records the opening first, so that
+// a lost line is never taken for a new one. After a crash between these steps, the next call
 // creates the line with a recovery pause. Concurrent calls share one attempt.
 func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	_, err, _ := s.openings.Do(eventID, func() (any, error) {
@@ -33,8 +33,8 @@ func (s *Service) openNewLine(ctx context.Context, eventID string) error {
 	return err
 }
 
-// recordOpening has ticket record that the line was opened. It reports whether this replica may
-// create the line: whether it has had the opening recorded, now or within openWithin.
+// recordOpening has the ticket service record that the line was opened. allowed means that this
+// replica may create the line: it had the opening recorded, now or within openWithin.
 func (s *Service) recordOpening(ctx context.Context, eventID string) (allowed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (s *Service) recordOpening(ctx context.Context, eventID string) (allowed bo
 		return false, err
 	}
 	if !settings.NeverOpened {
-		return s.cache.openingPermitted(eventID), nil // the last attempt may have failed at the store
+		return s.cache.openingPermitted(eventID), nil // the last attempt may have failed in Redis
 	}
 	first, err := s.events.MarkOpened(ctx, eventID)
 	if first {
@@ -52,8 +52,8 @@ func (s *Service) recordOpening(ctx context.Context, eventID string) (allowed bo
 	return first, err
 }
 
-// openLine creates the line in Redis without a recovery pause. If a visitor's call has just created it
-// with one, openLine ends the pause: a new line has no former slots to wait for.
+// openLine creates the line in Redis without a recovery pause. If a visitor's call has just created
+// it with a pause, openLine ends that: a new line has no former slot holders to wait for.
 func (s *Service) openLine(ctx context.Context, eventID string) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *Service) openLine(ctx context.Context, eventID string) error {
 	failpoint.Hit("queue.open.after_line")
 	s.cache.Observe(eventID, st)
 	if err := s.store.AddEvents(ctx, eventID); err != nil {
-		// The first contact registers the event.
+		// The next contact registers the event.
 		s.log.WarnContext(ctx, "event not registered", "event", eventID, "error", err)
 	}
 	s.readSettingsIfDue(ctx, eventID)

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// recovers reports whether the event's line is recovering, according to Redis.
+// recovers reports whether the event's line is recovering. It reads the line from Redis.
 func (w *testEnv) recovers() bool {
 	w.t.Helper()
 	st, err := w.store().Peek(w.t.Context(), w.event, line.KnownState{})
@@ -29,7 +29,7 @@ func (w *testEnv) wipe() {
 	require.NoError(w.t, w.client.Del(w.t.Context(), keys...).Err())
 }
 
-// A new line opens for its first visitor. A lost line recovers even if no replica knows it.
+// A new line opens at once. A lost line recovers first, even if no replica knows it.
 func TestNewLineOpensWithoutRecovery(t *testing.T) {
 	w := newTestEnv(t)
 	require.Equal(t, line.StatusActive, w.replica().check(t.Context(), w.event, "u").Place.Status)
@@ -57,10 +57,10 @@ type delayedStore struct {
 
 func (s delayedStore) Open(ctx context.Context, eventID string, m line.KnownState) (line.LineState, error) {
 	<-s.open
-	return s.Store.Open(context.WithoutCancel(ctx), eventID, m) // however late
+	return s.Store.Open(context.WithoutCancel(ctx), eventID, m) // even for a late caller
 }
 
-// Only one of two replicas may open a new line. If the other creates it first, the line is opened
+// Only one of two replicas may open a new line. If the other one creates the line first, it is open
 // for both.
 func TestTwoReplicasCreateNewLine(t *testing.T) {
 	w := newTestEnv(t)
@@ -108,8 +108,8 @@ func (s *brokenStore) Check(ctx context.Context, eventID string, m line.KnownSta
 	return s.Store.Check(ctx, eventID, m, claims)
 }
 
-// A replica that dies after ticket recorded the opening, and before the line is open, leaves a line
-// that recovers.
+// A replica dies after the ticket service has recorded the opening, before the line is open. Then
+// the line begins with a recovery.
 func TestCrashDuringOpeningLeavesRecoveringLine(t *testing.T) {
 	w := newTestEnv(t)
 	dying := w.replicaOn(&brokenStore{w.store(), true})
@@ -118,7 +118,7 @@ func TestCrashDuringOpeningLeavesRecoveringLine(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// flakyStore fails the first Open.
+// flakyStore is a store whose first Open fails.
 type flakyStore struct {
 	line.Store
 
@@ -133,8 +133,8 @@ func (s flakyStore) Open(ctx context.Context, eventID string, m line.KnownState)
 	return s.Store.Open(ctx, eventID, m)
 }
 
-// A line whose opening failed starts with a recovery, which ends at once if the second attempt
-// succeeds.
+// A line that could not be opened begins with a recovery. If a second attempt to open it succeeds,
+// the recovery ends at once.
 func TestFailedOpeningIsRetriedAtOnce(t *testing.T) {
 	w := newTestEnv(t)
 	r := w.replicaOn(flakyStore{w.store(), new(bool)})
@@ -144,8 +144,8 @@ func TestFailedOpeningIsRetriedAtOnce(t *testing.T) {
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "u").Status)
 }
 
-// A replica that recorded the opening retries a failed Open, unless the line may have been used
-// meanwhile.
+// A replica that has had the opening recorded may retry a failed Open, unless the line may have
+// been used meanwhile.
 func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	for after, recovers := range map[time.Duration]bool{4 * time.Second: false, 6 * time.Second: true} {
 		t.Run(after.String(), func(t *testing.T) {
@@ -161,13 +161,13 @@ func TestFailedOpeningIsRetriedBriefly(t *testing.T) {
 	}
 }
 
-// If ticket has not recorded that a line was opened, the replica that reads the line's settings
-// makes up for it, so that the line recovers after a loss.
+// If the opening of a line is not recorded, the replica that reads the line's settings has it
+// recorded, so that the line recovers after a loss.
 func TestUnrecordedLineIsRecorded(t *testing.T) {
 	w := newTestEnv(t)
 	_, err := w.store().Open(t.Context(), w.event, line.KnownState{})
 	require.NoError(t, err)
-	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // reads the settings
+	require.NoError(t, w.replica().check(t.Context(), w.event, "u").Err) // it reads the settings
 	require.False(t, w.recovers())
 	w.clock.Advance(time.Second)
 	w.wipe()
@@ -187,7 +187,7 @@ func TestLostLineIsNotOpened(t *testing.T) {
 	require.True(t, w.recovers())
 }
 
-// An operator's change of line settings takes effect within seconds, without a notification.
+// Without a notification, an operator's change of line settings takes effect within seconds.
 func TestChangedSettingsAreReadImmediately(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	r := w.replicaAsking(tickets)
@@ -209,8 +209,8 @@ func TestChangedSettingsAreReadImmediately(t *testing.T) {
 	require.Equal(t, read, tickets.settingsRead(), "no change, no reading")
 }
 
-// Replicas do not keep the settings of an idle line current. They are read before the next visitor
-// is admitted.
+// Replicas do not keep the settings of an unused line up to date. They read them again before the
+// next visitor is admitted.
 func TestSettingsOfIdleLineAreReadFirst(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	r := w.replicaAsking(tickets)

@@ -6,13 +6,13 @@ import "context"
 type LineOverview struct {
 	EventID                            string
 	Waiting, Parked, Active, Threshold int64
-	WaitingGeneral                     int64 // those of Waiting who wait for the general sale
+	WaitingGeneral                     int64 // those who wait for the general sale
 	AdmittedPerMinute                  float64
 	Epoch                              int64
 	Pauses                             []PauseReason // the reasons why nobody is admitted; empty while the line admits
-	RecoveryEndsAt                     int64         // epoch milliseconds, 0 when the line does not recover
+	RecoveryEndsAt                     int64         // epoch ms, 0 unless the line is recovering
 	Sale                               SaleStatus
-	Durable                            bool // ticket has stored all acts
+	Durable                            bool // the ticket service has stored all acts
 }
 
 // SetThreshold sets how many visitors may hold a slot of the event at once.
@@ -20,7 +20,7 @@ func (s *Service) SetThreshold(ctx context.Context, eventID string, threshold in
 	return s.changeAndShow(ctx, eventID, SettingsChange{Threshold: &threshold})
 }
 
-// Pause makes the line admit nobody until Resume. Visitors keep their places and slots.
+// Pause stops admission until Resume. Visitors keep their places and slots.
 func (s *Service) Pause(ctx context.Context, eventID string) (LineOverview, error) {
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(true)})
 }
@@ -29,7 +29,7 @@ func (s *Service) Resume(ctx context.Context, eventID string) (LineOverview, err
 	return s.changeAndShow(ctx, eventID, SettingsChange{Paused: new(false)})
 }
 
-// Block keeps a user out of the line until Unblock. It ends the user's slot or removes the place.
+// Block keeps a user out of the line until Unblock. It ends the user's slot or place.
 func (s *Service) Block(ctx context.Context, eventID, userID string) (durable bool, err error) {
 	return s.changeSettings(ctx, eventID, SettingsChange{Block: userID})
 }
@@ -39,9 +39,9 @@ func (s *Service) Unblock(ctx context.Context, eventID, userID string) (durable 
 	return s.changeSettings(ctx, eventID, SettingsChange{Unblock: userID})
 }
 
-// Revoke ends a user's slot, and reports whether there was one. The user's holds of seats last until
-// they expire. Ticket does not store the revocation: should Redis lose it, only a token issued within
-// the last 60 s could restore the slot.
+// Revoke ends a user's slot, and reports whether there was one. The user's holds of seats last
+// until they expire. The revocation is stored only in Redis: if it is lost, an entry token issued
+// within the last 60 s could restore the slot.
 func (s *Service) Revoke(ctx context.Context, eventID, userID string) (bool, error) {
 	st, ended, err := s.store.Revoke(ctx, eventID, s.cache.Snapshot(eventID), userID)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Service) changeAndShow(ctx context.Context, eventID string, c SettingsC
 	return s.ReadOverview(ctx, eventID)
 }
 
-// ReadOverview returns the state of an event's line; only the settings if there is no line.
+// ReadOverview returns the state of an event's line, or only the settings if there is no line.
 func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOverview, error) {
 	st, err := s.readState(ctx, eventID)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) ReadOverview(ctx context.Context, eventID string) (LineOvervie
 	if !st.Exists() {
 		return s.overviewWithoutLine(ctx, eventID)
 	}
-	// The report of a line that is not in use may be old, since no replica reads it regularly.
+	// No replica reads the report of an unused line regularly, so it may be old.
 	if st.ShopAway() && s.ensureSale(ctx, eventID, maxSaleAge) == nil {
 		if st, err = s.readState(ctx, eventID); err != nil {
 			return LineOverview{}, err
@@ -92,7 +92,7 @@ func (s *Service) overviewWithoutLine(ctx context.Context, eventID string) (Line
 	if err != nil {
 		return LineOverview{}, err
 	}
-	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report counts
+	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // after a failure the last report is used
 	o := LineOverview{EventID: eventID, Threshold: s.rules.Threshold, Sale: s.cache.saleStatus(eventID), Durable: true}
 	if settings.Threshold != nil {
 		o.Threshold = *settings.Threshold

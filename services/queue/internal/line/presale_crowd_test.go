@@ -22,21 +22,21 @@ import (
 
 var full = flag.Bool("full", false, "the long form of the crowd: make chaos")
 
-// The times of the crowd's presale, in seconds.
+// The times of the simulated presale, in seconds.
 const (
-	joinUntil    = 8 // most visitors have joined
+	joinUntil    = 8 // until then most visitors have joined
 	presaleAt    = 20
-	ticketAway   = 35 // ticket does not answer until ticketBack, longer than a line waits for it
+	ticketAway   = 35 // the ticket service is away until ticketBack
 	ticketBack   = 65
 	redisLost    = 80
-	secondJoins  = 120 // the last visitors come
+	secondJoins  = 120 // the last visitors join
 	generalAt    = 160
 	crowdEnds    = 400
 	stayInside   = 3
 	pollsPerCall = 250
 )
 
-// presaleVisitor is a visitor of the crowd, whose page polls at the advised interval.
+// presaleVisitor is a simulated visitor, whose page polls at the advised interval.
 type presaleVisitor struct {
 	user           string
 	entitled       bool
@@ -47,7 +47,7 @@ type presaleVisitor struct {
 	ticket         string
 }
 
-// presaleCrowd is a sale with a presale: its visitors, and three replicas.
+// presaleCrowd is a simulated sale with a presale: its visitors, and three replicas.
 type presaleCrowd struct {
 	*testEnv
 
@@ -60,7 +60,7 @@ type presaleCrowd struct {
 	problems []string
 }
 
-// oldTicketReader reads sales as a replica of an older release, which does not know PRESALE.
+// oldTicketReader reads sales like a replica of an older release, which does not know PRESALE.
 type oldTicketReader struct{ *fakeTicket }
 
 func (o oldTicketReader) Sales(ctx context.Context, ids []string) (map[string]line.SaleReport, time.Duration, error) {
@@ -94,13 +94,13 @@ func newPresaleCrowd(t *testing.T, n int) *presaleCrowd {
 		c.visitors, c.byUser[v.user] = append(c.visitors, v), v
 	}
 	c.ticket.setEntitled(entitled...)
-	c.ticket.threshold = int64(max(n/400, 2)) // not all of the entitled enter before the general sale
+	c.ticket.threshold = int64(max(n/400, 2)) // too few for all of the entitled
 	c.report(line.Scheduled)
 	c.replicas = []*replica{c.opened(c.ticket), c.replicaAsking(c.ticket), c.replicaOf(w.store(), c.ticket, oldTicketReader{c.ticket})}
 	return c
 }
 
-// report has ticket report the sale with this status. It opens at presaleAt and generalAt.
+// report makes the sale have this status. It opens at presaleAt and generalAt.
 func (c *presaleCrowd) report(status line.SaleStatus) {
 	start := c.clock.Now().Add(-time.Duration(c.second) * time.Second).Truncate(time.Second)
 	c.ticket.setPresale(c.event, status, start.Add(presaleAt*time.Second), start.Add(generalAt*time.Second))
@@ -110,7 +110,7 @@ func (c *presaleCrowd) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf("%d s: ", c.second)+fmt.Sprintf(format, args...))
 }
 
-// faults causes the events and faults of the current second.
+// faults causes what happens in the current second, such as a fault.
 func (c *presaleCrowd) faults() {
 	switch c.second {
 	case presaleAt:
@@ -159,7 +159,7 @@ func (c *presaleCrowd) step() {
 	}
 }
 
-// call sends the requests of those visitors of the page who have joined, or of the others.
+// call sends the requests of visitors in the page: of those who have joined, or of the others.
 func (c *presaleCrowd) call(do func(context.Context, []line.PlaceRequest) []line.PlaceAnswer, page []*presaleVisitor, joined bool) {
 	c.t.Helper()
 	page = slices.DeleteFunc(slices.Clone(page), func(v *presaleVisitor) bool { return v.joined != joined || v.done || v.next > c.second })
@@ -178,7 +178,7 @@ func (c *presaleCrowd) call(do func(context.Context, []line.PlaceRequest) []line
 	}
 }
 
-// receive is what a page does with an answer.
+// receive does what a visitor's page does with an answer.
 func (c *presaleCrowd) receive(v *presaleVisitor, p line.Place) {
 	c.t.Helper()
 	switch p.Status {
@@ -200,12 +200,12 @@ func (c *presaleCrowd) receive(v *presaleVisitor, p line.Place) {
 		if v.joined && !v.inside {
 			c.problem("%s has lost the place", v.user)
 		}
-		v.done = v.inside // its slot was lost with Redis, after the turn
+		v.done = v.inside // Redis lost the slot after the visitor's turn
 		v.joined = false
 	}
 }
 
-// auditSlots checks that every slot holder is entitled, and that ticket has said so.
+// auditSlots checks that every slot holder is entitled, and that the ticket service has said so.
 func (c *presaleCrowd) auditSlots() {
 	c.t.Helper()
 	inside, err := c.client.ZRange(c.t.Context(), "{"+c.event+"}:active", 0, -1).Result()
@@ -220,14 +220,14 @@ func (c *presaleCrowd) auditSlots() {
 	}
 }
 
-// admissions reads who was admitted. The stream outlives the loss of the line's data.
+// admissions returns who was admitted. Its stream is kept when the line's data is lost.
 func (c *presaleCrowd) admissions() []admissiontest.Admission {
 	c.t.Helper()
 	return admissiontest.Read(c.t, c.client, "{"+c.event+"}:admitted")
 }
 
-// requireOrder checks that the visitors who waited for the general sale entered in the order in which they
-// had joined.
+// requireOrder checks that the visitors who waited for the general sale were admitted in the order
+// in which they had joined.
 func (c *presaleCrowd) requireOrder(before map[string]int64, all []admissiontest.Admission) {
 	c.t.Helper()
 	for _, a := range all {
@@ -238,7 +238,7 @@ func (c *presaleCrowd) requireOrder(before map[string]int64, all []admissiontest
 	require.Empty(c.t, admissiontest.FindOvertaken(all))
 }
 
-// places returns the score of every waiting or parked visitor.
+// places returns the score of every visitor who waits or is parked.
 func (c *presaleCrowd) places() map[string]int64 {
 	c.t.Helper()
 	all := map[string]int64{}
@@ -265,8 +265,8 @@ func (c *presaleCrowd) lastEntitled() string {
 
 func memberOf(m goredis.Z) string { return fmt.Sprint(m.Member) }
 
-// A tenth of the visitors is entitled. In the presale nobody else gets a slot, though ticket is
-// away, Redis loses its data, and a replica does not know presales. Then all enter in their order.
+// A tenth of the visitors is entitled; only these get slots in the presale, even while the ticket
+// service is away, Redis loses data, or a replica knows no presales. Then all enter in order.
 func TestPresaleCrowd(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	size := 600
@@ -278,7 +278,7 @@ func TestPresaleCrowd(t *testing.T) {
 	var duringPresale []admissiontest.Admission
 	for c.second < crowdEnds && slices.ContainsFunc(c.visitors, func(v *presaleVisitor) bool { return !v.done }) {
 		c.step()
-		switch c.second { // the last tick before it
+		switch c.second { // checks after the last tick before an event
 		case presaleAt - 1:
 			require.Empty(t, c.admissions())
 			first = c.places()

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The presale and the sale open by the clock, whichever of the three statuses ticket last reported.
+// The presale and the sale open by the clock, whatever of the three statuses was last reported.
 func TestStatusFollowsTheOpenings(t *testing.T) {
 	t.Parallel()
 	const presale, opens, closes = 100, 200, 300
@@ -45,7 +45,7 @@ func TestStatusFollowsTheOpenings(t *testing.T) {
 	}
 }
 
-// presaleLine is an open line of an event whose presale is on for an hour.
+// presaleLine is an open line of an event whose presale lasts for another hour.
 type presaleLine struct {
 	*testEnv
 	*replica
@@ -94,7 +94,7 @@ func (p *presaleLine) places(answers []line.PlaceAnswer) []line.Place {
 	return out
 }
 
-// seconds passes time, in which users poll once a second and the workers run.
+// seconds lets n seconds pass, in which the users poll every second and the workers run.
 func (p *presaleLine) seconds(n int, users ...string) (last []line.Place) {
 	p.t.Helper()
 	for range n {
@@ -145,7 +145,7 @@ func TestPresaleIsForTheEntitled(t *testing.T) {
 	require.Empty(t, p.ticket.askedAbout(), "nobody needs an entitlement now")
 }
 
-// Ticket is asked again about each user without an entitlement once a minute and at each join.
+// About a user without an entitlement, a line asks again once a minute and at each join.
 func TestEntitlementIsAskedAgain(t *testing.T) {
 	p := newPresaleLine(t, 1, "inside")
 	p.join("inside")
@@ -187,7 +187,7 @@ func TestEntitlementIsAskedAgain(t *testing.T) {
 	require.NotContains(t, slices.Concat(p.ticket.askedAbout()...), "u-3", "a yes is kept")
 }
 
-// While ticket does not answer, only users known to be entitled enter, and nobody loses a place.
+// While the ticket service is away, only users known to be entitled enter. Nobody loses a place.
 func TestPresaleWhileTicketIsAway(t *testing.T) {
 	p := newPresaleLine(t, 5, "known", "a", "b")
 	require.Equal(t, line.StatusActive, p.join("known")[0].Status)
@@ -209,7 +209,7 @@ func TestPresaleWhileTicketIsAway(t *testing.T) {
 	require.LessOrEqual(t, len(p.ticket.askedAbout()), 1)
 }
 
-// While ticket does not answer, nobody is sent back to a lobby: all may be entitled.
+// While the ticket service is away, nobody is sent back to a lobby: all may be entitled.
 func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
 	p := newPresaleLine(t, 5, "member")
 	check := func(user string) line.PlaceAnswer {
@@ -227,8 +227,8 @@ func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
 	require.ErrorIs(t, check("nobody").Err, line.ErrPassRequired)
 }
 
-// Ticket is asked also about a visitor who comes before the replica knows the sale, and about those
-// who come before the presale.
+// The ticket service is also asked about visitors who come before the presale, or before the
+// replica knows the sale.
 func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	w := newTestEnv(t)
 	p := &presaleLine{testEnv: w, ticket: &fakeTicket{}}
@@ -252,7 +252,7 @@ func TestEntitlementOfEarlyVisitors(t *testing.T) {
 	require.Equal(t, []string{line.StatusActive, line.StatusQueued, line.StatusActive}, []string{last[0].Status, last[1].Status, last[2].Status})
 }
 
-// Heartbeats lack the e-mail and claims that may entitle a user, so ticket's answer would be wrong.
+// Heartbeats ask nothing about users: they lack the e-mail and claims, which may entitle a user.
 func TestHeartbeatsAskNothingOfTicket(t *testing.T) {
 	p := newPresaleLine(t, 1, "inside")
 	p.join("inside", "waits")

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// From its first visitor on, a line knows that its sale has not opened yet. Then the sale opens by
-// the clock, without a new report of ticket.
+// A line knows from its first visitor on that its sale has not opened yet. Then the sale opens by
+// the clock, without a new report.
 func TestNewLineKnowsItsSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
@@ -30,7 +30,7 @@ func TestNewLineKnowsItsSale(t *testing.T) {
 	require.Equal(t, int64(20), first.EstimatedWait, "15 s to the opening, and 5 s from then on")
 	require.Equal(t, [][]string{{w.event}}, tickets.asked())
 
-	tickets.setError(errs.ErrUnavailable) // for good
+	tickets.setError(errs.ErrUnavailable) // until the end of the test
 	w.second(b)
 	require.Equal(t, line.StatusQueued, b.check(t.Context(), w.event, "u2").Place.Status)
 	require.Equal(t, line.Scheduled, b.status(t.Context(), w.event, "u2").Sale, "from the line")
@@ -103,7 +103,7 @@ func TestPausedAndSoldOutLinesKeepPlaces(t *testing.T) {
 		require.Equal(t, status, r.lines(t)[0].Sale)
 		require.False(t, r.meter.figures.Selling)
 	}
-	tickets.setStatus(w.event, line.OnSale, now) // a seat has come back
+	tickets.setStatus(w.event, line.OnSale, now) // a seat is free again
 	w.second(r)
 	require.Equal(t, line.StatusActive, r.status(t.Context(), w.event, "w").Status)
 }
@@ -124,7 +124,7 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 		}
 	}
 	require.Zero(t, r.meter.figures.Active)
-	for range 60 { // seconds, in which the end may be taken back
+	for range 60 { // for a minute the end may be reverted
 		require.Equal(t, int64(1), r.meter.figures.Waiting)
 		w.second(r)
 	}
@@ -140,7 +140,7 @@ func TestEndedSaleHasNoLine(t *testing.T) {
 	require.Equal(t, line.SaleClosed, r.status(t.Context(), other, "u").Sale)
 }
 
-// Two replicas of ticket may report different statuses for a second.
+// Two replicas of the ticket service may report different statuses for a second; the later is used.
 func TestLaterSaleReportWins(t *testing.T) {
 	w := newTestEnv(t)
 	knows, lags := &fakeTicket{}, &fakeTicket{}
@@ -164,7 +164,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 	require.Equal(t, line.NoSale, b.status(t.Context(), w.event, "u").Sale)
 }
 
-// The later of two sale reports wins also without a line.
+// Of two sale reports the later is used, even if there is no line.
 func TestLaterSaleReportWinsWithoutLine(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.SalePaused)
 	now := w.clock.Now()
@@ -201,7 +201,7 @@ func TestNewLineWaitsForItsSale(t *testing.T) {
 	require.Equal(t, line.StatusActive, seconds(2))
 }
 
-// A replica does not refuse visitors by an old sale report.
+// A replica reads the sale again before it refuses visitors because of an old report.
 func TestOldEndOfSaleIsVerified(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
@@ -237,8 +237,8 @@ func TestOldEndOfSaleIsVerified(t *testing.T) {
 	}
 }
 
-// A gateway drops lines missing from the first message of a watch, so a replica is ready only when
-// it can send all.
+// A gateway drops the lines that the first message of a watch does not have. So a replica is ready
+// only when it can send all lines.
 func TestReadyAfterFirstReadOfSales(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
@@ -261,7 +261,7 @@ func TestReadyAfterFirstReadOfSales(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// emptyStore has one registered event and no line.
+// emptyStore is a store with one registered event, which has no line.
 type emptyStore struct{ line.Store }
 
 func (emptyStore) ListEvents(context.Context) ([]string, error) { return []string{"e"}, nil }
@@ -300,8 +300,8 @@ func TestReadyDuringOutageOfTicket(t *testing.T) {
 	})
 }
 
-// Tier 1 may be open for an event without a line. After its GetSale all replicas send the sale
-// status to gateways, without creating a line.
+// Tier 1 may be open for an event without a line. When it has called GetSale, all replicas send the
+// sale status to gateways, without creating a line.
 func TestSalesOfEventsWithoutLine(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}
@@ -334,8 +334,8 @@ func TestSalesOfEventsWithoutLine(t *testing.T) {
 	require.Equal(t, [][]string{{w.event}}, tickets.asked(), "for as long as the registry names it")
 }
 
-// A status request for an event without a line soon returns the status of the sale: a page joins the
-// line only then.
+// After a status request for an event without a line, the answers soon have the status of the sale.
+// A page joins the line only then.
 func TestStatusWithoutLineReturnsSaleStatus(t *testing.T) {
 	w, tickets := newSaleEnv(t, line.OnSale)
 	tickets.setStatus(w.event, line.OnSale, w.clock.Now().Add(time.Hour))

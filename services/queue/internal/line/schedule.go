@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	busyFor          = contactWindow // how long a line counts as busy after a contact, at any replica
-	busyMarkInterval = busyFor / 3   // the time between two marks of a line with contact
-	// idleTickInterval is about the time between two ticks of a line without visitors, by whichever
-	// replica. These ticks find out that Redis lost data, and keep the exported figures current.
+	busyFor          = contactWindow // how long a line counts as busy after a contact at any replica
+	busyMarkInterval = busyFor / 3   // how often a line with contact is marked
+	// idleTickInterval is about the time between two ticks of a line without visitors, at any replica.
+	// These ticks detect that Redis lost data, and keep the exported figures current.
 	idleTickInterval = time.Minute
-	// scheduleTimeout bounds a call to the schedule, which is stored on one node of a Redis Cluster.
+	// scheduleTimeout limits a call to the schedule, which is stored on one node of a Redis Cluster.
 	// The ticks of lines with visitors wait for this call.
 	scheduleTimeout = 250 * time.Millisecond
-	minBusyListAge  = 5 * time.Second // the list of busy lines from the schedule counts for at least this long
+	minBusyListAge  = 5 * time.Second // how long a list of busy lines is used at least
 )
 
-// Schedule divides the ticks (admission runs) of lines among the replicas. One replica claims each tick
-// that is due, and reports the result to the others. The next tick of a busy line, one with visitors,
-// is due when the last claim has expired. The schedule is only a hint: extra ticks do no harm.
+// Schedule divides the ticks (admission runs) of lines among the replicas. For each tick that is
+// due, one replica claims the tick, runs it, and reports its result to the others. A line with
+// visitors (busy) is due again as soon as the last claim has expired. Extra ticks do no harm.
 type Schedule interface {
 	ClaimTicks(ctx context.Context, r TickRequest) (TickPlan, error)
 	ReportTicks(ctx context.Context, r TickResults) error
@@ -30,20 +30,20 @@ type Schedule interface {
 
 // TickRequest is a replica's request to the schedule for lines whose ticks it should run.
 type TickRequest struct {
-	// Busy are lines to be marked as busy for BusyFor. An idle one among them is due immediately.
+	// Busy are the lines to mark as busy for BusyFor. One that was idle is due at once.
 	Busy    []string
 	BusyFor time.Duration
 	Lease   time.Duration // how long a claim lasts; 0: nothing is claimed
-	Skip    []string      // lines that this replica cannot tick now
-	Since   int64         // TickPlan.Now of this replica's last plan, from which on it wants reports; 0 = none
+	Skip    []string      // lines that this replica cannot tick at present
+	Since   int64         // return reports from this time on (TickPlan.Now of the last plan); 0 = none
 }
 
-// TickPlan is the schedule's answer to a TickRequest: which lines to tick, and what others reported.
+// TickPlan is the answer to a TickRequest: the lines to tick, and the reports of other replicas.
 type TickPlan struct {
 	Now int64 // the schedule's time in epoch milliseconds
-	// Due are the claimed lines, Busy all busy ones.
+	// Due are the lines that this replica has claimed. Busy are all busy lines.
 	Due, Busy []string
-	Reports   []TickReport // those since TickRequest.Since, of all replicas
+	Reports   []TickReport // the reports of all replicas since TickRequest.Since
 }
 
 // TickResults are the results of a replica's latest ticks, for the other replicas.
@@ -58,13 +58,13 @@ type TickReport struct {
 	State   LineState
 	Tick    AdmissionResult
 	AgeMS   int64         // the time since the state was read, in ms
-	IdleFor time.Duration // the time until the next tick unless the line is busy; 0: it has visitors
+	IdleFor time.Duration // when to tick the line again if it is not busy; 0: it has visitors
 
-	at time.Time // this process's time of the tick
+	at time.Time // the time of the tick, on this process's clock
 }
 
-// claimTicks asks the schedule for the lines that this replica must tick, and applies the reports of
-// other replicas. If the schedule does not answer, it returns all lines known here to be in use.
+// claimTicks asks the schedule which lines this replica must tick, and applies the reports of other
+// replicas. If the schedule does not answer, it returns all lines in use that are known here.
 func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	s := w.service
 	w.mu.Lock()
@@ -74,8 +74,8 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	bounded, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	p, err := s.store.ClaimTicks(bounded, TickRequest{
-		// Plans are not exactly w.tickInterval apart. If a claim lasted beyond the next plan, a tick and
-		// its admissions would be left out, so claims are short. An extra tick admits no more visitors.
+		// The time between two plans varies around w.tickInterval. A claim that outlasts it would
+		// suppress a tick and its admissions, so claims are short. An extra tick admits no more visitors.
 		Busy: marks, BusyFor: busyFor, Lease: w.tickInterval / 2, Skip: w.linesToSkip(), Since: since,
 	})
 	if err != nil {
@@ -95,8 +95,8 @@ func (w *Worker) claimTicks(ctx context.Context) (due []string) {
 	return p.Due
 }
 
-// linesToSkip returns the lines whose ticks this replica should leave to others, since their calls fail
-// here or their tick is in progress.
+// linesToSkip returns the lines that other replicas should tick: calls on these lines fail at this
+// replica, or a tick is in progress.
 func (w *Worker) linesToSkip() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +105,8 @@ func (w *Worker) linesToSkip() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// applyReport applies another replica's report as if this replica had run the tick, unless calls on the
-// line fail here.
+// applyReport uses another replica's report as if this replica had run the tick, unless calls on
+// the line fail here.
 func (w *Worker) applyReport(r TickReport) {
 	w.mu.Lock()
 	failing := w.failed[r.EventID]
@@ -123,7 +123,7 @@ func (w *Worker) applyReport(r TickReport) {
 	}
 }
 
-// recordTick keeps the result of a tick for the next report.
+// recordTick keeps the result of a tick for the next call of sendReports.
 func (w *Worker) recordTick(eventID string, st LineState, t AdmissionResult) {
 	r := TickReport{EventID: eventID, State: st, Tick: t, at: w.service.now()}
 	if st.Members() == 0 {
@@ -134,8 +134,8 @@ func (w *Worker) recordTick(eventID string, st LineState, t AdmissionResult) {
 	w.reports = append(w.reports, r)
 }
 
-// sendReports sends the results of the latest ticks to the other replicas through the schedule. Results
-// that could not be sent are dropped; the next ticks bring newer ones.
+// sendReports sends the results of the latest ticks to the other replicas, by the schedule. After a
+// failure they are dropped, since the next ticks have newer results.
 func (w *Worker) sendReports(ctx context.Context) {
 	w.mu.Lock()
 	reports := w.reports
@@ -156,7 +156,7 @@ func (w *Worker) sendReports(ctx context.Context) {
 }
 
 // markInUse marks a line as busy when its first visitor comes, so that it is ticked even if this
-// replica dies now. The mark does not depend on the visitor's call, which may be cancelled.
+// replica dies now. It continues if the visitor's call is cancelled.
 func (s *Service) markInUse(ctx context.Context, eventID string) {
 	if !s.cache.startMark(eventID) {
 		return
@@ -164,7 +164,7 @@ func (s *Service) markInUse(ctx context.Context, eventID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scheduleTimeout)
 	defer cancel()
 	if _, err := s.store.ClaimTicks(ctx, TickRequest{Busy: []string{eventID}, BusyFor: busyFor}); err != nil {
-		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next plan marks it
+		s.log.DebugContext(ctx, "line not marked as busy", "event", eventID, "error", err) // the next plan marks the line
 		return
 	}
 	s.cache.recordMarks([]string{eventID})

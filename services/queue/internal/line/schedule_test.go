@@ -84,12 +84,12 @@ func (w *testEnv) load(r *replica) line.LineLoad {
 	return load
 }
 
-// All replicas report the same load: tier 1 may ask any, and takes a decrease for a loss of data.
+// All replicas report the same load: tier 1 asks any, and takes a decrease for a loss of data.
 func TestLoadDoesNotDependOnReplica(t *testing.T) {
 	w := newTestEnv(t)
 	a, b := w.replica(), w.replica()
 	require.NoError(t, w.store().AddEvents(t.Context(), w.event))
-	w.tick(a, b) // both know that there is no line
+	w.tick(a, b) // now both replicas know that there is no line
 	for i, user := range []string{"in", "w1", "w2"} {
 		require.NoError(t, a.check(t.Context(), w.event, user).Err)
 		want := line.LineLoad{Waiting: int64(i), Active: 1}
@@ -97,7 +97,7 @@ func TestLoadDoesNotDependOnReplica(t *testing.T) {
 	}
 }
 
-// A replica plans its ticks about once a second, sometimes earlier or later.
+// Plans of a replica are a second apart, or a little more or less. Each ticks the lines in use.
 func TestEveryPlanTicksLinesInUse(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(1)
@@ -113,7 +113,7 @@ func TestEveryPlanTicksLinesInUse(t *testing.T) {
 	require.Equal(t, int64(20), store.ticks.Load())
 }
 
-// A replica that claimed a tick and died delays admission by no more than a tick.
+// If a replica claims a tick and dies, admission is delayed by at most one tick.
 func TestTickOfDeadReplicaIsTakenOver(t *testing.T) {
 	w := newTestEnv(t)
 	dies := &unreachable{Store: w.store()}
@@ -123,13 +123,13 @@ func TestTickOfDeadReplicaIsTakenOver(t *testing.T) {
 	w.tick(a, b)
 	require.NoError(t, a.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
 	dies.err = errs.ErrUnavailable
-	w.tick(a, b) // a claims the tick
+	w.tick(a, b) // replica a claims the tick
 	require.Zero(t, b.meter.admitted)
 	w.tick(b)
 	require.Equal(t, int64(1), b.meter.admitted)
 }
 
-// A line that fails at one replica is left to the others.
+// If calls on a line fail at one replica, the other replicas tick it.
 func TestFailingLineIsLeftToOthers(t *testing.T) {
 	w := newTestEnv(t)
 	cut := &unreachable{Store: w.store()}
@@ -140,14 +140,14 @@ func TestFailingLineIsLeftToOthers(t *testing.T) {
 	cut.err = errs.ErrUnavailable
 	w.tick(a, b)
 	require.NoError(t, b.service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
-	w.tick(a, b) // a is first, but claims nothing
+	w.tick(a, b) // replica a comes first, but claims nothing
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, 2, a.meter.failures)
 }
 
 // A line without visitors is ticked about once a minute by all replicas together, and cleaned up
-// once by each. Its first visitor is noticed everywhere at once, even if the replica that took the
-// call dies.
+// once by each. All replicas learn of its first visitor at once, even if the replica that was
+// called dies.
 func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 	w := newTestEnv(t)
 	all, store := w.replicas(3)
@@ -170,12 +170,12 @@ func TestIdleLineCostsLittleUntilSomebodyComes(t *testing.T) {
 		require.NoError(t, all[0].check(t.Context(), w.event, user).Err)
 	}
 	require.NoError(t, all[0].service.Leave(t.Context(), w.event, "in", &line.EntryClaims{SlotID: slotOf(t, w, "in")}))
-	w.tick(all[1:]...) // all[0] has died
+	w.tick(all[1:]...) // replica all[0] has died
 	require.Equal(t, int64(1), all[1].meter.admitted)
 	require.Equal(t, int64(1), all[2].meter.figures.Waiting+all[2].meter.figures.Active)
 }
 
-// brokenSchedule is a store whose schedule does not answer while it is set.
+// brokenSchedule is a store whose schedule does not answer while broken is set.
 type brokenSchedule struct {
 	line.Store
 
@@ -190,7 +190,7 @@ func (b *brokenSchedule) ClaimTicks(ctx context.Context, r line.TickRequest) (li
 	return b.Store.ClaimTicks(ctx, r)
 }
 
-// The schedule is only a hint: without it, lines in use are ticked all the same.
+// While the schedule does not answer, lines in use are ticked all the same.
 func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
 	w := newTestEnv(t)
 	store := &brokenSchedule{Store: w.store(), broken: true}
@@ -202,7 +202,7 @@ func TestLinesInUseAreTickedWithoutSchedule(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.admitted-1)
 }
 
-// An operator's decision applies already to the first visitor of a line that was not in use.
+// An operator's decision applies even to the first visitor of a line that was not in use.
 func TestFirstVisitorOfIdleLineMeetsCurrentSale(t *testing.T) {
 	w := newTestEnv(t)
 	tickets := &fakeTicket{}

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxClaimsPerScript bounds the claims of one store call, since Redis does nothing else
-	// meanwhile.
+	// maxClaimsPerScript is the most claims in one call of the store. Redis does nothing else while it
+	// runs the call.
 	maxClaimsPerScript    = 64
-	maxParallelKnownLines = 64 // how many cached lines one batch handles in parallel
-	// maxParallelUnknownLines is how many lines that are not cached all batches handle in parallel.
+	maxParallelKnownLines = 64 // how many cached lines one batch handles at once
+	// maxParallelUnknownLines is how many uncached lines all batches together handle at once.
 	maxParallelUnknownLines = 8
 )
 
@@ -34,7 +34,7 @@ type Service struct {
 	log       *slog.Logger
 	now       func() time.Time
 	existence *eventExistenceCache
-	unknown   chan struct{} // semaphore: one element per call in progress for a line that is not cached
+	unknown   chan struct{} // a semaphore with one element per call in progress for an uncached line
 
 	sales         SaleReader
 	saleCalls     singleflight.Group // reads of sale reports of new lines
@@ -70,14 +70,14 @@ func NewService(d Deps) *Service {
 	}
 }
 
-// Close waits for background calls to ticket, half a second at most.
+// Close waits for background calls to the ticket service, for at most half a second.
 func (s *Service) Close(context.Context) error {
 	s.existence.wait()
 	return nil
 }
 
-// Check returns each visitor's place or slot, and adds newcomers to the line. The answers have the
-// order of the requests. A request that fails does not affect the others.
+// Check returns each visitor's place or slot, and adds new visitors to the line. The answers have
+// the order of the requests. A request that fails does not affect the others.
 func (s *Service) Check(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
 	out := make([]PlaceAnswer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -89,9 +89,9 @@ func (s *Service) Check(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer 
 	return out
 }
 
-// forEachLine groups the indexes of n items by line (eventOf returns an item's event id) and calls do
-// for each line in parallel, so that no line waits for another. Calls for lines that are not cached
-// share a small semaphore, so that made-up ids cannot delay the others. If do fails or panics, or ctx
+// forEachLine groups the indexes of n items by line (eventOf returns an item's event id) and calls
+// do for each line in parallel, so that no line waits for another. Lines that are not cached share
+// a small semaphore, so that made-up ids cannot delay other lines. If do fails or panics, or ctx
 // ends before the semaphore is free, forEachLine calls fail for each item of the line.
 func (s *Service) forEachLine(
 	ctx context.Context, n int, eventOf func(int) string, do func(eventID string, indexes []int) error, fail func(i int, err error),
@@ -115,7 +115,7 @@ func (s *Service) forEachLine(
 			failAll(indexes, err)
 		}
 	}
-	if len(lines) == 1 { // most batches: a gateway sends one for each line
+	if len(lines) == 1 { // the usual case, since a gateway sends one batch per line
 		for eventID, at := range lines {
 			if s.cache.findEntry(eventID) != nil {
 				doSafely(eventID, at)
@@ -150,8 +150,8 @@ func (s *Service) forEachLine(
 	_ = known.Wait()
 }
 
-// checkInChunks sends the requests at the given indexes, all for one line, to the store: in chunks, one
-// after another, so that they keep their order. It writes the answers to out.
+// checkInChunks sends the requests at the given indexes, all for one line, to the store in chunks,
+// one after another, so that they keep their order. It writes the answers to out.
 func (s *Service) checkInChunks(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, join bool, out []PlaceAnswer) {
 	if join {
 		s.refreshIdleLine(ctx, eventID)
@@ -212,13 +212,13 @@ func (s *Service) checkLine(ctx context.Context, eventID string, claims []PlaceC
 	return state, outcomes, nil
 }
 
-// beginLine creates a missing line if the event exists, and repeats the check. While ticket does
-// not answer, the store creates the line only for visitors with a queue ticket or an entry token of
-// the line. So visitors return after a data loss even while ticket is away, and a made-up id never
-// gets a line. Requests that do not join do not wait for ticket, whose answer does not affect them.
+// beginLine creates a missing line if the event exists, and repeats the check. While the ticket
+// service does not answer, only visitors with a queue ticket or an entry token of the line cause
+// its creation. So they return after a loss of data even then, and a made-up id never gets a line.
+// Requests that do not join do not wait for the ticket service: its answer does not affect them.
 //
-// An event whose sale has ended gets no line. A line that was opened before starts with a recovery
-// pause, since its data was lost; a new line starts without one.
+// An event whose sale has ended gets no line. A line that was opened before begins with a recovery
+// pause, since its data was lost. A new line has none.
 func (s *Service) beginLine(ctx context.Context, eventID string, claims []PlaceClaim, join bool) (LineState, []ClaimOutcome, error) {
 	if !join {
 		if _, err := s.existence.checkAsync(ctx, eventID); errors.Is(err, ErrEventUnknown) {
@@ -229,7 +229,7 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []PlaceC
 	if err := s.existence.check(ctx, eventID); err != nil {
 		return LineState{}, nil, err
 	}
-	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // the line admits nobody until the status is known
+	_ = s.ensureSale(ctx, eventID, maxNewSaleAge) // without a status the line will admit nobody
 	if s.cache.saleStatus(eventID).Ended() {
 		return LineState{}, make([]ClaimOutcome, len(claims)), nil
 	}
@@ -241,7 +241,7 @@ func (s *Service) beginLine(ctx context.Context, eventID string, claims []PlaceC
 		claims[i].Begin = true
 	}
 	state, outcomes, err := s.store.Check(ctx, eventID, s.cache.Snapshot(eventID), claims)
-	// The check has just created a line that could not be opened, with a recovery pause. End the pause.
+	// openNewLine has failed, so the check has created the line with a recovery pause. End the pause.
 	if openErr != nil && err == nil && s.cache.openingPermitted(eventID) {
 		if err := s.openLine(ctx, eventID); err != nil {
 			s.log.WarnContext(ctx, "line not opened", "event", eventID, "error", err)
@@ -297,7 +297,7 @@ func (s *Service) basePlace(eventID string, state LineState, title TitleAndArtis
 }
 
 // waiterPlace returns the place of a waiter. Until the general sale opens, users with an
-// entitlement have a line of their own.
+// entitlement wait in a set of their own.
 func (s *Service) waiterPlace(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) Place {
 	p := s.basePlace(r.EventID, state, title)
 	p.Status = StatusQueued
@@ -305,7 +305,7 @@ func (s *Service) waiterPlace(r PlaceRequest, state LineState, o ClaimOutcome, t
 	if o.Entitled && state.BeforeGeneral() {
 		p.Entitled, p.QueueSize = true, state.Entitled
 	}
-	p.QueueSize = max(p.QueueSize, p.Position) // the size may be a second older than the position
+	p.QueueSize = max(p.QueueSize, p.Position) // the cached size may be a second old
 	p.Behind = p.QueueSize - p.Position
 	p.EstimatedWait = s.cache.findOrCreateEntry(r.EventID).estimateWait(p.Position, state, state.opensFor(o.Entitled))
 	p.NextPoll = jitter(PollInterval(o.Ahead))
@@ -313,8 +313,8 @@ func (s *Service) waiterPlace(r PlaceRequest, state LineState, o ClaimOutcome, t
 	return p
 }
 
-// holderAnswer returns the answer to a slot holder. It signs a new entry token if the token of the
-// request is missing, of another slot or epoch, or about to expire.
+// holderAnswer returns the answer to a slot holder. It signs a new entry token if the request has
+// none, one of another slot or epoch, or one that is about to expire.
 func (s *Service) holderAnswer(r PlaceRequest, state LineState, o ClaimOutcome, title TitleAndArtist) PlaceAnswer {
 	now := s.now()
 	p := s.basePlace(r.EventID, state, title)
@@ -333,7 +333,7 @@ func (s *Service) holderAnswer(r PlaceRequest, state LineState, o ClaimOutcome, 
 	return PlaceAnswer{Place: p}
 }
 
-// groupByEvent groups the indexes of n items by the event that eventOf returns, and keeps their order.
+// groupByEvent groups the indexes of n items by the event id that eventOf returns, in order.
 func groupByEvent(n int, eventOf func(int) string) map[string][]int {
 	groups := make(map[string][]int)
 	for i := range n {

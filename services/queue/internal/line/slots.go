@@ -13,18 +13,18 @@ type SlotQuery struct {
 	Epoch                   int64
 }
 
-// SlotVerdict says whether a slot is active, or why that is not known.
+// SlotVerdict says whether a slot is active; Err is set if that is not known.
 type SlotVerdict struct {
 	Active bool
 	Err    error
 }
 
-// recoveryRetry is when to ask again about a lost slot, which its holder's next heartbeat may restore.
+// recoveryRetry is when to ask again about a lost slot. Its holder's next heartbeat may restore it.
 const recoveryRetry = time.Second
 
-// VerifySlots reports which slots are active, in the order of the queries. It counts as contact of the
-// holders, and restores slots of an epoch that was lost. A slot that a recovering line does not know
-// gets ErrRecovering, since its holder's next status or heartbeat may restore it.
+// VerifySlots reports which slots are active, in the order of the queries. It counts as a contact
+// of the holders, and restores slots of a lost epoch. If a recovering line does not know a slot,
+// the verdict is ErrRecovering, since the holder's next status or heartbeat may restore the slot.
 func (s *Service) VerifySlots(ctx context.Context, slots []SlotQuery) []SlotVerdict {
 	out := make([]SlotVerdict, len(slots))
 	s.forEachLine(ctx, len(slots), func(i int) string { return slots[i].EventID }, func(eventID string, at []int) error {
@@ -43,7 +43,7 @@ func failVerdicts(err error, indexes []int, out []SlotVerdict) {
 func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots []SlotQuery, indexes []int, out []SlotVerdict) error {
 	st, err := s.currentState(ctx, eventID)
 	if err == nil && slices.ContainsFunc(indexes, func(i int) bool { return slots[i].Epoch > st.Epoch }) {
-		// Another replica has issued a token of an epoch that this replica does not know yet.
+		// Another replica has issued this token, in an epoch that this replica does not know yet.
 		st, err = s.readState(ctx, eventID)
 	}
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	// Since the state was cached, the line may have been lost, or may have extended its slots after an
-	// outage of ticket. Then the slots have perhaps not ended, so verify them again.
+	// The cached state may be out of date: the line may have been lost since, or may have extended its
+	// slots after an outage of the ticket service. So verify the slots that seem to have ended again.
 	now, err := s.readState(ctx, eventID)
 	if err != nil {
 		failVerdicts(err, ended, out)
@@ -62,14 +62,14 @@ func (s *Service) verifySlotsOfLine(ctx context.Context, eventID string, slots [
 	}
 	if now.Epoch != st.Epoch || now.Lost != st.Lost {
 		if _, err := s.verifyAgainstState(ctx, eventID, now, slots, ended, out); err != nil {
-			failVerdicts(err, ended, out) // the other verdicts stay valid
+			failVerdicts(err, ended, out) // the verdicts on the other slots stay valid
 		}
 	}
 	return nil
 }
 
-// verifyAgainstState verifies the slots at the given indexes against a state of the line. It returns
-// the indexes of the slots of that state's epoch that have ended.
+// verifyAgainstState verifies the slots at the given indexes against a state of the line. It
+// returns the indexes of slots of the state's epoch that have ended.
 func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st LineState, slots []SlotQuery, indexes []int, out []SlotVerdict) (ended []int, err error) {
 	queries := make([]MemberQuery, len(indexes))
 	for k, i := range indexes {
@@ -85,10 +85,10 @@ func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st Lin
 		m, slot := members[k], slots[i]
 		switch {
 		case !st.Exists():
-			// The data was lost and no replica knows the line, but the token shows that it existed.
+			// No replica remembers the line, but the token shows that there was one: its data was lost.
 			out[i].Err = ErrRecovering.WithRetry(recoveryRetry)
 		case !st.AcceptsEpoch(slot.Epoch):
-			// The token is of an earlier epoch that is no longer accepted: the slot is not active.
+			// The token is of an epoch that is not accepted any more: the slot is not active.
 		case m.Found && m.SlotID == slot.SlotID && st.slotEnd(m.End) > st.Now:
 			out[i].Active = true
 			if s.needsUpdate(queries[k], m, st) {
@@ -107,7 +107,7 @@ func (s *Service) verifyAgainstState(ctx context.Context, eventID string, st Lin
 	return ended, nil
 }
 
-// restoreSlots runs the check script, which restores slots of a lost epoch if they still count.
+// restoreSlots runs the check script, which restores those slots of a lost epoch that still count.
 func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []SlotQuery, indexes []int, out []SlotVerdict) error {
 	for chunk := range slices.Chunk(indexes, maxClaimsPerScript) {
 		claims := make([]PlaceClaim, len(chunk))
@@ -132,8 +132,8 @@ func (s *Service) restoreSlots(ctx context.Context, eventID string, slots []Slot
 	return nil
 }
 
-// Leave ends the slot that the entry token e shows; without a token it gives up the user's place in the
-// line. It is idempotent.
+// Leave ends the slot in the entry token e; without a token it removes the user's place in the
+// line. It may be repeated.
 func (s *Service) Leave(ctx context.Context, eventID, userID string, e *EntryClaims) error {
 	slotID := ""
 	if e != nil {
@@ -149,7 +149,7 @@ func (s *Service) Leave(ctx context.Context, eventID, userID string, e *EntryCla
 	return nil
 }
 
-// RecordPurchase ends the slot in which a reservation was confirmed, since a slot is for one purchase.
+// RecordPurchase ends the slot in which a purchase was made, since a slot is for one purchase.
 func (s *Service) RecordPurchase(ctx context.Context, eventID, userID, slotID string) error {
 	_, err := s.releaseSlot(ctx, eventID, userID, slotID)
 	return err
@@ -164,8 +164,8 @@ func (s *Service) releaseSlot(ctx context.Context, eventID, userID, slotID strin
 	return st, nil
 }
 
-// RecordHold records that a slot holder holds seats, or no longer does. While seats are held, absence
-// does not end the slot. It has no effect for a slot that has ended or a hold that has expired.
+// RecordHold records that a slot holder holds seats, or does so no longer. While seats are held,
+// absence does not end the slot. It has no effect if the slot has ended or the hold has expired.
 func (s *Service) RecordHold(ctx context.Context, eventID string, h SeatHold) error {
 	if !h.Until.IsZero() && !h.Until.After(s.now()) {
 		return nil

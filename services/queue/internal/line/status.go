@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Status returns each visitor's place or slot, in the order of the requests, and never adds newcomers
-// to the line. It counts as contact. It is the hot path: a line costs one pipeline of plain reads, and
-// a write only for visitors whose stored contact is old. The check script runs only for visitors whom
-// the reads do not find (parked, or admitted meanwhile) or whose token is of another epoch.
+// Status returns each visitor's place or slot, in the order of the requests. It counts as a
+// contact, and adds nobody to the line. It is the most frequent call, so it is cheap: one pipeline
+// of reads per line, and a write only if a stored contact is old. The check script runs only for
+// visitors whom the reads do not find (parked, just admitted) or with a token of another epoch.
 func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
 	out := make([]PlaceAnswer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
@@ -18,7 +18,7 @@ func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer
 	return out
 }
 
-// Heartbeat does the same as Status, but does not ask ticket about entitlements. It modifies reqs.
+// Heartbeat is Status without questions about entitlements. It modifies reqs.
 func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
 	for i := range reqs {
 		reqs[i].heartbeat = true
@@ -26,7 +26,7 @@ func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAns
 	return s.Status(ctx, reqs)
 }
 
-// statusLine answers the requests at the given indexes, all of one line.
+// statusLine answers the requests at the given indexes, all for one line.
 func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
 	state, err := s.currentState(ctx, eventID)
 	if err != nil {
@@ -46,13 +46,13 @@ func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRe
 		case st.SaleStatus().Ended():
 			out[i] = s.answerOf(r, st.LineState, ClaimOutcome{}, st.title)
 		case st.Exists() && r.Entry != nil && r.Entry.Epoch != st.Epoch && st.AcceptsEpoch(r.Entry.Epoch):
-			// If Redis lost the admission, its data has the holder in the queue again: let the script decide.
+			// If Redis has lost the admission, the holder is in the queue again: the script must decide.
 			undecided = append(undecided, i)
 		case st.Exists():
 			reads.add(i, MemberQuery{
 				UserID: r.Visitor.UserID, Holder: r.Entry != nil && r.Entry.Epoch == st.Epoch, TwoSets: st.Entitled > 0,
 			})
-		case r.Ticket != "" || r.Entry != nil: // the line may have been lost with all of Redis
+		case r.Ticket != "" || r.Entry != nil: // Redis may have lost the line
 			undecided = append(undecided, i)
 		default:
 			withoutLine = append(withoutLine, i)
@@ -77,7 +77,7 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 	}
 	exists, err := s.existence.checkAsync(ctx, eventID)
 	if exists {
-		s.cache.RecordEventContact(eventID) // so that the sale status is read for the next answer
+		s.cache.RecordEventContact(eventID) // so that the next answer has the status of the sale
 	}
 	for _, i := range indexes {
 		if errors.Is(err, ErrEventUnknown) {
@@ -88,7 +88,7 @@ func (s *Service) answerWithoutLine(ctx context.Context, eventID string, reqs []
 	}
 }
 
-// memberReads are the queries for members of a line, with the index of each query's request.
+// memberReads are queries for members of a line. indexes has the index of each query's request.
 type memberReads struct {
 	queries []MemberQuery
 	indexes []int
@@ -99,7 +99,7 @@ func (m *memberReads) add(index int, q MemberQuery) {
 	m.indexes = append(m.indexes, index)
 }
 
-// answerFromReads answers the visitors whom plain reads find, and returns the indexes of the others.
+// answerFromReads answers the visitors whom plain reads find. It returns the indexes of the others.
 func (s *Service) answerFromReads(
 	ctx context.Context, eventID string, reqs []PlaceRequest, st lineView, reads *memberReads, out []PlaceAnswer,
 ) (notFound []int, err error) {
@@ -137,8 +137,8 @@ func (s *Service) answerFromReads(
 	return notFound, nil
 }
 
-// answerFromMember answers a visitor by the data that plain reads found. It returns false if they
-// do not suffice, so that the check script must decide.
+// answerFromMember answers a visitor with the data that plain reads found. It returns false if the
+// check script must decide.
 func (s *Service) answerFromMember(r PlaceRequest, st lineView, q MemberQuery, m MemberState) (PlaceAnswer, bool) {
 	switch {
 	case !m.Found:
@@ -169,9 +169,9 @@ func (s LineState) slotEnd(stored int64) int64 {
 	return at
 }
 
-// needsUpdate reports whether a visitor's contact must be written: the stored one is older than a
-// third of the time after which the visitor counts as absent, or that time has grown with the poll
-// interval.
+// needsUpdate reports whether a visitor's contact must be written. It must if the stored one is
+// older than a third of the time after which the visitor counts as absent, or if this time has
+// grown with the poll interval.
 func (s *Service) needsUpdate(q MemberQuery, m MemberState, st LineState) bool {
 	age := time.Duration(st.Now-m.LastSeen) * time.Millisecond
 	if q.Holder {
@@ -181,8 +181,8 @@ func (s *Service) needsUpdate(q MemberQuery, m MemberState, st LineState) bool {
 	return poll > m.Poll || age >= s.rules.MaxSilence(poll)/3
 }
 
-// updateLastSeen writes the contacts of visitors. A failure is harmless, since the next poll writes
-// them before the visitors count as absent.
+// updateLastSeen writes the contacts of visitors. A failure does no harm, since the next poll
+// repeats the write before the visitors count as absent.
 func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []LastSeenUpdate) {
 	if len(updates) == 0 {
 		return
@@ -192,14 +192,14 @@ func (s *Service) updateLastSeen(ctx context.Context, eventID string, updates []
 	}
 }
 
-// lineView has the data of a line from which the answers to all its visitors are made.
+// lineView has the data of a line that is common to the answers to all its visitors.
 type lineView struct {
 	LineState
 	title TitleAndArtist
 }
 
-// currentState returns a line's cached state, or reads the state if the cached one is too old. It
-// counts as contact.
+// currentState returns a line's cached state, or a new one if the cached one is too old. It counts
+// as a contact.
 func (s *Service) currentState(ctx context.Context, eventID string) (LineState, error) {
 	s.cache.RecordContact(eventID)
 	if p := s.cache.findEntry(eventID); p != nil {
@@ -208,7 +208,7 @@ func (s *Service) currentState(ctx context.Context, eventID string) (LineState, 
 		}
 	}
 	st, err := s.readState(ctx, eventID)
-	s.cache.RecordContact(eventID) // this replica may not have known the line
+	s.cache.RecordContact(eventID) // the line was perhaps not cached before
 	return st, err
 }
 

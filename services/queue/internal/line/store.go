@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// PlaceStore assigns places and slots of a line. Each call is atomic, takes what this replica knows
-// of the line and returns its LineState. If there is no line, LineState.Exists is false.
+// PlaceStore assigns places and slots of a line. Each call is atomic. Its argument known is what
+// this replica knows of the line. It returns the line's state; Exists is false without a line.
 type PlaceStore interface {
 	// Check processes the claims in order and returns one outcome for each.
 	Check(ctx context.Context, eventID string, known KnownState, claims []PlaceClaim) (LineState, []ClaimOutcome, error)
-	// Entitle stores ticket's answers about users' entitlements, and moves waiters between the two
-	// sets of the line accordingly. It does not count as contact of the users.
+	// Entitle stores the answers about users' entitlements, and moves waiters between the two sets of
+	// the line accordingly. It does not count as a contact of the users.
 	Entitle(ctx context.Context, eventID string, known KnownState, answers []EntitlementAnswer) (LineState, error)
-	// Release ends the slot if it is the user's; with an empty slotID it removes the user's place in
-	// the line. It reports whether there was one.
+	// Release ends the slot if it is the user's. With an empty slotID it removes the user's place in
+	// the line. It reports whether it has ended or removed one.
 	Release(ctx context.Context, eventID string, known KnownState, userID, slotID string) (LineState, bool, error)
-	// Revoke ends whatever slot the user has, and reports whether there was one.
+	// Revoke ends the user's slot, whatever its id, and reports whether there was one.
 	Revoke(ctx context.Context, eventID string, known KnownState, userID string) (LineState, bool, error)
-	// Hold records that the user holds seats until h.Until, and extends the slot, once. If h.Until is
-	// zero, it records the end of the hold.
+	// Hold records that the user holds seats until h.Until, and extends the slot, only once. If
+	// h.Until is zero, it records the end of the hold.
 	Hold(ctx context.Context, eventID string, known KnownState, h SeatHold) (LineState, bool, error)
 }
 
@@ -33,31 +33,31 @@ type MemberStore interface {
 // LineStore has the calls that concern a line as a whole.
 type LineStore interface {
 	Peek(ctx context.Context, eventID string, known KnownState) (LineState, error)
-	// Open creates a line without a recovery pause, or ends the pause of a line that was created a
-	// moment ago and is not used yet. If known shows that the line existed before, it recovers all the
+	// Open creates a line without a recovery pause, or ends the pause of a line that was just created
+	// and is not used yet. If known shows that the line existed before, the line recovers all the
 	// same. The caller must know that the line was never opened before.
 	Open(ctx context.Context, eventID string, known KnownState) (LineState, error)
-	// ApplySettings stores settings read at readAt (the line's time in epoch ms before the read began)
-	// unless the line has later ones.
+	// ApplySettings stores settings unless the line has later ones. readAt is the line's time (epoch
+	// ms) before the settings were read.
 	ApplySettings(ctx context.Context, eventID string, known KnownState, s Settings, readAt int64) (LineState, error)
-	// Act applies a change that ticket does not have yet. It returns the order number of the change,
-	// above those of all earlier acts and above c.Act. It fails with errs.ErrTooManyBlocked.
+	// Act applies a change that is to be stored by the ticket service. It returns the change's order
+	// number, above those of all earlier acts and above c.Act, or errs.ErrTooManyBlocked.
 	Act(ctx context.Context, eventID string, known KnownState, c SettingsChange) (s LineState, act int64, err error)
-	// UpdatePendingActs removes acts that ticket has stored or refused, adds lost ones again unless the
-	// line has a later act on the setting, and returns the acts that are then pending.
+	// UpdatePendingActs removes decided acts, and adds lost ones again unless the line has a later act
+	// on the setting. It returns the acts that are then pending.
 	UpdatePendingActs(ctx context.Context, eventID string, known KnownState, decided, lost []SettingsChange) (LineState, []SettingsChange, error)
-	// Block blocks users besides those who are blocked already, until the next ApplySettings.
+	// Block blocks more users in addition to those already blocked, until the next ApplySettings.
 	Block(ctx context.Context, eventID string, known KnownState, users []string) (LineState, error)
 }
 
 // MaintenanceStore has the calls that workers make periodically: ticks and cleanups of a line.
 type MaintenanceStore interface {
 	Admit(ctx context.Context, eventID string, known KnownState) (LineState, AdmissionResult, error)
-	// Clean parks or removes some visitors without contact; more means that others remain.
+	// Clean parks or removes some visitors without contact. more means that such visitors remain.
 	Clean(ctx context.Context, eventID string, known KnownState) (s LineState, moved int64, more bool, err error)
 }
 
-// EventRegistry lists the events that had contact at any replica. It is not atomic with the lines.
+// EventRegistry lists the events with contact at any replica. It may differ briefly from the lines.
 type EventRegistry interface {
 	ListEvents(ctx context.Context) ([]string, error)
 	AddEvents(ctx context.Context, eventIDs ...string) error
@@ -74,25 +74,25 @@ type Store interface {
 	Schedule
 }
 
-// Directory reads from ticket what the line needs to know about events.
+// Directory reads data of events from the ticket service.
 type Directory interface {
 	TitleAndArtist(ctx context.Context, eventID string) (TitleAndArtist, error)
-	// Exists returns nil when the event exists, on sale or only with line settings, else
+	// Exists returns nil if the event exists, with a sale or only with settings of a line, else
 	// ErrEventUnknown.
 	Exists(ctx context.Context, eventID string) error
 	DurableSettings
 }
 
-// DurableSettings reads and writes the settings of lines that ticket stores.
+// DurableSettings reads and writes the settings of lines, which the ticket service stores.
 type DurableSettings interface {
-	// Settings returns the settings of an event's line, with defaults where nothing was set. It
-	// fails with ErrEventUnknown when there is no such event.
+	// Settings returns the settings of an event's line, and defaults for settings that were never set.
+	// It fails with ErrEventUnknown if there is no such event.
 	Settings(ctx context.Context, eventID string) (Settings, error)
-	// ChangeSettings has ticket store a setting, unless ticket has this act or a later one on the
-	// setting. laterAct is the number of a later act, else 0. It accepts ids of unknown events.
+	// ChangeSettings has the ticket service store a setting, unless it has this act or a later one on
+	// the setting. laterAct is the number of a later act, else 0. Ids of unknown events are accepted.
 	ChangeSettings(ctx context.Context, eventID string, c SettingsChange) (laterAct int64, err error)
-	// MarkOpened records that the line was opened, and reports whether this call was the first to
-	// do so. After an error, the line may have been recorded as opened.
+	// MarkOpened records that the line was opened, and reports whether this is the first such call.
+	// After an error, the line may have been recorded as opened.
 	MarkOpened(ctx context.Context, eventID string) (first bool, err error)
 }
 
@@ -105,7 +105,7 @@ type Sealer interface {
 	SignEntryToken(eventID, userID, slotID string, epoch, end int64, now time.Time) (string, error)
 }
 
-// Announcer publishes which visitors got a slot. It never blocks and never fails a visitor's call.
+// Announcer publishes which visitors got a slot. It neither blocks nor fails a visitor's call.
 type Announcer interface {
 	Announce(a Admission)
 }
@@ -118,18 +118,18 @@ type Meter interface {
 	RecordTickFailure(eventID string)
 	AddAdmissions(eventID string, n int64)
 	ForgetLine(eventID string)
-	// AddEntitlementAnswers counts ticket's answers; entitled is nil if ticket did not answer.
+	// AddEntitlementAnswers counts answers about asked visitors; entitled is nil if none came.
 	AddEntitlementAnswers(entitled []bool, asked int)
 }
 
 // Figures are the exported figures of a line.
 type Figures struct {
-	// Active includes holders of the ended epoch; Kept counts the slots kept for late visitors.
-	// WaitingGeneral are those of Waiting who may enter only when the general sale opens.
+	// Active includes slot holders of the ended epoch. Kept counts the slots kept for late visitors.
+	// WaitingGeneral counts those of Waiting who may enter only when the general sale opens.
 	Waiting, WaitingGeneral, Active, Kept, Threshold int64
 	Epoch                                            int64 // the epoch's start in µs
-	Pending                                          int64 // acts that ticket does not have yet
-	// Selling means that the sale allows admission, Paused that an operator paused the line, Silent
-	// that no visitor has contact, Away that ticket does not answer.
+	Pending                                          int64 // acts that are not stored yet
+	// Selling means that the sale allows admission. Paused means that an operator has paused the line.
+	// Silent means that no visitor has contact, Away that the ticket service does not answer.
 	Selling, Paused, Silent, Away bool
 }

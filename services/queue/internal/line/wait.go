@@ -5,15 +5,15 @@ import "math"
 const (
 	// minObservation is how long (ms) a line is observed before its measured rate is used.
 	minObservation = 5000
-	// averagingTime is the time constant of the average in milliseconds: a sample a minute old
-	// weighs an eighth.
+	// averagingTime is the time constant of the moving average, in milliseconds: a sample a minute old
+	// has an eighth of the weight of a new one.
 	averagingTime = 30_000
-	maxWait       = 86_400 // bounds the estimate to a day, in seconds
+	maxWait       = 86_400 // the longest estimate: a day, in seconds
 )
 
-// rateEstimator measures a line's admissions per second, as an exponentially weighted moving average.
-// It counts only the time in which somebody waits and nothing stops admission: neither the sale's
-// status, an outage of ticket nor an operator.
+// rateEstimator measures a line's admissions per second, as an exponentially weighted moving
+// average. It counts only the time in which somebody waits and nothing stops admission: neither the
+// sale's status, an outage of the ticket service nor an operator.
 type rateEstimator struct {
 	since, last int64 // Redis's time in ms of the start of the waiting and of the last observation
 	admitted    int64
@@ -21,8 +21,8 @@ type rateEstimator struct {
 	threshold   int64 // at the last observation
 }
 
-// observe updates the rate from a state of the line, about once a second. A state that is of another
-// epoch or out of order restarts the measurement.
+// observe updates the rate from a state of the line, about once a second. A state of another epoch,
+// or an older one than the last, restarts the measurement.
 func (p *rateEstimator) observe(s LineState) {
 	status := s.SaleStatus()
 	p.followThreshold(s)
@@ -31,7 +31,7 @@ func (p *rateEstimator) observe(s LineState) {
 	case s.Waiting == s.WaitingGeneral() || status == Scheduled:
 		*p = rateEstimator{}
 	case p.since > 0 && (s.Paused || s.ShopAway() || !status.AllowsAdmission()):
-		// The time in which the line does not admit is left out.
+		// The time in which the line admits nobody does not count.
 		p.since, p.last, p.admitted = p.since+s.Now-p.last, s.Now, s.Admitted
 	case p.since == 0 || s.Admitted < p.admitted || s.Now < p.last:
 		*p = rateEstimator{since: s.Now, last: s.Now, admitted: s.Admitted}
@@ -40,15 +40,15 @@ func (p *rateEstimator) observe(s LineState) {
 		currentRate := float64(s.Admitted-p.admitted) / dt * 1000
 		oldWeight := math.Exp(-dt / averagingTime)
 		if elapsed := float64(s.Now - p.since); elapsed < averagingTime {
-			oldWeight = math.Min(oldWeight, (elapsed-dt)/elapsed) // a plain average at first
+			oldWeight = math.Min(oldWeight, (elapsed-dt)/elapsed) // an unweighted average at first
 		}
 		p.rate = oldWeight*p.rate + (1-oldWeight)*currentRate
 		p.last, p.admitted = s.Now, s.Admitted
 	}
 }
 
-// followThreshold adapts the rate to a change of the threshold at once: while all slots are taken,
-// slots become free in proportion to their number. After a threshold of 0 the measurement restarts.
+// followThreshold changes the rate with the threshold at once: while all slots are in use, slots
+// become free in proportion to their number. After a threshold of 0 the measurement restarts.
 func (p *rateEstimator) followThreshold(s LineState) {
 	switch oldThreshold := p.threshold; {
 	case s.Threshold == oldThreshold:
@@ -59,10 +59,10 @@ func (p *rateEstimator) followThreshold(s LineState) {
 	}
 }
 
-// estimateWait estimates the seconds until the visitor at a position (from 1) is admitted,
-// including the time until the sale opens for this visitor, at opensAt (ms). It returns 0 if it
-// cannot tell: while the line admits nobody, or if no slot is free and the line was observed for
-// less than 5 s. A visitor for whom a slot is free waits max(position/50, 5).
+// estimateWait estimates how many seconds remain until the visitor at a position (from 1) is
+// admitted. This includes the time until the sale opens for the visitor, at opensAt (ms). It
+// returns 0 if the wait is unknown: the line admits nobody, or no slot is free and the line was
+// observed for less than 5 s. If a slot is free for the visitor, the wait is max(position/50, 5).
 func (p *rateEstimator) estimateWait(position int64, s LineState, opensAt int64) int64 {
 	status := s.SaleStatus()
 	scheduled := (status == Scheduled || status == Presale) && s.Now < opensAt
@@ -80,7 +80,7 @@ func (p *rateEstimator) estimateWait(position int64, s LineState, opensAt int64)
 		return freeSlotWait
 	}
 	rate := p.rate
-	if s.SlotMS > 0 { // every slot ends after the slot length at the latest
+	if s.SlotMS > 0 { // each slot ends at the latest after this time
 		rate = max(rate, float64(min(s.Active, s.Threshold))*1000/float64(s.SlotMS))
 	}
 	if rate <= 0 {

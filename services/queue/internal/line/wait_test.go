@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watch observes one state per second, each with perSecond more admissions.
+// watch observes a state per second, in which admissions have grown by perSecond.
 func watch(p *rateEstimator, s LineState, seconds int, perSecond int64) LineState {
 	for range seconds {
 		s.Now += 1000
@@ -17,8 +17,8 @@ func watch(p *rateEstimator, s LineState, seconds int, perSecond int64) LineStat
 	return s
 }
 
-// watched returns a rateEstimator that has observed the state, and then this number of seconds,
-// each with perSecond admissions.
+// watched returns a rateEstimator that has observed s, and then this number of seconds with
+// perSecond admissions each. It also returns the last state.
 func watched(s LineState, seconds int, perSecond int64) (*rateEstimator, LineState) {
 	p := &rateEstimator{}
 	p.observe(s)
@@ -46,7 +46,7 @@ func TestEstimatedWait(t *testing.T) {
 		"some fit in, others are not known":   {nearlyFull, 4, 0, map[int64]int64{1: 5, 50: 5, 51: 0}},
 		"the first five seconds":              {crowd(), 4, 100, map[int64]int64{1: 5, 250: 5, 300: 6, 5000: 100}},
 		"a steady rate":                       {crowd(), 60, 20, map[int64]int64{20: 1, 1000: 50}},
-		// 600 slots of 600 s: one expires every second, even if nobody leaves.
+		// one of 600 slots of 600 s expires every second, even if nobody leaves.
 		"a full house that nobody left": {full, 60, 0, map[int64]int64{300: 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestRateFollowsChangesWithinAMinute(t *testing.T) {
 	require.Greater(t, p.rate, 10.0)
 }
 
-// Two minutes after the rate of admissions has changed, the estimate is right within a quarter, at any
-// rate, and in the first seconds it is no multiple of hopeless waits.
+// Two minutes after the rate of admissions has changed, the estimate is within a quarter of the
+// true wait, at any rate. In the first seconds it is not many times too long.
 func TestEstimateFollowsTheRate(t *testing.T) {
 	t.Parallel()
 	const position = 3000
@@ -90,7 +90,7 @@ func TestEstimatedWaitBeforeTheSaleOpens(t *testing.T) {
 	p, s := watched(s, 3599, 0)
 	require.Equal(t, int64(6), p.estimateWait(1, s, s.Sale.OpensAt))
 	require.Equal(t, int64(1+100), p.estimateWait(5000, s, s.Sale.OpensAt))
-	s = watch(p, s, 60, 20) // the hour before the opening must not count
+	s = watch(p, s, 60, 20) // the hour before the opening does not count
 	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 }
 
@@ -174,7 +174,7 @@ func TestNoEstimateWhileNobodyIsAdmitted(t *testing.T) {
 	}
 }
 
-// The first answer after a change of the threshold is computed from it.
+// The first estimate after a change of the threshold already uses the new threshold.
 func TestEstimateFollowsTheThresholdAtOnce(t *testing.T) {
 	t.Parallel()
 	full := crowd()
@@ -183,7 +183,7 @@ func TestEstimateFollowsTheThresholdAtOnce(t *testing.T) {
 	require.Equal(t, int64(50), p.estimateWait(1000, s, s.Sale.OpensAt))
 	for _, c := range []struct{ threshold, want int64 }{{300, 100}, {1200, 25}, {0, 0}} {
 		s.Threshold = c.threshold
-		s = watch(p, s, 1, 0) // at the tick of the change
+		s = watch(p, s, 1, 0) // the tick in which the threshold changes
 		require.InDelta(t, c.want, p.estimateWait(1000, s, s.Sale.OpensAt), 0.1*float64(c.want)+1, "threshold %d", c.threshold)
 		s = watch(p, s, 300, 20*c.threshold/600)
 	}

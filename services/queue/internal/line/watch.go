@@ -9,10 +9,10 @@ import (
 // heartbeatInterval is the maximum time between two messages to a gateway that watches the lines.
 const heartbeatInterval = 2 * time.Second
 
-// LineUpdate is a line's data for gateways. They verify tokens by the line's Epoch, and accept
-// those of the previous epoch (Prev, 0 = unknown) until PauseUntil (epoch ms). Sale is shown to
-// waiting visitors, also in tier 1: an event without a line has a Sale and no Epoch. While Paused
-// is set, tier 1 estimates no waits.
+// LineUpdate is a line's data for gateways. They accept tokens of the line's Epoch and, until
+// PauseUntil (epoch ms), of the previous epoch Prev (0 = unknown). Sale is shown to waiting
+// visitors, also in tier 1: an event without a line has a Sale and no Epoch. While Paused is set,
+// tier 1 estimates no waits.
 type LineUpdate struct {
 	EventID                 string
 	Epoch, Prev, PauseUntil int64
@@ -20,8 +20,8 @@ type LineUpdate struct {
 	Paused                  bool // by an operator
 }
 
-// Watch passes a snapshot of all lines to send, then changes, and an empty message after 2 s
-// without changes. It returns the error of send, or nil when ctx ends.
+// Watch passes a snapshot of all lines to send, then every change, and an empty message after 2 s
+// without a change. It returns the error of send, or nil when ctx ends.
 func (c *LineCache) Watch(ctx context.Context, send func(lines []LineUpdate, snapshot bool) error) error {
 	lines, seen, changed := c.changesSince(0)
 	if err := send(lines, true); err != nil {
@@ -44,8 +44,8 @@ func (c *LineCache) Watch(ctx context.Context, send func(lines []LineUpdate, sna
 	}
 }
 
-// changesSince returns the lines changed after change number seen, the latest change number, and a
-// channel that is closed at the next change.
+// changesSince returns the lines that have changed since change number seen, the number of the
+// latest change, and a channel that is closed at the next change.
 func (c *LineCache) changesSince(seen uint64) ([]LineUpdate, uint64, <-chan struct{}) {
 	c.watch.Lock()
 	latest, changed := c.changes, c.changed

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// maxParallelLines bounds the lines handled in parallel; failing lines have a separate limit.
+	// maxParallelLines is the most lines handled at once. Failing lines have a separate limit.
 	maxParallelLines = 16
-	// maxParallelTicks bounds overlapping ticks: one that waits for a hanging line delays no other.
+	// maxParallelTicks is how many ticks may overlap, since one may wait for a line that hangs.
 	maxParallelTicks = 4
-	unlistAfter      = 10 * time.Minute // how long a line must be empty before it is removed from the registry
-	// cleanPause is the pause between two pages of a cleanup, in which visitors' calls run.
+	unlistAfter      = 10 * time.Minute // the registry drops a line that was empty for so long
+	// cleanPause is the pause between two pages of a cleanup, so that visitors' calls can run.
 	cleanPause        = 100 * time.Millisecond
-	tickBudget        = 800 * time.Millisecond // how long one tick may go on admitting visitors
-	settingsInterval  = time.Second            // the time between a worker's checks for settings that are due
-	firstSalesTimeout = 3 * time.Second        // bounds the first read of all sale statuses at start-up
+	tickBudget        = 800 * time.Millisecond // how long one tick may continue to admit visitors
+	settingsInterval  = time.Second            // how often settings that are due are read
+	firstSalesTimeout = 3 * time.Second        // the time limit of the first read of all sale statuses
 )
 
 var errSalesNotLoaded = errors.New("the sale statuses have not been read yet")
 
-// Worker runs the periodic work of lines, above all the ticks: calls of the store that admit waiting
-// visitors. Each replica has one Worker. The schedule divides the ticks among the replicas, and the
-// store limits the admissions per second however many ticks run. It is safe for concurrent use.
+// Worker runs the periodic work of lines, above all the ticks: calls of the store that admit
+// waiting visitors. Each replica has one Worker. The schedule divides the ticks among the replicas.
+// The store limits admissions per second however many ticks run. A Worker may be used concurrently.
 type Worker struct {
 	service       *Service
 	tickInterval  time.Duration
@@ -39,13 +39,13 @@ type Worker struct {
 	salesLoaded   chan struct{} // closed after the first read of all sale statuses
 
 	mu         sync.Mutex
-	ticking    map[string]bool // lines that are being ticked
+	ticking    map[string]bool // lines whose tick is in progress
 	failed     map[string]bool // lines whose last call failed
 	lastPlanAt int64           // TickPlan.Now of the last plan
-	reports    []TickReport    // not sent yet
+	reports    []TickReport    // results of ticks, not sent yet
 }
 
-// NewWorker makes a worker that runs ticks and cleanups at these intervals.
+// NewWorker makes a Worker with these intervals between ticks and between cleanups.
 func NewWorker(s *Service, tickInterval, cleanInterval time.Duration) *Worker {
 	return &Worker{
 		service: s, tickInterval: tickInterval, cleanInterval: cleanInterval, salesLoaded: make(chan struct{}),
@@ -53,8 +53,8 @@ func NewWorker(s *Service, tickInterval, cleanInterval time.Duration) *Worker {
 	}
 }
 
-// RunTicks admits waiting visitors until ctx ends: it runs the ticks that are due. Ticks may overlap.
-// Lines whose calls fail are ticked in a separate loop, since many slow ones would delay the others.
+// RunTicks runs the ticks that are due, until ctx ends. Ticks may overlap. Lines whose calls fail
+// are ticked in a separate loop, since many slow ones would delay the other lines.
 func (w *Worker) RunTicks(ctx context.Context) error {
 	var ticks, failing errgroup.Group
 	ticks.SetLimit(maxParallelTicks)
@@ -74,18 +74,18 @@ func (w *Worker) RunCleanups(ctx context.Context) error {
 	return loop.Tick(ctx, w.cleanInterval, w.CleanLines)
 }
 
-// RunSettingsReads reads the settings of lines from ticket periodically until ctx ends. Ticks have
-// another loop, so that none waits for ticket.
+// RunSettingsReads reads the settings of lines periodically until ctx ends. It is not part of the
+// ticks, so that no tick waits for the ticket service.
 func (w *Worker) RunSettingsReads(ctx context.Context) error {
 	return loop.Tick(ctx, settingsInterval, w.RefreshSettings)
 }
 
-// RunActSends has ticket store the pending acts of operators, periodically until ctx ends.
+// RunActSends sends pending acts to the ticket service, periodically until ctx ends.
 func (w *Worker) RunActSends(ctx context.Context) error {
 	return loop.Tick(ctx, actsInterval, w.SendPendingActs)
 }
 
-// RunEntitlementAsks asks ticket about users who wait for the sale, periodically until ctx ends.
+// RunEntitlementAsks asks periodically which waiting users have an entitlement, until ctx ends.
 func (w *Worker) RunEntitlementAsks(ctx context.Context) error {
 	return loop.Tick(ctx, askInterval, w.AskEntitlements)
 }
@@ -96,8 +96,8 @@ func (w *Worker) RunSaleReads(ctx context.Context) error {
 	return loop.Tick(ctx, salesInterval, w.service.RefreshSales)
 }
 
-// Ready fails until all sale statuses were read once, or that read has timed out. A gateway that got a
-// snapshot of lines before that would drop the sale statuses it knows.
+// Ready fails until all sale statuses were read once, or that read has timed out. If a gateway got
+// a snapshot of lines earlier, it would drop the sale statuses that it knows.
 func (w *Worker) Ready(context.Context) error {
 	select {
 	case <-w.salesLoaded:
@@ -107,7 +107,7 @@ func (w *Worker) Ready(context.Context) error {
 	}
 }
 
-// loadSales reads the state of every line in the registry, then the sale statuses of all of them.
+// loadSales reads the state of every line in the registry, and then all their sale statuses.
 func (w *Worker) loadSales(ctx context.Context) {
 	defer close(w.salesLoaded)
 	ctx, cancel := context.WithTimeout(ctx, firstSalesTimeout)
@@ -135,8 +135,8 @@ func (w *Worker) Tick(ctx context.Context) {
 	failing.Wait()
 }
 
-// tickAll ticks the due lines whose calls do not fail. Meanwhile it reads the registry, so that a slow
-// registry does not delay the ticks, and afterwards updates it.
+// tickAll ticks the due lines, except failing ones. Meanwhile it reads the registry, so that a slow
+// registry does not delay the ticks. Then it updates the registry.
 func (w *Worker) tickAll(ctx context.Context) {
 	due := append(w.claimTicks(ctx), w.service.cache.linesWithOldReport()...)
 	slices.Sort(due)
@@ -159,8 +159,8 @@ func (w *Worker) tickHealthy(ctx context.Context, eventID string) { w.tickOnce(c
 
 func (w *Worker) tickFailing(ctx context.Context, eventID string) { w.tickOnce(ctx, eventID, true) }
 
-// tickOnce ticks a line. It does nothing if a tick of the line is in progress, or if the line is no
-// longer in the state that the caller assumes: failing or healthy.
+// tickOnce ticks a line, unless a tick of the line is in progress, or the line is not in the state
+// that the caller assumes: failing or healthy.
 func (w *Worker) tickOnce(ctx context.Context, eventID string, failing bool) {
 	if !w.tryStartTick(eventID, failing) {
 		return
@@ -183,7 +183,7 @@ func (w *Worker) tryStartTick(eventID string, failing bool) bool {
 	return true
 }
 
-// CleanLines cleans up every line in use, and for a last time lines that have become unused.
+// CleanLines cleans up every line in use, and for a last time the lines that are unused now.
 func (w *Worker) CleanLines(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.takeLinesToClean(), func(ctx context.Context, eventID string) { w.recordResult(eventID, w.cleanLine(ctx, eventID)) })
 }
@@ -200,8 +200,8 @@ func (w *Worker) SendPendingActs(ctx context.Context) {
 	w.forEach(ctx, w.service.cache.linesWithActs(), w.service.sendPendingActs)
 }
 
-// forEach calls do for each line, in parallel. Lines whose calls fail have a limit of their own, since
-// there may be many, and each may take until its deadline.
+// forEach calls do for each line, in parallel. Lines whose calls fail have a separate limit, since
+// there may be many of them, and each call may last until its deadline.
 func (w *Worker) forEach(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
 	healthy := exclude(eventIDs, w.failingLines())
 	var failing sync.WaitGroup
@@ -210,7 +210,7 @@ func (w *Worker) forEach(ctx context.Context, eventIDs []string, do func(context
 	failing.Wait()
 }
 
-// inParallel calls do for each line, up to maxParallelLines at once, and waits for all.
+// inParallel calls do for each line, at most maxParallelLines at once, and waits for all calls.
 func inParallel(ctx context.Context, eventIDs []string, do func(context.Context, string)) {
 	var g errgroup.Group
 	g.SetLimit(maxParallelLines)
@@ -248,8 +248,8 @@ func (w *Worker) recordResult(eventID string, ok bool) {
 	}
 }
 
-// eventsToTick returns the events that the registry lists, and these together with those that had
-// contact at this replica (contacted). If the registry cannot be read, listed is empty.
+// eventsToTick returns the events in the registry (listed), and these together with the events that
+// had contact at this replica (known). If the registry cannot be read, listed is empty.
 func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed map[string]bool, known []string) {
 	registered, err := w.service.store.ListEvents(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -264,8 +264,8 @@ func (w *Worker) eventsToTick(ctx context.Context, contacted []string) (listed m
 	return listed, slices.Compact(known)
 }
 
-// admitRepeatedly runs the admission of a line until there is nothing more to do, for at most
-// tickBudget. It reports whether the store answered.
+// admitRepeatedly admits visitors to a line until nothing is left to do, for at most tickBudget. It
+// reports whether the store answered.
 func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	s := w.service
 	for end := s.now().Add(tickBudget); ctx.Err() == nil; {
@@ -277,7 +277,7 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 			}
 			return false
 		}
-		if !st.Exists() { // there is no line any more; updateRegistry unlists it later
+		if !st.Exists() { // the line is gone; updateRegistry removes it later
 			s.cache.MarkListed(eventID)
 			s.meter.ForgetLine(eventID)
 			w.recordTick(eventID, st, result)
@@ -297,8 +297,8 @@ func (w *Worker) admitRepeatedly(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// figuresOf returns the figures of a line to export. A line without visitors is not reported as
-// waiting for ticket, since ticket is asked about it rarely, or not at all.
+// figuresOf returns the figures of a line to export. A line without visitors does not count as
+// waiting for the ticket service, since that is asked about it rarely or not at all.
 func figuresOf(st LineState, t AdmissionResult) Figures {
 	return Figures{
 		Waiting: st.Waiting, WaitingGeneral: st.WaitingGeneral(), Active: st.Active + st.Old, Kept: t.Kept, Threshold: st.Threshold, Epoch: st.Epoch,
@@ -326,7 +326,7 @@ func (w *Worker) cleanLine(ctx context.Context, eventID string) bool {
 	return true
 }
 
-// updateRegistry adds lines with contact to the registry, and removes lines that were long empty.
+// updateRegistry adds lines with contact to the registry, and removes lines empty for unlistAfter.
 func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, known []string) {
 	s := w.service
 	var add []string
@@ -347,7 +347,7 @@ func (w *Worker) updateRegistry(ctx context.Context, listed map[string]bool, kno
 	}
 }
 
-// unlist removes a line from the registry, but adds it again if a visitor came meanwhile.
+// unlist removes a line from the registry, but adds it again if a visitor has come meanwhile.
 func (w *Worker) unlist(ctx context.Context, eventID string) {
 	s := w.service
 	err := s.store.RemoveEvent(ctx, eventID)

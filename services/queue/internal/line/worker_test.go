@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/queue/internal/seal"
 )
 
-// replica is a service with its worker, on the real Redis, with a registry shared by replicas.
+// replica is a service with its worker. It uses a real Redis, in which replicas share a registry.
 type replica struct {
 	service *line.Service
 	worker  *line.Worker
@@ -32,7 +32,7 @@ type testEnv struct {
 	event    string
 	registry string
 	clock    *testkit.Clock
-	tickets  *directory // default for all replicas
+	tickets  *directory // used by replicas without a ticket service of their own
 }
 
 func newTestEnv(t *testing.T) *testEnv {
@@ -64,7 +64,7 @@ func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.
 	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
-	entitled, _ := sales.(line.EntitlementSource) // else no sale has a presale
+	entitled, _ := sales.(line.EntitlementSource) // nil for a ticket service without presales
 	s := line.NewService(line.Deps{
 		Store: store, Cache: line.NewLineCache(w.clock.Now), Seal: sealer, Events: events, Sales: sales, Entitled: entitled, Announce: noAnnouncer{}, Meter: m,
 		Rules: line.DefaultRules(), Log: slog.New(slog.DiscardHandler), Now: w.clock.Now,
@@ -118,9 +118,9 @@ func (*meter) AddEntitlementAnswers([]bool, int) {}
 type directory struct {
 	mu     sync.Mutex
 	opened map[string]bool
-	// threshold is that of every line; 0 means 1.
+	// threshold is the threshold of every line; 0 means 1.
 	threshold int64
-	reads     int // of settings
+	reads     int // how often settings were read
 }
 
 func (*directory) TitleAndArtist(context.Context, string) (line.TitleAndArtist, error) {
@@ -191,13 +191,13 @@ func TestReplicasTickRegisteredEvents(t *testing.T) {
 	require.True(t, w.listed())
 
 	w.clock.Advance(time.Second)
-	b.worker.Tick(t.Context()) // it knows the event only from the registry
+	b.worker.Tick(t.Context()) // b knows the event only from the registry
 	require.Equal(t, int64(1), b.meter.admitted)
 	require.Equal(t, []int64{0, 1}, []int64{b.meter.figures.Waiting, b.meter.figures.Active})
 	require.Equal(t, int64(1), a.meter.admitted, "the one who entered at once")
 }
 
-// After Redis lost the line, slot holders without contact in the new epoch still count.
+// After a loss of the line's data, slot holders without contact since then still count.
 func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	w := newTestEnv(t)
 	a := w.replica()
@@ -216,7 +216,7 @@ func TestHoldersOfLostEpochAreCounted(t *testing.T) {
 	require.Equal(t, int64(1), a.meter.figures.Active, "as an operator is told")
 }
 
-// unreachable is a store that does not answer ticks while err is set.
+// unreachable is a store whose ticks fail while err is set.
 type unreachable struct {
 	line.Store
 
@@ -230,7 +230,7 @@ func (u *unreachable) Admit(ctx context.Context, eventID string, m line.KnownSta
 	return u.Store.Admit(ctx, eventID, m)
 }
 
-// A failed tick is exported as such, and a line that is gone leaves no figures behind.
+// A failed tick is exported as a failure. For a line that is gone no figures are exported.
 func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	w := newTestEnv(t)
 	w.tickets.threshold = 7
@@ -252,7 +252,7 @@ func TestFiguresOfUnreadableAndMissingLines(t *testing.T) {
 	require.Equal(t, 1, a.meter.failures)
 	require.False(t, a.meter.forgot)
 
-	b := w.replica() // knows nothing of the line and its data
+	b := w.replica() // a replica that knows nothing of the line
 	for _, key := range []string{"{" + w.event + "}:line", "{" + w.registry + "}:reports"} {
 		require.NoError(t, w.client.Del(t.Context(), key).Err())
 	}
@@ -299,7 +299,7 @@ func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	}
 	tick(59)
 	require.True(t, w.listed())
-	b.check(t.Context(), w.event, "v") // at another replica, unknown here until the next tick
+	b.check(t.Context(), w.event, "v") // at replica b; replica a learns of it by its next tick
 	tick(2)
 	require.True(t, w.listed(), "somebody came in between")
 	require.NoError(t, b.service.Leave(t.Context(), w.event, "v", nil))
@@ -312,7 +312,7 @@ func TestEmptyLineIsUnlistedAfterTenMinutes(t *testing.T) {
 	require.True(t, a.meter.forgot, "and is forgotten after an hour")
 }
 
-// racingStore calls a function just before an event is removed from the registry.
+// racingStore calls before when an event is about to be removed from the registry.
 type racingStore struct {
 	line.Store
 

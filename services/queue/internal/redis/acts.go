@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Names under which the script "set" stores acts of operators, one per setting or blocked user.
+// Names under which the script "set" stores operators' acts, one per setting or blocked user.
 const (
 	settingThreshold = "threshold"
 	settingPaused    = "paused"

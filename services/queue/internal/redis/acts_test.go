@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// act applies an operator's act to the line, and returns it with the order number that it got.
+// act applies an operator's act to the line, and returns the act with its order number.
 func (f *fixture) act(c line.SettingsChange) line.SettingsChange {
 	f.t.Helper()
 	s, order, err := f.store.Act(f.ctx(), f.event, f.known, c)
@@ -19,6 +19,7 @@ func (f *fixture) act(c line.SettingsChange) line.SettingsChange {
 	return c
 }
 
+// settleActs ends pending changes of settings, as decided or lost, and returns those still pending.
 func (f *fixture) settleActs(decided, lost []line.SettingsChange) []line.SettingsChange {
 	f.t.Helper()
 	s, pending, err := f.store.UpdatePendingActs(f.ctx(), f.event, f.known, decided, lost)
@@ -59,7 +60,7 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.status("in").Standing)
 }
 
-// A replica that remembers older settings does not undo an act.
+// A replica that has cached older settings does not undo an act.
 func TestActsOutlastRememberedSettings(t *testing.T) {
 	f := setup(t, 1)
 	before := f.known
@@ -73,7 +74,7 @@ func TestActsOutlastRememberedSettings(t *testing.T) {
 	f.requirePending(pause)
 }
 
-// A restored act does not replace a later one, and new acts are later than the restored ones.
+// An act restored after a loss does not replace a later one, and new acts are later than it.
 func TestLostActsAreRestored(t *testing.T) {
 	f := setup(t, 1)
 	old := f.act(line.SettingsChange{Threshold: ptr(5)})

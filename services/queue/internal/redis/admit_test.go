@@ -41,7 +41,7 @@ func TestTicksAdmitInOrder(t *testing.T) {
 	require.False(t, f.status("u-0").Claimed)
 }
 
-// Many replicas tick and check concurrently, each with its own cache.
+// Many replicas, each with its own cache, tick and check at once. They exceed neither limit.
 func TestReplicasKeepBatchAndThreshold(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 300)
@@ -128,7 +128,7 @@ func TestSlowPollersAreAbsentLater(t *testing.T) {
 	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("seen"), goredis.Z{Score: far, Member: "far"}).Err())
 	limit := int64(1)
 	f.advance(124 * time.Second)
-	f.tick() // resumes the line: nobody ticked it
+	f.tick() // resumes the line after a time without ticks
 	f.advance(300 * time.Second)
 	require.NoError(t, f.client.ZAdd(f.ctx(), f.key("seen"),
 		goredis.Z{Score: float64(f.clock().Add(-124*time.Second).UnixMilli()) + 60.0/128, Member: "far"}).Err())

@@ -7,10 +7,10 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// again lets every visitor whose turn is over present an old ticket, which pick chooses (nil for
-// none). A visitor admitted in the last seconds before a loss of data may get one more turn per
-// loss. A place gives no second turn if the surviving data shows that it was used.
-func (c *crowd) again(pick func(v *visitor) *line.Ticket) {
+// presentOldTickets has every visitor whose turn is over present the old ticket that pick returns
+// (nil: none). After a loss of data, a visitor admitted in the last seconds before may get one more
+// turn. No other place gives a second turn if the data that is left shows that it was used.
+func (c *crowd) presentOldTickets(pick func(v *visitor) *line.Ticket) {
 	c.t.Helper()
 	var claims []line.PlaceClaim
 	var visitors []*visitor
@@ -53,12 +53,12 @@ func anyTicket(rng *rand.Rand) func(*visitor) *line.Ticket {
 	return func(v *visitor) *line.Ticket { return v.tickets[rng.IntN(len(v.tickets))] }
 }
 
-// tryAll presents every ticket that was ever issued.
-func (c *crowd) tryAll() {
+// presentAllTickets presents every ticket that was ever issued.
+func (c *crowd) presentAllTickets() {
 	c.t.Helper()
 	for k, more := 0, true; more; k++ {
 		more = false
-		c.again(func(v *visitor) *line.Ticket {
+		c.presentOldTickets(func(v *visitor) *line.Ticket {
 			if k >= len(v.tickets) {
 				return nil
 			}

@@ -25,8 +25,8 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// benchServer is a Redis of this benchmark only, so that its CPU time and memory are those of the
-// lines.
+// benchServer is a Redis only for this benchmark, so that its CPU time and memory are for the lines
+// only.
 type benchServer struct {
 	client goredis.UniversalClient
 	store  *redis.Store
@@ -98,11 +98,11 @@ func (s benchServer) cpuTime() (sum time.Duration, err error) {
 	return sum, err
 }
 
-// joinClients is how many calls are made at a time.
+// joinClients is how many calls are made at once.
 const joinClients = 16
 
-// joinMany lets n visitors join by one call; tier1 returns their states in tier 1. A call for which
-// the server was too slow is repeated.
+// joinMany makes n visitors join in one call; tier1 returns their states in tier 1. If the server
+// was too slow, the call is repeated.
 func (s benchServer) joinMany(ctx context.Context, event string, n int, tier1 func(i int) line.Tier1) error {
 	claims := make([]line.PlaceClaim, n)
 	for i := range claims {
@@ -123,7 +123,7 @@ func (s benchServer) joinMany(ctx context.Context, event string, n int, tier1 fu
 	return err
 }
 
-// concurrently makes n calls, of joinClients at a time.
+// concurrently makes n calls, joinClients at once.
 func concurrently(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(joinClients)
@@ -162,15 +162,15 @@ func BenchmarkMemory(b *testing.B) {
 	}, nil)
 }
 
-// BenchmarkAdmit1M compares the Redis CPU time of ticks, while a million visitors wait, with that of
-// reading the first hundred.
+// BenchmarkAdmit1M measures the Redis CPU time of ticks while a million visitors wait, and of
+// reading the first hundred of them.
 func BenchmarkAdmit1M(b *testing.B) {
 	clock := testkit.NewClock(time.Unix(1_800_000_000, 0))
 	s := newBenchServer(b, redis.WithClock(clock.Now))
 	require.NoError(b, s.open(b.Context(), "ev", 10*million))
 	require.NoError(b, s.enqueue(b.Context(), 0, million, clock.Now().Add(time.Hour)))
-	first := 0 // scores below those of all waiters
-	// tick also returns the elapsed time that its caller sees, in µs.
+	first := 0 // lower than the scores of all waiters
+	// tick returns Redis's CPU time and the time that the caller waits, both in µs.
 	tick := func(ctx context.Context, admitted, parked int64) (cpu, elapsed float64, err error) {
 		clock.Advance(time.Second)
 		cpu, err = s.cpu(ctx, 1, func() error {

@@ -59,7 +59,7 @@ func TestNoEntryWhileLineDoesNotAdmit(t *testing.T) {
 
 func TestTier1OrderMergesWithArrivals(t *testing.T) {
 	f := setup(t, 0)
-	f.round = f.clock().Add(10 * time.Second).UnixMicro() // the room is activated in 10 s
+	f.round = f.clock().Add(10 * time.Second).UnixMicro() // the start of the round is 10 s from now
 	f.join("early")
 	f.advance(20 * time.Second)
 	f.joinAt("p9", 9)
@@ -135,12 +135,12 @@ func TestLowestScoreEntersImmediately(t *testing.T) {
 	require.Equal(t, line.Inside, f.joinAt("p5", 5).Standing, "the slot would be theirs at the next tick anyway")
 }
 
-// Each claim of a call sees the effects of the claims before it.
+// Each claim of a call sees what the claims before it have changed.
 func TestOrderWithinACall(t *testing.T) {
 	f := setup(t, 1)
 	f.join("h")
 	f.failover()
-	// The slot of the previous epoch has ended, and no tick has removed it yet.
+	// The slot of the previous epoch is over, and no tick has removed it yet.
 	f.advance(601 * time.Second)
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
@@ -163,7 +163,7 @@ func TestPositionPagesAreSeparate(t *testing.T) {
 func TestPositionGivesOneTurn(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, slot string){
 		"left or bought": func(f *fixture, slot string) { require.True(f.t, f.release("first", slot)) },
-		// Before the next tick.
+		// The slot is over, before the next tick.
 		"expired": func(f *fixture, _ string) { f.advance(600 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {

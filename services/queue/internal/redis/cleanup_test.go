@@ -64,7 +64,7 @@ func TestOutageKeepsParkedPlaces(t *testing.T) {
 	f.release("in", in.SlotID)
 	f.tick()
 	require.Equal(t, []string{"gone"}, f.set("parked"))
-	f.advance(2 * time.Hour) // nobody could have come back
+	f.advance(2 * time.Hour) // nobody can have returned
 	f.tick()
 	require.Zero(t, f.clean())
 	require.Equal(t, line.Inside, f.status("gone").Standing)

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The clock of Redis may jump back: an operator or a wrong time server sets it, or a failover
-// promotes a server whose clock is behind.
+// The clock of Redis may be set back: by an operator, by a wrong time server, or by a failover to a
+// server whose clock is behind.
 
 func TestArrivalOrderAfterClockWentBack(t *testing.T) {
 	f := setup(t, 0)
@@ -55,6 +55,6 @@ func TestUnclaimedSlotEndsAfterClockWentBack(t *testing.T) {
 	f.tick()
 	require.Equal(t, []string{"gone"}, f.set("unclaimed"))
 	f.advance(-time.Hour)
-	f.live(33*time.Second, "b") // a recovery may not have been over, so another one begins
+	f.live(33*time.Second, "b") // another recovery begins, since an earlier one may be unfinished
 	require.Equal(t, line.Inside, f.status("b").Standing)
 }

@@ -13,26 +13,27 @@ import (
 )
 
 const (
-	// maxClaimsPerScript bounds the claims of one script call. Redis does nothing else while it runs:
+	// maxClaimsPerScript is the most claims in one script call. Redis does nothing else while it runs,
 	// about 15 µs per claim.
 	maxClaimsPerScript    = 64
-	maxQueriesPerPipeline = 1000 // how many visitors are looked up in one pipeline
-	// maxInflight bounds a line's parallel batches of one kind (checks or look-ups). A few keep Redis
-	// busy, since it is single-threaded. Calls that arrive meanwhile share the next batch and its
-	// fixed costs (100 µs per script, and a round trip).
+	maxQueriesPerPipeline = 1000 // the most visitors looked up in one pipeline
+	// maxInflight is the most batches of one line and kind (checks or look-ups) that run at once. A
+	// few keep the single-threaded Redis busy. Calls that arrive meanwhile share the next batch and
+	// its fixed costs (100 µs per script, and a round trip).
 	maxInflight = 4
-	maxQueued   = 4096 // how many calls of a line may wait for a batch; further calls fail immediately
-	// maxLines bounds the lines that have calls in progress, since made-up ids cost script calls too.
+	maxQueued   = 4096 // the most calls of a line that wait for a batch; further ones fail at once
+	// maxLines is the most lines with calls in progress, since made-up ids cost script calls too.
 	maxLines     = 4096
-	batchTimeout = time.Second // bounds one batch
+	batchTimeout = time.Second // the time limit of one batch
 )
 
-// checkRequest has the arguments of one call of Store.Check, to be batched with others.
+// checkRequest has the arguments of one call of Store.Check, which shares a batch with other calls.
 type checkRequest struct {
 	known  line.KnownState
 	claims []line.PlaceClaim
 }
 
+// checkResult is the answer to a batch of checks on a line, with an outcome for each claimed slot.
 type checkResult struct {
 	state    line.LineState
 	outcomes []line.ClaimOutcome
@@ -112,8 +113,8 @@ func (s *Store) runQueries(ctx context.Context, eventID string, requests [][]lin
 	return out, nil
 }
 
-// deadlineAsUnavailable turns the timeout of a batch into ErrUnavailable, since it is not the deadline
-// of the caller.
+// deadlineAsUnavailable turns the timeout of a batch into ErrUnavailable, since it is not the
+// caller's deadline that has passed.
 func deadlineAsUnavailable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errs.ErrUnavailable.Wrap(err)

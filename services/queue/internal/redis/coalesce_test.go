@@ -22,7 +22,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	scripts int
-	claims  int // the maximum in one script
+	claims  int // the most claims in one script
 	arrived chan struct{}
 	open    chan struct{}
 }
@@ -48,8 +48,7 @@ func (g *gate) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pro
 	return next
 }
 
-// waiter is a context that reports when a caller begins to wait for it: its request is in the queue
-// by then.
+// waiter is a context that calls waits when a caller begins to wait: then its request is queued.
 type waiter struct {
 	context.Context //nolint:containedctx // it is one
 

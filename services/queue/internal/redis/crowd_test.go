@@ -20,15 +20,15 @@ import (
 const (
 	minSilentWaiters = 160
 	threshold        = 12
-	crowdTime        = 900 // seconds at most
+	crowdTime        = 900 // the longest simulation, in seconds
 )
 
-// visitor is one visitor of the crowd.
+// visitor is one visitor of the crowd. Times are steps.
 type visitor struct {
 	name             string
 	arrives          int // step
-	hideAt, hideFor  int // steps; when and how long the page is suspended
-	vanishAt         int // the step at which the visitor goes away for good; 0 = never
+	hideAt, hideFor  int // when and how long the page is suspended
+	vanishAt         int // when the visitor leaves for good; 0 = never
 	stay             int // how many steps the visitor stays inside
 	position         int64
 	next             int // step of the next poll
@@ -36,8 +36,8 @@ type visitor struct {
 	left             int // the step at which the visitor leaves the slot
 	score            int64
 	ticket           *line.Ticket
-	tickets          []*line.Ticket // all that were ever issued, since a page may keep them
-	again            int            // how often a ticket restored a place after the turn
+	tickets          []*line.Ticket // all tickets ever issued, since a page may keep them
+	again            int            // how often a ticket gave another turn
 	entry            *line.EntryClaims
 	entitled         bool
 	silent, lastSeen int // the longest silence so far, and the last contact; steps
@@ -48,7 +48,7 @@ func (v *visitor) away(step int, down bool) bool {
 		v.vanishAt > 0 && step >= v.vanishAt || step >= v.hideAt && step < v.hideAt+v.hideFor
 }
 
-// crowd is a line, its replicas, each with its own cache, and its visitors.
+// crowd is a line with its visitors and its replicas, each with a cache of its own.
 type crowd struct {
 	*fixture
 
@@ -59,7 +59,7 @@ type crowd struct {
 	step     int
 	down     bool
 	limit    int64
-	losses   int       // how often data was lost
+	losses   int       // how often Redis has lost data
 	opens    time.Time // when the sale and its presale open; zero for none
 	presale  time.Time
 	problems []string
@@ -87,7 +87,7 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	return c
 }
 
-// call runs fn as a random replica, which caches the state in the response.
+// call runs fn as a random replica, which then caches the returned state.
 func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.LineState, error)) {
 	c.t.Helper()
 	i := c.rng.IntN(len(c.replicas))
@@ -97,7 +97,7 @@ func (c *crowd) call(fn func(s *redis.Store, m line.KnownState) (line.LineState,
 	c.advance(time.Duration(c.rng.IntN(3000)) * time.Microsecond)
 }
 
-// second simulates one second: visitors poll every other second, and each replica ticks.
+// second simulates one second. Visitors poll every other second, and each replica ticks.
 func (c *crowd) second() {
 	c.t.Helper()
 	var due []*visitor
@@ -111,7 +111,7 @@ func (c *crowd) second() {
 		c.poll(page)
 	}
 	if !c.down && c.step%5 == 0 {
-		c.again(anyTicket(c.rng))
+		c.presentOldTickets(anyTicket(c.rng))
 	}
 	for range c.replicas {
 		c.call(func(store *redis.Store, m line.KnownState) (line.LineState, error) {
@@ -148,7 +148,7 @@ func (c *crowd) poll(page []*visitor) {
 	}
 }
 
-// answerOn returns ticket's answer about a visitor's entitlement. At random there is none.
+// answerOn returns a visitor's entitlement; at random it is unknown.
 func (c *crowd) answerOn(v *visitor) line.Entitlement {
 	switch {
 	case c.presale.IsZero() || c.rng.IntN(5) == 0:
@@ -160,7 +160,7 @@ func (c *crowd) answerOn(v *visitor) line.Entitlement {
 	}
 }
 
-// receive does what a visitor's page does with a response.
+// receive does what a visitor's page does with an answer.
 func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 	if v.lastSeen > 0 {
 		v.silent = max(v.silent, c.step-v.lastSeen)
@@ -200,7 +200,7 @@ func (c *crowd) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf("%3d s: ", c.step)+fmt.Sprintf(format, args...))
 }
 
-// audit reads the store and checks what must hold at every instant.
+// audit reads the line from Redis and checks what must be true at any time.
 func (c *crowd) audit() {
 	c.t.Helper()
 	now := c.clock().UnixMilli()
@@ -244,7 +244,7 @@ func (c *crowd) audit() {
 	}
 }
 
-// scenario lists what happens to a crowd, by second.
+// scenario is what happens to a crowd, by second.
 type scenario struct {
 	name string
 	at   map[int]func(c *crowd)
@@ -300,13 +300,13 @@ func TestSimulatedOutages(t *testing.T) {
 			redistest.SkipShare(t, i)
 			c := newCrowd(t, uint64(i+1)) //nolint:gosec // a small number
 			c.play(sc)
-			c.tryAll()
+			c.presentAllTickets()
 			require.Empty(t, c.problems)
 		})
 	}
 }
 
-// play runs the scenario until all visitors have had their turn.
+// play runs the scenario until every visitor has had a turn.
 func (c *crowd) play(sc scenario) {
 	c.t.Helper()
 	for c.step < crowdTime && slices.ContainsFunc(c.visitors, func(v *visitor) bool { return !v.done && v.vanishAt == 0 }) {
@@ -322,7 +322,7 @@ func (c *crowd) play(sc scenario) {
 	require.Less(c.t, c.step, crowdTime, "all visitors who stay are admitted")
 }
 
-// setSale reports the status of the sale to the replicas.
+// setSale sets the status of the sale at all replicas.
 func (c *crowd) setSale(status line.SaleStatus) {
 	for i := range c.replicas {
 		c.replicas[i].Sale = line.Sale{Status: status, OpensAt: c.opens.UnixMilli(), At: c.clock().UnixMilli()}
@@ -332,7 +332,7 @@ func (c *crowd) setSale(status line.SaleStatus) {
 	}
 }
 
-// requireOnlyEntitledWereIn fails if anybody else was admitted, or nobody was.
+// requireOnlyEntitledWereIn checks that somebody was admitted, and only entitled visitors.
 func (c *crowd) requireOnlyEntitledWereIn() {
 	c.t.Helper()
 	entitled := map[string]bool{}
@@ -346,7 +346,7 @@ func (c *crowd) requireOnlyEntitledWereIn() {
 	}
 }
 
-// requireNobodyWasIn fails if a visitor has been admitted.
+// requireNobodyWasIn checks that nobody has been admitted.
 func (c *crowd) requireNobodyWasIn() {
 	c.t.Helper()
 	require.Empty(c.t, c.admissions())
@@ -358,7 +358,7 @@ func (c *crowd) lose() {
 	c.losses++
 }
 
-// rollback restarts Redis with data that is some seconds old.
+// rollback replaces the data in Redis by data that is some seconds older.
 func rollback(seconds int) map[int]func(*crowd) {
 	var restore func()
 	return map[int]func(*crowd){90: func(c *crowd) { restore = c.snapshot() }, 90 + seconds: func(c *crowd) { restore(); c.losses++ }}

@@ -9,13 +9,13 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// dividedReads are the queued commands that look up waiters of a line with two sets: `queue`, and
-// `entitled` for users with an entitlement to the presale.
+// dividedReads are the queued commands that look up waiters of a line with two sets: `entitled` has
+// the users with an entitlement to the presale, `queue` all other waiters.
 type dividedReads struct {
 	queue, entitled              string // keys
 	users                        []any
 	inQueue, inEntitled, contact *redis.FloatSliceCmd
-	ranks, others                []*redis.IntCmd // in the waiter's set, and before the score in the other set
+	ranks, others                []*redis.IntCmd // of the waiter's set; of the other set
 }
 
 func readDivided(ctx context.Context, pipe redis.Pipeliner, eventID string, queries []line.MemberQuery, indexes []int) *dividedReads {
@@ -29,7 +29,7 @@ func readDivided(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	return r
 }
 
-// readRanks reads the ranks of all users; it needs the scores, which must have been read before.
+// readRanks reads the ranks of all users. The scores must have been read before.
 func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) error {
 	if len(r.users) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (r *dividedReads) readRanks(ctx context.Context, pipe redis.Pipeliner) erro
 }
 
 // scoreOf returns the score of the k-th waiter, and whether it is in `entitled`. It is 0 if it is
-// missing, or if an older replica has put the waiter into both sets, which a script must repair.
+// missing, or if an older replica has put the waiter into both sets: a script repairs that.
 func (r *dividedReads) scoreOf(k int) (score float64, entitled bool) {
 	inQueue, inEntitled := r.inQueue.Val()[k], r.inEntitled.Val()[k]
 	if inQueue > 0 && inEntitled > 0 {
@@ -57,7 +57,7 @@ func (r *dividedReads) scoreOf(k int) (score float64, entitled bool) {
 	return max(inQueue, inEntitled), inEntitled > 0
 }
 
-// state combines the replies about the k-th waiter, as waiterReads.state does.
+// state combines the replies about the k-th waiter like waiterReads.state.
 func (r *dividedReads) state(k int) line.MemberState {
 	rank, err := r.ranks[k].Result()
 	score, entitled := r.scoreOf(k)

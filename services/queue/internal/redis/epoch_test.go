@@ -27,7 +27,7 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	f.advance(10 * time.Second)
 	f.wipe()
 
-	// They return in another order, after a new visitor.
+	// The visitors return in another order, and after a new visitor.
 	f.join("new")
 	require.Greater(t, f.known.Epoch, before.Epoch)
 	for _, u := range []string{"u-3", "u-0", "u-4", "u-1", "u-2"} {
@@ -106,7 +106,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	f.wipe()
 	remembers := f.known
 	f.known = line.KnownState{}
-	f.open() // a replica that remembers nothing takes the line for a new one
+	f.open() // a replica that knows nothing takes the line for a new one
 	require.False(t, f.peek().Recovering())
 	f.known = remembers
 	require.True(t, f.peek().Recovering(), "another replica has later state")
@@ -126,7 +126,7 @@ func TestRestartWithOlderData(t *testing.T) {
 	lateToken, releasedToken := f.entry(late), f.entry(released)
 	f.release("released", released.SlotID)
 	epoch := f.known.Epoch
-	restore() // what happened in the last 4 s is lost
+	restore() // the changes of the last 4 s are lost
 	f.advance(time.Second)
 
 	f.join("w")
@@ -160,7 +160,7 @@ func TestTicketsOfUnknownEpoch(t *testing.T) {
 	restore := f.snapshot()
 	f.advance(time.Second)
 	f.failover()
-	f.peek() // a second epoch, which the restored data will not know
+	f.peek() // the restored data will not have this second epoch
 	o := f.join("b")
 	ticket := f.ticket(o)
 	restore()
@@ -183,7 +183,7 @@ func TestOnlyLostLinesPause(t *testing.T) {
 	require.True(t, g.peek().Recovering(), "nobody opened it")
 }
 
-// Of two replicas that create a line, the one that may not open it may be faster.
+// Two replicas create a line. The one that may not open it may be first.
 func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	f := unopened(t)
 	require.Equal(t, line.Waiting, f.join("a").Standing)
@@ -197,7 +197,7 @@ func TestOpenEndsRecoveryOfUnusedLine(t *testing.T) {
 	require.Equal(t, f.known.Epoch, other.peek().Epoch)
 }
 
-// Opening never shortens a recovery in which visitors have, or may have, a place to restore.
+// Opening does not shorten a recovery in which visitors have a place to restore, or may have one.
 func TestOpenKeepsRecoveryOfUsedLine(t *testing.T) {
 	for name, use := range map[string]func(f *fixture){
 		"a replica remembers the line before": func(f *fixture) {
@@ -258,7 +258,7 @@ func TestEpochsIncreaseAfterClockWentBack(t *testing.T) {
 	require.Greater(t, f.peek().Epoch, second, "than what is remembered")
 }
 
-// If Redis has lost the last change of the settings, a replica that knows it restores it.
+// If Redis has lost the last change of the settings, a replica that has cached it restores it.
 func TestReplicaRestoresLaterSettings(t *testing.T) {
 	f := setup(t, 5)
 	f.join("a")
@@ -271,7 +271,7 @@ func TestReplicaRestoresLaterSettings(t *testing.T) {
 	require.True(t, st.Paused)
 }
 
-// Settings read after a failover must not count as older, though the new server's clock is behind.
+// Settings read after a failover do not count as older, even if the new server's clock is behind.
 func TestSettingsAreReadAgainAfterClockWentBack(t *testing.T) {
 	f := setup(t, 5)
 	f.advance(-time.Hour)
@@ -306,7 +306,7 @@ func TestOldTicketBoundsAreRemoved(t *testing.T) {
 	require.Equal(t, 2, bounds(), "two days are long enough for any ticket")
 }
 
-// A replica with old state must not prolong the recovery of a line whose loss is already known.
+// A replica with an old state does not prolong a recovery that has begun already.
 func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	f := setup(t, 1)
 	behind := f.known
@@ -318,7 +318,7 @@ func TestOutdatedReplicaDoesNotProlongRecovery(t *testing.T) {
 	require.Equal(t, until, f.peek().PauseUntil)
 }
 
-// The replica with the latest response from the line decides which tickets are valid.
+// Which tickets are valid depends on the replica that had the line's latest answer.
 func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
@@ -332,7 +332,7 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
-// Responses of the old server that arrive after the new one has begun its epoch do not show what
+// Answers of the old server may arrive after the new one has begun its epoch. They do not show what
 // the new one has lost.
 func TestAnswersOfReplacedServerAreIgnored(t *testing.T) {
 	f := setup(t, 0)
@@ -352,7 +352,7 @@ func TestAgesRestartAfterLoss(t *testing.T) {
 	f.join("far")
 	f.live(2*time.Second, "far")
 	f.advance(10 * time.Second)
-	f.tick() // an outage of the workers, so that the next one within 300 s does not count as such
+	f.tick() // an outage; another one within 300 s does not count as an outage
 	f.advised("far", 60)
 	f.advance(130 * time.Second)
 	f.failover()
@@ -363,8 +363,8 @@ func TestAgesRestartAfterLoss(t *testing.T) {
 	require.Equal(t, []string{"far"}, f.set("active"))
 }
 
-// No decision was made for long before the loss, so only the time of the last response from the
-// line counts.
+// If no decision was made for long before the loss, the time of the line's last answer decides
+// which tickets are valid.
 func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))

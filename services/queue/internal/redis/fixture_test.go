@@ -24,11 +24,11 @@ type fixture struct {
 	event  string
 	round  int64
 	time   *testkit.Clock
-	known  line.KnownState // what the replica under test remembers of the line
-	away   bool            // ticket does not answer
+	known  line.KnownState // what the replica under test has cached of the line
+	away   bool            // the ticket service does not answer
 }
 
-// setup opens a line with a threshold, whose settings have been read.
+// setup returns an open line with this threshold, whose settings have been read.
 func setup(t *testing.T, threshold int64) *fixture {
 	t.Helper()
 	f := unopened(t)
@@ -44,7 +44,7 @@ func unopened(t *testing.T) *fixture {
 	return setupOn(t, redistest.Open(t), redistest.Prefix(t))
 }
 
-// setupOn makes a line on the client's server that is not open yet.
+// setupOn returns a line on the client's server that is not open yet.
 func setupOn(t *testing.T, client goredis.UniversalClient, event string) *fixture {
 	t.Helper()
 	t.Parallel()
@@ -60,7 +60,7 @@ func (f *fixture) clock() time.Time { return f.time.Now() }
 
 func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
-// observe caches the state as a replica does.
+// observe caches a state like a replica.
 func (f *fixture) observe(s line.LineState, err error) line.LineState {
 	f.t.Helper()
 	require.NoError(f.t, err)
@@ -100,7 +100,7 @@ func (f *fixture) admissions() []admissiontest.Admission {
 	return admissiontest.Read(f.t, f.client, f.key("admitted"))
 }
 
-// claim sends the request of one visitor.
+// claim runs the check for one visitor.
 func (f *fixture) claim(c line.PlaceClaim) line.ClaimOutcome {
 	f.t.Helper()
 	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{c})
@@ -109,7 +109,7 @@ func (f *fixture) claim(c line.PlaceClaim) line.ClaimOutcome {
 	return out[0]
 }
 
-// join has the check script add a user to the line. status runs it without adding anybody.
+// join runs the check script, which adds the user to the line. status runs it and adds nobody.
 func (f *fixture) join(user string) line.ClaimOutcome {
 	f.t.Helper()
 	return f.claim(line.PlaceClaim{UserID: user, Join: true, Begin: true})
@@ -126,7 +126,7 @@ func (f *fixture) joinAt(user string, position int64) line.ClaimOutcome {
 	return f.claim(line.PlaceClaim{UserID: user, Join: true, Tier1: line.Tier1{Required: true, Round: f.round, Position: position}})
 }
 
-// crowd joins n users named prefix-0… a millisecond apart and returns their names.
+// crowd makes n users named prefix-0… join a millisecond apart, and returns their names.
 func (f *fixture) crowd(prefix string, n int) []string {
 	f.t.Helper()
 	users := make([]string, n)
@@ -138,7 +138,7 @@ func (f *fixture) crowd(prefix string, n int) []string {
 	return users
 }
 
-// poll sends the requests of several users together, as a batch of the gateway does.
+// poll runs the check for several users in one call, like a batch of the gateway.
 func (f *fixture) poll(users ...string) {
 	f.t.Helper()
 	if len(users) == 0 {
@@ -160,7 +160,7 @@ func (f *fixture) tick() line.AdmissionResult {
 	return did
 }
 
-// live ticks once a second for the duration, while the users poll.
+// live runs a tick and the polls of the users once a second for the duration.
 func (f *fixture) live(d time.Duration, users ...string) {
 	f.t.Helper()
 	f.liveBy(time.Second, d, users...)
@@ -219,14 +219,14 @@ func (f *fixture) joinAll(prefix string, n int) []string {
 	return users
 }
 
-// advised sets the last contact of a waiter to now, and the advised poll interval in seconds.
+// advised sets a waiter's last contact to now, and the advised poll interval in seconds.
 func (f *fixture) advised(user string, poll int) {
 	f.t.Helper()
 	score := float64(f.clock().UnixMilli()) + float64(poll)/128
 	require.NoError(f.t, f.client.ZAdd(f.ctx(), f.key("seen"), goredis.Z{Score: score, Member: user}).Err())
 }
 
-// score is a member's score in a sorted set, in whole ms or µs.
+// score returns a member's score in a sorted set, in whole ms or µs.
 func (f *fixture) score(name, user string) int64 {
 	f.t.Helper()
 	x, err := f.client.ZScore(f.ctx(), f.key(name), user).Result()
@@ -234,7 +234,7 @@ func (f *fixture) score(name, user string) int64 {
 	return int64(x)
 }
 
-// set lists a sorted set's members in order.
+// set returns the members of a sorted set in order.
 func (f *fixture) set(name string) []string {
 	f.t.Helper()
 	users, err := f.client.ZRange(f.ctx(), f.key(name), 0, -1).Result()
@@ -251,13 +251,13 @@ func (f *fixture) wipe() {
 	}
 }
 
-// failover moves the data to another server.
+// failover makes the line's data appear to be on another server.
 func (f *fixture) failover() {
 	f.t.Helper()
 	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
 }
 
-// snapshot returns a function that restores the current data of the line.
+// snapshot returns a function that restores the line's present data.
 func (f *fixture) snapshot() (restore func()) {
 	f.t.Helper()
 	return redistest.Snapshot(f.t, f.client, f.key("*"))

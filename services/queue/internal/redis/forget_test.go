@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After the loss of a large line, `restored` has a member for each visitor who returned. Removing
-// all of them in one command would block Redis for every line.
+// After the loss of a large line, the set `restored` has each visitor who has returned. Removing
+// all of them by one command would block Redis for every line.
 func TestRestoredIsCleanedInPages(t *testing.T) {
 	f := setup(t, 0)
 	f.failover()

@@ -17,7 +17,7 @@ func TestFailoverMovesHoldersAndUnclaimed(t *testing.T) {
 	d := f.join("d")
 	f.live(time.Second, "a", "b", "c", "d")
 	f.release("c", c.SlotID)
-	f.tick() // admits d, who does not hear of it
+	f.tick() // admits d, who does not learn of it
 	require.Equal(t, []string{"d"}, f.set("unclaimed"))
 	epoch := f.known.Epoch
 	f.advance(time.Second)
@@ -49,7 +49,7 @@ func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f := setup(t, 1)
 	a := f.join("a")
 	f.join("w")
-	// A hold excuses absence, but not in an epoch that ended.
+	// A hold of seats keeps the slot of an absent holder, but not in an epoch that has ended.
 	f.hold("a", a.SlotID, f.clock().Add(time.Hour))
 	f.live(time.Second, "a", "w")
 	f.failover()
@@ -91,8 +91,7 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
-// A purchase or a leave may end a lost slot before its token restores it. The slot must not be
-// restored then.
+// If a purchase or a leave ends a lost slot before its token restores it, the slot is not restored.
 func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a, b := f.join("a"), f.join("b")
@@ -212,8 +211,8 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.peek()
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
-	// A replica without cached state opens the line anew, a visitor leaves, and then another
-	// replica reports that the line had been lost.
+	// A replica without a cached state opens the line anew. A visitor leaves. Then another replica
+	// reports that the line had been lost.
 	f.advance(time.Second)
 	f.wipe()
 	f.known = line.KnownState{}
@@ -228,7 +227,8 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
 }
 
-// A visitor who joined without the token and sends it later is inside only, not in the queue too.
+// A visitor who joined without the entry token and sends it later is only inside, not in the queue
+// too.
 func TestAdoptedHolderLeavesQueue(t *testing.T) {
 	for name, set := range map[string]string{"waiting": "queue", "parked": "parked"} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing)
 }
 
-// Decisions shortly before the last surviving write may be lost too.
+// Decisions made shortly before the last write that is left may be lost too.
 func TestTokensWithinSlackAreAdopted(t *testing.T) {
 	f := setup(t, 2)
 	a := f.join("a")

@@ -6,12 +6,12 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// registryKey is the Redis set of the events that had contact at any replica. It may be on another node
-// of a cluster than the lines.
+// registryKey is the Redis set of the events that had contact at any replica. In a cluster it may
+// be on another node than the lines.
 const registryKey = "queue:active-events"
 
-// lineKeys are the names of a line's keys, in the order in which every script gets them. They share
-// the hash tag {eventId}, hence one slot of a cluster, so that one script may use them together.
+// lineKeys are the names of a line's keys, in the order in which every script gets them. All have
+// the hash tag {eventId} and so are in one slot of a cluster: one script may use them together.
 var lineKeys = [...]string{ //nolint:gochecknoglobals // a constant table
 	"line", "queue", "seen", "parked", "parked-seen", "active", "active-seen", "unclaimed", "slot", "old", "restored", "blocked",
 	"threshold", "admitted", "since", "spent", "late", "holds", "turns", "turns-before",
@@ -27,7 +27,7 @@ func lineKey(eventID, name string) string { return "{" + eventID + "}:" + name }
 // size classes. A position costs 43 bytes, compared with 96 in one large hash (BenchmarkMemory).
 const passPage = 100
 
-// passKey returns the key of the hash of users who joined with a position in a page of a tier-1 round.
+// passKey returns the key of a hash: one page of a tier-1 round's positions, with their users.
 func passKey(eventID string, round, page int64) string {
 	return lineKey(eventID, "t1:"+strconv.FormatInt(round, 10)+":"+strconv.FormatInt(page, 10))
 }
@@ -41,15 +41,15 @@ func keysOf(eventID string) []string {
 	return keys
 }
 
-// positionKeys collects the keys of the tier-1 positions in claims, since a script must get every key
-// that it uses as an argument.
+// positionKeys collects the keys of the tier-1 positions in claims, since a script must get every
+// key that it uses as an argument.
 type positionKeys struct {
 	keys  []string
 	index map[[2]int64]int // by round and page
 }
 
-// indexOf returns the index (from 1) of a position's key in keys, and adds the key if it is
-// missing. Without a position it returns 0.
+// indexOf returns the index (from 1) in keys of a position's key, which it adds if it is missing.
+// Without a position it returns 0.
 func (p *positionKeys) indexOf(eventID string, t line.Tier1) int {
 	if t.Position <= 0 || t.Round <= 0 {
 		return 0

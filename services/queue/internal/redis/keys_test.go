@@ -78,7 +78,7 @@ func TestScriptKeysShareHashTag(t *testing.T) {
 	}
 }
 
-// A key that is not among KEYS works on one server and fails on a cluster.
+// A script may use a key that is not among KEYS on one server, but not on a cluster.
 func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lua/*.lua")
@@ -94,7 +94,7 @@ func TestScriptsUseOnlyPassedKeys(t *testing.T) {
 	}
 }
 
-// The tests of this package on the cluster. TestRedisRestart kills a server of its own.
+// TestSuiteOnCluster runs the other tests on a cluster. TestRedisRestart kills its own server.
 func TestSuiteOnCluster(t *testing.T) {
 	redistest.OnCluster(t, "TestRedisRestart", "TestLinesOnSeveralNodes", "TestKeysOfALineShareOneSlot")
 }
@@ -131,8 +131,7 @@ func TestLinesOnSeveralNodes(t *testing.T) {
 	require.Len(t, known, 4)
 }
 
-// On the cluster all keys that a line ever has are in one hash slot, and those of other lines in
-// others.
+// In a cluster all keys that a line ever has are in one hash slot; other lines have other slots.
 func TestKeysOfALineShareOneSlot(t *testing.T) {
 	f := setupOn(t, redistest.OpenCluster(t), redistest.ClusterPrefix(t))
 	f.open()

@@ -15,18 +15,18 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// rush is a full line with honest visitors who poll each second, attackers before them who poll
-// each minute and never claim a slot, and one honest tab whose browser lets it poll once a minute.
+// rush is a full line. Honest visitors poll each second. Attackers ahead of them poll each minute
+// and never claim a slot. One honest tab has a browser that lets it poll once a minute.
 type rush struct {
 	*fixture
 
 	limit     int
 	honest    []string
-	inside    map[string]int // honest visitors → the second in which their slot began
+	inside    map[string]int // by honest visitor, the second in which the slot began
 	slots     map[string]string
 	attackers []string
-	slowIn    int // the second in which the slow tab got in; 0 = not yet
-	// Unused slots while visitors waited, summed over the measured seconds.
+	slowIn    int // the second in which the slow tab was admitted; 0 = not yet
+	// idle is the number of unused slots while visitors waited, summed over the measured seconds.
 	idle    int
 	seconds int
 }
@@ -37,7 +37,7 @@ func newRush(t *testing.T, limit, attackers int) *rush {
 	for i := range limit + limit/2 {
 		r.honest = append(r.honest, fmt.Sprintf("h-%03d", i))
 	}
-	r.ask(0, r.honest[:limit]...) // all slots are taken
+	r.ask(0, r.honest[:limit]...) // now all slots are in use
 	for i := range attackers {
 		r.attackers = append(r.attackers, fmt.Sprintf("x-%03d", i))
 	}
@@ -46,7 +46,7 @@ func newRush(t *testing.T, limit, attackers int) *rush {
 	return r
 }
 
-// ask checks for users, who join if they have no place, and records who is inside.
+// ask runs the check for users, who join unless they have a place, and records who is inside.
 func (r *rush) ask(second int, users ...string) {
 	r.t.Helper()
 	for page := range slices.Chunk(users, 64) {
@@ -70,7 +70,7 @@ func (r *rush) ask(second int, users ...string) {
 	}
 }
 
-// play simulates one second: honest visitors stay inside for a minute and queue again.
+// play simulates one second. Honest visitors stay inside for a minute, and then join again.
 func (r *rush) play(second int) {
 	r.t.Helper()
 	r.tick()
@@ -93,7 +93,7 @@ func (r *rush) play(second int) {
 		due = append(due, "slow")
 	}
 	r.ask(second, due...)
-	if second > 120 { // nobody knows who is slow before they have been
+	if second > 120 { // by then it is known who polls slowly
 		r.count()
 	}
 	at := r.clock()
@@ -124,9 +124,9 @@ func TestSlowTabGetsInAndFewSlotsAreIdle(t *testing.T) {
 	}
 }
 
-// lateIn makes a line of one slot, held by "in", in which "a" has come back from `parked` and
+// lineWithLateVisitor returns a line of one slot, held by "in". "a" was parked, has returned and
 // waits.
-func lateIn(t *testing.T, others ...string) (*fixture, line.ClaimOutcome) {
+func lineWithLateVisitor(t *testing.T, others ...string) (*fixture, line.ClaimOutcome) {
 	t.Helper()
 	f := setup(t, 1)
 	in := f.join("in")
@@ -143,7 +143,7 @@ func lateIn(t *testing.T, others ...string) (*fixture, line.ClaimOutcome) {
 }
 
 func TestSlotIsKeptForLateVisitor(t *testing.T) {
-	f, in := lateIn(t)
+	f, in := lineWithLateVisitor(t)
 	require.Equal(t, line.Waiting, f.status("a").Standing)
 	f.join("b")
 	f.live(30*time.Second, "in", "b")
@@ -154,9 +154,9 @@ func TestSlotIsKeptForLateVisitor(t *testing.T) {
 	require.Empty(t, f.set("late"))
 }
 
-// Nobody waits, so a newcomer would enter at once, but the free slot is reserved.
+// The only free slot is kept for "a", so a newcomer does not get it, although nobody else waits.
 func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
-	f, in := lateIn(t)
+	f, in := lineWithLateVisitor(t)
 	f.status("a")
 	f.release("in", in.SlotID)
 	f.live(time.Second)
@@ -166,12 +166,12 @@ func TestNewcomerDoesNotTakeKeptSlot(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("active"))
 }
 
-// A tab whose browser lets it poll once a minute learns too late of a slot when a paused sale
-// resumes, even if it returned while nobody was admitted.
+// A tab that may poll once a minute learns too late of a slot when a paused sale resumes, even if
+// it returned while nobody was admitted.
 func TestReturnDuringPausedSaleIsLate(t *testing.T) {
 	for _, status := range []line.SaleStatus{line.SoldOut, line.SalePaused} {
 		t.Run(status.String(), func(t *testing.T) {
-			f, in := lateIn(t)
+			f, in := lineWithLateVisitor(t)
 			f.setSale(status, f.clock().Add(-time.Hour))
 			require.Equal(t, line.Waiting, f.status("a").Standing)
 			f.join("b")
@@ -186,7 +186,7 @@ func TestReturnDuringPausedSaleIsLate(t *testing.T) {
 }
 
 func TestKeptSlotExpires(t *testing.T) {
-	f, in := lateIn(t)
+	f, in := lineWithLateVisitor(t)
 	f.status("a")
 	f.join("b")
 	f.release("in", in.SlotID)
@@ -198,7 +198,7 @@ func TestKeptSlotExpires(t *testing.T) {
 }
 
 func TestNoSlotIsKeptForGoneVisitor(t *testing.T) {
-	f, in := lateIn(t)
+	f, in := lineWithLateVisitor(t)
 	f.join("b")
 	f.release("in", in.SlotID)
 	f.live(time.Second, "b")
@@ -206,7 +206,7 @@ func TestNoSlotIsKeptForGoneVisitor(t *testing.T) {
 }
 
 func TestKeptSlotsAreBounded(t *testing.T) {
-	f := setup(t, 21) // of which two may be kept
+	f := setup(t, 21) // at most two of the slots are kept
 	slots := map[string]string{}
 	for _, u := range f.joinAll("in", 21) {
 		slots[u] = f.status(u).SlotID
@@ -242,7 +242,7 @@ func TestLateEntryIsRemoved(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, _ := lateIn(t)
+			f, _ := lineWithLateVisitor(t)
 			f.status("a")
 			require.Equal(t, []string{"a"}, f.set("late"))
 			end(f)
@@ -251,7 +251,7 @@ func TestLateEntryIsRemoved(t *testing.T) {
 	}
 }
 
-// If all waiters are late, as after an undetected outage, most of them are admitted by ticks, in
+// If all waiters are late, as after an outage that was not detected, ticks admit most of them in
 // order.
 func TestManyLateWaitersAreAdmittedInOrder(t *testing.T) {
 	f := setup(t, 0)

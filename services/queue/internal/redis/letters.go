@@ -11,9 +11,9 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// RedrivenLetters remembers in Redis, in a hash per topic, which dead letters (events that could not be
-// processed) operators have redriven. After a loss of Redis they can be redriven once more, which
-// changes nothing: reservations are applied to slots idempotently.
+// RedrivenLetters stores, in a Redis hash per topic, which dead letters (events that could not be
+// processed) operators have redriven. After a loss of Redis they can be redriven again, which does
+// no harm: a reservation is applied to its slot only once.
 type RedrivenLetters struct{ client redis.UniversalClient }
 
 // NewRedrivenLetters makes a RedrivenLetters that uses the client.
@@ -21,7 +21,7 @@ func NewRedrivenLetters(client redis.UniversalClient) RedrivenLetters { return R
 
 func redrivenKey(topic string) string { return "queue:redriven:" + topic }
 
-// Redriven returns, by letter, when dead letters were redriven; others are left out.
+// Redriven returns when the dead letters were redriven, without those that never were.
 func (l RedrivenLetters) Redriven(ctx context.Context, topic string, letters []string) (map[string]time.Time, error) {
 	values, err := l.client.HMGet(ctx, redrivenKey(topic), letters...).Result()
 	if err != nil {
@@ -40,7 +40,7 @@ func (l RedrivenLetters) Redriven(ctx context.Context, topic string, letters []s
 	return at, nil
 }
 
-// NoteRedriven records that dead letters were redriven now. An earlier time of a letter is kept.
+// NoteRedriven records that dead letters were redriven now. A letter keeps its first time.
 func (l RedrivenLetters) NoteRedriven(ctx context.Context, topic string, letters []string) error {
 	now := time.Now().UnixMilli()
 	_, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {

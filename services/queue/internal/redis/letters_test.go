@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// A letter keeps the time at which it was redriven first.
+// A dead letter keeps the time at which it was redriven first.
 func TestRedrivenLetters(t *testing.T) {
 	t.Parallel()
 	client := redistest.Open(t)

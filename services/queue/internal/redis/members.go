@@ -12,9 +12,9 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// pollUnit is one second of a poll interval in a score of the sorted set `seen`: the score is the time
-// of the contact in ms, with the poll interval as its fraction. 7 bits of fraction are exact in a
-// double.
+// pollUnit is one second of a poll interval in the scores of the sorted set `seen`. A score is the
+// time of the contact in ms, with the poll interval as its fraction; a double has exact 7 bits of
+// fraction.
 const pollUnit = 1.0 / 128
 
 func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
@@ -24,9 +24,9 @@ func (s *Store) LookUp(ctx context.Context, eventID string, queries []line.Membe
 	return s.queries.Do(ctx, eventID, queries)
 }
 
-// readMembers looks visitors up in one pipeline, on one node of a cluster. One command reads the scores
-// of all members of a set; only ranks need a command per member. Waiters of a line with two sets take a
-// second pipeline, since their ranks depend on the scores.
+// readMembers looks visitors up in one pipeline, on one node of a cluster. One command reads the
+// scores of all members of a set; only ranks need a command per member. For waiters of a line with
+// two sets a second pipeline follows, since their ranks depend on the scores.
 func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.MemberQuery) ([]line.MemberState, error) {
 	var waiters, waitersOfTwoSets, holders []int
 	for i, q := range queries {
@@ -62,9 +62,9 @@ func (s *Store) readMembers(ctx context.Context, eventID string, queries []line.
 	return out, nil
 }
 
-// execPipeline runs a pipeline in which missing members are no error. Exec returns the error of the
-// first command that failed. If that is a missing member, execPipeline looks for a real error behind
-// it.
+// execPipeline runs a pipeline in which a missing member is no error. Exec returns the error of the
+// first failed command. If that is a missing member, execPipeline looks for the error of a later
+// one.
 func execPipeline(ctx context.Context, pipe redis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if !errors.Is(err, redis.Nil) {
@@ -91,19 +91,19 @@ func readWaiters(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	users := usersOf(queries, indexes)
 	r.scores = queueZMScore(ctx, pipe, lineKey(eventID, "queue"), users)
 	r.contacts = queueZMScore(ctx, pipe, lineKey(eventID, "seen"), users)
-	// To save allocations, the commands share the name, the key, the users and an argument array.
+	// The commands share the name, the key, the users and an argument array, to save allocations.
 	r.ranks = make([]*redis.IntCmd, len(indexes))
 	args, command, queue := make([]any, 0, 3*len(indexes)), any("zrank"), any(lineKey(eventID, "queue"))
 	for k, user := range users {
 		args = append(args, command, queue, user)
 		r.ranks[k] = redis.NewIntCmd(ctx, args[3*k:3*k+3:3*k+3]...)
-		_ = pipe.Process(ctx, r.ranks[k]) // only queued
+		_ = pipe.Process(ctx, r.ranks[k]) // only adds it to the pipeline
 	}
 	return r
 }
 
-// state combines the replies about the k-th waiter. If one is missing, the waiter counts as not found:
-// a pipeline is not atomic, so the visitor may have moved between the reads, and a script must decide.
+// state combines the replies about the k-th waiter. If one is missing, the waiter is not found. A
+// script must decide then, since the visitor may have moved between the reads of the pipeline.
 func (r waiterReads) state(k int) line.MemberState {
 	rank, err := r.ranks[k].Result()
 	score, contact := r.scores.Val()[k], r.contacts.Val()[k]
@@ -134,11 +134,11 @@ func readHolders(ctx context.Context, pipe redis.Pipeliner, eventID string, quer
 	r.ends = queueZMScore(ctx, pipe, lineKey(eventID, "active"), users)
 	r.contacts = queueZMScore(ctx, pipe, lineKey(eventID, "active-seen"), users)
 	r.slots = redis.NewSliceCmd(ctx, append([]any{"hmget", lineKey(eventID, "slot")}, users...)...)
-	_ = pipe.Process(ctx, r.slots) // only queued
+	_ = pipe.Process(ctx, r.slots) // only adds it to the pipeline
 	return r
 }
 
-// state combines the replies about the k-th slot holder. If one is missing, the holder is not found.
+// state combines the replies about the k-th holder. If one is missing, the holder is not found.
 func (r holderReads) state(k int) line.MemberState {
 	end, contact := r.ends.Val()[k], r.contacts.Val()[k]
 	slot, found := r.slots.Val()[k].(string)
@@ -160,12 +160,12 @@ func usersOf(queries []line.MemberQuery, indexes []int) []any {
 
 func queueZMScore(ctx context.Context, pipe redis.Pipeliner, key string, users []any) *redis.FloatSliceCmd {
 	cmd := redis.NewFloatSliceCmd(ctx, append([]any{"zmscore", key}, users...)...)
-	_ = pipe.Process(ctx, cmd) // only queued
+	_ = pipe.Process(ctx, cmd) // only adds it to the pipeline
 	return cmd
 }
 
-// UpdateLastSeen writes the contacts of visitors, with one ZADD per sorted set. The option XX of
-// ZADD changes only members that exist, so a visitor who has moved since is not added again.
+// UpdateLastSeen writes the contacts of visitors, with one ZADD per sorted set. The option XX
+// changes only existing members, so that a visitor who has left the set is not added again.
 func (s *Store) UpdateLastSeen(ctx context.Context, eventID string, updates []line.LastSeenUpdate) error {
 	var waiters, holders []redis.Z
 	for _, t := range updates {

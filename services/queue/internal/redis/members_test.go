@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Waiters, holders and users in no set are found in one call, in the order of the queries.
+// One call finds waiters, holders and users in no set, in the order of the queries.
 func TestLookUpOfWaitersAndHolders(t *testing.T) {
 	f := setup(t, 2)
 	slots := []string{f.join("in-0").SlotID, f.join("in-1").SlotID}
@@ -43,7 +43,7 @@ func TestLookUpOfWaitersAndHolders(t *testing.T) {
 	}
 }
 
-// The reply for a missing waiter does not hide the error of a later command.
+// The reply about a missing waiter does not hide the error of a later command.
 func TestLookUpReportsErrorBehindMissingMember(t *testing.T) {
 	f := setup(t, 1)
 	require.NoError(t, f.client.Set(f.ctx(), "{"+f.event+"}:slot", "no hash", 0).Err())

@@ -13,15 +13,15 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// At the limit of Redis's memory the line refuses calls that it cannot store, and decides nothing.
-// When there is memory again, all visitors have the places and slots that they had.
+// When Redis has no memory left, the line refuses calls that it cannot store, and decides nothing.
+// When there is memory again, all visitors have their former places and slots.
 func TestFullRedisLosesNothing(t *testing.T) {
 	s := redistest.StartServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
 	f := setupOn(t, s.Client(), "full")
 	f.open()
 	f.apply(line.Settings{Threshold: ptr(40)})
 	var holders []string
-	for i := range 40 { // their slots end in turn
+	for i := range 40 { // their slots end one after another
 		user := fmt.Sprintf("in-%02d", i)
 		require.Equal(t, line.Inside, f.join(user).Standing)
 		holders = append(holders, user)

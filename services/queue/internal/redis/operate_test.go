@@ -37,7 +37,7 @@ func TestRevokedSlotIsFree(t *testing.T) {
 	require.Equal(t, []string{"next"}, f.set("active"))
 }
 
-// A slot that its holder has not claimed yet ends too, and the place is not kept.
+// Revoking also ends a slot that its holder has not claimed yet, and the place is not kept.
 func TestUnclaimedSlotIsRevoked(t *testing.T) {
 	f := setup(t, 0)
 	f.join("a")
@@ -57,7 +57,7 @@ func TestRevokeKeepsPlaces(t *testing.T) {
 	require.Equal(t, place.Score, f.status("w").Score)
 }
 
-// An expired slot that no tick has ended yet does not count as a slot.
+// Revoking an expired slot that no tick has ended yet reports that there was none.
 func TestExpiredSlotIsNotRevoked(t *testing.T) {
 	f := setup(t, 1)
 	f.join("in")
@@ -110,7 +110,7 @@ func TestBlockedUsersLeaveTheLine(t *testing.T) {
 	require.Equal(t, []any{line.Waiting, f.clock().UnixMicro()}, []any{again.Standing, again.Score}, "as a newcomer")
 }
 
-// After a loss each replica blocks the users that it remembers, until the settings are read.
+// After a loss each replica blocks the users that it has cached, until the settings are read.
 func TestBlockAddsToTheBlocked(t *testing.T) {
 	f := setup(t, 3)
 	f.join("a")
@@ -125,7 +125,7 @@ func TestBlockAddsToTheBlocked(t *testing.T) {
 	require.Equal(t, line.Inside, f.join("a").Standing)
 }
 
-// The first call after a loss may come from the replica that has not learnt of the pause yet.
+// The first call after a loss may come from a replica that does not know of the pause yet.
 func TestLatestRememberedSettingsCount(t *testing.T) {
 	f := setup(t, 5)
 	stale := f.known
@@ -154,7 +154,7 @@ func TestPausedLineAdmitsNobody(t *testing.T) {
 	require.Equal(t, int64(2), f.tick().Admitted)
 }
 
-// One call of the script can block as many users as ticket allows.
+// One call can block the most users that the ticket service allows.
 func TestManyBlockedUsers(t *testing.T) {
 	f := setup(t, 1)
 	users := make([]string, 10_000)

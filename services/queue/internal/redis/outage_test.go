@@ -12,26 +12,26 @@ import (
 func TestOutageParksNobody(t *testing.T) {
 	f := setup(t, 1)
 	f.tick()
-	// An empty line is not ticked, which is no outage; otherwise a later one within 300 s would not
-	// count.
+	// An empty line is not ticked. This must not count as an outage: a later outage within 300 s would
+	// then not count.
 	f.advance(time.Hour)
 	in := f.join("in")
 	users := f.crowd("u", 12)
 	f.live(3*time.Second, append(users, "in")...)
-	f.live(60 * time.Second) // the gateways are gone: workers tick, nobody polls
+	f.live(60 * time.Second) // gateways are down: workers tick, and nobody polls
 	f.release("in", in.SlotID)
 	f.live(5 * time.Second)
 	require.Empty(t, f.set("active"), "nothing is admitted")
 	require.Empty(t, f.set("parked"), "nobody is parked")
 	require.Equal(t, users, f.set("queue"))
 
-	f.live(time.Second, "u-7") // the first to come back is not the first in line
+	f.live(time.Second, "u-7") // the visitor who returns first is not the first in the line
 	require.Equal(t, []string{"u-0"}, f.set("active"))
 	f.live(14*time.Second, "u-7")
 	require.Empty(t, f.set("parked"), "every age counts from then")
 }
 
-// An empty line is ticked about once a minute.
+// Ticks of an empty line, about one a minute, are no outage.
 func TestTicksOfEmptyLineAreNoOutages(t *testing.T) {
 	f := setup(t, 0)
 	for range 10 {
@@ -99,7 +99,7 @@ func TestFewSilentWaitersAreNoOutage(t *testing.T) {
 	require.Equal(t, users, f.set("parked"), "nine visitors may be absent at the same time")
 }
 
-// A silence that the poll intervals explain is no outage.
+// A silence that is not longer than the poll intervals is no outage.
 func TestOutageDependsOnPollIntervals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		poll, quiet int
@@ -127,7 +127,7 @@ func TestOutageDependsOnPollIntervals(t *testing.T) {
 	}
 }
 
-// A crowd that leaves at the same time must not keep its slots for ever.
+// A crowd that leaves all at once does not keep its slots for ever.
 func TestOutageCountsOnceInFiveMinutes(t *testing.T) {
 	f := setup(t, 0)
 	users := f.crowd("u", 12)

@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// A user who may not enter in the presale and gives up the place, or loses it by absence, gets it
-// back by the same position. Only the position of an admitted user is used up.
+// A user without an entitlement who gives up the place in a presale, or loses it by absence, gets
+// it back with the same position. Only an admission uses up a position.
 func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	f := presale(t, 1)
 	joinAt := func(user string, position int64, entitled line.Entitlement) line.ClaimOutcome {
@@ -44,7 +44,7 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	require.Equal(t, f.clock().UnixMicro(), joinAt("at once", 12, line.EntitlementUnknown).Score, "still one turn")
 }
 
-// A replica of an older release may add a user to `queue` who is already in `entitled`.
+// A replica of an older release may put a user into both sets. Then the lower place is kept.
 func TestWaiterInBothSetsKeepsTheLowerPlace(t *testing.T) {
 	for name, repair := range map[string]func(f *fixture){
 		"joins":       func(f *fixture) { f.joinAs("twice", line.Entitled) },

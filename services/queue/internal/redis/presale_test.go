@@ -12,14 +12,14 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// setPresale gives this replica the report on a sale with a presale. The line gets it with the next call.
+// setPresale sets this replica's report on a sale with a presale. The next call passes it on.
 func (f *fixture) setPresale(status line.SaleStatus, presale, opens time.Time) {
 	f.t.Helper()
 	f.setSale(status, opens)
 	f.known.Sale.PresaleOpensAt = presale.UnixMilli()
 }
 
-// presale opens a line whose presale is on for an hour.
+// presale returns an open line whose presale lasts for another hour.
 func presale(t *testing.T, threshold int64) *fixture {
 	t.Helper()
 	f := setup(t, threshold)
@@ -27,7 +27,7 @@ func presale(t *testing.T, threshold int64) *fixture {
 	return f
 }
 
-// openSale advances the time to the opening of the general sale, without causing an outage.
+// openSale sets the time to the opening of the general sale, without causing an outage.
 func (f *fixture) openSale(users ...string) {
 	f.t.Helper()
 	f.time.Set(time.UnixMilli(f.known.Sale.OpensAt).Add(-2 * time.Second))
@@ -35,7 +35,7 @@ func (f *fixture) openSale(users ...string) {
 	f.live(2*time.Second, users...)
 }
 
-// joinAs joins as a user about whom ticket gave this answer.
+// joinAs adds a user about whom the ticket service has given this answer.
 func (f *fixture) joinAs(user string, entitled line.Entitlement) line.ClaimOutcome {
 	f.t.Helper()
 	return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled})
@@ -46,8 +46,8 @@ func (f *fixture) entitle(user string, entitled bool) {
 	f.observe(f.store.Entitle(f.ctx(), f.event, f.known, []line.EntitlementAnswer{{UserID: user, Entitled: entitled}}))
 }
 
-// mixedCrowd joins n users a millisecond apart. One third has an entitlement, one third has none,
-// and about the last third ticket has not answered.
+// mixedCrowd makes n users join a millisecond apart. One third has an entitlement, one third has
+// none, and about one third the ticket service has not answered.
 func (f *fixture) mixedCrowd(n int) (all, entitled, others []string) {
 	f.t.Helper()
 	for i := range n {
@@ -72,7 +72,7 @@ func (f *fixture) admitted() (users []string) {
 	return users
 }
 
-// endSlots ends the slots of users, so that others get them.
+// endSlots ends the slots of users, so that other users get slots.
 func (f *fixture) endSlots(users ...string) {
 	f.t.Helper()
 	for _, user := range users {
@@ -117,7 +117,7 @@ func TestPresaleAdmitsOnlyTheEntitled(t *testing.T) {
 	}
 }
 
-// After the general opening both sets count as one line, in the order of arrival.
+// After the opening of the general sale both sets count as one line, in order of arrival.
 func TestSaleAfterPresaleKeepsTheOrderOfArrival(t *testing.T) {
 	f := presale(t, 0)
 	all, entitled, others := f.mixedCrowd(30)
@@ -143,7 +143,7 @@ func TestSaleAfterPresaleKeepsTheOrderOfArrival(t *testing.T) {
 	require.Equal(t, "0", f.client.HGet(f.ctx(), f.key("line"), "split").Val(), "the line costs no more than others")
 }
 
-// A tick of several pages always takes the lower head of the two sets.
+// A tick of several pages always admits the visitor with the lower score of the two sets' first.
 func TestTickAfterPresaleMergesPages(t *testing.T) {
 	f := presale(t, 0)
 	all, _, _ := f.mixedCrowd(150)
@@ -182,7 +182,7 @@ func TestEntitlementMovesThePlace(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.admitted())
 }
 
-// Ticket's answer is no contact: it does not make an absent user count as present.
+// An answer about a user is no contact: it does not make an absent user count as present.
 func TestEntitlementIsNoContact(t *testing.T) {
 	f := presale(t, 0)
 	f.joinAs("gone", line.NotEntitled)
@@ -196,7 +196,7 @@ func TestEntitlementIsNoContact(t *testing.T) {
 	require.Equal(t, line.Inside, f.status("gone").Standing, "a parked place keeps the entitlement")
 }
 
-// Absent, late, leaving and blocked users are removed from either set, and return to the same set.
+// Absent, late, leaving and blocked users are removed from both sets, and return to their own.
 func TestBothSetsAreCleaned(t *testing.T) {
 	f := presale(t, 0)
 	for _, user := range []string{"leaves", "blocked", "sleeps", "stays"} {
@@ -222,7 +222,7 @@ func TestBothSetsAreCleaned(t *testing.T) {
 	require.Equal(t, []string{"sleeps-e"}, f.set("late"), "no slot is kept for who may not enter")
 }
 
-// After a loss of Redis a place is restored, but an entitlement has to be known again.
+// After a loss a place is restored, but the ticket service must be asked about entitlements again.
 func TestRestoredPlaceNeedsAKnownEntitlement(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){"wipe": (*fixture).wipe, "failover": (*fixture).failover} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestRestoredPlaceNeedsAKnownEntitlement(t *testing.T) {
 	}
 }
 
-// Admitted users who have not fetched the token wait again after a failover, in their former set.
+// Admitted users without a token wait again after a failover, in their former set.
 func TestUnclaimedSlotsReturnToTheirSet(t *testing.T) {
 	f := presale(t, 1)
 	f.joinAs("holder", line.Entitled)
@@ -261,7 +261,7 @@ func TestUnclaimedSlotsReturnToTheirSet(t *testing.T) {
 	require.Equal(t, []string{"n"}, f.set("queue"))
 }
 
-// While a room gives no positions yet, only entitled users may join the line without one.
+// While a waiting room assigns no positions yet, only entitled users may join the line without one.
 func TestEntitledNeedNoPositionFromALobby(t *testing.T) {
 	f := presale(t, 5)
 	ask := func(user string, lobby bool, entitled line.Entitlement) line.VisitorStanding {
@@ -279,7 +279,7 @@ func TestEntitledNeedNoPositionFromALobby(t *testing.T) {
 	require.Equal(t, line.PassMissing, ask("u", true, line.EntitlementUnknown))
 }
 
-// Plain reads and the script return the same ranks.
+// Plain reads and the check script return the same ranks.
 func TestReadsKnowBothSets(t *testing.T) {
 	f := presale(t, 0)
 	all, entitled, _ := f.mixedCrowd(12)
@@ -309,7 +309,7 @@ func TestReadsKnowBothSets(t *testing.T) {
 	check(false)
 }
 
-// The end of a sale removes both sets and what is known of entitlements.
+// The end of a sale removes both sets and the stored entitlements.
 func TestEndOfPresaleFreesBothSets(t *testing.T) {
 	f := presale(t, 0)
 	f.mixedCrowd(6)
@@ -325,7 +325,7 @@ func TestEndOfPresaleFreesBothSets(t *testing.T) {
 	require.Zero(t, f.peek().Waiting)
 }
 
-// A line without a presale has one set, whatever is known of its users.
+// A line without a presale has only one set, even if users are known to be entitled.
 func TestLineWithoutPresaleIsNotDivided(t *testing.T) {
 	f := setup(t, 1)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// The order of admissions is checked by the stream: a visitor who was absent while others were
+// Tests check the order of admissions by the stream. So a visitor who was absent while others were
 // admitted must not be recorded as present.
 func TestRecordHasPresence(t *testing.T) {
 	for name, back := range map[string]func(f *fixture, slot string){
@@ -36,7 +36,7 @@ func TestRecordHasPresence(t *testing.T) {
 			f.live(time.Second, "b") // parks "away" and admits "b"
 			require.Equal(t, []string{"away"}, f.set("parked"))
 			require.Equal(t, away.Score/1000, f.score("parked-seen", "away"), "parked since the last contact")
-			back(f, f.status("b").SlotID) // in the same millisecond
+			back(f, f.status("b").SlotID) // this is in the same millisecond
 			all := f.admissions()
 			require.Len(t, all, 3)
 			b, last := all[1], all[2]
@@ -51,7 +51,7 @@ func TestRecordHasPresence(t *testing.T) {
 	}
 }
 
-// A page of a tick is one record. Old records are dropped when many have been admitted since.
+// A page of a tick is one record. Records with many later admissions are dropped.
 func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 	const many = 100_000
 	f := setup(t, 0)
@@ -60,7 +60,7 @@ func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 		t.Helper()
 		f.apply(line.Settings{Threshold: &threshold})
 		f.live(time.Second, users...)
-		time.Sleep(2 * time.Millisecond) // records have Redis's time
+		time.Sleep(2 * time.Millisecond) // the ids of records have the time of Redis
 		var names []string
 		for _, a := range f.admissions() {
 			names = append(names, a.User)
@@ -82,7 +82,7 @@ func TestRecordsOfManyAdmissionsAreDropped(t *testing.T) {
 	require.Equal(t, users[6:10], next(10))
 }
 
-// Each decision increments rev, and nothing else does: a Redis that returns with a lower rev has
+// Each decision increments rev, and nothing else does. So if Redis returns with a lower rev, it has
 // lost a decision.
 func TestEveryDecisionIncrementsRev(t *testing.T) {
 	f := setup(t, 1)
@@ -133,7 +133,7 @@ func TestEveryDecisionIncrementsRev(t *testing.T) {
 func TestLeaveRemovesAllData(t *testing.T) {
 	f := setup(t, 1)
 	f.joinAt("p9", 9)
-	f.joinAt("p5", 5) // a user behind them has been admitted, so their presence counts from now on
+	f.joinAt("p5", 5) // someone behind was admitted: presence counts from now
 	count := func() int64 {
 		n, err := f.client.HLen(f.ctx(), f.key("since")).Result()
 		require.NoError(t, err)

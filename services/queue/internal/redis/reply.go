@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// headSize is the number of integers at the beginning of every reply: the state of the line.
+// headSize is the number of integers at the beginning of every reply, which are the line's state.
 const headSize = 24
 
 // scriptReply is a script's reply: the line's state, then the script's own result.
@@ -16,7 +16,7 @@ type scriptReply struct {
 	result []any
 }
 
-// parseReply parses a reply; an empty one means that the line does not exist.
+// parseReply parses a reply. An empty reply means that the line does not exist.
 func parseReply(v any) (scriptReply, error) {
 	parts, ok := v.([]any)
 	if !ok {
@@ -37,7 +37,7 @@ func parseReply(v any) (scriptReply, error) {
 	}}, nil
 }
 
-// parseInts parses a result of n numbers; all are 0 for a line that does not exist.
+// parseInts parses a result of n numbers. If the line does not exist, all are 0.
 func (r scriptReply) parseInts(n int) ([]int64, error) {
 	if len(r.result) == 0 && !r.state.Exists() {
 		return make([]int64, n), nil

@@ -15,8 +15,8 @@ import (
 
 func TestRedisRestart(t *testing.T) {
 	t.Parallel()
-	// The log of a killed server is in the kernel; syncing it to a busy disk may exceed the client's
-	// timeout.
+	// The kernel has the log of a killed server. Syncing it to a busy disk could exceed the client's
+	// timeout, so Redis does not sync.
 	s := redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "no")
 	client, err := pkgredis.Open(t.Context(), pkgredis.Config{Addrs: []string{s.Addr()}, PoolSize: 2})
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// setSale gives this replica the status of a sale that opens at opens, for a day. The line gets it
-// with the next call.
+// setSale sets, at this replica, the status of a sale that opens at opens for a day. The next call
+// passes it to the line.
 func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	f.t.Helper()
 	f.known.Sale = line.Sale{
@@ -20,8 +20,7 @@ func (f *fixture) setSale(status line.SaleStatus, opens time.Time) {
 	}
 }
 
-// ask reads the sale's report from ticket again, which has not changed. The line gets the report
-// with the next call.
+// ask reads the report on the sale again, unchanged. The next call passes it to the line.
 func (f *fixture) ask() { f.known.Sale = f.reported(f.known.Sale) }
 
 func (f *fixture) reported(s line.Sale) line.Sale {
@@ -31,13 +30,13 @@ func (f *fixture) reported(s line.Sale) line.Sale {
 	return s
 }
 
-// forgetState empties the cache, as in a replica that has just started.
+// forgetState empties the cache, as if the replica had just started.
 func (f *fixture) forgetState() { f.known = line.KnownState{} }
 
 func TestLineAdmitsDuringSale(t *testing.T) {
 	for status, admits := range map[line.SaleStatus]bool{
 		line.NoSale: true, line.OnSale: true, line.Scheduled: false, line.SalePaused: false, line.SoldOut: false,
-		line.UnknownSale: false, line.UnknownSale + 90: false, // the number of a later release
+		line.UnknownSale: false, line.UnknownSale + 90: false, // a number of a later release
 	} {
 		t.Run(fmt.Sprintf("status %d %s", status, status), func(t *testing.T) {
 			f := setup(t, 2)
@@ -65,8 +64,8 @@ func TestLineAdmitsDuringSale(t *testing.T) {
 	}
 }
 
-// The opening is a time of Redis's clock and the same at all replicas, also at one that has not
-// read the sale, and while ticket does not report it as open yet.
+// The opening is a time of Redis's clock and the same at all replicas, even at one that has not
+// read the sale, and before the ticket service reports it as open.
 func TestLineOpensWithSale(t *testing.T) {
 	f := setup(t, 3)
 	opens := f.clock().Add(time.Hour)
@@ -89,12 +88,12 @@ func TestLineOpensWithSale(t *testing.T) {
 	require.Equal(t, users[:3], f.set("active"))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
-	// An operator postpones it, and the clock of ticket is ahead.
+	// An operator postpones the sale; the ticket service's clock is ahead.
 	f.setSale(line.OnSale, opens.Add(time.Hour))
 	f.live(5*time.Second, users...)
 	require.Equal(t, users[:3], f.set("active"), "who is inside stays")
 	require.Equal(t, line.Scheduled, f.peek().SaleStatus())
-	f.advance(time.Millisecond) // a later report
+	f.advance(time.Millisecond) // so that the next report is later
 	f.setSale(line.Scheduled, f.clock())
 	for _, u := range users[:3] {
 		f.release(u, f.join(u).SlotID)
@@ -119,7 +118,7 @@ func TestLaterSaleReportWins(t *testing.T) {
 		f.advance(time.Second)
 		require.Equal(t, line.SoldOut, f.peek().SaleStatus(), name)
 	}
-	f.advance(-time.Hour) // Redis's clock is set back: older reports are now from the future
+	f.advance(-time.Hour) // Redis's clock is set back, so older reports are from the future
 	f.setSale(line.OnSale, f.clock().Add(-time.Minute))
 	require.Equal(t, line.OnSale, f.peek().SaleStatus())
 
@@ -133,8 +132,8 @@ func TestLaterSaleReportWins(t *testing.T) {
 	require.Equal(t, f.clock().Add(time.Hour).UnixMilli(), f.peek().ClosesAt)
 }
 
-// A minute after the end of a sale all data of its visitors is removed. A sale that is reopened
-// later has an empty line.
+// A minute after the end of a sale all data of its visitors is removed. If the sale is reopened
+// later, its line is empty.
 func TestEndOfSaleFreesLine(t *testing.T) {
 	people := []string{"queue", "seen", "since", "parked", "parked-seen", "late", "active", "active-seen", "unclaimed", "slot", "holds", "old"}
 	for name, end := range map[string]func(f *fixture){
@@ -149,7 +148,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 			in := f.join("in")
 			f.hold("in", in.SlotID, f.clock().Add(2*time.Hour))
 			users := f.crowd("w", 3)
-			f.live(3*time.Minute, users[2]) // the second did not come back
+			f.live(3*time.Minute, users[2]) // the other two do not return
 			users = append(users, f.crowd("x", 2)...)
 			f.failover()
 			f.tick()
@@ -189,8 +188,8 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 	}
 }
 
-// An end may be a mistake of an operator, or come from a replica of ticket that has not read the
-// extension of the sale yet. If it is reverted within a minute, no place and no slot is lost.
+// A sale may end by mistake, or by a report of a ticket service replica that does not know its
+// extension yet. If that is reverted within a minute, no place and no slot is lost.
 func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	for name, end := range map[string]func(f *fixture){
 		"its time was over": func(f *fixture) { f.known.Sale.ClosesAt = f.clock().UnixMilli() },
@@ -203,7 +202,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 			in := f.join("in")
 			users := f.crowd("w", 3)
 			f.live(time.Second, append(users, "in")...)
-			for range 2 { // each end has a minute of its own
+			for range 2 { // after each end there is another minute
 				f.advance(time.Second)
 				f.setSale(line.OnSale, f.clock())
 				end(f)
@@ -230,7 +229,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 	}
 }
 
-// While ticket is unavailable, an end cannot be verified: all data is kept until it is back.
+// While the ticket service is away, an end cannot be verified, so all data is kept.
 func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	f := setup(t, 1)
 	f.setSale(line.OnSale, f.clock().Add(-time.Hour))
@@ -246,7 +245,7 @@ func TestOutageOfTicketKeepsPlaces(t *testing.T) {
 	require.Equal(t, users[1:], f.set("queue"))
 }
 
-// A line without a sale ends by its settings.
+// A line without a sale ends at the closing time in its settings.
 func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(1), ClosesAt: f.clock().Add(time.Minute)})
@@ -258,7 +257,7 @@ func TestLineWithoutSaleEndsBySettings(t *testing.T) {
 	require.Empty(t, f.set("queue"))
 }
 
-// A visitor who was absent before the opening and returned in time has missed no slot.
+// A visitor who was absent before the opening and returned in time is not late.
 func TestNobodyIsLateBeforeGeneral(t *testing.T) {
 	f := setup(t, 2)
 	opens := f.clock().Add(time.Hour)

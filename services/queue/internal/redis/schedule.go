@@ -20,8 +20,8 @@ var reportSource string
 
 var _ line.Schedule = (*tickSchedule)(nil)
 
-// tickSchedule stores in Redis which lines are due for a tick. Its keys have the name of the
-// registry as hash tag, so that they are on the registry's cluster node.
+// tickSchedule stores in Redis which lines are due for a tick. The hash tag of its keys is the name
+// of the registry, so that both are on one node of a cluster.
 type tickSchedule struct {
 	client        redis.UniversalClient
 	claim, report *redis.Script
@@ -37,8 +37,8 @@ func newTickSchedule(client redis.UniversalClient, registry string, now func() s
 	return s
 }
 
-// storedReport is the JSON form of a line.TickReport in Redis. Replicas of other releases read it, so
-// fields may only be added.
+// storedReport is the JSON form of a line.TickReport in Redis. Replicas of other releases read it
+// too, so fields may only be added.
 type storedReport struct {
 	State line.LineState       `json:"state"`
 	Tick  line.AdmissionResult `json:"tick"`
@@ -94,7 +94,7 @@ func parsePlan(v []any) (p line.TickPlan, err error) {
 		}
 		var r storedReport
 		if json.Unmarshal([]byte(id[1]), &r) != nil {
-			continue // a replica of another release has written it
+			continue // written by a replica of another release
 		}
 		p.Reports = append(p.Reports, line.TickReport{EventID: id[0], State: r.State, Tick: r.Tick, AgeMS: r.Age + max(0, p.Now-at)})
 	}
@@ -119,7 +119,7 @@ func parseStrings(v any) ([]string, error) {
 func (s *tickSchedule) ReportTicks(ctx context.Context, r line.TickResults) error {
 	args := []any{s.now(), r.BusyFor.Milliseconds()}
 	for _, t := range r.Reports {
-		t.State.Fresh = false // true only in the answer to the call that began the epoch
+		t.State.Fresh = false // Fresh is for the caller that began the epoch only
 		raw, err := json.Marshal(storedReport{State: t.State, Tick: t.Tick, Age: t.AgeMS})
 		if err != nil {
 			return fmt.Errorf("report ticks: %w", err)

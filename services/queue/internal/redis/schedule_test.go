@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/queue/internal/redis"
 )
 
-// schedule is the schedule of two replicas on the real Redis.
+// schedule is the schedule of lines, for two replicas, in a real Redis.
 type schedule struct {
 	*testing.T
 
@@ -66,7 +66,7 @@ func TestIdleLineIsDueWhenSomebodyComes(t *testing.T) {
 	p := s.claim(line.TickRequest{})
 	require.Equal(t, [][]string{{"a"}, {"a"}}, [][]string{p.Due, p.Busy})
 
-	// The tick found nobody, but somebody came to another replica meanwhile.
+	// The tick has found nobody, but meanwhile a visitor came to another replica.
 	s.report(line.TickReport{EventID: "a", State: line.LineState{Epoch: 1}, IdleFor: time.Minute})
 	s.clock.Advance(time.Second)
 	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{}).Due)
@@ -99,7 +99,7 @@ func TestReportsReachOtherReplicas(t *testing.T) {
 	require.Len(t, s.claim(line.TickRequest{}).Reports, 1, "of a line that is no longer listed there is none")
 }
 
-// A clock that was set back must not stop the ticks.
+// If the clock is set back, lines are ticked all the same.
 func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
@@ -116,7 +116,7 @@ func TestTicksGoOnAfterClockWentBack(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.claim(line.TickRequest{Since: since}).Due)
 }
 
-// The schedule follows changes of the registry that do not change its size, whenever replicas plan.
+// The schedule notices changes of the registry that keep its size, whenever replicas plan.
 func TestScheduleFollowsRegistry(t *testing.T) {
 	t.Parallel()
 	s := newSchedule(t, redistest.Open(t), "registry-"+redistest.Prefix(t))
@@ -132,7 +132,7 @@ func TestScheduleFollowsRegistry(t *testing.T) {
 	require.Equal(t, []string{"b"}, s.claim(line.TickRequest{Since: p.Now}).Due)
 }
 
-// A tick begins a line's recovery, so that the recovery is over when a visitor comes.
+// A tick soon after a failover begins a line's recovery, which is over when a visitor comes.
 func TestIdleLinesAreDueSoonAfterFailover(t *testing.T) {
 	t.Parallel()
 	registry := "registry-" + redistest.Prefix(t)

@@ -28,30 +28,30 @@ const (
 
 // Numbers that are not configurable.
 const (
-	pageSize         = 500     // slots ended per call
-	parkSize         = 500     // waiters parked per call
-	cleanupSize      = 1000    // waiters parked or removed per call of cleanup
-	streamSize       = 100_000 // minimum number of admissions kept in the stream
-	minSilentWaiters = 10      // least number of waiters without contact that counts as an outage of the platform
-	lateShare        = 20      // at most one in lateShare slots is kept for late visitors
-	maxLatePassed    = 100     // late waiters parked per call; others wait, and so keep their order
+	pageSize         = 500     // the most slots ended by one call
+	parkSize         = 500     // the most waiters parked by one call
+	cleanupSize      = 1000    // the most waiters parked or removed by one cleanup
+	streamSize       = 100_000 // the stream keeps at least this many admissions
+	minSilentWaiters = 10      // fewer waiters without contact are no outage of the platform
+	lateShare        = 20      // at most one of so many slots is kept for late visitors
+	maxLatePassed    = 100     // the most late waiters parked by one call; the rest keep their order
 )
 
 // Durations that are not configurable.
 const (
-	ticketWindow = 150 * time.Second // after a loss, tickets issued more than this before the line's last answer are void
-	writeSlack   = 5 * time.Second   // newer decisions may be lost, or unknown to a replica
-	passLife     = 24 * time.Hour    // how long used tier-1 positions are kept after their page's last use
-	idleLife     = 24 * time.Hour    // how long an empty line is kept
+	ticketWindow = 150 * time.Second // void after a loss: tickets made so long before the last answer
+	writeSlack   = 5 * time.Second   // more recent decisions may be lost or not known yet
+	passLife     = 24 * time.Hour    // how long an unused page of tier-1 positions is kept
+	idleLife     = 24 * time.Hour    // how long the data of an empty line is kept
 	reopenGrace  = time.Minute       // time from the end of a sale to the removal of its line
-	// lateSlotTTL is how long after a late visitor's last contact a slot is kept for the visitor,
-	// since browsers let hidden tabs poll only once a minute.
+	// lateSlotTTL is how long a slot is kept for a late visitor after the last contact. Browsers let
+	// hidden tabs poll only once a minute.
 	lateSlotTTL = 70 * time.Second
 )
 
 // compileScripts makes each script from the rules, the shared prelude (two files) and its own file.
-// The rules are part of the source, so that Go and Lua cannot differ. During a rollout, replicas
-// with other rules use other scripts.
+// The rules are part of the source, so that Go and Lua have the same. During a rollout, replicas
+// with other rules run other scripts.
 func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 	head := renderConstants(r)
 	for _, name := range []string{"prelude", "waiters"} {
@@ -73,7 +73,7 @@ func compileScripts(r line.Rules) (map[string]*redis.Script, error) {
 }
 
 // renderConstants renders the Lua table C with the constants of the scripts: durations in ms, and
-// counts. In the list C.polls, upper bounds of people ahead alternate with poll intervals (s).
+// counts. C.polls lists, in turn, an upper bound of people ahead and its poll interval (s).
 func renderConstants(r line.Rules) string {
 	var b strings.Builder
 	b.WriteString("local C = {")
@@ -96,7 +96,7 @@ func renderConstants(r line.Rules) string {
 	number("minSilent", minSilentWaiters)
 	span("ticketWindow", ticketWindow)
 	span("writeSlack", writeSlack)
-	span("spent", r.Parked+ticketWindow) // older tickets do not restore places
+	span("spent", r.Parked+ticketWindow) // older tickets restore no place, so this need not be kept
 	span("pass", passLife)
 	span("idle", idleLife)
 	span("reopen", reopenGrace)
@@ -121,7 +121,7 @@ func renderConstants(r line.Rules) string {
 	return b.String()
 }
 
-// commonArgs returns ARGV 1 to 15 of every script: the time ("" = Redis's), this replica's
+// commonArgs returns ARGV 1 to 15 of every script: the time ("" = Redis's clock), this replica's
 // KnownState, whether a line may be created, and the latest sale report.
 func commonArgs(now string, m line.KnownState, begin bool) []any {
 	return []any{
@@ -147,7 +147,7 @@ func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	return append(args, entitledArg(c.Entitled))
 }
 
-// requiredArg encodes whether a newcomer needs a position; "2" means not if the user is entitled.
+// requiredArg encodes whether joining requires a position; "2" means only without an entitlement.
 func requiredArg(t line.Tier1) string {
 	if t.Required && t.Lobby {
 		return "2"
@@ -155,7 +155,7 @@ func requiredArg(t line.Tier1) string {
 	return flagArg(t.Required)
 }
 
-// entitledArg encodes ticket's answer about a user's entitlement.
+// entitledArg encodes the answer of the ticket service about a user's entitlement.
 func entitledArg(e line.Entitlement) string {
 	if e == line.EntitlementUnknown {
 		return ""

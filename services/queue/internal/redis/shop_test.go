@@ -10,7 +10,7 @@ import (
 	"urr.guru/services/queue/internal/redis/admissiontest"
 )
 
-// onSale returns a line with a sale that ticket reports at every step of live, and a slot holder.
+// onSale returns a line on sale with a slot holder. In live, each step has a new sale report.
 func onSale(t *testing.T, threshold int64) (f *fixture, in line.ClaimOutcome) {
 	t.Helper()
 	f = setup(t, threshold)
@@ -20,7 +20,7 @@ func onSale(t *testing.T, threshold int64) (f *fixture, in line.ClaimOutcome) {
 	return f, in
 }
 
-// remaining is the time that a holder has left.
+// remaining returns the time until the end of a user's slot.
 func (f *fixture) remaining(user string) time.Duration {
 	f.t.Helper()
 	o := f.status(user)
@@ -28,7 +28,7 @@ func (f *fixture) remaining(user string) time.Duration {
 	return time.UnixMilli(o.End).Sub(f.clock())
 }
 
-// While ticket is away nobody is admitted: they could buy nothing, and would lose their turn.
+// While the ticket service is away, nobody is admitted, since visitors could buy nothing.
 func TestNobodyIsAdmittedWhileShopIsAway(t *testing.T) {
 	f, _ := onSale(t, 5)
 	f.away = true
@@ -49,7 +49,7 @@ func TestNobodyIsAdmittedWhileShopIsAway(t *testing.T) {
 	require.Empty(t, admissiontest.FindOvertaken(f.admissions()))
 }
 
-// A promotion's line does not lead to ticket's shop.
+// A promotion's line does not need the ticket service, since it does not lead to its shop.
 func TestLineWithoutSaleDoesNotNeedTicket(t *testing.T) {
 	f := setup(t, 2)
 	f.setSale(line.NoSale, f.clock())
@@ -61,8 +61,8 @@ func TestLineWithoutSaleDoesNotNeedTicket(t *testing.T) {
 	require.Empty(t, f.set("active"), "slots end by their time")
 }
 
-// An outage of ticket of any length takes nothing of anybody's slot, also of one that was about to
-// end: afterwards they have what they had left at ticket's last answer.
+// An outage of the ticket service, however long, shortens nobody's slot, even if it was about to
+// end. Afterwards each holder has the time that was left at the last answer.
 func TestSlotsStandWhileShopIsAway(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){
 		"":                              func(*fixture) {},
@@ -99,7 +99,7 @@ func TestSlotsStandWhileShopIsAway(t *testing.T) {
 	}
 }
 
-// Two outages add up. A slot that begins between them is extended by the second one only.
+// Two outages add up. A slot that begins between them is extended only by the second one.
 func TestOutagesOfTicketAddUp(t *testing.T) {
 	f, _ := onSale(t, 2)
 	outage := func(users ...string) {
@@ -119,14 +119,14 @@ func TestOutagesOfTicketAddUp(t *testing.T) {
 	require.Equal(t, []string{"later"}, f.set("active"))
 }
 
-// A visitor who has not fetched the token, or has closed the page during the outage, has the usual
-// time to return afterwards.
+// After an outage, a visitor who has not fetched the token, or has closed the page meanwhile, has
+// the usual time to return.
 func TestAgesOfHoldersRestartAfterOutageOfTicket(t *testing.T) {
 	f, in := onSale(t, 2)
 	f.join("gone")
 	f.join("w")
 	f.release("in", in.SlotID)
-	f.live(time.Second, "gone") // by the script, which claims; the waiter's slot is unclaimed
+	f.live(time.Second, "gone") // the script claims its slot; the waiter's is unclaimed
 	require.Equal(t, []string{"w"}, f.set("unclaimed"))
 	f.away = true
 	f.live(10 * time.Second)
@@ -140,14 +140,14 @@ func TestAgesOfHoldersRestartAfterOutageOfTicket(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// A report from ticket at one replica counts, whichever replica ticks the line.
+// A sale report that one replica has read is used, whichever replica ticks the line.
 func TestAnyReplicaHearsTicket(t *testing.T) {
 	f, _ := onSale(t, 2)
 	withoutReport := f.known
 	for range 60 {
 		f.advance(time.Second)
 		f.ask()
-		f.peek() // the replica with ticket's report
+		f.peek() // the replica that has the report
 		withReport := f.known
 		f.known = withoutReport
 		f.tick()
@@ -157,7 +157,7 @@ func TestAnyReplicaHearsTicket(t *testing.T) {
 	require.Equal(t, line.Inside, f.join("a").Standing)
 }
 
-// A hold that is made before an outage of ticket is noticed extends the slot as usual.
+// A hold of seats made before an outage is noticed extends the slot as usual.
 func TestHoldAfterOutageOfTicket(t *testing.T) {
 	f, in := onSale(t, 1)
 	f.away = true
@@ -173,7 +173,7 @@ func TestHoldAfterOutageOfTicket(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// After a full wipe an entry token restores its slot with the remaining time.
+// After a loss of all data an entry token restores its slot with the remaining time.
 func TestTokenRestoresSlotWhileShopIsAway(t *testing.T) {
 	f, in := onSale(t, 1)
 	f.live(100*time.Second, "in")

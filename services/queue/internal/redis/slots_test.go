@@ -42,7 +42,7 @@ func TestSlowPollersMayClaimLater(t *testing.T) {
 	require.Equal(t, []string{"a"}, f.set("parked"))
 }
 
-// A visitor who does not know of the admission yet has no token to leave with.
+// A visitor who does not know of the admission yet can leave without an entry token.
 func TestLeaveEndsUnclaimedSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")
@@ -104,8 +104,8 @@ func TestSlotsEndInPages(t *testing.T) {
 	require.Empty(t, f.set("active"))
 }
 
-// The stored end of a slot does not include the end of the sale, which is read each time, since the
-// sale may be extended.
+// The stored end of a slot does not depend on the end of the sale, which is applied at each read,
+// since the sale may be extended.
 func TestExtendedSaleRestoresSlots(t *testing.T) {
 	f := setup(t, 1)
 	f.apply(line.Settings{Threshold: ptr(2), ClosesAt: f.clock().Add(100 * time.Second)})
@@ -135,7 +135,7 @@ func TestHoldKeepsSlotDuringAbsence(t *testing.T) {
 	require.Empty(t, f.set("active"), "120 s without a sign, and nothing held any more")
 }
 
-// An update of the last contact must not restore a visitor who has been moved since the read.
+// An update of the last contact does not restore a visitor who has been moved since the read.
 func TestLastSeenUpdateRestoresNobody(t *testing.T) {
 	f := setup(t, 1)
 	require.NoError(t, f.store.UpdateLastSeen(f.ctx(), f.event, []line.LastSeenUpdate{{UserID: "gone", At: 5}, {UserID: "gone", Holder: true, At: 5}}))
@@ -189,8 +189,8 @@ func TestShortHoldDoesNotUseExtension(t *testing.T) {
 	require.Equal(t, till.UnixMilli(), f.status("in").End)
 }
 
-// The Kafka event of a hold may arrive after the end of its slot. The slot must not be extended
-// then, since the next visitor may already have it.
+// The Kafka event of a hold may arrive after the end of its slot. Then it does not extend the slot,
+// since the next visitor may already have it.
 func TestLateHoldRestoresNoSlot(t *testing.T) {
 	f := setup(t, 1)
 	in := f.join("in")

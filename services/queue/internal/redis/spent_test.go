@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// waitsWithTicket lets a user wait behind "in", and also returns the slot of "in".
-func (f *fixture) waitsWithTicket(user string) (in line.ClaimOutcome, ticket *line.Ticket) {
+// waitBehindIn makes a user wait behind "in". It returns the slot of "in" and the user's ticket.
+func (f *fixture) waitBehindIn(user string) (in line.ClaimOutcome, ticket *line.Ticket) {
 	f.t.Helper()
 	in = f.join("in")
 	ticket = f.ticket(f.join(user))
@@ -18,8 +18,8 @@ func (f *fixture) waitsWithTicket(user string) (in line.ClaimOutcome, ticket *li
 	return in, ticket
 }
 
-// A failover may keep the data, so that a ticket is not needed. It must not restore its place once
-// that place was used.
+// If a failover has kept the data, no ticket is needed. A ticket must not restore a place that was
+// used.
 func TestTicketGivesNoSecondTurn(t *testing.T) {
 	for name, turn := range map[string]func(f *fixture, in line.ClaimOutcome){
 		"admitted and bought": func(f *fixture, in line.ClaimOutcome) {
@@ -48,7 +48,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
-			in, ticket := f.waitsWithTicket("a")
+			in, ticket := f.waitBehindIn("a")
 			f.failover()
 			require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "found in the queue")
 			f.live(31*time.Second, "in", "a")
@@ -61,7 +61,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 	}
 }
 
-// A replica that does not know of an admission yet may still issue a ticket.
+// A replica may issue a ticket after an admission of which it does not know yet.
 func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -78,7 +78,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 			f.advance(tc.after)
 			f.join("b")
 			ticket := f.ticket(place)
-			// Lost with the last second before the failover.
+			// These writes are lost, as if made in the last second before the failover.
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("queue"), "a").Err())
 			require.NoError(t, f.client.ZRem(f.ctx(), f.key("seen"), "a").Err())
 			f.advance(time.Second)
@@ -88,7 +88,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 	}
 }
 
-// A place is restored once, whichever ticket of the user is presented.
+// A place is restored only once, whichever of the user's tickets is presented.
 func TestPlaceIsRestoredOnce(t *testing.T) {
 	f := setup(t, 0)
 	first := f.ticket(f.join("a"))
@@ -104,10 +104,10 @@ func TestPlaceIsRestoredOnce(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
 }
 
-// An adopted slot counts as a turn.
+// A slot restored by its entry token counts as a turn.
 func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f := setup(t, 1)
-	in, ticket := f.waitsWithTicket("a")
+	in, ticket := f.waitBehindIn("a")
 	f.release("in", in.SlotID)
 	f.tick()
 	token := f.entry(f.status("a"))
@@ -117,7 +117,7 @@ func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
-// Tickets of an epoch expire an hour after that epoch ended, not after the latest one.
+// Tickets of an epoch expire an hour after that epoch has ended, not after the latest one has.
 func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){"failover": (*fixture).failover, "wipe": (*fixture).wipe} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package redis stores the lines in Redis. Each decision is made by one Lua script (lua/), which gets
-// all keys of the line and uses Redis's time. Plain reads are pipelined.
+// Package redis stores the lines in Redis. One Lua script (lua/) makes each decision. It gets all
+// keys of the line and uses Redis's time. Plain reads are pipelined.
 package redis
 
 import (
@@ -26,7 +26,7 @@ type Store struct {
 	scripts  map[string]*redis.Script
 	registry string
 	clock    func() time.Time // nil = Redis's clock
-	timeout  time.Duration    // of one batch
+	timeout  time.Duration    // the time limit of one batch
 	checks   *batch.Groups[string, checkRequest, checkResult]
 	queries  *batch.Groups[string, []line.MemberQuery, []line.MemberState]
 }
@@ -34,16 +34,16 @@ type Store struct {
 // Option is a setting of a Store that only tests change.
 type Option func(*Store)
 
-// WithClock makes scripts use the time of now instead of Redis's time.
+// WithClock makes scripts use the time that now returns instead of Redis's time.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.clock = now } }
 
 // WithRegistry replaces the Redis key of the registry of active events.
 func WithRegistry(key string) Option { return func(s *Store) { s.registry = key } }
 
-// WithTimeout replaces the limit of one batch, which a busy machine may exceed.
+// WithTimeout replaces the time limit of one batch, since a busy machine may exceed it.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
-// NewStore makes a Store whose lines follow the rules.
+// NewStore makes a Store. The lines in it follow the rules.
 func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*Store, error) {
 	scripts, err := compileScripts(rules)
 	if err != nil {
@@ -58,7 +58,7 @@ func NewStore(client redis.UniversalClient, rules line.Rules, opts ...Option) (*
 	return s, nil
 }
 
-// runScript runs a script on a line; extraKeys are keys besides those of every script.
+// runScript runs a script on a line. extraKeys are keys besides those that every script gets.
 func (s *Store) runScript(ctx context.Context, script, eventID string, extraKeys []string, args []any) (scriptReply, error) {
 	v, err := s.scripts[script].Run(ctx, s.client, append(keysOf(eventID), extraKeys...), args...).Result()
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) Release(ctx context.Context, eventID string, known line.KnownSta
 	return s.runBool(ctx, scriptRelease, eventID, append(s.scriptArgs(known, false), userID, slotID))
 }
 
-// anySlot in place of a slot's id means whatever slot the user has.
+// anySlot as a slot's id means the user's slot, whatever its id.
 const anySlot = "*"
 
 func (s *Store) Revoke(ctx context.Context, eventID string, known line.KnownState, userID string) (line.LineState, bool, error) {
@@ -126,7 +126,7 @@ func (s *Store) Hold(ctx context.Context, eventID string, known line.KnownState,
 	return s.runBool(ctx, scriptHold, eventID, append(s.scriptArgs(known, false), h.UserID, h.SlotID, until, h.ReservationID))
 }
 
-// runBool runs a script that replies whether it has changed something.
+// runBool runs a script whose reply says whether it has changed something.
 func (s *Store) runBool(ctx context.Context, script, eventID string, args []any) (line.LineState, bool, error) {
 	r, err := s.runScript(ctx, script, eventID, nil, args)
 	if err != nil {

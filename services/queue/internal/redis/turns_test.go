@@ -10,16 +10,16 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// crowdOfRound lets three users wait with the positions 100 to 102 of the round.
-func (f *fixture) crowdOfRound() {
+// joinThreeWaiters makes three users wait with the positions 100 to 102 of the round.
+func (f *fixture) joinThreeWaiters() {
 	f.t.Helper()
 	for i, user := range []string{"x", "y", "z"} {
 		require.Equal(f.t, line.Waiting, f.joinAt(user, int64(100+i)).Standing)
 	}
 }
 
-// queuesByArrival checks that a user who joins with a position waits behind all others.
-func (f *fixture) queuesByArrival(user string, position int64) {
+// requireBehindAll checks that a user who joins with this position waits behind all others.
+func (f *fixture) requireBehindAll(user string, position int64) {
 	f.t.Helper()
 	f.advance(time.Second)
 	waiting := f.peek().Waiting
@@ -28,20 +28,20 @@ func (f *fixture) queuesByArrival(user string, position int64) {
 	require.Equal(f.t, []int64{f.clock().UnixMicro(), waiting}, []int64{got.Score, got.Ahead}, "behind all who wait")
 }
 
-// In whatever way a user's first place of a round ended, further positions of that round put the
-// user behind all who wait.
+// However a user's first place in a round has ended, further positions of that round put the user
+// behind all who wait.
 func TestUserIsEarlyOncePerRound(t *testing.T) {
 	inside := func(f *fixture) line.ClaimOutcome {
 		in := f.joinAt("m", 10)
 		require.Equal(f.t, line.Inside, in.Standing)
-		f.crowdOfRound()
+		f.joinThreeWaiters()
 		f.advance(time.Second)
 		return in
 	}
 	full := func(f *fixture) (ticket *line.Ticket) {
 		f.join("in")
 		ticket = f.ticket(f.joinAt("m", 10))
-		f.crowdOfRound()
+		f.joinThreeWaiters()
 		f.advance(time.Second)
 		return ticket
 	}
@@ -113,37 +113,37 @@ func TestUserIsEarlyOncePerRound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
 			end(f)
-			f.queuesByArrival("m", 11)
+			f.requireBehindAll("m", 11)
 			require.True(t, f.release("m", ""))
-			f.queuesByArrival("m", 11)
+			f.requireBehindAll("m", 11)
 			require.True(t, f.release("m", ""))
-			f.queuesByArrival("m", 12)
+			f.requireBehindAll("m", 12)
 		})
 	}
 }
 
-// A user who was not admitted yet can return to the first position's place after trying others.
+// Before admission, a user who tries other positions can return to the place of the first one.
 func TestFirstPositionKeepsItsScore(t *testing.T) {
 	f := setup(t, 0)
 	first := f.joinAt("m", 10)
-	f.crowdOfRound()
+	f.joinThreeWaiters()
 	require.True(t, f.release("m", ""))
 	for _, other := range []int64{5, 11, 5} {
-		f.queuesByArrival("m", other)
+		f.requireBehindAll("m", other)
 		require.True(t, f.release("m", ""))
 	}
 	require.Equal(t, first.Score, f.joinAt("m", 10).Score)
 	require.True(t, f.release("m", ""))
-	f.queuesByArrival("m", 11)
+	f.requireBehindAll("m", 11)
 	f.apply(line.Settings{Threshold: ptr(1000)})
 	f.live(time.Second, "x", "y", "z", "m")
 	require.True(t, f.release("m", f.status("m").SlotID))
 	f.apply(line.Settings{Threshold: ptr(0)})
 	f.join("w")
-	f.queuesByArrival("m", 10)
+	f.requireBehindAll("m", 10)
 }
 
-// Two positions of one user in the same call give one place.
+// Two positions of one user in one call give one place.
 func TestPositionsOfTwoTabs(t *testing.T) {
 	f := setup(t, 0)
 	claim := func(position int64) line.PlaceClaim {
@@ -154,10 +154,10 @@ func TestPositionsOfTwoTabs(t *testing.T) {
 	require.Equal(t, []int64{f.round + 10, f.round + 10}, []int64{out[0].Score, out[1].Score})
 	require.True(t, f.release("m", ""))
 	f.join("w")
-	f.queuesByArrival("m", 5)
+	f.requireBehindAll("m", 5)
 }
 
-// A turn does not affect positions of later rounds. A turn without a position affects no round.
+// A turn does not affect positions of later rounds. One without a position affects no round.
 func TestOtherTurnsLeaveThePosition(t *testing.T) {
 	for name, turn := range map[string]func(f *fixture) line.ClaimOutcome{
 		"of an earlier round": func(f *fixture) line.ClaimOutcome {
@@ -179,8 +179,8 @@ func TestOtherTurnsLeaveThePosition(t *testing.T) {
 	}
 }
 
-// A position can be used for 24 hours. For that time, and hardly longer, the line stores who had a
-// turn, so that it does not store all users of a long sale.
+// A position can be used for 24 hours. The line stores who had a turn for that time, and hardly
+// longer, so that it does not store all users of a long sale.
 func TestTurnsAreKeptForADay(t *testing.T) {
 	f := setup(t, 1)
 	turn := func(user string, position int64) {
@@ -210,8 +210,8 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 		require.InDelta(t, float64(72*time.Hour), float64(ttl), float64(10*time.Minute), name)
 	}
 	f.join("in")
-	f.queuesByArrival("b", 4)
-	f.queuesByArrival("c", 6)
+	f.requireBehindAll("b", 4)
+	f.requireBehindAll("c", 6)
 	f.advance(23 * time.Hour)
 	f.tick()
 	require.Equal(t, [][]string{{"c"}, {"a", "b"}}, turns())
@@ -223,8 +223,8 @@ func TestTurnsAreKeptForADay(t *testing.T) {
 	require.Equal(t, [][]string{{}, {}}, turns())
 }
 
-// After a round the waiters keep their order, and others join behind them. Nobody needs a position
-// any more, so nobody is refused for having another user's.
+// After a round the waiters keep their order, and others join behind them. No position is needed
+// any more, so nobody is refused because another user has used the same position.
 func TestPositionAfterItsRound(t *testing.T) {
 	f := setup(t, 0)
 	f.joinAt("during", 10)
@@ -240,12 +240,12 @@ func TestPositionAfterItsRound(t *testing.T) {
 	require.Equal(t, []string{"polls rarely", "during", "waited", "newcomer", "other account", "late"}, f.set("queue"))
 }
 
-// Tier 1's clock may be ahead. Even then a user who had a turn does not overtake by joining again.
+// Even if tier 1's clock is ahead, a user who had a turn and joins again overtakes nobody.
 func TestArrivalIsBehindPositionsOfAClockAhead(t *testing.T) {
 	f := setup(t, 1)
 	f.round = f.clock().Add(time.Minute).UnixMicro()
 	in := f.joinAt("m", 10)
-	f.crowdOfRound()
+	f.joinThreeWaiters()
 	require.True(t, f.release("m", in.SlotID))
 	again := f.joinAt("m", 11)
 	require.Equal(t, []int64{f.round + 103, 3}, []int64{again.Score, again.Ahead})

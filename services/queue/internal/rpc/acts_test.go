@@ -12,7 +12,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// act does an operator's act, and returns whether ticket has stored it.
+// act does an operator's act. It returns whether the act is stored.
 func (f *fixture) act(do func(a queuev1.QueueAdminServiceClient) (interface{ GetDurable() bool }, error)) bool {
 	f.t.Helper()
 	res, err := do(f.admin)
@@ -47,7 +47,7 @@ func (f *fixture) setBlocked(user string, blocked bool) (durable bool) {
 	})
 }
 
-// requireStored checks that ticket and the line have these settings, and that no act is pending.
+// requireStored checks that these settings are stored and in the line, and no act is pending.
 func (f *fixture) requireStored(threshold int64, paused bool, blocked ...string) {
 	f.t.Helper()
 	set, err := f.tickets.get(f.event)
@@ -72,7 +72,7 @@ func (f *fixture) requireInForce(threshold int64, paused bool, blocked ...string
 	require.ElementsMatch(f.t, blocked, users)
 }
 
-// seconds lets time pass for replicas.
+// seconds lets n seconds pass, in each of which the replicas do their work.
 func seconds(n int, replicas ...*fixture) {
 	for range n {
 		replicas[0].advance(time.Second)
@@ -82,8 +82,8 @@ func seconds(n int, replicas ...*fixture) {
 	}
 }
 
-// During an outage of ticket no slot runs out, nobody is admitted in vain, and operators' acts are
-// in force at once.
+// During an outage of the ticket service no slot runs out, nobody is admitted in vain, and an
+// operator's act is in force at once.
 func TestSlotsAndActsInOutageOfTicket(t *testing.T) {
 	f := setup(t)
 	f.tickets.setSale(&ticketv1.SaleStatus{
@@ -156,7 +156,7 @@ func TestActsWithoutTicket(t *testing.T) {
 	f.requireInForce(5, true, "bot")
 
 	f.tickets.setDown(false)
-	other.worker.RefreshSettings(f.ctx()) // ticket has the settings from before the acts
+	other.worker.RefreshSettings(f.ctx()) // the stored settings are those from before the acts
 	f.requireInForce(5, true, "bot")
 	seconds(1, other)
 	f.requireStored(5, true, "bot")
@@ -166,7 +166,7 @@ func TestActsWithoutTicket(t *testing.T) {
 	require.Equal(t, 4, f.tickets.writes, "once")
 }
 
-// The replica that made the acts dies, and Redis loses everything.
+// The replica that made the acts dies, and Redis loses everything. The acts are not lost.
 func TestPendingActsSurviveLoss(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){"wipe": (*fixture).wipe, "failover": (*fixture).failover} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestPendingActsSurviveLoss(t *testing.T) {
 	}
 }
 
-// Of two acts the later one wins, whichever replica makes it, and whichever ticket gets first.
+// Of two acts the later one is in force, whichever replica made it, and whichever is sent first.
 func TestLaterActWins(t *testing.T) {
 	for name, between := range map[string]func(f, other *fixture){
 		"":                          func(*fixture, *fixture) {},
@@ -258,7 +258,7 @@ func TestLaterActWins(t *testing.T) {
 	}
 }
 
-// An act counts as the latest even if Redis has lost the higher order number that ticket has.
+// A new act counts as the latest even if Redis has lost the higher number of a stored one.
 func TestActAfterForgottenOrder(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -288,7 +288,7 @@ func TestPendingActsOfTwoEvents(t *testing.T) {
 	second.requireStored(1, true)
 }
 
-// If a replica dies after it has put an act in force, another one brings the act to ticket.
+// If a replica dies after it has put an act in force, another one has the act stored.
 func TestActOfDeadReplica(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -300,7 +300,7 @@ func TestActOfDeadReplica(t *testing.T) {
 	other.requireStored(1, true)
 }
 
-// An act in force that ticket refuses is undone.
+// If the ticket service refuses an act that is in force, the act is undone.
 func TestRefusedActIsUndone(t *testing.T) {
 	f := setup(t)
 	f.open(2)
@@ -315,7 +315,7 @@ func TestRefusedActIsUndone(t *testing.T) {
 	f.requireStored(2, false, "x", "y", "z")
 }
 
-// Without a line there is nothing in which an act could be in force.
+// Without a line and the ticket service an act fails, since it can neither be in force nor stored.
 func TestActWithoutLineAndTicket(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{})

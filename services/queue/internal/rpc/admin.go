@@ -11,7 +11,7 @@ import (
 // roleAdmin is the role required by operators' calls.
 const roleAdmin = "admin"
 
-// Operators serves the RPCs by which operators see and control lines (QueueAdminService).
+// Operators is the gRPC server of QueueAdminService, by which operators see and control lines.
 type Operators struct {
 	queuev1.UnimplementedQueueAdminServiceServer
 
@@ -60,7 +60,7 @@ func (o *Operators) Unblock(ctx context.Context, req *queuev1.UnblockRequest) (*
 	})
 }
 
-// runOperatorCall checks the caller's role, calls do, and counts the operator's act by its result.
+// runOperatorCall checks the caller's role, calls do, and counts the call by its result.
 func runOperatorCall[R any](name string, req any, do func() (*R, error)) (*R, error) {
 	if _, err := pkgrpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err

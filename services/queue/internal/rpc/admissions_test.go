@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// hanging is an SQS that does not answer before end is closed, even after the caller's deadline.
+// hanging is a fake SQS that does not answer until end is closed, whatever the deadline.
 type hanging struct{ asked, end chan struct{} }
 
 func (h hanging) SendMessageBatch(context.Context, *awssqs.SendMessageBatchInput, ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {
@@ -32,7 +32,7 @@ func (h hanging) SendMessageBatch(context.Context, *awssqs.SendMessageBatchInput
 	return nil, errors.New("no answer")
 }
 
-// sender is a client of an endpoint that leaves no connections behind.
+// sender returns a client of an SQS endpoint. The client leaves no connections open after the test.
 func sender(t *testing.T, endpoint string) sqs.Sender {
 	t.Helper()
 	client, err := pkgsqs.Open(t.Context(), pkgsqs.Config{Region: "elasticmq", Endpoint: endpoint})
@@ -42,15 +42,15 @@ func sender(t *testing.T, endpoint string) sqs.Sender {
 	})
 }
 
-// failures is how many admissions were not announced, by all tests so far.
+// failures returns how many admissions were not announced in all tests so far.
 func failures(t *testing.T) float64 {
 	t.Helper()
 	n, _ := metricstest.MetricSum(t, "urr_queue_announcements_total", map[string]string{"result": "failed"})
 	return n
 }
 
-// Visitors join, wait and get in as ever while the queue of admissions is away, hangs, or is another
-// than the configured one. What is not sent is counted.
+// Visitors join, wait and get in as usual while the SQS queue for admissions is away, hangs, or is
+// the wrong one. Admissions that are not sent are counted.
 func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 	testkit.SkipIfShort(t, "long tests with faults")
 	hangs := hanging{asked: make(chan struct{}, 100), end: make(chan struct{})}
@@ -73,7 +73,7 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 			f.announce = announcer
 			f.serve(f.client, make(chan struct{}))
 			if name == "slow" {
-				t.Cleanup(func() { close(hangs.end) }) // before the announcer is waited for
+				t.Cleanup(func() { close(hangs.end) }) // this runs before the wait for the announcer
 			}
 			f.open(2)
 			a, _ := f.enter("a")
@@ -96,7 +96,7 @@ func TestVisitorsDoNotNoticeABrokenQueue(t *testing.T) {
 	}
 }
 
-// A late event of an earlier slot does not change the present one.
+// A late event about an earlier slot does not change the present slot.
 func TestLateEventsOfAnEarlierSlot(t *testing.T) {
 	late := map[string]func(f *fixture, first *queuev1.EntryClaims) error{
 		"a purchase": func(f *fixture, first *queuev1.EntryClaims) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Most polls are plain reads, but some must store the contact. Otherwise a polling visitor would
-// count as absent.
+// Most polls only read, but some must store the contact: otherwise a polling visitor would count as
+// absent.
 func TestPollsCountAsContact(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -25,8 +25,8 @@ func TestPollsCountAsContact(t *testing.T) {
 	require.Equal(t, "active", f.status(f.item("w")).GetPlace().GetStatus())
 }
 
-// A visitor who falls back in the line is told to poll less often. The line must store the longer
-// interval at once.
+// A visitor who falls back in the line is to poll less often. The line stores the longer interval
+// at once.
 func TestLongerPollIntervalIsStoredAtOnce(t *testing.T) {
 	f := setup(t)
 	f.open(0)
@@ -43,7 +43,7 @@ func TestLongerPollIntervalIsStoredAtOnce(t *testing.T) {
 	require.InDelta(t, float64(f.clock().UnixMilli())+5.0/128, stored, 0)
 }
 
-// A page that is admitted again may still have the token of the slot that it left.
+// A page whose visitor is admitted again may still send the token of the slot that was left.
 func TestTokenOfEarlierSlotClaimsNewSlot(t *testing.T) {
 	f := setup(t)
 	f.open(1)

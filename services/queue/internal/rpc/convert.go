@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// toRequest converts an item of a call; it fails with ErrUnauthenticated if the item has no user.
+// toRequest converts an item of a call. It fails with ErrUnauthenticated if the item has no user.
 func toRequest(it *queuev1.LineItem) (line.PlaceRequest, error) {
 	if !ids.ValidUser(it.GetCaller().GetUserId()) {
 		return line.PlaceRequest{}, errs.ErrUnauthenticated
@@ -37,8 +37,8 @@ func fromAnswer(a line.PlaceAnswer) *queuev1.LineResult {
 	return fromPlace(a.Place)
 }
 
-// placeResult is a result together with everything that it points to, so that an item of a poll costs
-// one allocation.
+// placeResult is a result and everything that it points to, in one struct, so that an item of a
+// poll costs one allocation.
 type placeResult struct {
 	result queuev1.LineResult
 	choice queuev1.LineResult_Place

@@ -34,8 +34,8 @@ import (
 
 const secret = "k1:0123456789abcdef0123456789abcdef"
 
-// fixture is the service behind its gRPC interface, on the real Redis, with a clock of its own and
-// a ticket service in memory.
+// fixture is the service, called over gRPC, with a real Redis, a clock of its own and a ticket
+// service in memory.
 type fixture struct {
 	t         *testing.T
 	client    goredis.UniversalClient
@@ -94,7 +94,7 @@ func (f *fixture) advance(d time.Duration) { f.time.Advance(d) }
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
-// open opens the line with a threshold. Its first visitor has no position, and so gets no place.
+// open opens the line with a threshold. The first visitor lacks a position, and so gets no place.
 func (f *fixture) open(threshold int64) {
 	f.t.Helper()
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: &threshold})
@@ -107,7 +107,7 @@ func (f *fixture) item(user string) *queuev1.LineItem {
 	return &queuev1.LineItem{EventId: f.event, Caller: &commonv1.Caller{UserId: user}}
 }
 
-// check, status and heartbeat ask for one item.
+// check, status and heartbeat make a call with one item.
 func (f *fixture) check(it *queuev1.LineItem) *queuev1.LineResult {
 	f.t.Helper()
 	return f.one(f.visitors.Check(f.ctx(), &queuev1.LineRequest{Items: []*queuev1.LineItem{it}}))
@@ -130,7 +130,7 @@ func (f *fixture) one(res *queuev1.LineResponse, err error) *queuev1.LineResult 
 	return res.GetResults()[0]
 }
 
-// enter puts a user inside and returns the item with the entry token's claims.
+// enter admits a user at once. It returns the item with the entry token, and the answer.
 func (f *fixture) enter(user string) (*queuev1.LineItem, *queuev1.Place) {
 	f.t.Helper()
 	it := f.item(user)
@@ -140,7 +140,7 @@ func (f *fixture) enter(user string) (*queuev1.LineItem, *queuev1.Place) {
 	return it, p
 }
 
-// claims verifies a token as the gateway does.
+// claims verifies an entry token like the gateway, and returns its content.
 func (f *fixture) claims(tok string) *queuev1.EntryClaims {
 	f.t.Helper()
 	var c claims.Entry
@@ -165,7 +165,7 @@ func (f *fixture) leave(user string, e *queuev1.EntryClaims) {
 	require.NoError(f.t, err)
 }
 
-// tick lets a second pass.
+// tick lets a second pass, and then calls work.
 func (f *fixture) tick() {
 	f.advance(time.Second)
 	f.work()
@@ -200,11 +200,11 @@ func (f *fixture) failover() {
 	require.NoError(f.t, f.client.HSet(f.ctx(), f.key("line"), "run", "another").Err())
 }
 
-// unhurried gives calls a long timeout, since the machine may be slow.
+// unhurried gives calls a long time limit, since the machine may be slow.
 var unhurried = rpctest.WithDial(pkgrpc.WithTimeout(time.Minute))
 
-// patient ignores the time limits of calls to ticket. The service limits them to some 100 ms, and
-// goes on without an answer; on a busy machine a call may take longer.
+// patient ignores the time limits of calls to the ticket service, which are some 100 ms. After that
+// the service goes on without an answer, but on a busy machine a call may take longer.
 type patient struct{ *ticket.Directory }
 
 func (p patient) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
@@ -268,7 +268,7 @@ func (k *tickets) get(eventID string) (*ticketv1.LineSettings, error) {
 	return nil, errs.ErrEventNotFound
 }
 
-// count is how often settings were asked for.
+// count returns how often settings were asked for.
 func (k *tickets) count() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -357,10 +357,10 @@ func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettin
 	return s, nil
 }
 
-// maxBlocked is this ticket service's maximum of blocked users.
+// maxBlocked is the most blocked users that this fake ticket service allows.
 const maxBlocked = 3
 
-// order decides by order numbers, as ticket does, whether an act counts, and records it.
+// order decides by order numbers whether an act counts, and records it if so.
 func (k *tickets) order(req *ticketv1.PutLineSettingsRequest) (later int64, counts bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -382,7 +382,7 @@ func (k *tickets) order(req *ticketv1.PutLineSettingsRequest) (later int64, coun
 	return 0, true
 }
 
-// announcements is an Announcer that keeps the admissions.
+// announcements is an Announcer that keeps the admissions in a list.
 type announcements struct {
 	mu   sync.Mutex
 	list []line.Admission

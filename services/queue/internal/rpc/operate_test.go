@@ -51,7 +51,7 @@ func (f *fixture) unblock(user string) {
 	require.False(f.t, res.GetBlocked())
 }
 
-// requireBlocked checks that every call of a visitor is refused with the same code.
+// requireBlocked checks that every call of a visitor is refused with USER_BLOCKED.
 func (f *fixture) requireBlocked(it *queuev1.LineItem) {
 	f.t.Helper()
 	for _, r := range []*queuev1.LineResult{f.check(it), f.status(it), f.heartbeat(it)} {
@@ -106,7 +106,7 @@ func TestPauseBeforeTheFirstVisitor(t *testing.T) {
 	require.Equal(t, "active", f.status(f.item("a")).GetPlace().GetStatus())
 }
 
-// A pause must not end because Redis lost it, not even while ticket does not answer.
+// If Redis loses a pause, the line stays paused, even while the ticket service is away.
 func TestPauseSurvivesLoss(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -187,8 +187,7 @@ func TestBlockBeforeTheFirstVisitor(t *testing.T) {
 	require.Equal(t, "USER_BLOCKED", f.check(f.item("bot")).GetProblem().GetReason())
 }
 
-// The blocked users are not among the settings that each call restores: the replica blocks them
-// again.
+// Calls of the store do not restore the blocked users. The replica blocks them again.
 func TestBlockSurvivesLossWithoutTicket(t *testing.T) {
 	f := setup(t)
 	f.open(2)

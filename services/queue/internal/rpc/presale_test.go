@@ -35,7 +35,7 @@ func (p patient) HoldEntitlement(ctx context.Context, eventID string, visitors [
 	return p.Directory.HoldEntitlement(context.WithoutCancel(ctx), eventID, visitors)
 }
 
-// A user may be entitled by id, e-mail or claim. Answers say so, and when the general sale opens.
+// A user may be entitled by id, e-mail or claim. Answers tell this, and the opening time.
 func TestPlacesInAPresale(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(time.Hour)

@@ -1,4 +1,4 @@
-// Package rpc serves the calls of visitors, operators and gateways on lines by gRPC.
+// Package rpc serves, over gRPC, the calls on lines by visitors, operators and gateways.
 package rpc
 
 import (
@@ -35,14 +35,14 @@ type OperatorCalls interface {
 	Unblock(ctx context.Context, eventID, userID string) (durable bool, err error)
 }
 
-// GatewayCalls are the calls that gateways and vwr (tier 1) make on their own behalf.
+// GatewayCalls are the calls that gateways and the vwr service (tier 1) make for themselves.
 type GatewayCalls interface {
 	ReadLoad(ctx context.Context, eventID string) (line.LineLoad, error)
 	SaleClosed(ctx context.Context, eventID string) (bool, error)
 	WatchLines(ctx context.Context, send func(lines []line.LineUpdate, snapshot bool) error) error
 }
 
-// Visitors serves the RPCs of QueueService, for visitors, gateways and vwr.
+// Visitors is the gRPC server of QueueService, for visitors, gateways and the vwr service.
 type Visitors struct {
 	queuev1.UnimplementedQueueServiceServer
 
@@ -74,13 +74,13 @@ func (v *Visitors) Status(ctx context.Context, req *queuev1.LineRequest) (*queue
 	return answerItems(ctx, "status", req, v.line.Status), nil
 }
 
-// Heartbeat does what Status does, for callers that lack e-mails and claims.
+// Heartbeat does what Status does. Its callers do not have the users' e-mails and claims.
 func (v *Visitors) Heartbeat(ctx context.Context, req *queuev1.LineRequest) (*queuev1.LineResponse, error) {
 	return answerItems(ctx, "heartbeat", req, v.line.Heartbeat), nil
 }
 
-// answerItems calls do with the items that have a user, and returns the results of all items in order.
-// Items without a user fail.
+// answerItems calls do with the items that have a user, and returns the results of all items in
+// order. Items without a user fail.
 func answerItems(
 	ctx context.Context, call string, req *queuev1.LineRequest, do func(context.Context, []line.PlaceRequest) []line.PlaceAnswer,
 ) *queuev1.LineResponse {

@@ -12,7 +12,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// Tier 1 reads the sale of events that have no line yet. The answer comes from ticket, and the read
+// Tier 1 reads the sale of events that have no line yet. The read comes from the ticket service and
 // creates no line.
 func TestGetSale(t *testing.T) {
 	f := setup(t)
@@ -35,7 +35,7 @@ func TestGetSale(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
-// Every response has the status of the sale, and so has the stream to the gateways.
+// Every answer has the status of the sale, and so has the stream to the gateways.
 func TestPlacesAndWatchHaveSaleStatus(t *testing.T) {
 	f := setup(t)
 	opens := f.clock().Add(10 * time.Second)

@@ -20,7 +20,7 @@ type somebody struct {
 
 	user  string
 	tabs  []*tab
-	slots []string // that the visitor had, in order
+	slots []string // the visitor's slots so far, in order
 }
 
 // device is a browser: its tabs share the queue ticket and the cookie.
@@ -29,13 +29,13 @@ type device struct {
 	cookie *queuev1.EntryClaims
 }
 
-// tab is a page; token is in the storage of this tab only.
+// tab is a page in one tab. Only this tab has token.
 type tab struct {
 	device *device
 	every  time.Duration // the time between its requests, which its browser may lengthen
 	due    time.Time
 	token  *queuev1.EntryClaims
-	page   string // "line", "shop", "over": the shop after the end of the turn
+	page   string // "line", "shop", or "over": the shop when the turn has ended
 	join   bool   // the next poll joins
 }
 
@@ -44,7 +44,7 @@ const (
 	hidden = time.Minute // browsers let the timers of a hidden tab run once a minute
 )
 
-// open opens a tab on the line's page, on a device of its own if none is given.
+// open opens a tab with the line's page, on a new device if d is nil.
 func (v *somebody) open(d *device, every time.Duration) *tab {
 	if d == nil {
 		d = &device{}
@@ -54,7 +54,7 @@ func (v *somebody) open(d *device, every time.Duration) *tab {
 	return b
 }
 
-// request has what the tab's browser sends; the gateway drops expired tokens.
+// request returns what the tab's browser sends. The gateway drops expired tokens.
 func (v *somebody) request(b *tab) *queuev1.LineItem {
 	it := v.item(v.user)
 	it.Ticket = b.device.ticket
@@ -66,7 +66,7 @@ func (v *somebody) request(b *tab) *queuev1.LineItem {
 	return it
 }
 
-// keep stores what an answer has for the browser, and notes the visitor's slot.
+// keep stores the ticket and token of an answer in the browser, and records the visitor's slot.
 func (v *somebody) keep(b *tab, p *queuev1.Place) {
 	v.t.Helper()
 	if p.GetTicket() != "" {
@@ -107,7 +107,7 @@ func (v *somebody) poll(b *tab) *queuev1.Place {
 	return p
 }
 
-// reload loads the tab's page again. The shop without a turn leads back to the line.
+// reload loads the tab's page again. After the end of the turn, the shop leads back to the line.
 func (v *somebody) reload(b *tab) {
 	v.t.Helper()
 	if b.page == "line" {
@@ -118,7 +118,7 @@ func (v *somebody) reload(b *tab) {
 	b.join = v.poll(b).GetStatus() == "none"
 }
 
-// act polls in every tab whose next request is due, after a reload if reloads is set.
+// act polls in every tab whose next request is due; if reloads is set, it reloads the page before.
 func (v *somebody) act(reloads bool) {
 	v.t.Helper()
 	for _, b := range v.tabs {
@@ -133,7 +133,7 @@ func (v *somebody) act(reloads bool) {
 	}
 }
 
-// place returns the set that has the visitor. It fails if two sets have the visitor.
+// place returns the name of the set that has the visitor, and fails if two sets do.
 func (v *somebody) place() (found string) {
 	v.t.Helper()
 	names := []string{"queue", "parked", "active", "old"}
@@ -155,8 +155,8 @@ func (v *somebody) place() (found string) {
 	return found
 }
 
-// others are visitors with one tab each, who want the only slot all the time: each stays inside for
-// some seconds and queues again.
+// others are visitors with one tab each who always want the only slot: each stays inside for some
+// seconds and joins again.
 type others struct {
 	*fixture
 
@@ -197,8 +197,8 @@ func (f *fixture) admitted() (users []string) {
 }
 
 // A visitor with several tabs and devices, hidden or reloaded at each step, has one place and one
-// slot, and gets in when it is the visitor's turn, while the slot is in demand all the time. To
-// leave in one tab ends the slot in all; the next turn is behind those who wait.
+// slot, and gets in in the right order although others always want the slot. Leaving in one tab
+// ends the slot in all tabs; the next turn is behind all who wait.
 func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		tabs    []time.Duration // the first two are on one device
@@ -247,7 +247,7 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 				}
 				before := len(f.admitted())
 
-				v.poll(v.tabs[0]) // with a token that has not expired
+				v.poll(v.tabs[0]) // so that the token has not expired
 				f.leave(v.user, v.request(v.tabs[0]).GetEntry())
 				require.Empty(t, v.place())
 				for _, b := range v.tabs {
@@ -272,8 +272,8 @@ func TestTabsAndDevicesShareOnePlace(t *testing.T) {
 	}
 }
 
-// A visitor who waits leaves on one device. The line does not tell the other one why its place is
-// gone: its page joins again as after a loss, and gets a place at the end.
+// A waiting visitor leaves on one device. The line does not tell the other device why its place is
+// gone. Its page joins again as after a loss, and gets a place at the end.
 func TestLeavingOnOneDevice(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -301,16 +301,16 @@ func TestLeavingOnOneDevice(t *testing.T) {
 	require.Equal(t, "queue", v.place())
 }
 
-// step lets five seconds pass, in which everybody acts.
+// step lets five seconds pass, in which all visitors act.
 func (v *somebody) step(competitors *others, reloads bool) {
 	v.t.Helper()
 	v.advance(shown)
 	competitors.act()
-	v.worker.Tick(v.ctx()) // the slot is never free when the visitor polls by chance
+	v.worker.Tick(v.ctx()) // so that no free slot is found by chance
 	v.act(reloads)
 }
 
-// untilInside waits for the visitor's turn.
+// untilInside runs steps until the visitor has had this many turns.
 func (v *somebody) untilInside(competitors *others, reloads bool, turn int) {
 	v.t.Helper()
 	const enough = 5 * time.Minute // the others' turns, and for hidden tabs the slot that is kept for them

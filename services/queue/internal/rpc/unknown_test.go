@@ -15,7 +15,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// storedKeys returns the line's existing keys, and the events in the registry.
+// storedKeys returns the line's keys in Redis, and the events in the registry.
 func (f *fixture) storedKeys() []string {
 	f.t.Helper()
 	keys := redistest.Keys(f.t, f.client, f.key("*"))
@@ -24,7 +24,7 @@ func (f *fixture) storedKeys() []string {
 	return append(keys, listed...)
 }
 
-// restart replaces the replica by one with empty memory, on the same Redis.
+// restart replaces the replica by a new one without cached data.
 func (f *fixture) restart() {
 	f.t.Helper()
 	f.serve(f.client, make(chan struct{}))
@@ -64,7 +64,7 @@ func TestUnknownEventGetsNoLine(t *testing.T) {
 	require.Empty(t, f.storedKeys())
 }
 
-// Requests with made-up ids cost one lookup a second and store nothing.
+// Requests with a made-up id cause one lookup a second and store nothing.
 func TestUnknownEventsAreLookedUpOnceASecond(t *testing.T) {
 	f := setup(t)
 	items := make([]*queuev1.LineItem, 100)
@@ -118,8 +118,8 @@ func TestKnownLineWorksWithoutTicket(t *testing.T) {
 	require.Equal(t, "queued", f.check(f.item("c")).GetPlace().GetStatus(), "this replica remembers the line")
 }
 
-// If Redis has lost the line, no replica remembers it, and ticket is unavailable, only a visitor
-// with a queue ticket or an entry token of the line restores it.
+// Redis has lost the line, no replica remembers it, and the ticket service is away. Then only a
+// visitor with a queue ticket or an entry token of the line restores it.
 func TestWipedLineIsRestoredWithoutTicket(t *testing.T) {
 	for name, holder := range map[string]func(f *fixture) *queuev1.LineItem{
 		"a waiter": func(f *fixture) *queuev1.LineItem {

@@ -156,7 +156,7 @@ func TestLeave(t *testing.T) {
 	f.leave("a", a.GetEntry())
 	require.False(t, f.verify("a", a.GetEntry()).GetActive())
 	again, _ := f.enter("a")
-	f.leave("a", a.GetEntry()) // a late repetition of the call
+	f.leave("a", a.GetEntry()) // the same call, repeated late
 	require.True(t, f.verify("a", again.GetEntry()).GetActive())
 }
 
@@ -204,8 +204,8 @@ func TestVerifySlots(t *testing.T) {
 	require.True(t, f.verify("a", f.claims(fresh.GetEntryToken())).GetActive())
 }
 
-// A replica whose state is a second old must not refuse a token that another replica has just issued
-// in a new epoch.
+// A replica whose cached state is a second old does not refuse a token that another replica has
+// just issued in a new epoch.
 func TestVerifySlotsOfEpochNewToReplica(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -236,7 +236,7 @@ func TestHeartbeatRestoresLostSlot(t *testing.T) {
 	require.True(t, f.verify("a", renewed).GetActive())
 }
 
-// A heartbeat restores a slot whose admission Redis lost, with the holder back in the queue.
+// If Redis has lost an admission, and the holder waits again, a heartbeat restores the slot.
 func TestHeartbeatRestoresSlotOfLostAdmission(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -334,7 +334,7 @@ func TestOutageOfRedis(t *testing.T) {
 	require.Equal(t, "UNAVAILABLE", f.verify("a", &queuev1.EntryClaims{SlotId: "x"}).GetProblem().GetReason())
 }
 
-// Replicas do not cache blocked users, so these are read from ticket at once.
+// After a loss, a new replica reads the blocked users from the ticket service at once.
 func TestBlockedUsersStayBlockedAfterLoss(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -357,7 +357,7 @@ func TestVerifySlotsOfForgottenLine(t *testing.T) {
 	require.Equal(t, "LINE_RECOVERING", f.verify("a", a.GetEntry()).GetProblem().GetReason(), "the token proves that the line existed")
 }
 
-// A replica that does not know of the loss yet must not report a lost slot as ended.
+// A replica that does not know of a loss yet does not report a lost slot as ended.
 func TestVerifySlotsBeforeLossIsKnown(t *testing.T) {
 	f := setup(t)
 	f.open(2)
@@ -369,7 +369,7 @@ func TestVerifySlotsBeforeLossIsKnown(t *testing.T) {
 	require.Equal(t, "active", f.heartbeat(a).GetPlace().GetStatus())
 }
 
-// While the line recovers, tokens of the previous epoch are valid, and those of older ones are not.
+// While the line recovers, tokens of the previous epoch are valid, and older ones are not.
 func TestVerifySlotsOfOlderEpochs(t *testing.T) {
 	f := setup(t)
 	f.open(1)

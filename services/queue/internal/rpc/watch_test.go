@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/queue/internal/rpc"
 )
 
-// watched serves WatchLines from a cache, and nothing else.
+// watched implements only WatchLines, with a cache.
 type watched struct {
 	rpc.GatewayCalls
 	*line.LineCache
@@ -24,7 +24,7 @@ func (w watched) WatchLines(ctx context.Context, send func(lines []line.LineUpda
 	return w.Watch(ctx, send)
 }
 
-// registrar keeps the visitors' service.
+// registrar keeps the visitors' service that Register registers.
 type registrar struct{ visitors queuev1.QueueServiceServer }
 
 func (r *registrar) RegisterService(_ *grpc.ServiceDesc, impl any) {
@@ -33,7 +33,7 @@ func (r *registrar) RegisterService(_ *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// recorder is the server's end of a stream. It keeps the sent messages.
+// recorder is the server's end of a stream. It passes sent messages to a channel.
 type recorder struct {
 	grpc.ServerStream
 
@@ -48,7 +48,7 @@ func (r recorder) Send(msg *queuev1.WatchLinesResponse) error {
 	return nil
 }
 
-// A stream sends at most one message in 100 ms and a heartbeat when nothing changes, and ends with
+// A stream sends at most one message per 100 ms, and a heartbeat if nothing changes. It ends with
 // the process.
 func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestWatchIsThrottledAndSendsHeartbeats(t *testing.T) {
 		go func() { done <- r.visitors.WatchLines(nil, stream) }()
 
 		require.True(t, (<-stream.sent).GetSnapshot())
-		for i := range 10 { // one every 10 ms: sent in one message
+		for i := range 10 { // one change every 10 ms; all are sent in one message
 			cache.Observe("ev", line.LineState{Epoch: int64(i + 1), Rev: 1, Now: 1})
 			<-time.After(10 * time.Millisecond)
 		}

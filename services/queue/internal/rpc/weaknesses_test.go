@@ -16,8 +16,8 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// A page that only polls gets the entry token with the answer that says that it is its turn, and
-// each answer of check and status for one state is the same.
+// A page that only polls gets the entry token with the answer that says that it has a slot. check
+// and status give the same answer for the same state.
 func TestStatusDeliversTheEntryToken(t *testing.T) {
 	f := setup(t)
 	f.open(1)
@@ -43,7 +43,7 @@ func TestStatusDeliversTheEntryToken(t *testing.T) {
 	require.NotEmpty(t, same("active").GetEntryToken())
 }
 
-// Each line has its own threshold, and a change is in force with the next tick.
+// Each line has its own threshold. A change is in force from the next tick on.
 func TestThresholdIsPerEvent(t *testing.T) {
 	f := setup(t)
 	small, large := *f, *f
@@ -67,8 +67,8 @@ func TestThresholdIsPerEvent(t *testing.T) {
 	require.Equal(t, []int64{1, 5}, []int64{small.status(f.item("u5")).GetPlace().GetThreshold(), large.status(large.item("u5")).GetPlace().GetThreshold()})
 }
 
-// A position of tier 1 serves one user: the first who joins with it, whoever else sends it, at
-// whatever replica and time.
+// A position of tier 1 can be used by one user only: the first who joins with it, whichever other
+// user sends it, at any replica and time.
 func TestPassServesOneUser(t *testing.T) {
 	f := setup(t)
 	f.open(1)

@@ -25,7 +25,7 @@ type Sealer struct {
 	current atomic.Pointer[signingKeys]
 }
 
-// signingKeys are the keys of both kinds, derived from one secret.
+// signingKeys are the keys for entry tokens and for queue tickets, derived from one secret.
 type signingKeys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
@@ -37,7 +37,7 @@ func New(secret config.Secret) (*Sealer, error) {
 	return s, s.Rekey(secret)
 }
 
-// Rekey replaces the secret from which the keys are derived. If it fails, the old keys stay in use.
+// Rekey replaces the secret from which the keys are derived. After an error, the old keys are used.
 func (s *Sealer) Rekey(secret config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
@@ -64,10 +64,10 @@ const (
 	issuedAt = userLen + 16
 )
 
-// ticketDomain separates these MACs from all others made with keys of the same label.
+// ticketDomain begins what each MAC covers, so that no other MAC with the same key can equal it.
 var ticketDomain = []byte("urr/q/1") //nolint:gochecknoglobals // a constant
 
-// encoding is strict: it refuses tickets in which unused bits of the last character were changed.
+// encoding refuses tickets in which unused bits of the last character were changed.
 var encoding = base64.RawURLEncoding.Strict() //nolint:gochecknoglobals // a constant
 
 // SealTicket makes the signed queue ticket of a place. The ticket is, big-endian and in base64url,
@@ -93,14 +93,14 @@ func (s *Sealer) SealTicket(eventID, userID string, t line.Ticket) string {
 	return encoding.EncodeToString(append(buf, sum[:]...))
 }
 
-// OpenTicket verifies a queue ticket and returns its content. It returns false for a ticket of another
-// event or user, and for one that was changed, is malformed or has an unknown key.
+// OpenTicket verifies a queue ticket and returns its content. It returns false if the ticket is for
+// another event or user, was changed, is malformed, or was signed with an unknown key.
 func (s *Sealer) OpenTicket(eventID, userID, sealed string) (line.Ticket, bool) {
 	if encoding.DecodedLen(len(sealed)) > maxLen || len(eventID) > ids.MaxEvent {
 		return line.Ticket{}, false
 	}
 	buf, err := encoding.DecodeString(sealed)
-	// The decoder skips line breaks; a length that is too large shows that there were some.
+	// The decoder skips line breaks, so a ticket with line breaks is longer than its bytes require.
 	if err != nil || len(buf) < 2 || buf[0] != version || len(sealed) != encoding.EncodedLen(len(buf)) {
 		return line.Ticket{}, false
 	}

@@ -98,7 +98,7 @@ func TestKeysAreReplacedInPlace(t *testing.T) {
 	require.True(t, ok, "what is refused changes nothing")
 }
 
-// Only sealed tickets open, and each opens only for its own user and event.
+// Only signed tickets are valid, and each only for its own user and event.
 func FuzzOpenTicket(f *testing.F) {
 	s := sealer(f, first)
 	place := line.Ticket{Score: 1_763_700_000_000_001, Epoch: 1_763_600_000_000_002, IssuedAt: 1_763_700_000_003}

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxBatchSize = 10              // most messages of one call to SQS
-	queueSize    = 10_000          // how many admissions may wait to be sent; further ones are dropped
-	sendTimeout  = 2 * time.Second // bounds one call to SQS
+	maxBatchSize = 10              // the most messages in one call to SQS
+	queueSize    = 10_000          // the most that wait to be sent; further ones are dropped
+	sendTimeout  = 2 * time.Second // the time limit of one call to SQS
 )
 
 var _ line.Announcer = (*Announcer)(nil)
@@ -37,16 +37,16 @@ type Announcer struct {
 	queue  chan line.Admission
 }
 
-// New makes an Announcer for the SQS queue at url. Nothing is sent until Run is called.
+// New makes an Announcer for the SQS queue at url. It sends nothing until Run is called.
 func New(client Sender, url string, log *slog.Logger) *Announcer {
 	for _, result := range []string{"sent", "failed", "dropped"} {
-		announced.WithLabelValues(result) // start at 0, so that the first one is an increase
+		announced.WithLabelValues(result) // creates the counter at 0, so that the first one counts
 	}
 	return &Announcer{client: client, url: url, log: log, queue: make(chan line.Admission, queueSize)}
 }
 
-// Announce queues an admission to be sent. It never blocks: if too many are waiting, the admission is
-// dropped and counted, since the line does not depend on it.
+// Announce queues an admission to be sent. It never blocks. If too many admissions wait, this one
+// is dropped and counted; the line does not depend on it.
 func (a *Announcer) Announce(adm line.Admission) {
 	select {
 	case a.queue <- adm:
@@ -55,7 +55,7 @@ func (a *Announcer) Announce(adm line.Admission) {
 	}
 }
 
-// Run sends admissions until ctx ends, and then the waiting ones, for at most sendTimeout.
+// Run sends admissions until ctx ends, and then sends the waiting ones, for at most sendTimeout.
 func (a *Announcer) Run(ctx context.Context) error {
 	for {
 		select {
@@ -73,7 +73,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}
 }
 
-// fillBatch adds waiting admissions to the batch, up to maxBatchSize, without waiting for more.
+// fillBatch adds waiting admissions to the batch, up to maxBatchSize. It does not wait for more.
 func (a *Announcer) fillBatch(batch []line.Admission) []line.Admission {
 	for len(batch) < maxBatchSize {
 		select {

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// run runs the announcer. The returned function stops it and waits for its end.
+// run runs the announcer. The returned function stops it and waits until it has ended.
 func run(t *testing.T, a *sqs.Announcer) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,11 +50,11 @@ func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
 	for i := range 10 {
 		announce(i)
 	}
-	run(t, a)() // what is left is sent at the end
+	run(t, a)() // waiting admissions are sent at the end
 	stop := run(t, a)
 	defer stop()
 	announce(10)
-	announce(3) // within five minutes: the queue drops it
+	announce(3) // a repetition within five minutes: SQS drops it
 	announce(11)
 
 	var got []types.Message
@@ -80,7 +80,7 @@ func TestAdmissionsArriveOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// dead is an SQS that does not answer.
+// dead is a fake SQS that does not answer.
 type dead struct{ calls chan struct{} }
 
 func (d dead) SendMessageBatch(ctx context.Context, _ *awssqs.SendMessageBatchInput, _ ...func(*awssqs.Options)) (*awssqs.SendMessageBatchOutput, error) {

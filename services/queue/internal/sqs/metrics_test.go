@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/queue/internal/sqs"
 )
 
-// Every result has a counter from the start, so that its first occurrence is an increase.
+// Every result has a counter from the start, so that its first occurrence counts as an increase.
 func TestCountersExistFromTheStart(t *testing.T) {
 	t.Parallel()
 	sqs.New(dead{}, "unused", slog.New(slog.DiscardHandler))

@@ -16,10 +16,10 @@ import (
 const (
 	// maxUsersPerAsk is the maximum number of users in a call of HoldsEntitlement.
 	maxUsersPerAsk = 500
-	// askTimeout bounds a batch of calls: visitors who join wait for it.
+	// askTimeout is the time limit of a batch of calls. Visitors who join wait for the batch.
 	askTimeout      = 500 * time.Millisecond
 	maxParallelAsks = 4
-	// maxParallelCalls bounds the calls of a batch at once: its requests may have many visitors each.
+	// maxParallelCalls is the most calls of a batch at once; a batch can need more than one call.
 	maxParallelCalls = 4
 	maxAsksQueued    = 4096
 	maxAskingEvents  = 256
@@ -27,14 +27,14 @@ const (
 
 var errAnswersMissing = errors.New("ticket has not answered about all users")
 
-// HoldEntitlement asks ticket about visitors. Concurrent calls on the same event share requests to
-// ticket.
+// HoldEntitlement asks the ticket service which visitors have an entitlement. Concurrent calls for
+// one event are combined.
 func (d *Directory) HoldEntitlement(ctx context.Context, eventID string, visitors []line.Visitor) ([]bool, error) {
 	return d.asks.Do(ctx, eventID, visitors)
 }
 
-// askTogether asks about the visitors of all requests, a few calls at once. A call that fails costs only the
-// requests that have visitors in it.
+// askTogether asks about the visitors of all requests, in a few calls at once. If a call fails,
+// only the requests with visitors in that call fail.
 func (d *Directory) askTogether(ctx context.Context, eventID string, requests [][]line.Visitor) ([]batch.Result[[]bool], error) {
 	visitors := slices.Concat(requests...)
 	answers, failures := make([]bool, len(visitors)), make([]error, (len(visitors)+maxUsersPerAsk-1)/maxUsersPerAsk)
@@ -61,7 +61,7 @@ func (d *Directory) askTogether(ctx context.Context, eventID string, requests []
 	return out, nil
 }
 
-// ask asks about visitors in one call, and writes the answers.
+// ask asks about visitors in one call, and writes the results to answers.
 func (d *Directory) ask(ctx context.Context, eventID string, visitors []line.Visitor, answers []bool) error {
 	res, err := d.entitlements.HoldsEntitlement(ctx, toUsers(eventID, visitors))
 	if err != nil {

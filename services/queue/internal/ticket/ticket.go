@@ -19,8 +19,8 @@ var (
 	_ line.EntitlementSource = (*Directory)(nil)
 )
 
-// Directory reads events and changes settings of lines at ticket. Titles and the existence of events
-// use a connection with a circuit breaker, since visitors wait for them, and entitlements another one.
+// Directory reads events, and changes settings of lines, at the ticket service. Visitors wait for
+// titles, existence and entitlements, so the connections for these have circuit breakers.
 type Directory struct {
 	titles, settings ticketv1.EventServiceClient
 	entitlements     ticketv1.EntitlementServiceClient
@@ -30,11 +30,11 @@ type Directory struct {
 // Option is a setting of a Directory that only tests change.
 type Option func(*batch.Config)
 
-// WithAskTimeout replaces the time limit of entitlement calls, which a busy machine may exceed.
+// WithAskTimeout replaces the time limit of entitlement calls, since a busy machine may exceed it.
 func WithAskTimeout(d time.Duration) Option { return func(c *batch.Config) { c.Timeout = d } }
 
-// New makes a Directory with one connection for titles, one for settings and sale statuses, and one for
-// entitlements.
+// New makes a Directory. It gets one connection for titles, one for settings and sale statuses, and
+// one for entitlements.
 func New(titles, settings, entitlements grpc.ClientConnInterface, opts ...Option) *Directory {
 	d := &Directory{
 		titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings),
@@ -48,7 +48,7 @@ func New(titles, settings, entitlements grpc.ClientConnInterface, opts ...Option
 	return d
 }
 
-// Close ends the calls about entitlements.
+// Close waits for the entitlement calls in progress.
 func (d *Directory) Close(ctx context.Context) error { return d.asks.Close(ctx) }
 
 func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.TitleAndArtist, error) {
@@ -59,8 +59,8 @@ func (d *Directory) TitleAndArtist(ctx context.Context, eventID string) (line.Ti
 	return line.TitleAndArtist{Title: res.GetTitle(), Artist: res.GetArtist()}, nil
 }
 
-// Exists returns nil if ticket knows the event. Visitors wait for it, so it uses the titles'
-// connection.
+// Exists returns nil if the ticket service knows the event. Visitors wait for the call, so it uses
+// the connection for titles.
 func (d *Directory) Exists(ctx context.Context, eventID string) error {
 	_, err := d.titles.GetLineSettings(ctx, &ticketv1.GetLineSettingsRequest{EventId: eventID})
 	return err

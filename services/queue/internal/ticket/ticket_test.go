@@ -21,7 +21,7 @@ import (
 	"urr.guru/services/queue/internal/ticket"
 )
 
-// fakeEvents is a ticket service that always returns the same sale statuses.
+// fakeEvents is a fake ticket service that always returns the same sale statuses.
 type fakeEvents struct {
 	ticketv1.UnimplementedEventServiceServer
 
@@ -62,7 +62,7 @@ func TestSalesAreToldWithTheirAge(t *testing.T) {
 	require.Equal(t, map[string]line.SaleReport{"e": {Age: 3 * time.Second, SettingsVersion: 7, Sale: sale}, "p": {Sale: presale}}, found)
 }
 
-// fakeEntitlements is a ticket service for which users whose e-mail is their id are entitled.
+// fakeEntitlements is a fake ticket service. A user is entitled whose e-mail equals the id.
 type fakeEntitlements struct {
 	ticketv1.UnimplementedEntitlementServiceServer
 
@@ -109,7 +109,7 @@ func TestEntitlementsAreAskedInBatches(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }
 
-// The calls of a batch run at once. A failed call fails only the requests with users in that call.
+// The calls of a batch run at once. A failed call fails only those requests that have users in it.
 func TestFailedCallOfABatchIsNotTheOthers(t *testing.T) {
 	t.Parallel()
 	const requests = 3
@@ -150,7 +150,7 @@ func TestFailedCallOfABatchIsNotTheOthers(t *testing.T) {
 	require.Equal(t, []int{500, 500, 500}, o.calls)
 }
 
-// A later release of ticket may report a status that is not known here, for which nobody is admitted.
+// A status that a later release may report is unknown here; nobody is admitted then.
 func TestUnknownStatusIsNoMissingSale(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"ON_SALE_SOON", ""} {

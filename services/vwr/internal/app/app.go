@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	a.OnClose("metrics", unregister)
-	// Claims stop after the servers, so that the claims of the last visitors are written.
+	// The claims worker stops after the servers, so that it writes the claims of the last visitors.
 	a.Go("claims", claims.Run)
 	a.Go("advancer", advancer.Run)
 	a.Go("closer", closer.Run)
@@ -91,9 +91,9 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// countersReadCheck returns a check that succeeds once the active events were read. Later outages
-// of the store do not make a replica unready: polls are served from the cache, and all replicas are
-// affected.
+// countersReadCheck returns a check that succeeds once the active events have been read. A later
+// outage of DynamoDB does not make a replica unready: it still answers polls from the cache, and
+// the outage affects all replicas alike.
 func countersReadCheck(cache *room.StateCache) func(context.Context) error {
 	return func(context.Context) error {
 		if !cache.Ready() {
@@ -111,8 +111,8 @@ func rekeyLobbies(s *lobby.Service, next *Config) error {
 	return err
 }
 
-// dialPeers connects to those of queue, ingest and reward that have an address. rekey replaces the
-// RPC keys of these connections.
+// dialPeers connects to the queue, ingest and reward services, where an address is configured.
+// rekey replaces the RPC keys of these connections.
 func dialPeers(a *lifecycle.App, cfg *Config) (loads *queue.Client, d room.Destinations, rekey func(*Config) error, err error) {
 	loads, d = queue.New(nil), room.Destinations{}
 	var rekeys []func(*Config) error

@@ -25,7 +25,7 @@ import (
 
 const key = config.Secret("0123456789abcdef0123456789abcdef")
 
-// start runs the service on new tables until the returned function stops it.
+// start runs the service on new tables. The returned function stops it.
 func start(t *testing.T) (addr string, stop func() error) {
 	t.Helper()
 	tables, _ := dynamotest.Tables(t)
@@ -44,7 +44,7 @@ func start(t *testing.T) (addr string, stop func() error) {
 	return cfg.GRPCAddr, func() error { cancel(); return <-done }
 }
 
-// A visitor passes through the running service. The service stops although a gateway's stream is
+// The running service assigns a position and serves it. It can stop although a gateway's stream is
 // open.
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, stop(), "an open stream that held the end up would be cut, which is an error")
 }
 
-// Without the index a position costs one write. The option does not change an existing table.
+// Without the index a position costs one write. The option has no effect on an existing table.
 func TestMigrationWithoutPositionIndex(t *testing.T) {
 	t.Parallel()
 	tables, db := dynamotest.Tables(t)

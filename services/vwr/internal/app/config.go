@@ -1,4 +1,4 @@
-// Package app wires the service.
+// Package app builds the vwr service from its configuration and runs it.
 package app
 
 import (

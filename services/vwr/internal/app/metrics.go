@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// stateCollector exports the cached counters of rooms whenever Prometheus scrapes the process. It
-// exports only active events, to bound the number of labels.
+// stateCollector exports the cached counters of rooms whenever Prometheus scrapes the process. To
+// limit the number of labels, it exports only active events.
 type stateCollector struct {
 	cache    *room.StateCache
 	advancer *room.Advancer
@@ -45,7 +45,7 @@ var (
 		"Steps that went by the rate because queue did not say how full tier 2 is.", nil, nil)
 )
 
-// registerMetrics registers a stateCollector with Prometheus until the returned function is called.
+// registerMetrics registers a stateCollector with Prometheus. The returned function unregisters it.
 func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (func(context.Context) error, error) {
 	f := &stateCollector{cache: sc, advancer: a, driver: d}
 	if err := prometheus.Register(f); err != nil {
@@ -58,7 +58,7 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (fu
 }
 
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
-	// Unregister identifies a collector by its descriptors, so all of them are listed.
+	// Unregister identifies a collector by its descriptors, so list all of them.
 	for _, d := range []*prometheus.Desc{
 		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks,
 		lobbyEntries, lobbyLate, drawKeyMissing, lobbyVoid, lobbyFailures, beaconFailures,

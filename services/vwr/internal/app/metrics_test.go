@@ -12,9 +12,9 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// The test is not parallel, since Prometheus' default registry is global.
+// The test is not parallel, since Prometheus has one default registry per process.
 func TestMetricsOfActiveEvents(t *testing.T) {
-	// Twice, to show that unregistering removes the metrics of the first event.
+	// It runs twice, to show that unregistering removes the metrics of the first event.
 	for _, event := range []string{"metrics-1", "metrics-2"} {
 		cache := room.NewStateCache()
 		advancer := room.NewAdvancer(cache, nil, nil, nil, time.Now, slog.New(slog.DiscardHandler))

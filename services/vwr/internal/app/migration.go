@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/vwr/internal/dynamo"
 )
 
-// Migration returns the command that creates the DynamoDB tables that do not exist yet, and with
-// --warm prepares them for a crowd.
+// Migration returns the command that creates the missing DynamoDB tables. With --warm it also
+// prepares them for a crowd.
 func Migration() lifecycle.Command[Config] {
 	const usage = "migrate [--without-position-index] " + plan.WarmUsage
 	return lifecycle.Command[Config]{Usage: usage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {

@@ -30,7 +30,7 @@ func (noLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) {
 	return room.TierTwoLoad{}, errors.New("nobody there")
 }
 
-// testReplica is a replica stepped by the test.
+// testReplica is a replica whose steps the test runs.
 type testReplica struct {
 	*room.Advancer
 
@@ -42,7 +42,7 @@ func newTestReplica(s *dynamo.Store, clock *testkit.Clock) testReplica {
 	return testReplica{room.NewAdvancer(b, s, dynamo.NewClaims(s), noLoads{}, clock.Now, slog.New(slog.DiscardHandler)), b}
 }
 
-// stepConcurrently steps replicas concurrently.
+// stepConcurrently runs one step of each replica, all at the same time.
 func stepConcurrently(t *testing.T, replicas ...testReplica) {
 	t.Helper()
 	failures := make([]error, len(replicas))
@@ -54,8 +54,8 @@ func stepConcurrently(t *testing.T, replicas ...testReplica) {
 	require.NoError(t, errors.Join(failures...))
 }
 
-// Three replicas advance one event concurrently on DynamoDB: never faster than configured, never
-// backwards, never past the last position. When the winning replica dies, another takes over.
+// Three replicas advance one event at once in DynamoDB: never faster than configured, never back,
+// never beyond the last position. If the replica that moves the counter dies, another takes over.
 func TestAdvancersOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -92,7 +92,7 @@ func TestAdvancersOnDynamoDB(t *testing.T) {
 	require.LessOrEqual(t, st.Rate, 1.1*settings.Rate())
 }
 
-// withoutWinner removes the replica that has moved the counter most often.
+// withoutWinner returns the replicas except the one that has moved the counter most often.
 func withoutWinner(replicas []testReplica) []testReplica {
 	winner := slices.MaxFunc(replicas, func(a, b testReplica) int {
 		return cmp.Compare(a.Stats().Won.Load(), b.Stats().Won.Load())
@@ -100,8 +100,8 @@ func withoutWinner(replicas []testReplica) []testReplica {
 	return slices.DeleteFunc(replicas, func(a testReplica) bool { return a == winner })
 }
 
-// A replica that is paused between its read and its write does not move the counter, neither
-// backwards nor in addition to the others.
+// A replica that is paused between its read and its write does not move the counter: neither back,
+// nor in addition to other replicas.
 func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -111,7 +111,7 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	roomtest.TakeMany(t, other, c, 400)
 	clock := testkit.NewClock(epoch)
 	paused, running := newTestReplica(open(dynamotest.Hook{Before: func(in any) error {
-		if claims, _ := toClaims(in); isUpdate(in) && !claims {
+		if claims, _ := isClaimsWrite(in); isUpdate(in) && !claims {
 			g.block()
 		}
 		return nil
@@ -121,7 +121,7 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	var late error
 	var work sync.WaitGroup
 	work.Go(func() { late = paused.Step(t.Context()) })
-	g.awaitBlocked(t) // the paused replica has read 0 and is about to write 50
+	g.awaitBlocked(t) // it has read 0 and is about to write 50
 	stepConcurrently(t, running)
 	clock.Advance(time.Second)
 	stepConcurrently(t, running)
@@ -134,7 +134,7 @@ func TestPausedReplicaLosesItsWrite(t *testing.T) {
 	require.Equal(t, int64(100), roomtest.Read(t, other, c.EventID).Serving, "the paused replica does not make up for its pause")
 }
 
-// A step reads the registry and the events in it by their keys, so its cost does not depend on the
+// A step reads the registry, and the events in it by their keys. So its cost does not depend on the
 // number of events in the table.
 func TestAdvancerNeverScans(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestAdvancerNeverScans(t *testing.T) {
 	for call := range calls {
 		require.Contains(t, []string{"BatchGetItemInput", "UpdateItemInput"}, call)
 	}
-	// In each step the registry and the active events, and at most the claims of each.
+	// Each step reads the registry, the active events, and at most the claims of each event.
 	require.LessOrEqual(t, read, active+steps*(1+2*active))
 	require.LessOrEqual(t, calls["BatchGetItemInput"], 1+steps*(1+active))
 }

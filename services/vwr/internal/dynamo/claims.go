@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// maxQueuedClaims bounds the queued claims of a round. Claims above it are dropped; visitors
+	// maxQueuedClaims is the most queued claims of a round. Further claims are dropped, since visitors
 	// never wait for claims.
 	maxQueuedClaims   = 20_000
-	maxClaimsPerGroup = 500 // the maximum number of claims in a group
-	// claimGroupInterval is the minimum time between two groups of claims of a round, to limit writes
-	// of its count. The claim share is measured over 20 s, so the delay does not matter.
+	maxClaimsPerGroup = 500 // the most claims in a group
+	// claimGroupInterval is the shortest time between two groups of claims of a round, to limit writes
+	// of its count. The claim share is measured over much longer, so the delay does not matter.
 	claimGroupInterval     = 200 * time.Millisecond
-	maxParallelClaimWrites = 8               // bounds the claim sets of a round that a replica writes in parallel
-	claimsFlushTimeout     = 3 * time.Second // bounds the write of queued claims at shutdown
-	// maxRememberedClaims is how many claimed positions a replica remembers (at most twice as
-	// many), so that repeated checks cost no write.
+	maxParallelClaimWrites = 8               // the most claim sets of a round written at once
+	claimsFlushTimeout     = 3 * time.Second // the time limit of writing queued claims at shutdown
+	// maxRememberedClaims is the size of each of the two generations of claimed positions that a
+	// replica remembers, so that repeated checks cost no write.
 	maxRememberedClaims = 50_000
 )
 
@@ -33,22 +33,22 @@ var (
 	_ room.ClaimCounter  = (*Claims)(nil)
 )
 
-// Claims counts the positions whose visitors fetched a token, each once across all replicas. It
-// adds a group of positions to a stored set, whose previous content tells which are new, and then
-// adds the number of new ones to the round's count. After a crash between the two writes, the count
-// lacks the new positions of that group; no position is ever counted twice. Each round with queued
-// claims has its own queue and writer, so that a burst or a slow partition of one event delays no
-// other event.
+// Claims counts claims: positions whose visitors have fetched a token, each once over all replicas.
+// It adds a group of positions to a stored set; the set's previous content tells which of them are
+// new. Then it adds the number of new ones to the round's count. After a crash between these two
+// writes, the count lacks the new positions of that group; no position is ever counted twice. Each
+// round with queued claims has its own queue and writer, so that a burst or a slow partition of one
+// event delays no other event.
 type Claims struct {
 	store        *Store
 	flushTimeout time.Duration
-	newQueues    chan *claimQueue // queues without a writer yet; has room for maxEvents queues
+	newQueues    chan *claimQueue // queues without a writer; its capacity is maxEvents
 	mu           sync.Mutex
 	recent       recentIDs
 	queues       map[roundKey]*claimQueue
 }
 
-// claimQueue holds the queued claims of a round. It is removed when it is empty.
+// claimQueue has the queued claims of a round. An empty queue is removed.
 type claimQueue struct {
 	roundKey
 
@@ -62,7 +62,7 @@ type positionClaim struct {
 	position int64
 }
 
-// NewClaims returns a Claims that writes to the store while Run runs.
+// NewClaims returns a Claims. It writes to the store while Run runs.
 func NewClaims(s *Store) *Claims {
 	return &Claims{
 		store: s, flushTimeout: claimsFlushTimeout, newQueues: make(chan *claimQueue, maxEvents),
@@ -78,8 +78,8 @@ func (c *Claims) RecordClaim(r room.Record) {
 	}
 }
 
-// enqueueLocked queues a claim, or drops it when the queue is full. A later check of the same
-// visitor may claim again.
+// enqueueLocked queues a claim, or drops it if the queue is full. A later check by the same visitor
+// may claim again.
 func (c *Claims) enqueueLocked(k roundKey, cl positionClaim) {
 	q := c.queueLocked(k)
 	if q != nil && len(q.waiting) < maxQueuedClaims {
@@ -93,7 +93,7 @@ func (c *Claims) enqueueLocked(k roundKey, cl positionClaim) {
 	claimsTotal.WithLabelValues("dropped").Inc()
 }
 
-// queueLocked returns the queue of a round, new if needed; nil when there are too many queues.
+// queueLocked returns the queue of a round, or makes one; nil if there are too many queues.
 func (c *Claims) queueLocked(k roundKey) *claimQueue {
 	q := c.queues[k]
 	if q == nil && len(c.queues) < maxEvents {
@@ -104,7 +104,7 @@ func (c *Claims) queueLocked(k roundKey) *claimQueue {
 	return q
 }
 
-// Run writes queued claims in groups until ctx ends, then writes once what is left in the queues.
+// Run writes queued claims in groups until ctx ends. Then it writes once what is still queued.
 func (c *Claims) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for {
@@ -131,8 +131,8 @@ func (c *Claims) drainQueue(ctx context.Context, q *claimQueue) {
 	}
 }
 
-// takeClaims removes at most maxClaimsPerGroup claims from a queue and returns them. It deletes an
-// empty queue.
+// takeClaims removes and returns at most maxClaimsPerGroup claims of a queue. If the queue is
+// empty, it deletes the queue.
 func (c *Claims) takeClaims(q *claimQueue) []positionClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (c *Claims) flushQueues(ctx context.Context) {
 	var writers sync.WaitGroup
 	for _, q := range queues {
 		writers.Go(func() {
-			// Claims that a failed write requeues are not flushed again.
+			// Claims that are queued again because this write has failed are not written again.
 			for left := c.queueLen(q); left > 0 && ctx.Err() == nil; {
 				group := c.takeClaims(q)
 				left -= len(group)
@@ -204,8 +204,8 @@ func (c *Claims) writeGroup(ctx context.Context, q *claimQueue, group []position
 	q.incomplete = failed.Load()
 }
 
-// requeue puts claims that could not be written back into the queue. If they were lost, their
-// visitors would count as gone, and the serving counter would move too fast.
+// requeue puts claims that could not be written back into the queue. Without these claims their
+// visitors would seem to have left, and the serving counter would move too fast.
 func (c *Claims) requeue(q *claimQueue, claims []positionClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *Claims) countNewClaims(ctx context.Context, k roundKey, added int64) {
 }
 
 // Claimed returns the stored number of claims of a round. It adds 0 to the number instead of
-// reading it, so that it fails when claims cannot be written.
+// reading it, so that it fails while claims cannot be written.
 func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) (int64, error) {
 	k := roundKey{eventID, round}
 	if c.countIncomplete(k) {
@@ -236,8 +236,8 @@ func (c *Claims) Claimed(ctx context.Context, eventID string, round room.Round) 
 	return c.store.addClaimCount(ctx, k, 0)
 }
 
-// countIncomplete reports whether the stored count of a round is too small: this replica has lost
-// claims of the round, or has more unwritten ones than fit in the next group.
+// countIncomplete reports whether the stored count of a round is too small: this replica has
+// dropped claims of the round, or has more unwritten ones than fit into the next group.
 func (c *Claims) countIncomplete(k roundKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// toClaims reports whether a call writes to the claims partition of an event, and whether it writes
-// a set of positions there.
-func toClaims(in any) (partition, positions bool) {
+// isClaimsWrite reports whether a call writes to the claims partition of an event (partition), and
+// whether it writes a set of positions there (positions).
+func isClaimsWrite(in any) (partition, positions bool) {
 	partition = strings.HasSuffix(eventOf(in), "#claims")
 	return partition, partition && in.(*awsdynamo.UpdateItemInput).ReturnValues == types.ReturnValueUpdatedOld
 }
@@ -39,15 +39,15 @@ func claimed(t *testing.T, claims *dynamo.Claims, c room.Counters) int64 {
 	return n
 }
 
-// Claimed fails when the partition rejects writes, and while claims of this replica are queued for
-// a retry.
+// Claimed fails while the claims partition rejects writes, and while claims of this replica are
+// queued for another attempt.
 func TestClaimedFailsWhenClaimsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
 	var refuseAll, refuseSets atomic.Bool
 	var refused atomic.Int64
 	s := open(dynamotest.Hook{Before: func(in any) error {
-		partition, positions := toClaims(in)
+		partition, positions := isClaimsWrite(in)
 		if partition && refuseAll.Load() || positions && refuseSets.Load() {
 			refused.Add(1)
 			return dynamotest.ErrConnReset

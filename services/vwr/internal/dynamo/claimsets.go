@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// claimsTimeout bounds one write of claims.
+// claimsTimeout is the time limit of one write of claims.
 const claimsTimeout = 3 * time.Second
 
 // addClaims adds claimed positions to a stored set, and returns how many of them were new.
@@ -49,7 +49,7 @@ func (s *Store) addClaims(ctx context.Context, key item, claims []positionClaim)
 	return added, nil
 }
 
-// addClaimCount adds n claims to the count of a round and returns the new count, without retries.
+// addClaimCount adds n to the claim count of a round and returns the new count. It does not retry.
 func (s *Store) addClaimCount(ctx context.Context, k roundKey, n int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsTimeout)
 	defer cancel()

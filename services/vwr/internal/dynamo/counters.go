@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Read reads an event's counters by a consistent read that begins after the call of Read.
+// Read returns an event's counters, by a consistent read that begins after the call of Read.
 // Concurrent calls share a read.
 func (s *Store) Read(ctx context.Context, eventID string) (room.Counters, bool, error) {
 	got, err := s.reads.Do(ctx, eventID)
@@ -35,7 +35,7 @@ func (s *Store) readCounterGroup(ctx context.Context, ids []string) ([]readResul
 	return out, nil
 }
 
-// ReadMany reads the counters of several events consistently; a duplicate id is read once.
+// ReadMany reads the counters of several events consistently. A repeated id is read once.
 func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counters, error) {
 	unique := slices.Clone(eventIDs)
 	slices.Sort(unique)
@@ -44,8 +44,8 @@ func (s *Store) ReadMany(ctx context.Context, eventIDs []string) ([]room.Counter
 }
 
 // ReadActive returns the counters of the known events and of all active ones. It reads the known
-// events together with the registry of active events; further events of the registry cost a second
-// read.
+// events together with the registry of active events. If the registry has more events, it reads
+// these by a second call.
 func (s *Store) ReadActive(ctx context.Context, known []string) ([]room.Counters, error) {
 	registry, counters, err := s.readItems(ctx, append([]string{registryID}, known...))
 	if err != nil {
@@ -101,8 +101,8 @@ func (s *Store) SetServing(ctx context.Context, c room.Counters, to int64) error
 	return conditionalError(err)
 }
 
-// Start stores a new round of an event. It replaces the whole item, so that a round keeps nothing
-// of an earlier one: not even attributes of another release, which this replica does not know.
+// Start stores a new round of an event. It replaces the whole item, so that nothing of an earlier
+// round remains, not even attributes of another release that this replica does not know.
 func (s *Store) Start(ctx context.Context, next room.Counters, earlier room.Round, opening *room.LobbyOpening) error {
 	put := &types.Put{TableName: &s.counters, Item: s.newRoundItem(next), ConditionExpression: aws.String("attribute_not_exists(" + attrRound + ")")}
 	if earlier != 0 {
@@ -123,7 +123,7 @@ func (s *Store) newRoundItem(next room.Counters) item {
 	it[attrIssued], it[attrServing] = num(0), num(0)
 	it[attrActive], it[attrRound] = boolean(true), num(int64(next.Round))
 	it[attrUpdated] = num(s.now().UnixMilli())
-	if next.Shards > 1 { // an item of the default layout has no attribute for it
+	if next.Shards > 1 { // a single shard is not stored
 		it[attrShards] = num(int64(next.Shards))
 	}
 	if l := next.Lobby; l.Exists() {
@@ -144,8 +144,8 @@ func (s *Store) Stop(ctx context.Context, eventID string, round room.Round) erro
 	}}, "DELETE", eventID)
 }
 
-// writeWithRegistry writes an event's item, the registry of active events and more in one
-// transaction. registryAction is ADD or DELETE: the event enters the registry, or leaves it.
+// writeWithRegistry writes an event's item, the registry of active events, and the writes in more,
+// in one transaction. registryAction ADD adds the event to the registry, DELETE removes it.
 func (s *Store) writeWithRegistry(ctx context.Context, event types.TransactWriteItem, registryAction, eventID string, more ...types.TransactWriteItem) error {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: append([]types.TransactWriteItem{
 		event, {Update: s.registryUpdate(registryID, registryAction, eventID)},
@@ -154,7 +154,7 @@ func (s *Store) writeWithRegistry(ctx context.Context, event types.TransactWrite
 }
 
 // registryUpdate returns the update that adds a member to the registry with the given id (action
-// ADD), or removes the member (DELETE).
+// ADD), or removes it (DELETE).
 func (s *Store) registryUpdate(id, action, member string) *types.Update {
 	return &types.Update{
 		TableName:                 &s.counters,
@@ -169,7 +169,7 @@ func (s *Store) Configure(ctx context.Context, eventID string, round room.Round,
 	update, names := "SET "+attrUpdated+" = :now", make(map[string]string)
 	values := item{":round": num(int64(round)), ":true": boolean(true), ":now": num(s.now().UnixMilli())}
 	for name, v := range fromSettings(settings) {
-		update += ", #" + name + " = :" + name // with placeholders, since some names (batch) may be reserved words
+		update += ", #" + name + " = :" + name // placeholders, as a name may be a reserved word
 		names["#"+name], values[":"+name] = name, v
 	}
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -24,20 +24,20 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// Environment variables that pass the tables to the crashing process.
+// Environment variables with which the crashing process finds the tables.
 const (
 	crashRegion   = "VWR_TEST_CRASH_REGION"
 	crashEndpoint = "VWR_TEST_CRASH_ENDPOINT"
 	crashPrefix   = "VWR_TEST_CRASH_PREFIX"
 )
 
-// The records of the visitors do not fit into one insert call.
+// The records of so many visitors need two insert calls.
 const crashEvent, crashVisitors, crashAtInsert = "crash", 40, 2
 
 func TestMain(m *testing.M) { processtest.Main(m, crashDuringGroup) }
 
-// crashDuringGroup takes positions concurrently and kills its process while the records are
-// written, after the counter was written.
+// crashDuringGroup asks for positions concurrently, and kills its own process after the write of
+// the counter, while the records are written.
 func crashDuringGroup() int {
 	cfg := pkgdynamo.Config{Region: os.Getenv(crashRegion), Endpoint: os.Getenv(crashEndpoint), Prefix: os.Getenv(crashPrefix)}
 	db, err := pkgdynamo.Open(context.Background(), cfg)
@@ -49,7 +49,7 @@ func crashDuringGroup() int {
 	s := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{
 		Before: func(in any) error {
 			if isInsert(in) && inserts.Add(1) >= crashAtInsert {
-				// Wait for the writes in flight, which could be stored after the parent has read.
+				// Wait for the writes in progress: they could take effect after the parent has read.
 				<-settled
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
@@ -78,7 +78,7 @@ func crashDuringGroup() int {
 
 func visitorID(i int) uuid.UUID { return uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)) }
 
-// find reads a visitor's record. It retries reads that time out on a busy machine.
+// find reads a visitor's record. It tries again if a read times out on a busy machine.
 func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool) {
 	t.Helper()
 	testkit.UntilNoError(t, func() (err error) {
@@ -88,8 +88,8 @@ func find(t *testing.T, s *dynamo.Store, visitor int) (r room.Record, found bool
 	return r, found
 }
 
-// A replica killed between the counter's write and the records' writes leaves only gaps: stored
-// records keep their positions, and the other visitors get new positions after all issued ones.
+// A replica is killed between the write of the counter and those of the records. This leaves only
+// gaps: stored records keep their positions, and other visitors get later, new ones.
 func TestKilledReplicaLeavesGaps(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)

@@ -43,8 +43,8 @@ func requireStored(t *testing.T, s *dynamo.Store, want room.Record) {
 	require.Equal(t, want, got)
 }
 
-// An ADD whose response is lost may have been applied. A retry could apply it twice, so it is not
-// retried, and the visitor is told to try again.
+// An ADD whose response is lost may have taken effect. A second attempt could add twice, so none is
+// made: the visitor gets an error and tries again.
 func TestLostCounterResponseIsNotRetried(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -66,7 +66,7 @@ func TestLostCounterResponseIsNotRetried(t *testing.T) {
 }
 
 // The SDK repeats an insert whose response is lost. The second attempt finds its own record, so the
-// visitor gets the position, without a gap or an error.
+// visitor gets the position without a gap or an error.
 func TestLostRecordResponseIsRetried(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -86,8 +86,8 @@ func TestLostRecordResponseIsRetried(t *testing.T) {
 	requireStored(t, s, r)
 }
 
-// An error of one statement, which DynamoDB reports with status 200, fails only its visitor. Throttled
-// statements are sent again, and keep their positions.
+// An error of one statement, which DynamoDB reports with status 200, fails only the statement's
+// visitor. Throttled statements are sent again, and keep their positions.
 func TestFailedStatementFailsOnlyItsVisitor(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
@@ -151,8 +151,8 @@ func hasParameter(statement types.BatchStatementRequest, id uuid.UUID) bool {
 	})
 }
 
-// Two replicas issue a position to one visitor concurrently: both return the record that is stored
-// first.
+// If two replicas issue a position to one visitor at the same time, both return the record that was
+// stored first.
 func TestRacingReplicasReturnStoredPosition(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -181,7 +181,7 @@ func TestRacingReplicasReturnStoredPosition(t *testing.T) {
 	require.Equal(t, int64(3), next.Position, "the gap is not given out again")
 }
 
-// A visitor who cancels while the position is written gets it by the next call.
+// A visitor who cancels the call while the position is written gets it by the next call.
 func TestPositionIsStoredAfterCallerCancels(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -209,7 +209,7 @@ func TestPositionIsStoredAfterCallerCancels(t *testing.T) {
 	require.Equal(t, int64(1), r.Position, "what was stored meanwhile")
 }
 
-// Under load DynamoDB may return unprocessed keys, which do not mean absent items.
+// Under load DynamoDB may return keys as unprocessed. That does not mean that the items are absent.
 func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -267,8 +267,8 @@ func TestReadsAreConsistentAndByKey(t *testing.T) {
 	require.Empty(t, others)
 }
 
-// A failed write of a set is retried, so that a slow store does not look like visitors who have
-// left. Positions at the boundaries of a set are counted.
+// A failed write of a claim set is repeated, so that visitors do not seem to have left while the
+// store is slow. Positions at the boundaries of a set are counted.
 func TestClaimsRetryFailedWrites(t *testing.T) {
 	t.Parallel()
 	open := tables(t)

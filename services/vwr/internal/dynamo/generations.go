@@ -2,9 +2,8 @@ package dynamo
 
 import "github.com/google/uuid"
 
-// recentIDs is a set of the last ids added to it: at least max, at most twice as many. It has two
-// generations: when the young one is full, it becomes the old one, and the previous old one is
-// dropped.
+// recentIDs is a set of the ids added last: at least max, at most twice as many. It has two maps.
+// When young is full, it becomes old, and the previous old one is dropped.
 type recentIDs struct {
 	max        int
 	young, old map[uuid.UUID]bool

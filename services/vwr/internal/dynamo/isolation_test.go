@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// When writes of one event hang, the positions of all others are issued.
+// If writes of one event hang, the positions of other events are issued.
 func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
 	for name, isStuck := range map[string]func(in any, event string) bool{
@@ -47,7 +47,7 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 				return nil
 			}})
 			var blocked sync.WaitGroup
-			for range 200 { // more than the parallel writes allowed
+			for range 200 { // more than may be written at once
 				blocked.Go(func() { _, _ = takeWithID(context.WithoutCancel(t.Context()), s, slow, uuid.New()) })
 			}
 			g.awaitBlocked(t)
@@ -62,7 +62,7 @@ func TestHangingWritesDelayNoOtherEvent(t *testing.T) {
 	}
 }
 
-// Claims of an event whose sets cannot be written stay queued; those of other events are counted.
+// Claims of an event whose sets cannot be written stay queued. Claims of other events are counted.
 func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -71,7 +71,7 @@ func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	fast := roomtest.StartRound(t, plain, "fast-claims", room.DefaultSettings())
 	g := newGate()
 	s := open(dynamotest.Hook{Before: func(in any) error {
-		if _, positions := toClaims(in); positions && eventOf(in) == slow.EventID+"#claims" {
+		if _, positions := isClaimsWrite(in); positions && eventOf(in) == slow.EventID+"#claims" {
 			g.block()
 		}
 		return nil
@@ -90,14 +90,14 @@ func TestHangingClaimsDelayNoOtherEvent(t *testing.T) {
 	require.Equal(t, int64(1), claimed(t, claims, slow))
 }
 
-// While more than one group of claims is queued, the stored count is too small. Claimed fails, so
-// that the share stays unchanged and a burst does not raise the rate.
+// While more than one group of claims is queued, the stored count is too small. Then Claimed fails,
+// so that the share is unchanged and a burst of claims does not raise the rate.
 func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
 	g := newGate()
 	s := open(dynamotest.Hook{Before: func(in any) error {
-		if _, positions := toClaims(in); positions {
+		if _, positions := isClaimsWrite(in); positions {
 			g.block()
 		}
 		return nil
@@ -109,7 +109,7 @@ func TestClaimedFailsWhileBurstIsQueued(t *testing.T) {
 	for p := range int64(visitors) {
 		claims.RecordClaim(room.Record{EventID: c.EventID, Round: c.Round, RequestID: uuid.New(), Position: p})
 		if p == 0 {
-			g.awaitBlocked(t) // the following claims are not in the first group
+			g.awaitBlocked(t) // so that later claims are not in the first group
 		}
 	}
 	_, err := claims.Claimed(t.Context(), c.EventID, c.Round)

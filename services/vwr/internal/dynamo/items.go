@@ -49,11 +49,11 @@ const (
 	attrTTL      = "ttl"       // epoch s
 )
 
-// Claimed positions are stored in the positions table. One item per claimsBlock positions of a
-// round holds a set, so that repeated claims change nothing. Another item holds the number of
-// claims of the round. Their partition key differs from the event's, so that a burst of new
-// positions does not throttle claims. Their sort keys are not UUIDs, and they have no position
-// attribute, so they are not in the index.
+// Claimed positions are stored in the positions table. One item has the set of claimed positions
+// among claimsBlock consecutive positions of a round, so that a repeated claim changes nothing.
+// Another item has the round's number of claims. Their partition key differs from the event's, so
+// that a burst of new positions does not throttle claims. They have no position attribute, so they
+// are not in the index, and their sort keys are not UUIDs.
 const (
 	claimsBlock     = 500
 	attrClaimSet    = "claims" // number set
@@ -63,8 +63,8 @@ const (
 	claimedKeyForm  = "%d#count" // round
 )
 
-// shardSign stands between the event id and the number of a shard, in the partition key of a
-// position. No event id contains it.
+// shardSign separates the event id from the number of the shard in the partition key of a position.
+// No event id contains it.
 const shardSign = "#"
 
 // positionTTL is how long a position is kept.
@@ -96,7 +96,7 @@ func set(members ...string) types.AttributeValue {
 
 func counterKey(eventID string) item { return item{attrEvent: str(eventID)} }
 
-// positionID is the primary key of a stored position: its partition, and the visitor's request id.
+// positionID is the primary key of a stored position: its partition key, and the request id.
 type positionID struct {
 	partition string
 	id        uuid.UUID
@@ -106,8 +106,8 @@ func positionKey(p positionID) item {
 	return item{attrEvent: str(p.partition), attrRequest: str(p.id.String())}
 }
 
-// shardedPositionID returns the key of a position in a round whose positions are divided into
-// shards. The request id chooses the shard; it is a MAC, so the shards get equally many positions.
+// shardedPositionID returns the key of a position whose round has this number of shards. The
+// request id determines the shard; it is a MAC, so the shards get equally many positions.
 func shardedPositionID(eventID string, shards int, id uuid.UUID) positionID {
 	if shards <= 1 {
 		return positionID{eventID, id}
@@ -124,7 +124,7 @@ func numbers(ns []int64) types.AttributeValue {
 	return &types.AttributeValueMemberNS{Value: members}
 }
 
-// toCounters converts an item of the counters table. Absent settings get their defaults.
+// toCounters converts an item of the counters table. Missing settings get their defaults.
 func toCounters(it item) (room.Counters, error) {
 	r := dynamo.Reader{Item: it}
 	c := room.Counters{

@@ -35,8 +35,8 @@ func get(t *testing.T, db *awsdynamo.Client, table string, key stored) stored {
 	return out.Item
 }
 
-// Other programs and operators rely on the layout of the tables, so names, types and units must not
-// change. Positions expire a day after they were issued.
+// Other programs and operators depend on the layout of the tables, so names, types and units must
+// stay the same. Positions expire a day after they were issued.
 func TestItemLayout(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
@@ -80,7 +80,7 @@ func TestItemLayout(t *testing.T) {
 	require.NotContains(t, get(t, db, counters, stored{"eventId": s("#active")}), "events", "after the end of the round")
 }
 
-// A new round keeps no attribute of an earlier round, even one that another release has written.
+// A new round has no attribute of an earlier round, not even one written by another release.
 func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
@@ -105,13 +105,13 @@ func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
 	require.ErrorIs(t, store.Start(t.Context(), next, first.Round, nil), room.ErrStale)
 }
 
-// claim writes one claim.
+// claim writes the claim of one record.
 func claim(t *testing.T, store *dynamo.Store, r room.Record) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	claims := dynamo.NewClaims(store)
 	claims.RecordClaim(r)
-	stop() // queued claims are flushed
+	stop() // Run then writes the queued claims
 	require.NoError(t, claims.Run(ctx))
 }
 

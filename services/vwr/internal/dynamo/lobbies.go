@@ -34,10 +34,10 @@ var (
 	_ lobby.UnfinishedLobbies = (*Lobbies)(nil)
 )
 
-// NewLobbies returns Lobbies over the tables of s.
+// NewLobbies returns Lobbies that use the tables of s.
 func NewLobbies(s *Store) *Lobbies {
 	l := &Lobbies{Store: s}
-	// A replica runs one transaction of a group at a time, since each writes the group's counter.
+	// A replica runs one transaction of a group at a time, since each one writes the group's counter.
 	l.joins = batch.NewGroups(batch.Config{Max: maxJoins, Inflight: 1, Timeout: takesTimeout}, maxEvents, l.joinGroup)
 	return l
 }
@@ -48,7 +48,7 @@ func (l *Lobbies) LobbyStore() lobby.Store {
 	return lobby.Store{Entries: l, Shuffles: l, Steps: l, Unfinished: l}
 }
 
-// lobbyOpeningWrites returns the writes that open a lobby when its round starts.
+// lobbyOpeningWrites returns the writes that open a lobby, which are made when its round starts.
 func (s *Store) lobbyOpeningWrites(next room.Counters, o *room.LobbyOpening) []types.TransactWriteItem {
 	return []types.TransactWriteItem{
 		{Put: &types.Put{TableName: &s.positions, Item: fromOpening(next, o), ConditionExpression: aws.String(isAbsent)}},
@@ -130,8 +130,8 @@ func (l *Lobbies) Shuffles(ctx context.Context, eventID string, before room.Roun
 	return all[:min(limit, len(all))], nil
 }
 
-// changeShuffle updates a stored shuffle that is not final. condition is a further condition, which
-// begins with AND. If a condition does not hold, changeShuffle fails with room.ErrStale.
+// changeShuffle updates a stored shuffle that is not final. condition is an additional condition,
+// which begins with AND. If a condition does not hold, changeShuffle fails with room.ErrStale.
 func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condition string, values item) error {
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &l.positions, Key: shuffleKey(k), UpdateExpression: &update,
@@ -140,7 +140,7 @@ func (l *Lobbies) changeShuffle(ctx context.Context, k lobby.Key, update, condit
 	return conditionalError(err)
 }
 
-// isUndecided is the condition of every change of a shuffle: the shuffle is stored and not final.
+// isUndecided is the condition of every change of a shuffle: it is stored, and not final.
 const isUndecided = "attribute_exists(" + attrCommitment + ") AND attribute_not_exists(" + attrSeed + ") AND attribute_not_exists(" + attrVoided + ")"
 
 const setBeaconValue = attrValueRound + " = :beaconRound, " + attrValue + " = :beaconValue, " + attrValueSign + " = :beaconSignature"
@@ -192,8 +192,8 @@ func (l *Lobbies) SetShuffled(ctx context.Context, k lobby.Key) error {
 		"attribute_exists("+attrLobbySize+") AND attribute_not_exists("+attrShuffledAt+")", item{})
 }
 
-// changeRoom sets attributes of the event's counters in the active round of the lobby. The SDK does
-// not retry it, since the condition of a retry fails if the first attempt took effect.
+// changeRoom sets attributes of the event's counters while the lobby's round is active. The SDK
+// does not retry it: if the first attempt took effect, the condition of a retry would fail.
 func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition string, values item) error {
 	values[":now"], values[":round"], values[":true"] = num(l.now().UnixMilli()), num(int64(k.Round)), boolean(true)
 	_, err := l.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -205,5 +205,5 @@ func (l *Lobbies) changeRoom(ctx context.Context, k lobby.Key, set, condition st
 	return conditionalError(err)
 }
 
-// errConflict means that every attempt to store entries of a group met a write of another replica.
+// errConflict means that other replicas wrote a group during every attempt to store its entries.
 var errConflict = errors.New("the group of entries was written by others all the time")

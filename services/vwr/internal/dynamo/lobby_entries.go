@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	maxJoins     = dynamo.MaxTransaction - 1 // the most entries of one transaction; one item is the group's counter
-	maxJoinTries = 10                        // bounds the attempts to store entries of a group that other replicas write too
+	maxJoins     = dynamo.MaxTransaction - 1 // the most entries in one transaction, beside the counter
+	maxJoinTries = 10                        // other replicas may write the group too
 )
 
-// joinRequest asks to store an entry. Unless open is set, the lobby takes no new entries, and only
-// an entry that is already stored can be returned.
+// joinRequest asks to store an entry. If open is false, the lobby accepts no new entries: only an
+// entry that is already stored is returned.
 type joinRequest struct {
 	entry lobby.Entry
 	open  bool
 }
 
-// Join stores an entry unless its user has one, and returns the stored one. Joins that arrive while
-// a transaction of their group runs share the next one.
+// Join stores an entry, or returns the one that its user already has. Joins that arrive while a
+// transaction of their group runs share the next transaction.
 func (l *Lobbies) Join(ctx context.Context, e lobby.Entry, open bool) (lobby.Entry, error) {
 	return l.joins.Do(ctx, groupOf(e.Key, e.RequestID), joinRequest{e, open})
 }
 
-// joinGroup stores the entries of one group. When another replica has written the group or one of
-// the entries meanwhile, it reads the stored entries again and retries.
+// joinGroup stores the entries of one group. If another replica has written the group or one of the
+// entries meanwhile, joinGroup reads the stored entries again and retries.
 func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest) ([]batch.Result[lobby.Entry], error) {
 	out := make([]batch.Result[lobby.Entry], len(in))
 	for try := range maxJoinTries {
@@ -84,7 +84,7 @@ func (l *Lobbies) joinGroup(ctx context.Context, g entryGroup, in []joinRequest)
 	return nil, toUnavailable(errConflict)
 }
 
-// setResults sets the result of each request in `in` that asked to store one of the fresh entries.
+// setResults sets the results of those requests in `in` that asked to store one of the new entries.
 func setResults(in []joinRequest, fresh []lobby.Entry, out []batch.Result[lobby.Entry], err error) {
 	for i, r := range in {
 		for _, e := range fresh {
@@ -121,7 +121,7 @@ func (l *Lobbies) readEntries(ctx context.Context, g entryGroup, in []joinReques
 	return stored, nil
 }
 
-// storeNewEntries stores new entries and adds them to the counter of their group, in one
+// storeNewEntries stores new entries and adds their number to the counter of their group, in one
 // transaction. It fails with room.ErrLobbyClosed if the group is closed.
 func (l *Lobbies) storeNewEntries(ctx context.Context, g entryGroup, fresh []lobby.Entry) error {
 	writes := []types.TransactWriteItem{{Update: &types.Update{
@@ -185,7 +185,7 @@ func (l *Lobbies) List(ctx context.Context, k lobby.Key) (fairdraw.Entries, erro
 	return all, toUnavailable(err)
 }
 
-// listGroup reads the ids of a group's entries, in ascending order: the sort keys end with them.
+// listGroup reads the ids of a group's entries in ascending order: the sort keys end with them.
 func (l *Lobbies) listGroup(ctx context.Context, g entryGroup) (fairdraw.Entries, error) {
 	var ids bytes.Buffer
 	query := dynamodb.NewQueryPaginator(l.db, &dynamodb.QueryInput{

@@ -15,16 +15,16 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// maxParallelGroups bounds the groups of a lobby that are read or closed in parallel.
+// maxParallelGroups is how many groups of a lobby are read or closed at once.
 const maxParallelGroups = 8
 
-// groupState is the stored state of one group of entries. A closed group takes no more entries.
+// groupState is the stored state of a group of entries. A closed group accepts no more entries.
 type groupState struct {
 	entries int64
 	closed  bool
 }
 
-// groupStates reads the items of all groups of a lobby consistently.
+// groupStates reads the states of all groups of a lobby consistently.
 func (l *Lobbies) groupStates(ctx context.Context, k lobby.Key) (states [lobbyGroups]groupState, err error) {
 	keys, byPartition := make([]item, lobbyGroups), make(map[string]int, lobbyGroups)
 	for i, g := range selectGroups(k, func(entryGroup) bool { return true }) {
@@ -54,8 +54,8 @@ func (l *Lobbies) CountEntries(ctx context.Context, k lobby.Key) (n int64, err e
 	return n, err
 }
 
-// CloseJoining closes all groups of entries that are open: in one transaction, or one by one if
-// joins are writing some of them.
+// CloseJoining closes all groups that are open: in one transaction, or one by one if joins are
+// writing some of them.
 func (l *Lobbies) CloseJoining(ctx context.Context, k lobby.Key) error {
 	states, err := l.groupStates(ctx, k)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Lobbies) closeGroup(ctx context.Context, g entryGroup) error {
 	}))
 }
 
-// selectGroups returns the groups of a lobby for which matches returns true.
+// selectGroups returns those groups of a lobby for which matches returns true.
 func selectGroups(k lobby.Key, matches func(entryGroup) bool) []entryGroup {
 	all := make([]entryGroup, 0, lobbyGroups)
 	for i := range lobbyGroups {
@@ -108,8 +108,8 @@ func selectGroups(k lobby.Key, matches func(entryGroup) bool) []entryGroup {
 	return all
 }
 
-// forEachGroup calls do for all groups, several in parallel, and returns the error of the first
-// group, in the given order, whose call failed.
+// forEachGroup calls do for all groups, several at once. If calls fail, it returns the error of the
+// first such group in the given order.
 func forEachGroup(groups []entryGroup, do func(entryGroup) error) error {
 	failed := make([]error, len(groups))
 	var work sync.WaitGroup

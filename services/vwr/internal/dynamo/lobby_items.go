@@ -16,17 +16,17 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Attributes of a counters item: the times of the lobby in the event's present round.
+// Attributes of a counters item for the lobby of the event's present round.
 const (
 	attrLobbyOpensAt  = "lobbyOpensAt"  // epoch ms
 	attrLobbyClosesAt = "lobbyClosesAt" // epoch ms
 	attrStartsAt      = "startsAt"      // epoch ms; an entry's item has it too
-	attrLobbySize     = "lobbySize"     // number of entries; set when they are final
+	attrLobbySize     = "lobbySize"     // the number of entries; set once it is final
 	attrShuffledAt    = "shuffledAt"    // epoch ms; set when each entry has its position
 )
 
-// Conditions on the lobby of the round. Positions are issued once the number of entries is fixed,
-// and served once the lobby is shuffled; in a round without a lobby both are always allowed.
+// Conditions on the lobby of the round. Positions are issued once the number of entries is final,
+// and served once the lobby is shuffled; without a lobby at any time.
 const (
 	hasLobby   = "attribute_exists(" + attrStartsAt + ")"
 	noLobbyOr  = "(attribute_not_exists(" + attrStartsAt + ") OR "
@@ -43,7 +43,7 @@ func toLobby(r *dynamo.Reader) room.Lobby {
 	}
 }
 
-// The registry of unfinished lobbies is an item of the counters table like that of active events.
+// The registry of unfinished lobbies is an item of the counters table, as is that of active events.
 const (
 	lobbiesID      = "#lobbies"
 	lobbyNameForm  = "%s#%d" // event, round
@@ -56,7 +56,7 @@ const (
 
 // Attributes of the positions table for lobbies. An entry has the partition key groupPartition and
 // the sort key `<round>#<request id>`. It has no position, so it is not in the index. Each group
-// has an item that counts its entries, and has attrClosed once the group takes no more. A shuffle
+// has an item that counts its entries, and has attrClosed once the group accepts no more. A shuffle
 // has the partition key lobbyPartition and the sort key `<round>`.
 const (
 	attrCount      = "n"
@@ -73,15 +73,15 @@ const (
 	attrVoided     = "voidedAt"
 )
 
-// lobbyTTL is how long a lobby is kept after its start, so that anybody can verify the shuffle.
+// lobbyTTL is how long after its start a lobby is kept, so that anybody can verify the shuffle.
 const lobbyTTL = 90 * 24 * time.Hour
 
 func lobbyExpiry(startsAt int64) types.AttributeValue {
 	return num(time.UnixMilli(startsAt).Add(lobbyTTL).Unix())
 }
 
-// entryGroup is one of the lobbyGroups parts of a lobby's entries. A join writes only the counter
-// of its own group, so that joins of other groups do not conflict with it.
+// entryGroup is one of the lobbyGroups parts into which a lobby's entries are divided. A join
+// writes only the counter of its own group, so joins of different groups do not conflict.
 type entryGroup struct {
 	lobby.Key
 
@@ -126,7 +126,7 @@ func fromEntry(e lobby.Entry) item {
 	return it
 }
 
-// toEntry converts a stored item to an entry. Key and request id are those of the requested entry.
+// toEntry converts a stored item to an entry, with the key and the request id of requested.
 func toEntry(it item, requested lobby.Entry) (lobby.Entry, error) {
 	r := dynamo.Reader{Item: it}
 	e := lobby.Entry{
@@ -176,7 +176,7 @@ func beaconRoundValues(r beacon.Round) item {
 
 func lobbyName(k lobby.Key) string { return fmt.Sprintf(lobbyNameForm, k.EventID, k.Round) }
 
-// parseLobbyName parses a result of lobbyName.
+// parseLobbyName parses a name that lobbyName returned.
 func parseLobbyName(name string) (lobby.Key, error) {
 	event, round, _ := strings.Cut(name, "#")
 	n, err := strconv.ParseInt(round, 10, 64)

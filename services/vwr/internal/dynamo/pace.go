@@ -9,10 +9,10 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// maxPacerEntries is the number of events above which a writePacer forgets those that need no wait.
+// maxPacerEntries is how many events a writePacer keeps before it drops those that need no wait.
 const maxPacerEntries = 1000
 
-// writePacer keeps a minimum interval between writes of one event.
+// writePacer ensures a minimum interval between writes of one event.
 type writePacer struct {
 	gap  time.Duration
 	mu   sync.Mutex
@@ -38,16 +38,16 @@ func (p *writePacer) wait(ctx context.Context, eventID string) error {
 }
 
 const (
-	// maxBacklogWait bounds the estimated wait of an assign. Above it the visitor is told when to
-	// retry, because the answer would come too late (the gateway waits for 3 s).
+	// maxBacklogWait is the longest estimated wait with which an assign is accepted. Beyond it, the
+	// visitor gets a time to retry: the gateway would stop waiting after 3 s.
 	maxBacklogWait = 2 * time.Second
-	// minSampleSize is the minimum group size for measuring the cost of an assign. In smaller
+	// minSampleSize is the smallest group by which the time of one assign is measured. In smaller
 	// groups the fixed cost dominates.
 	minSampleSize = 50
-	maxBacklogs   = 1000 // at this number, backlogs without a waiting assign are removed
+	maxBacklogs   = 1000 // at this number, backlogs without waiting assigns are removed
 )
 
-// assignBacklogs holds one backlog per event, so that a slow event refuses only its own visitors.
+// assignBacklogs has a backlog per event, so that only visitors of a slow event are refused.
 type assignBacklogs struct {
 	mu      sync.Mutex
 	byEvent map[string]*assignBacklog
@@ -78,8 +78,8 @@ type assignBacklog struct {
 	perAssign time.Duration
 }
 
-// enter adds up to n waiting assigns and returns their number, for which the caller must call
-// leave. The others fail with errs.ErrOverloaded.
+// enter adds up to n waiting assigns. It returns how many it has added, with which the caller must
+// later call leave. For the rest, err is errs.ErrOverloaded.
 func (b *assignBacklog) enter(n int) (entered int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *assignBacklog) idle() bool {
 	return b.waiting == 0
 }
 
-// observeGroup updates the measured time of one assign by a group of n assigns. A group below
+// observeGroup updates the measured time of one assign after a group of n assigns. A group below
 // minSampleSize can only lower the measured time.
 func (b *assignBacklog) observeGroup(n int, elapsed time.Duration) {
 	b.mu.Lock()

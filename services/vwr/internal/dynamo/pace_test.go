@@ -18,9 +18,9 @@ import (
 func TestBacklogRefusesLongWaits(t *testing.T) {
 	t.Parallel()
 	var b assignBacklog
-	require.NoError(t, enter(&b, 10_000)) // there is no estimate yet
+	require.NoError(t, enter(&b, 10_000)) // nothing is measured yet
 	for range 5 {
-		b.observeGroup(500, 5*time.Second) // 10 ms each
+		b.observeGroup(500, 5*time.Second) // 10 ms for each assign
 	}
 	err := enter(&b, 1)
 	require.ErrorIs(t, err, errs.ErrOverloaded, "behind 10,000 of 10 ms")
@@ -98,7 +98,7 @@ func (s *Store) takeOne(t *testing.T) (room.Record, error) {
 	return roomtest.Take(t.Context(), s, room.Counters{EventID: busy, Round: busyRound}, "v", uuid.New())
 }
 
-// A call that would wait too long fails at once, without a call to DynamoDB.
+// A call that would wait too long fails at once and makes no call to DynamoDB.
 func TestTakeRefusesLongWaits(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)

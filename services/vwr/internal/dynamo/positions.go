@@ -23,7 +23,7 @@ import (
 type takeRequest struct {
 	roundKey
 
-	shards  int // the number of shards of the round
+	shards  int // of the round
 	visitor string
 	ids     []uuid.UUID
 }
@@ -36,10 +36,10 @@ type findResult struct {
 	ok     bool
 }
 
-// TakePositions returns the visitors' records, or issues the next positions and stores them. Those
-// whose answer would come too late fail at once with errs.ErrOverloaded. A call cancelled before its
-// group starts is dropped. After that, the position is stored, and the visitor's next call returns
-// it.
+// TakePositions returns the records of the visitors who have one, and stores new positions for the
+// others. A visitor who would wait too long gets errs.ErrOverloaded at once. Concurrent calls form
+// groups: a call that is cancelled before its group starts has no effect. If it is cancelled later,
+// the position is stored nevertheless, and the visitor's next call returns it.
 func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []room.Taker) []room.Outcome[room.Record] {
 	backlog := s.backlogs.forEvent(c.EventID)
 	n, err := backlog.enter(len(takers))
@@ -55,13 +55,13 @@ func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []roo
 	return out
 }
 
-// roundKey identifies a round of an event. One counter write serves requests of the same round.
+// roundKey identifies a round of an event. Requests of one round share a write of the counter.
 type roundKey struct {
 	eventID string
 	round   room.Round
 }
 
-// takePositions gives positions to a group of visitors of one event, each round separately.
+// takePositions assigns positions to a group of visitors of one event, for each round separately.
 func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
@@ -72,17 +72,17 @@ func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequ
 	}
 	var work sync.WaitGroup
 	for k, members := range groups {
-		work.Go(func() { s.takeRound(ctx, k, in, members, out) })
+		work.Go(func() { s.assignRound(ctx, k, in, members, out) })
 	}
 	work.Wait()
 	return out, nil
 }
 
-// takeRound answers the requests in[i] for i in members, all of one round: one consistent read
-// finds stored records, one write of the counter issues positions to the others in order of
-// arrival, then their records are written, 25 in a call. A crash between the two writes leaves only
-// gaps in the positions.
-func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
+// assignRound answers the requests in[i] whose index i is in members, all of one round. One
+// consistent read finds stored records. One write of the counter issues positions for the other
+// requests in order of arrival. Then their records are written, 25 per call. A crash in between
+// leaves only gaps.
+func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
 	known, err := s.lookUpRecords(ctx, in, members)
 	fail := func(indexes []int, err error) {
@@ -91,7 +91,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 		}
 	}
 	var unassigned []takeRequest         // one per visitor, in order of arrival
-	waiters := make(map[uuid.UUID][]int) // indexes of requests by request id; a double click gives two
+	waiters := make(map[uuid.UUID][]int) // indexes by request id; a double click gives two
 	if err != nil {
 		fail(members, err)
 		return
@@ -127,7 +127,7 @@ func (s *Store) takeRound(ctx context.Context, k roundKey, in []takeRequest, mem
 	failpoint.Hit("vwr.records_stored")
 }
 
-// newRecord is a record to store, with the number of shards of its round, and the result.
+// newRecord is a record to store, with its round's number of shards and the result of storing it.
 type newRecord struct {
 	room.Record
 
@@ -139,8 +139,8 @@ func (r newRecord) item(now time.Time) item { return fromRecord(r.Record, r.shar
 
 func (r newRecord) key() positionID { return shardedPositionID(r.EventID, r.shards, r.RequestID) }
 
-// putRecords stores a record for each unassigned request, with consecutive positions from first on,
-// and calls done for each.
+// putRecords stores a record for each unassigned request, with consecutive positions beginning at
+// first, and calls done for each.
 func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
 	records := make([]newRecord, len(unassigned))
 	for n, t := range unassigned {
@@ -166,7 +166,7 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 			if err == nil && !found {
 				readErr = fmt.Errorf("the record of position %d was there and is not", r.Position)
 			}
-			if found && stored != r.Record { // else an earlier attempt stored it, and its response was lost
+			if found && stored != r.Record { // else the response to an earlier attempt was lost
 				gaps.Inc()
 			}
 			done(r.RequestID, stored, toUnavailable(readErr))
@@ -174,7 +174,7 @@ func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRe
 	}
 }
 
-// insertRecords stores new records in one call, and sets their results.
+// insertRecords stores new records by one call, and sets the result of each.
 func (s *Store) insertRecords(ctx context.Context, records []newRecord) {
 	items, now := make([]item, len(records)), s.now()
 	for i, r := range records {
@@ -185,8 +185,8 @@ func (s *Store) insertRecords(ctx context.Context, records []newRecord) {
 	}
 }
 
-// readExisting reads the records that other calls have stored before. If two replicas store a
-// record for a visitor, both return the first.
+// readExisting reads those records that were stored before by other calls. If two replicas store a
+// record for one visitor, both return the first one.
 func (s *Store) readExisting(ctx context.Context, records []newRecord) (map[positionID]room.Record, error) {
 	var ids []positionID
 	for _, r := range records {

@@ -18,7 +18,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// indexedPositions reads the positions in one partition of the index, as an operator does.
+// indexedPositions reads the positions in one partition of the index, like an operator.
 func indexedPositions(t *testing.T, db *awsdynamo.Client, table, partition string) (positions []int64) {
 	t.Helper()
 	pages := awsdynamo.NewQueryPaginator(db, &awsdynamo.QueryInput{
@@ -39,7 +39,7 @@ func indexedPositions(t *testing.T, db *awsdynamo.Client, table, partition strin
 }
 
 // The positions of a round with shards are divided among the partitions <event>#0 to
-// <event>#<shards-1>. All are in use, and together they hold every position once.
+// <event>#<shards-1>. Each partition is used, and together they have every position once.
 func TestShardsDivideAllPositions(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
@@ -71,7 +71,7 @@ func TestShardsDivideAllPositions(t *testing.T) {
 	}
 }
 
-// A new round has the number of shards that it is started with, whatever the earlier one had.
+// A new round has the number of shards with which it is started, whatever the earlier round had.
 func TestEachRoundHasItsShards(t *testing.T) {
 	t.Parallel()
 	open := tables(t)

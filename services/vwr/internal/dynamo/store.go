@@ -1,5 +1,5 @@
-// Package dynamo stores tier 1 in two DynamoDB tables: `{prefix}-vwr-counters` with an item per
-// event and the registry of active events, and `{prefix}-vwr-positions` with an item per visitor.
+// Package dynamo stores tier 1 in two DynamoDB tables. `{prefix}-vwr-counters` has an item per
+// event and the registry of active events. `{prefix}-vwr-positions` has an item per visitor.
 // Concurrent calls are batched.
 package dynamo
 
@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// minCounterInterval is the minimum time between two writes of a replica that issue positions
-	// of one event: all replicas share the item's limit of 1,000 writes/s.
+	// minCounterInterval is the shortest time between two writes by which a replica issues positions
+	// of one event. All replicas share the item's limit of 1,000 writes/s.
 	minCounterInterval = 25 * time.Millisecond
-	maxReadsPerBatch   = 1000            // the maximum number of calls that share one read
-	readTimeout        = 3 * time.Second // bounds a shared read; its callers may have shorter deadlines
-	maxTakesPerGroup   = 500             // the maximum number of assigns that share one counter write
-	// takesTimeout bounds a group of assigns. It exceeds the callers' deadlines, so that an issued
-	// position is stored late rather than lost; the visitor finds it by the next call.
+	maxReadsPerBatch   = 1000            // the most calls that share one read
+	readTimeout        = 3 * time.Second // the time limit of a shared read; callers may wait less
+	maxTakesPerGroup   = 500             // the most assigns that share one counter write
+	// takesTimeout is the time limit of a group of assigns. It is longer than the callers wait: then
+	// an issued position is stored late, but not lost, and the visitor's next call finds it.
 	takesTimeout = 10 * time.Second
-	// maxEvents bounds the events with assigns in progress. Only active events count.
+	// maxEvents is the most events with assigns in progress. Only active events count.
 	maxEvents = 4096
 )
 
@@ -49,13 +49,13 @@ type Store struct {
 	backlogs assignBacklogs
 }
 
-// readResult is an event's counters; ok is false when it has none.
+// readResult has an event's counters; ok is false if the event has none.
 type readResult struct {
 	counters room.Counters
 	ok       bool
 }
 
-// New returns a store over the tables with the prefix of cfg.
+// New returns a Store that uses the tables whose names begin with the prefix in cfg.
 func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	s := &Store{
 		db: db, counters: cfg.Table(countersTable), positions: cfg.Table(positionsTable), now: now,
@@ -63,8 +63,8 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readCounterGroup)
 	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)
-	// An event has one group in flight: positions are issued in order of arrival, and a slow store
-	// leads to larger groups.
+	// One group per event is in progress at a time, so that positions are issued in order of arrival.
+	// The slower the store, the larger the groups.
 	s.takes = batch.NewGroups(batch.Config{Max: maxTakesPerGroup, Inflight: 1, Timeout: takesTimeout}, maxEvents, s.takePositions)
 	return s
 }
@@ -73,7 +73,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }
 
-// toUnavailable converts an error of the store to ErrUnavailable and keeps the cause for the log.
+// toUnavailable converts an error of the store to ErrUnavailable, with the cause for the log.
 func toUnavailable(err error) error {
 	switch {
 	case err == nil:
@@ -85,9 +85,9 @@ func toUnavailable(err error) error {
 	}
 }
 
-// conditionalError returns ErrStale if the condition of a write failed, or if the write conflicted
-// with a transaction on the same item (such as an activation): nothing was written then. It
-// converts other errors as toUnavailable does.
+// conditionalError returns ErrStale if the condition of a write failed, or if another transaction
+// was writing the item (such as an activation): nothing was written then. It converts other errors
+// as toUnavailable does.
 func conditionalError(err error) error {
 	if dynamo.Contended(err) {
 		return room.ErrStale

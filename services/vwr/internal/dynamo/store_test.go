@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// tables creates tables and returns a function that opens stores over them.
+// tables creates tables. It returns a function that opens a store on them.
 func tables(t *testing.T) func(dynamotest.Hook) *dynamo.Store {
 	t.Helper()
 	cfg, db := dynamotest.Tables(t)
@@ -49,8 +49,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Failed writes of records leave gaps. No visitor gets a position that is not stored or is
-// another's, and a retry gets a later position.
+// Failed writes of records leave gaps. No visitor gets a position that is not stored or belongs to
+// another visitor. A repeated call gets a later position.
 func TestLostPutsLeaveGaps(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -90,8 +90,8 @@ func TestLostPutsLeaveGaps(t *testing.T) {
 	}
 }
 
-// Visitors who arrive in sequence at one replica get positions in that order, although they are
-// written in groups.
+// Visitors who come to one replica one after another get positions in that order, although these
+// are written in groups.
 func TestGroupsKeepOrder(t *testing.T) {
 	t.Parallel()
 	s := tables(t)(dynamotest.Hook{})
@@ -108,7 +108,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 			positions[i] = r.Position
 		})
 		<-arrived
-		if i%20 == 19 { // concurrent visitors have no order, so let these twenty finish first
+		if i%20 == 19 { // let these twenty finish, since concurrent visitors have no order
 			testkit.Until(t, func() bool { return roomtest.Read(t, s, event).Issued >= int64(i+1) }, "%d positions", i+1)
 		}
 	}
@@ -120,7 +120,7 @@ func TestGroupsKeepOrder(t *testing.T) {
 	}
 }
 
-// Visitors who arrive while a group is written form the next group, which costs one write of the
+// Visitors who come while a group is written are the next group, which costs one write of the
 // counter.
 func TestGroupsShareCounterWrite(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestGroupsShareCounterWrite(t *testing.T) {
 	require.LessOrEqual(t, writes.Load(), int64(visitors/10))
 }
 
-// Two writes of a counter keep the minimum interval, however fast the store is.
+// Two writes of a counter are at least the minimum interval apart, however fast the store is.
 func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestCounterWritesKeepMinimumInterval(t *testing.T) {
 	})
 }
 
-// A position counts as claimed once, however often and at whichever replica its visitor fetches a
-// token.
+// A position counts as claimed once, however often its visitor fetches a token, and at whichever
+// replica.
 func TestClaimsCountOnce(t *testing.T) {
 	t.Parallel()
 	open := tables(t)
@@ -185,15 +185,15 @@ func TestClaimsCountOnce(t *testing.T) {
 			recorders[1].RecordClaim(r)
 		}
 	}
-	// The same position under another key, as after a change of secrets, is still one position.
+	// The same position under another key, as after a change of the secrets, counts only once.
 	recorders[0].RecordClaim(room.Record{EventID: event, Round: c.Round, RequestID: uuid.New(), Position: 1, Visitor: "0"})
-	// A late claim of an earlier round does not count for the next.
+	// A late claim of an earlier round does not count for the next round.
 	recorders[1].RecordClaim(room.Record{EventID: event, Round: c.Round - 1, RequestID: uuid.New(), Position: 1, Visitor: "late"})
 	stop() // queued claims are flushed
 	require.Equal(t, int64(visitors), claimed(t, recorders[0], c))
 }
 
-// runClaims runs recorders until the returned function stops them and flushes their queues.
+// runClaims runs recorders. The returned function stops them, and they write their queued claims.
 func runClaims(t *testing.T, recorders ...*dynamo.Claims) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,11 +15,11 @@ const (
 	positionsTable = "vwr-positions"
 )
 
-// positionIndex is the index that finds the visitor of a position. Only operators use it, by hand.
+// positionIndex is the index by which operators, but not this service, find a position's visitor.
 const positionIndex = "eventId-position-index"
 
-// PositionIndex says whether a new table of positions has the index, which DynamoDB writes for each
-// position too.
+// PositionIndex says whether a new table of positions has the index. DynamoDB then writes each
+// position twice.
 type PositionIndex bool
 
 // The values of PositionIndex.
@@ -28,8 +28,8 @@ const (
 	WithoutPositionIndex PositionIndex = false // half the writes
 )
 
-// Migrate creates both tables unless they exist. It is idempotent and may run concurrently. It neither
-// adds the index to an existing table nor removes it.
+// Migrate creates those of the two tables that do not exist. It may run repeatedly and
+// concurrently. It neither adds the index to an existing table nor removes it.
 func Migrate(ctx context.Context, db *dynamodb.Client, cfg dynamo.Config, index PositionIndex) error {
 	event := dynamo.Key{Name: attrEvent, Type: types.ScalarAttributeTypeS}
 	if err := dynamo.EnsureTable(ctx, db, dynamo.Table{

@@ -1,4 +1,4 @@
-// Package ingest is the client of the ingest service, for the state of promotions.
+// Package ingest is a client of the ingest service, which tells whether promotions have ended.
 package ingest
 
 import (
@@ -17,13 +17,13 @@ type Client struct {
 	rpc ingestv1.IngestServiceClient
 }
 
-// New returns a Client that calls ingest over conn.
+// New returns a Client that calls the ingest service over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: ingestv1.NewIngestServiceClient(conn)}
 }
 
-// Ended reports whether a promotion has ended, on time or early. It fails with room.ErrNoPromotion
-// when no promotion has the id.
+// Ended reports whether a promotion has ended, at its closing time or early. It fails with
+// room.ErrNoPromotion if no promotion has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetPromotion(ctx, &ingestv1.GetPromotionRequest{EventId: id})
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 
 const (
 	scanInterval = time.Second // the time between two scans of the unfinished lobbies
-	// workTimeout bounds the work on one lobby in one scan. Listing a million entries takes most of it.
+	// workTimeout limits the work on a lobby in one scan, mostly the listing of a million entries.
 	workTimeout  = 5 * time.Minute
-	writeTimeout = 3 * time.Second // bounds one write
-	// voidLead is how long before its result can be known a lobby is no longer voided, since a clock
-	// may be slow and the write takes time.
+	writeTimeout = 3 * time.Second // the time limit of one write
+	// voidLead is the time before a lobby's result can be known in which the lobby is not voided any
+	// more. It allows for a slow clock and for the time of the write.
 	voidLead = 10 * time.Second
-	// countInterval is the time between two counts of a lobby's entries. Each count reads all groups.
+	// countInterval is the time between two counts of a lobby's entries, each a read of all groups.
 	countInterval = 30 * time.Second
-	maxSteps      = 10 // bounds the steps of one lobby in one scan
+	maxSteps      = 10 // the most steps of one lobby in one scan
 )
 
-// Driver moves every lobby through its phases. Every replica runs one.
+// Driver moves every lobby from phase to phase. Every replica runs a Driver.
 type Driver struct {
 	service *Service
 	store   Store
@@ -37,13 +37,13 @@ type Driver struct {
 	working sync.WaitGroup
 
 	mu      sync.Mutex
-	busy    map[Key]bool // the lobbies on which a goroutine works now
+	busy    map[Key]bool // lobbies on which a goroutine is working
 	states  map[Key]LobbyProgress
 	failing map[Key]string // the last error of each lobby
 	joined  map[Key]entryCount
 }
 
-// entryCount is the number of entries that a lobby had at a time.
+// entryCount is how many entries a lobby had, and when.
 type entryCount struct {
 	entries int64
 	at      time.Time
@@ -53,12 +53,12 @@ type entryCount struct {
 type LobbyProgress struct {
 	Phase      fairdraw.Phase
 	Joined     int64
-	Late       time.Duration // time since the room's start while the lobby is not shuffled
+	Late       time.Duration // how long after the room's start the lobby is still not shuffled
 	KeyMissing bool
-	Void       bool // the lobby is void while its room is open: nobody is served
+	Void       bool // the lobby is void and its room is open, so that nobody is served
 }
 
-// NewDriver returns a Driver. The store must be the one of the service.
+// NewDriver returns a Driver. store must be the one that the service uses.
 func NewDriver(s *Service, store Store, log *slog.Logger) *Driver {
 	return &Driver{
 		service: s, store: store, now: s.now, log: log,
@@ -66,8 +66,8 @@ func NewDriver(s *Service, store Store, log *slog.Logger) *Driver {
 	}
 }
 
-// Run scans the lobbies periodically until ctx ends. A lobby whose step takes long, such as the
-// listing of a million entries, delays no other.
+// Run scans the lobbies periodically until ctx ends. A lobby whose step takes long, such as listing
+// a million entries, delays no other lobby.
 func (d *Driver) Run(ctx context.Context) error {
 	defer d.working.Wait()
 	return loop.Every(ctx, scanInterval, func(ctx context.Context) {
@@ -77,15 +77,15 @@ func (d *Driver) Run(ctx context.Context) error {
 	})
 }
 
-// ScanOnce scans the lobbies once, and returns when everything that can be done now is done.
+// ScanOnce scans the lobbies once, and returns when every step that can be taken now was taken.
 func (d *Driver) ScanOnce(ctx context.Context) error {
 	err := d.startScan(ctx)
 	d.working.Wait()
 	return err
 }
 
-// startScan starts work on every unfinished lobby and on the lobbies of active rooms, whose
-// positions are loaded once they are shuffled. It skips those on which an earlier scan still works.
+// startScan starts work on every unfinished lobby, and on those of active rooms, whose positions
+// are loaded after the shuffle. It skips lobbies on which an earlier scan is still working.
 func (d *Driver) startScan(ctx context.Context) error {
 	readCtx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (d *Driver) startScan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := make(map[Key]bool) // true: unfinished
+	wanted := make(map[Key]bool) // true for an unfinished lobby
 	for _, st := range d.service.cache.All() {
 		if st.Active && st.Lobby.Exists() {
 			wanted[Key{st.EventID, st.Round}] = false
@@ -116,8 +116,8 @@ func (d *Driver) startScan(ctx context.Context) error {
 	return nil
 }
 
-// advanceLobby takes the steps that an unfinished lobby can take now. It also loads the positions
-// of a shuffled lobby whose room is active.
+// advanceLobby takes the steps that an unfinished lobby can take now, and loads the positions of a
+// shuffled lobby whose room is active.
 func (d *Driver) advanceLobby(ctx context.Context, k Key, unfinished bool) {
 	var err error
 	if unfinished {
@@ -133,7 +133,7 @@ func (d *Driver) advanceLobby(ctx context.Context, k Key, unfinished bool) {
 	d.logFailure(ctx, k, err)
 }
 
-// acquireLobby marks a lobby as busy. It returns false if an earlier scan still works on it.
+// acquireLobby marks a lobby as busy. It returns false if an earlier scan is still working on it.
 func (d *Driver) acquireLobby(k Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func (d *Driver) releaseLobby(k Key) {
 	delete(d.busy, k)
 }
 
-// retainLobbies drops the data of lobbies not in wanted, and the progress of finished ones.
+// retainLobbies forgets lobbies that are not in wanted, and the progress of finished ones.
 func (d *Driver) retainLobbies(wanted map[Key]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +166,7 @@ func (d *Driver) retainLobbies(wanted map[Key]bool) {
 	d.service.terms.retain(wantedOrBusy)
 }
 
-// logFailure logs why the work on a lobby failed, once for each reason: retries come every second.
+// logFailure logs why work on a lobby failed, once per reason, since it is retried each second.
 func (d *Driver) logFailure(ctx context.Context, k Key, err error) {
 	if ctx.Err() != nil {
 		return
@@ -185,7 +185,7 @@ func (d *Driver) logFailure(ctx context.Context, k Key, err error) {
 	}
 }
 
-// runSteps runs steps of one lobby until there is nothing to do.
+// runSteps takes steps of one lobby until none is due.
 func (d *Driver) runSteps(ctx context.Context, k Key) (p LobbyProgress, err error) {
 	for range maxSteps {
 		var r lobbySnapshot
@@ -195,7 +195,7 @@ func (d *Driver) runSteps(ctx context.Context, k Key) (p LobbyProgress, err erro
 		more, err := r.takeNextStep(ctx)
 		p = r.progress(ctx)
 		switch {
-		case errors.Is(err, room.ErrStale): // another replica was faster
+		case errors.Is(err, room.ErrStale): // another replica has taken the step
 		case err != nil || !more:
 			return p, err
 		}

@@ -1,6 +1,6 @@
 package lobby
 
-// RanksKept reports whether the cached file of a lobby's entries has their ranks.
+// RanksKept reports whether the file of a lobby's entries in memory has their positions.
 func (s *Service) RanksKept(k Key) bool {
 	f := s.public.cachedFile(k)
 	return f != nil && f.ranks != nil

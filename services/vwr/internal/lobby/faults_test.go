@@ -24,21 +24,21 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// errKilled is the error of a killed replica's write. The SDK does not retry it.
+// errKilled is the error of a write by a killed replica. The SDK does not retry it.
 var errKilled = errors.New("killed")
 
-// killer kills the replica at each kind of write, once before the write and once after it.
+// killer kills the replica once before and once after each kind of write.
 type killer struct {
 	mu    sync.Mutex
 	kills map[string]int // the number of kills, by update expression
 }
 
-// driverWrite identifies a write of the driver; it returns "" for other calls.
+// driverWrite returns which write of the driver a call is; empty for other calls.
 func driverWrite(in any) string {
 	switch in := in.(type) {
 	case *awsdynamo.UpdateItemInput:
 		return *in.UpdateExpression
-	case *awsdynamo.TransactWriteItemsInput: // the driver's only one closes the groups
+	case *awsdynamo.TransactWriteItemsInput: // the driver's only transaction closes the groups
 		return *in.TransactItems[0].Update.UpdateExpression
 	}
 	return ""
@@ -62,8 +62,8 @@ func (d *killer) hook() dynamotest.Hook {
 	}
 }
 
-// Replicas die before and after every write, and others with empty memory go on. Still there is one
-// shuffle, and everything that was ever published agrees with it.
+// Replicas die before and after every write, and others without cached data continue. Still there
+// is only one shuffle, and everything that was ever published agrees with it.
 func TestDeathAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	testkit.SkipIfShort(t, "long tests with faults")
@@ -101,7 +101,7 @@ func TestDeathAtEveryWrite(t *testing.T) {
 }
 
 // If joins conflict with the transaction that closes all groups, the groups are closed one by one.
-// A group that a join is writing is tried again.
+// Closing is repeated for a group that a join is writing.
 func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -125,7 +125,7 @@ func TestGroupsAreClosedOneByOneAfterAConflict(t *testing.T) {
 	r.positions(t, joined, r.verify(t, joined))
 }
 
-// A replica that takes over a closed lobby writes no group again, and reads no empty group.
+// A replica that takes over a closed lobby writes no group again, and lists no empty group.
 func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -139,7 +139,7 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	joining.activate(t, true)
 	joined := joining.join(t, 2)
 	k.clock.Set(closes.Add(13 * time.Second))
-	require.NoError(t, first.driver.ScanOnce(t.Context())) // dies after the groups are closed
+	require.NoError(t, first.driver.ScanOnce(t.Context())) // it dies after it has closed the groups
 	var closing, queries atomic.Int64
 	second := k.replica(t, dynamotest.Hook{Before: func(in any) error {
 		if strings.HasPrefix(driverWrite(in), "SET closed") {
@@ -158,8 +158,8 @@ func TestClosedGroupsAreLeftAlone(t *testing.T) {
 	second.verify(t, joined)
 }
 
-// Two replicas advance the same lobby at once, while entries arrive until the last moment. Every
-// entry with a receipt is covered by the root.
+// Two replicas work on the same lobby at once, while entries arrive until the last moment. The root
+// covers every entry with a receipt.
 func TestTwoReplicasAndLateEntries(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -253,7 +253,7 @@ func TestBeaconAway(t *testing.T) {
 }
 
 // Without the key of the seed nobody can join, and the shuffle waits for the key. After a day zeros
-// replace the seed.
+// are used in place of the seed.
 func TestKeyMissing(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -277,7 +277,7 @@ func TestKeyMissing(t *testing.T) {
 	require.True(t, report.Complete)
 }
 
-// Verification names every change of what was published. pkg/fairdraw tests this in detail.
+// Verification reports every change of published data. pkg/fairdraw tests this in detail.
 func TestTamperingIsNamed(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

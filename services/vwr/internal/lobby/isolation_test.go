@@ -31,7 +31,7 @@ func isListCall(in any, eventID string) bool {
 	return v != nil && strings.HasPrefix(v.Value, eventID+"#")
 }
 
-// slowLister returns a replica whose listing of the event's entries blocks until release is closed.
+// slowLister returns a replica that cannot list the event's entries until release is closed.
 func (k *kit) slowLister(t *testing.T) (r *replica, listing <-chan struct{}, release chan<- struct{}) {
 	t.Helper()
 	begun, released := make(chan struct{}), make(chan struct{})
@@ -46,8 +46,8 @@ func (k *kit) slowLister(t *testing.T) (r *replica, listing <-chan struct{}, rel
 	return r, begun, released
 }
 
-// While the entries of one lobby are listed, those of another are served. A caller that waits for
-// the first may give up.
+// While the entries of one lobby are listed, those of another can be read. A caller that waits for
+// the first lobby may stop waiting.
 func TestSlowListing(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -69,14 +69,14 @@ func TestSlowListing(t *testing.T) {
 	require.NoError(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	// The document is in memory, so that only the wait for the entries is left.
+	// The document is cached, so the call waits only for the entries.
 	_, err = r.lobbies.Entries(gone, latest, 0, 1)
 	require.ErrorIs(t, err, context.Canceled)
 	close(release)
 	work.Wait()
 }
 
-// While a replica lists the entries of one lobby, which takes minutes, it shuffles another lobby.
+// While a replica lists the entries of a lobby, which takes minutes, it shuffles another one.
 func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -108,12 +108,12 @@ func TestSlowListingDelaysNoOtherLobby(t *testing.T) {
 	k.clock.Set(starts)
 	testkit.Until(t, func() bool { return other().Shuffled }, "the other lobby is shuffled")
 	require.False(t, roomtest.Read(t, r.store, event).Lobby.Sized)
-	k.clock.Set(starts.Add(30 * time.Second)) // in time for a later round
+	k.clock.Set(starts.Add(30 * time.Second)) // early enough for a later beacon round
 	close(release)
 	testkit.Until(t, func() bool { return roomtest.Read(t, r.store, event).Lobby.Sized }, "the listed lobby goes on")
 }
 
-// Every replica, also one that does not advance the lobby itself, has the positions in memory
+// Every replica, even one that takes no step of the lobby itself, has the positions in memory
 // before the start. So it lists no entries at the start, when everybody asks for positions.
 func TestPositionsAreReadyAtTheStart(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// labelRequest is the label for deriving, from DRAW_SECRET, the keys for the ids of entries.
+// labelRequest is the label with which keys for the ids of entries are derived from DRAW_SECRET.
 const labelRequest = "urr/lobby-request"
 
 // Keys are the secret keys for lobbies and their shuffles. With the zero value no lobby can open.
@@ -23,7 +23,7 @@ type Keys struct {
 	requests token.MACSet
 }
 
-// ParseKeys parses the three secrets. If none of them is set, it returns no keys and no error.
+// ParseKeys parses the three secrets. If none is set, it returns no keys and no error.
 func ParseKeys(c fairdraw.KeyConfig, r fairdraw.ReceiptConfig) (Keys, error) {
 	if c.DrawSecret == "" && c.DrawStatementKeys == "" && r.DrawReceiptKeys == "" {
 		return Keys{}, nil
@@ -43,7 +43,7 @@ func ParseKeys(c fairdraw.KeyConfig, r fairdraw.ReceiptConfig) (Keys, error) {
 // canOpenLobbies reports whether new lobbies can open.
 func (k Keys) canOpenLobbies() bool { return k.Statements.Current() != "" }
 
-// checkTerms returns an error if a key that the shuffle needs is not in the set.
+// checkTerms returns an error if a key that the shuffle needs is missing.
 func (k Keys) checkTerms(t *terms) error {
 	if err := k.CheckTerms(&t.commitment); err != nil {
 		return err
@@ -57,12 +57,12 @@ func (k Keys) checkTerms(t *terms) error {
 	return nil
 }
 
-// requestID derives the id of a user's entry with the key that the commitment names. So a user has
-// one entry, whichever key a replica signs with. Only the key's owner can compute or choose an id.
+// requestID derives the id of a user's entry with the key that the commitment requires. So a user
+// has one entry, whichever key a replica signs with. Only who has the key can compute an id.
 func (k Keys) requestID(c *fairdraw.Commitment, round room.Round, user string) (uuid.UUID, bool) {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(round)) //nolint:gosec // a time after 1970
-	// The event id is 1–64 bytes, so one byte holds its length; the user ends the message.
+	// The event id is 1–64 bytes, so one byte has its length. The user needs no length: it comes last.
 	sum, ok := k.requests.Sum(c.SeedKID, []byte{byte(len(c.EventID))}, []byte(c.EventID), at[:], []byte(user))
 	if !ok {
 		return uuid.UUID{}, false

@@ -20,7 +20,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// If the root comes too late for its beacon round, a later round decides the order, and nobody is
+// If the root is too late for its beacon round, a later round decides the order, and nobody is
 // served until then. The unpublished statement is replaced.
 func TestLateRoot(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestLateRoot(t *testing.T) {
 }
 
 // If a position was issued before the entries were counted, which no replica should do, the lobby
-// is void. This is reported until the room is closed, and no position is issued twice.
+// is void. Alerts continue until the room is closed, and no position is issued twice.
 func TestPositionIssuedEarly(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -89,7 +89,7 @@ func TestPositionIssuedEarly(t *testing.T) {
 }
 
 // A root is signed until 75 s before its beacon round: a clock may be 5 s slow, the write takes
-// time, and documents are cached. A later root waits for that round, and lists it as missed.
+// time, and documents are cached. A later root waits for the round and lists it.
 func TestRootInTime(t *testing.T) {
 	t.Parallel()
 	round := closes.Add(lobby.DefaultLead - time.Minute)
@@ -113,7 +113,7 @@ func TestRootInTime(t *testing.T) {
 	}
 }
 
-// With the shortest lead, listing the entries may take 8 s, and the shuffle is still on time.
+// With the shortest lead, the shuffle is on time even if listing the entries takes 8 s.
 func TestShortestLead(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

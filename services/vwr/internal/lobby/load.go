@@ -20,7 +20,7 @@ type DriverStats struct {
 
 func (d *Driver) Stats() *DriverStats { return &d.stats }
 
-// Progress returns the progress of each unfinished lobby as of the driver's last work on it.
+// Progress returns the progress of each unfinished lobby after the driver's last work on it.
 func (d *Driver) Progress() map[Key]LobbyProgress {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *lobbySnapshot) progress(ctx context.Context) LobbyProgress {
 	return p
 }
 
-// countJoined returns the number of entries of a lobby, at most countInterval old, for operators.
+// countJoined returns a lobby's number of entries for operators, at most countInterval old.
 func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	now := d.now()
 	d.mu.Lock()
@@ -60,7 +60,7 @@ func (d *Driver) countJoined(ctx context.Context, k Key) int64 {
 	return last.entries
 }
 
-// loadRanks computes the positions of a shuffled lobby from the store, and keeps them in memory.
+// loadRanks computes the positions of a stored shuffled lobby, and keeps them in memory.
 func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	sh, found, err := s.shuffles.Shuffle(ctx, k)
 	if err != nil {
@@ -88,9 +88,9 @@ func (s *Service) loadRanks(ctx context.Context, k Key) error {
 	return nil
 }
 
-// computeRanks computes the positions of a lobby's entries from the seed of sh, once. It keeps them
-// apart from the ranks that answer users, since nobody may learn a position before the shuffle is
-// published.
+// computeRanks computes, once, the positions of a lobby's entries from the seed of sh. It keeps
+// them apart from the ranks with which users are answered, since nobody may learn a position before
+// the shuffle is published.
 func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *fairdraw.Statement) (*ranks, error) {
 	key, err := sh.orderKey(t.hash, st.Root)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Service) computeRanks(ctx context.Context, sh *Shuffle, t *terms, st *f
 	return computed, nil
 }
 
-// orderKey derives the key that decides the order of the entries, from the seed and the value of
-// the beacon's round, if there is a beacon.
+// orderKey derives the key that determines the order of the entries, from the seed and, if there is
+// a beacon, the value of its round.
 func (s *Shuffle) orderKey(commitment, root fairdraw.Hash) (fairdraw.Hash, error) {
 	seed, err := fairdraw.ParseHash(s.Seed)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package lobby runs the lobbies of tier 1. Before the start of a room signed-in users join, once
-// each. At the start a verifiable shuffle (urr.guru/pkg/fairdraw) orders the entries, and later
-// arrivals queue behind them.
+// Package lobby runs the lobbies of tier 1. Signed-in users join a lobby before the start of its
+// room, once each. At the start a verifiable shuffle (urr.guru/pkg/fairdraw) orders the entries;
+// later arrivals get positions behind them. The phases are:
 //
 //	joining   an entry per user; each gets a signed receipt
 //	closed    the groups take no more entries; from then on every replica lists the same entries
@@ -9,8 +9,8 @@
 //	value     the value of the beacon's round is fetched and stored
 //	shuffled  at the start: the seed is published, and the entries have the positions 1…n
 //
-// Every replica runs the Driver, without a leader. Each step is one conditional write, so several
-// replicas may try it at once, and any of them continues after another was killed.
+// Every replica runs a Driver, without a leader. Each step is one conditional write, so several
+// replicas may try a step at once, and any of them continues after another was killed.
 package lobby
 
 import (
@@ -34,7 +34,7 @@ type Key struct {
 
 func (k Key) String() string { return fmt.Sprintf("%s/%d", k.EventID, k.Round) }
 
-// Entry is a user's entry in a lobby. It is stored durably before the user gets the receipt.
+// Entry is a user's entry in a lobby. It is stored before the user gets the receipt.
 type Entry struct {
 	Key
 
@@ -44,7 +44,7 @@ type Entry struct {
 	StartsAt  int64 // start of the room in ms; decides how long a new entry is kept
 }
 
-// Shuffle is the stored state of a shuffle. Its fields are set in this order, each once.
+// Shuffle is the stored state of a shuffle. The fields get their values in this order, each once.
 type Shuffle struct {
 	Key
 
@@ -53,12 +53,12 @@ type Shuffle struct {
 	Statement  string        // canonical JSON
 	Signature  string        // of the statement
 	Beacon     *beacon.Round // nil without a beacon
-	Seed       string        // hex; zeros when it was not revealed in time
+	Seed       string        // hex; zeros if it was not revealed in time
 	OrderHash  string        // hex
-	VoidedAt   int64         // ms since the epoch; the room was closed before the beacon's round
+	VoidedAt   int64         // ms since the epoch; 0 unless the lobby is void
 }
 
-// isFinal reports whether nothing of the shuffle can change any more.
+// isFinal reports whether the shuffle can change no more: it has a result, or is void.
 func (s *Shuffle) isFinal() bool { return s.Seed != "" || s.VoidedAt != 0 }
 
 // signedStatement returns the statement with its signature, as published; nil until it is signed.
@@ -69,9 +69,9 @@ func (s *Shuffle) signedStatement() *fairdraw.SignedStatement {
 	return &fairdraw.SignedStatement{Statement: s.Statement, Signature: s.Signature}
 }
 
-// Store combines the interfaces of a store of lobbies; most callers need only some. Conditional
-// writes fail with room.ErrStale when the stored state differs from the expected one. Then the
-// caller reads again.
+// Store combines the interfaces of a store of lobbies; most callers need only some. A conditional
+// write fails with room.ErrStale if the stored state is not the expected one. Then the caller reads
+// it again.
 type Store struct {
 	Entries    EntryStore
 	Shuffles   ShuffleReader
@@ -81,12 +81,12 @@ type Store struct {
 
 // EntryStore stores the entries of lobbies.
 type EntryStore interface {
-	// Join stores an entry unless its user has one, and returns the stored one. Unless open is set, it
-	// fails with room.ErrLobbyClosed for a new entry.
+	// Join stores an entry, or returns the one that its user already has. If open is false, it fails
+	// with room.ErrLobbyClosed for a new entry.
 	Join(ctx context.Context, e Entry, open bool) (Entry, error)
 	// Entry reads an entry consistently.
 	Entry(ctx context.Context, k Key, id uuid.UUID) (e Entry, found bool, err error)
-	// CountEntries returns the number of entries so far.
+	// CountEntries returns the present number of entries.
 	CountEntries(ctx context.Context, k Key) (int64, error)
 	// CloseJoining ends joining: no entry is stored after it has returned.
 	CloseJoining(ctx context.Context, k Key) error
@@ -107,24 +107,24 @@ type ShuffleReader interface {
 
 // ShuffleWriter changes a shuffle, as long as it is not final.
 type ShuffleWriter interface {
-	// SetStatement replaces the statement `before` (empty: none) while it is not signed.
+	// SetStatement replaces the unsigned statement `before` (empty: there is none).
 	SetStatement(ctx context.Context, k Key, before, statement string) error
-	// SetSignature sets the signature of the stored statement, if that is the given one.
+	// SetSignature sets the signature of a statement, if that is the stored one.
 	SetSignature(ctx context.Context, k Key, statement, signature string) error
-	// SetBeaconRound sets the beacon's round while there is no result.
+	// SetBeaconRound stores the beacon's round, unless there is a result.
 	SetBeaconRound(ctx context.Context, k Key, r beacon.Round) error
-	// SetResult sets the result. It requires that r is the stored round of the beacon (nil: none).
+	// SetResult stores the result, if r is the stored round of the beacon (nil: none is stored).
 	SetResult(ctx context.Context, k Key, seed, orderHash string, r *beacon.Round) error
-	// Void ends a shuffle without a result while the beacon's value is not set.
+	// Void ends a shuffle without a result, unless the beacon's value is stored.
 	Void(ctx context.Context, k Key, at int64) error
 }
 
-// UnfinishedLobbies stores the list of unfinished lobbies, and their results in the counters of
-// their rooms.
+// UnfinishedLobbies stores the list of unfinished lobbies. It also writes the results of lobbies to
+// the counters of their rooms.
 type UnfinishedLobbies interface {
 	// Unfinished lists the lobbies whose shuffle is not final.
 	Unfinished(ctx context.Context) ([]Key, error)
-	// SetSize stores the final number of entries, and issues as many positions. It fails with
+	// SetSize stores the final number of entries, and issues a position for each. It fails with
 	// room.ErrStale if that was done before, or if other positions were issued or served.
 	SetSize(ctx context.Context, k Key, entries int64) error
 	// SetShuffled records that the lobby is shuffled, so that the serving counter may move.
@@ -140,24 +140,24 @@ type CounterReader interface {
 
 // Beacons fetches rounds of randomness beacons, and verifies them.
 type Beacons interface {
-	// Get fails with beacon.ErrNotPublished before the round is published.
+	// Get fails with beacon.ErrNotPublished if the round is not published yet.
 	Get(ctx context.Context, chain beacon.Chain, round uint64) (beacon.Round, error)
-	// Check makes sure that a source publishes the chain at a time. It fails with beacon.ErrChain or
-	// beacon.ErrUnchecked.
+	// Check fails with beacon.ErrChain or beacon.ErrUnchecked unless a source publishes rounds of the
+	// chain at the time now.
 	Check(ctx context.Context, chain beacon.Chain, now time.Time) error
 }
 
-// Schedule derives the times of lobbies. Lead is how long before the start a lobby closes.
+// Schedule computes the times of lobbies. Lead is how long before the start a lobby closes.
 type Schedule struct {
 	Lead time.Duration
 }
 
 const (
-	// DefaultLead gives a minute to compute the root, a minute in which everybody can save it, and a
+	// DefaultLead is a minute to compute the root, a minute in which everybody can save it, and a
 	// minute between the beacon's value and the start.
 	DefaultLead = 3 * time.Minute
 	margin      = time.Minute // the time from the beacon's round to the start
-	// minDelay is the shortest time from the closing to the beacon's round in which the root can be
+	// minDelay is the shortest time from the closing to the beacon's round, so that the root can be
 	// published. minMargin is the margin with the shortest lead. Both are for development.
 	minDelay  = fairdraw.RootLead + 15*time.Second
 	minMargin = 5 * time.Second
@@ -171,5 +171,5 @@ func (s Schedule) delaySeconds() int64 {
 	return int64(max(s.Lead-margin, min(s.Lead-minMargin, minDelay), time.Second) / time.Second)
 }
 
-// errNoKeys is returned to operators who open a lobby on an installation without keys.
+// errNoKeys is returned to an operator who opens a lobby if the keys are not configured.
 var errNoKeys = errors.New("a lobby needs DRAW_SECRET, DRAW_STATEMENT_KEYS and DRAW_RECEIPT_KEYS")

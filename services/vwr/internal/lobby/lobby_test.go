@@ -34,17 +34,17 @@ const (
 	event  = "concert"
 )
 
-// opening is when the lobby of most tests opens; the room starts an hour later.
+// opening is when the lobby opens in most tests; the room starts an hour later.
 var (
 	opening = time.UnixMilli(1_800_000_000_000)
 	starts  = opening.Add(time.Hour)
 	closes  = starts.Add(-lobby.DefaultLead)
 )
 
-// latest is the key of the event's latest lobby; it has no round.
+// latest is the key that means the event's latest lobby: it has no round.
 var latest = lobby.Key{EventID: event}
 
-// kit has tables, a clock and a beacon, which all replicas of a test share.
+// kit has the tables, the clock and the beacon that all replicas of a test share.
 type kit struct {
 	clock  *testkit.Clock
 	cfg    pkgdynamo.Config
@@ -79,7 +79,7 @@ type replica struct {
 	advancer *room.Advancer
 }
 
-// signing returns a configuration of signing keys, made from a repeated character.
+// signing returns a configured signing key, made from a repeated character.
 func signing(character string) config.Secret {
 	return config.Secret("s1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(character, ed25519.SeedSize))))
 }
@@ -117,7 +117,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 	return r
 }
 
-// activate opens a lobby with the beacon of the kit, or without one.
+// activate starts a round with a lobby, with or without the beacon of the kit.
 func (r *replica) activate(t *testing.T, withBeacon bool) room.State {
 	t.Helper()
 	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: r.terms(withBeacon)})
@@ -133,7 +133,7 @@ func (r *replica) terms(withBeacon bool) room.LobbyTerms {
 	return terms
 }
 
-// join enters users 0…n-1.
+// join makes users 0…n-1 join the lobby.
 func (r *replica) join(t *testing.T, n int) []lobby.JoinResult {
 	t.Helper()
 	all := make([]lobby.JoinResult, n)
@@ -147,7 +147,7 @@ func (r *replica) join(t *testing.T, n int) []lobby.JoinResult {
 
 func user(i int) string { return fmt.Sprintf("user-%d", i) }
 
-// step runs the loops of the replica once.
+// step runs one step of the replica's Advancer and one scan of its Driver.
 func (r *replica) step(t *testing.T) {
 	t.Helper()
 	require.NoError(t, r.advancer.Step(t.Context()))
@@ -156,14 +156,14 @@ func (r *replica) step(t *testing.T) {
 	require.NoError(t, r.driver.ScanOnce(t.Context()))
 }
 
-// at moves the clock, then runs the loops.
+// at sets the clock, and then calls step.
 func (r *replica) at(t *testing.T, at time.Time) {
 	t.Helper()
 	r.kit.clock.Set(at)
 	r.step(t)
 }
 
-// shuffled moves the clock and runs the loops until the lobby is shuffled.
+// shuffled sets the clock to the times of the lobby's steps, until the lobby is shuffled.
 func (r *replica) shuffled(t *testing.T) {
 	t.Helper()
 	for _, at := range []time.Time{closes.Add(13 * time.Second), starts.Add(-time.Minute), starts} {
@@ -173,7 +173,7 @@ func (r *replica) shuffled(t *testing.T) {
 	require.True(t, c.Lobby.Shuffled)
 }
 
-// verify verifies the published document and entries, with the receipts of all who joined.
+// verify verifies the published document and entries, and the receipts of all who have joined.
 func (r *replica) verify(t *testing.T, joined []lobby.JoinResult, earlier ...*fairdraw.Document) *fairdraw.VerificationReport {
 	t.Helper()
 	d, entries := r.published(t)
@@ -212,12 +212,12 @@ func (r *replica) publishedOf(t *testing.T, k lobby.Key) (*fairdraw.Document, []
 	return d, part.Bytes
 }
 
-// who is a signed-in visitor.
+// who returns a signed-in visitor.
 func who(i int) room.VisitorIDs {
 	return room.VisitorIDs{Visitor: fmt.Sprintf("anon-%d", i), User: user(i)}
 }
 
-// positions checks every entry, as its page does, and compares the positions with the report.
+// positions runs the check for every entry, and compares the positions with the report.
 func (r *replica) positions(t *testing.T, joined []lobby.JoinResult, report *fairdraw.VerificationReport) {
 	t.Helper()
 	seen := make(map[int64]bool)

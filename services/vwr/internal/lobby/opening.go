@@ -14,8 +14,8 @@ import (
 // maxAhead is the longest time from the opening of a lobby to the start of its room.
 const maxAhead = 365 * 24 * time.Hour
 
-// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle, made with the current
-// keys. It stores nothing, and fails without the beacon, since the lobby might never be shuffled.
+// OpenLobby returns a new lobby's schedule, and the commitment to its shuffle by the current keys.
+// It stores nothing. It fails without the beacon, since the lobby might never be shuffled.
 func (s *Service) OpenLobby(ctx context.Context, eventID string, terms room.LobbyTerms) (room.Lobby, *room.LobbyOpening, error) {
 	now := s.now()
 	l, err := s.schedule.lobbyTimes(terms, now)

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// A lobby opens only with a beacon that publishes rounds, and whose chain has the configured hash.
+// A lobby opens only if its beacon publishes rounds, and its chain has the configured hash.
 func TestLobbyWithABeaconThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -38,7 +38,7 @@ func TestLobbyWithABeaconThatCannotBeUsed(t *testing.T) {
 	require.False(t, found)
 }
 
-// A lobby whose beacon has ended is void a week after the start, and never before.
+// A lobby whose beacon publishes no more becomes void a week after the start, and not before.
 func TestLobbyWhoseBeaconHasEnded(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

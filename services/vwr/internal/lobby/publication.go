@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	documentAge = time.Second // how long a document is served from memory, since anybody may request it
-	// maxDocuments and maxFiles bound the documents and files in memory.
+	documentAge = time.Second // how long a document is cached, since anybody may request it
+	// maxDocuments and maxFiles are the most documents and files in memory.
 	maxDocuments = 1024
 	maxFiles     = 4
 	// PartSize is the size of a part of the file of entries, in bytes.
 	PartSize = 1 << 20
 )
 
-// publications answers public requests about shuffles.
+// publications answers requests by anybody about shuffles.
 type publications struct {
 	service *Service
 
@@ -32,13 +32,13 @@ type publications struct {
 	files     map[Key]*entriesFile
 	listLocks map[Key]*listLock
 
-	listSlots chan struct{} // bounds parallel reads of entries, which anybody may request
+	listSlots chan struct{} // limits how many lists are read at once, since anybody may ask
 }
 
 // listLock lets one call at a time read the entries of a lobby from the store.
 type listLock struct {
-	held  chan struct{} // full while a call has the lock
-	calls int           // the calls that have the lock or wait for it; guarded by publications.mu
+	held  chan struct{} // it has an element while a call has the lock
+	calls int           // how many calls have the lock or wait for it; guarded by publications.mu
 }
 
 // cachedDocument is the published state of a shuffle, as last read from the store.
@@ -48,8 +48,8 @@ type cachedDocument struct {
 	terms   *terms
 }
 
-// entriesFile is the public list of the entries of one lobby. It also has the prover of the
-// entries' inclusion, and their positions.
+// entriesFile is the public list of one lobby's entries, with their positions and a prover, which
+// proves that the list has an entry.
 type entriesFile struct {
 	entries   fairdraw.Entries
 	statement fairdraw.Statement
@@ -60,8 +60,8 @@ type entriesFile struct {
 	ranks   *ranks // nil until the first request after the shuffle
 }
 
-// ranksBy returns the position of every entry in the order that key decides. It computes them once:
-// a million take a second.
+// ranksBy returns the position of every entry, in the order that key determines. It computes the
+// positions once: a million take a second.
 func (f *entriesFile) ranksBy(key fairdraw.Hash) *ranks {
 	f.ranking.Lock()
 	defer f.ranking.Unlock()
@@ -78,8 +78,8 @@ func newPublications(s *Service) *publications {
 	}
 }
 
-// readDocument returns the shuffle of a round, or of the event's latest lobby for round 0, at most
-// documentAge old. Unknown rounds are not cached, since anybody may make them up.
+// readDocument returns the shuffle of a round, at most documentAge old; round 0 means the event's
+// latest lobby. Unknown rounds are not cached, since anybody may make them up.
 func (p *publications) readDocument(ctx context.Context, k Key) (cachedDocument, error) {
 	now := p.service.now()
 	p.mu.Lock()
@@ -108,7 +108,7 @@ func (p *publications) readDocument(ctx context.Context, k Key) (cachedDocument,
 	return d, nil
 }
 
-// readShuffle reads the shuffle of a round, or of the event's latest lobby for round 0.
+// readShuffle reads the shuffle of a round from the store; round 0 means the event's latest lobby.
 func (s *Service) readShuffle(ctx context.Context, k Key) (Shuffle, bool, error) {
 	if k.Round == 0 {
 		return s.shuffles.Latest(ctx, k.EventID)
@@ -116,8 +116,8 @@ func (s *Service) readShuffle(ctx context.Context, k Key) (Shuffle, bool, error)
 	return s.shuffles.Shuffle(ctx, k)
 }
 
-// voidReason returns BEACON_LOST for a lobby that was voided when its order could be known already,
-// and an empty string for every other.
+// voidReason returns BEACON_LOST for a lobby that was voided when its order could already be known,
+// else an empty string.
 func (d *cachedDocument) voidReason() string {
 	st, err := fairdraw.ParseStatement([]byte(d.shuffle.Statement))
 	if c := &d.terms.commitment; err == nil && c.Beacon != nil && d.shuffle.VoidedAt >= c.BeaconLostAt(st.Round).UnixMilli() {
@@ -126,8 +126,8 @@ func (d *cachedDocument) voidReason() string {
 	return ""
 }
 
-// Document returns the published document of a lobby, as JSON, and its round. Round 0 means the
-// event's latest lobby, as in Entries and Proof. It fails with room.ErrLobbyNotFound.
+// Document returns the published document of a lobby, as JSON, and its round. In Document, Entries
+// and Proof, round 0 means the event's latest lobby. Document fails with room.ErrLobbyNotFound.
 func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, error) {
 	d, err := s.public.readDocument(ctx, k)
 	if err != nil {
@@ -142,16 +142,16 @@ func (s *Service) Document(ctx context.Context, k Key) ([]byte, room.Round, erro
 	return text, sh.Round, err
 }
 
-// EntriesPart is a part of the file of a lobby's entries; Total is the size of the file in bytes.
+// EntriesPart is a part of the file of a lobby's entries. Total is the whole file's size in bytes.
 type EntriesPart struct {
 	Bytes []byte
 	Total int64
-	Root  fairdraw.Hash // of all entries
+	Root  fairdraw.Hash // the Merkle root of all entries
 	Round room.Round
 }
 
-// Entries returns the part of the file of a lobby that begins at an offset, of at most size bytes and
-// PartSize. It fails with room.ErrLobbyNotFound before the root is public.
+// Entries returns a part of the file of a lobby's entries: from an offset, at most size bytes and
+// at most PartSize. It fails with room.ErrLobbyNotFound before the root is public.
 func (s *Service) Entries(ctx context.Context, k Key, offset, size int64) (EntriesPart, error) {
 	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) Entries(ctx context.Context, k Key, offset, size int64) (Entri
 	return EntriesPart{Bytes: f.entries[from:min(from+min(size, PartSize), total)], Total: total, Root: f.statement.Root, Round: d.shuffle.Round}, nil
 }
 
-// Proof proves that the root of a lobby contains an entry.
+// Proof proves that an entry is in the Merkle tree with the lobby's root.
 type Proof struct {
 	fairdraw.Proof
 
@@ -170,8 +170,8 @@ type Proof struct {
 	Round room.Round
 }
 
-// Proof proves that an entry is in the lobby's list. It fails with room.ErrLobbyNotFound for an
-// unknown entry, and before the root is public.
+// Proof returns the proof that an entry is in the lobby's list. It fails with room.ErrLobbyNotFound
+// for an unknown entry, and before the root is public.
 func (s *Service) Proof(ctx context.Context, k Key, id uuid.UUID) (Proof, error) {
 	f, d, err := s.public.readFile(ctx, k)
 	if err != nil {
@@ -225,7 +225,7 @@ func newEntriesFile(entries fairdraw.Entries, st fairdraw.Statement) *entriesFil
 	return &entriesFile{entries: entries, statement: st, prover: sync.OnceValue(func() *fairdraw.Prover { return fairdraw.NewProver(entries) })}
 }
 
-// listEntries reads the entries of a lobby into a file, or waits for the call that is reading them.
+// listEntries reads a lobby's entries into a file, or waits for another call that is reading them.
 func (p *publications) listEntries(ctx context.Context, k Key, st fairdraw.Statement) (*entriesFile, error) {
 	unlock, err := p.lockEntryList(ctx, k)
 	if err != nil {
@@ -287,8 +287,8 @@ func (p *publications) cachedFile(k Key) *entriesFile {
 	return f
 }
 
-// cacheFile caches a file and returns it, or the file that is already cached. When there are too
-// many files, it drops the least recently used one.
+// cacheFile caches a file and returns it, or returns the one that is already cached. If there are
+// too many files, it drops the least recently used one.
 func (p *publications) cacheFile(k Key, f *entriesFile) *entriesFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// ranks are the positions of a shuffled lobby: 20 bytes per entry.
+// ranks has the positions of a shuffled lobby's entries: 20 bytes per entry.
 type ranks struct {
 	entries   fairdraw.Entries
-	rank      []uint32 // of each entry, from 1
+	rank      []uint32 // the position of each entry, from 1
 	key       fairdraw.Hash
 	orderHash string // the hash of the order, in hex
 }
 
-// rankEntries shuffles the entries by the key, and keeps the position of each.
+// rankEntries shuffles the entries by the key, and returns the position of each.
 func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	r := &ranks{entries: entries, rank: make([]uint32, entries.Len()), key: key}
 	order := sha256.New()
@@ -33,7 +33,7 @@ func rankEntries(key fairdraw.Hash, entries fairdraw.Entries) *ranks {
 	return r
 }
 
-// positionOf returns the position of an entry, from 1; ok is false when there is no such entry.
+// positionOf returns the position of an entry, from 1; ok is false if there is no such entry.
 func (r *ranks) positionOf(id uuid.UUID) (position int64, ok bool) {
 	index, ok := r.entries.Find(id)
 	if !ok {
@@ -42,8 +42,8 @@ func (r *ranks) positionOf(id uuid.UUID) (position int64, ok bool) {
 	return int64(r.rank[index]), true
 }
 
-// lobbyMemory holds the entries and positions of each event's latest lobby. It does not evict,
-// since answers depend on it: the driver decides what it holds.
+// lobbyMemory has the entries and positions of each event's latest lobby. Unlike a cache, it drops
+// nothing by itself, since answers depend on it. Only the driver adds and removes lobbies.
 type lobbyMemory struct {
 	mu      sync.Mutex
 	lobbies map[string]*cachedLobby
@@ -53,15 +53,15 @@ type lobbyMemory struct {
 type cachedLobby struct {
 	key         Key
 	entries     fairdraw.Entries
-	listed      bool   // entries are final
+	listed      bool   // the entries are final
 	ranks       *ranks // nil: not shuffled yet
 	unpublished *ranks // ranks that were computed before the shuffle was published
-	void        bool   // takes no entries, though the room is open
+	void        bool   // no entries are accepted, although the room is open
 }
 
 func newLobbyMemory() *lobbyMemory { return &lobbyMemory{lobbies: make(map[string]*cachedLobby)} }
 
-// get returns a copy of a lobby's data. For a lobby that is not in memory the copy has only the key.
+// get returns a copy of a lobby's data. If the lobby is not in memory, the copy has only the key.
 func (m *lobbyMemory) get(k Key) cachedLobby {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *lobbyMemory) get(k Key) cachedLobby {
 	return cachedLobby{key: k}
 }
 
-// update changes a lobby's data, unless a later round of its event is in memory.
+// update changes a lobby's data, unless a later round of the event is in memory.
 func (m *lobbyMemory) update(k Key, change func(*cachedLobby)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *lobbyMemory) retain(keep func(Key) bool) {
 	}
 }
 
-// verifyEntries checks listed entries against the signed statement.
+// verifyEntries checks that entries read from the store agree with the signed statement.
 func verifyEntries(k Key, entries fairdraw.Entries, s *fairdraw.Statement) error {
 	if int64(entries.Len()) != s.Count {
 		return fmt.Errorf("lobby %s: %d entries are listed, %d were signed", k, entries.Len(), s.Count)

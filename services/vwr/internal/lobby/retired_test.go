@@ -38,7 +38,7 @@ func text(v types.AttributeValue) string {
 	return s.Value
 }
 
-// playRound opens a round with a lobby and shards, shuffles the lobby or abandons it, serves
+// playRound starts a round with a lobby and shards, shuffles the lobby or abandons it, serves
 // everybody, and ends the round.
 func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 	t.Helper()
@@ -52,12 +52,12 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 		claims, stop := dynamo.NewClaims(r.store), make(chan error, 1)
 		ctx, end := context.WithCancel(t.Context())
 		go func() { stop <- claims.Run(ctx) }()
-		for i := range 5 { // late arrivals
+		for i := range 5 { // visitors who come after the start
 			a, err := roomtest.Assign(t.Context(), r.rooms, event, room.VisitorIDs{Visitor: user(i) + strconv.FormatInt(int64(st.Round), 10)})
 			require.NoError(t, err)
 			claims.RecordClaim(a.Record)
 		}
-		end() // queued claims are flushed
+		end() // Run then writes the queued claims
 		require.NoError(t, <-stop)
 	}
 	_, err = r.admin.Deactivate(t.Context(), event)
@@ -68,7 +68,7 @@ func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 
 // Everything that a round stores has an expiry time, at which DynamoDB removes it, even if all
 // replicas die. Positions and claims are kept for a day, a lobby for 90 days. Counters have one
-// item per event, however many rounds there were, and nothing is left in the registries.
+// item per event, however many rounds there were, and nothing stays in the registries.
 func TestEverythingOfARoundExpires(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -82,7 +82,7 @@ func TestEverythingOfARoundExpires(t *testing.T) {
 		kind, keep := "position", 24*time.Hour
 		switch partition := text(it["eventId"]); {
 		case strings.Contains(partition, "#lobby"):
-			kind, keep = "lobby", 91*24*time.Hour // from the start of the room
+			kind, keep = "lobby", 91*24*time.Hour // counted from the start of the room
 		case strings.Contains(partition, "#claims") || strings.HasPrefix(text(it["requestId"]), "claims#"):
 			kind = "claims"
 		}
@@ -106,7 +106,7 @@ func TestEverythingOfARoundExpires(t *testing.T) {
 
 func partition(it map[string]types.AttributeValue) string { return text(it["eventId"]) }
 
-// The cached terms of lobbies that have ended are dropped, so that they do not add up over months.
+// The cached terms of ended lobbies are removed, so that the cache does not grow over months.
 func TestTermsOfEndedLobbiesAreForgotten(t *testing.T) {
 	t.Parallel()
 	r := newKit(t).replica(t, dynamotest.Hook{})

@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// maxRounds is the maximum number of lobbies in one answer of ListLobbies.
+// maxRounds is the most lobbies in one answer of ListLobbies.
 const maxRounds = 100
 
 // LobbySummary describes one lobby in the list of an event's lobbies.
@@ -20,8 +20,8 @@ type LobbySummary struct {
 }
 
 // ListLobbies lists the lobbies of an event, the latest first: at most maxRounds that are earlier
-// than before (0: all). next continues the list; 0 when it ends. Abandoned lobbies are listed too,
-// so that an operator cannot secretly repeat shuffles until one suits.
+// than before (0: all). next is the argument for the next page; 0 at the end. Abandoned lobbies are
+// listed too, so that an operator cannot secretly repeat shuffles until one suits.
 func (s *Service) ListLobbies(ctx context.Context, eventID string, before room.Round) (list []LobbySummary, next room.Round, err error) {
 	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
 	if err != nil {

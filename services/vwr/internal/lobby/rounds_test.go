@@ -28,8 +28,8 @@ func (r *replica) nextRound(t *testing.T) lobby.Key {
 	return lobby.Key{EventID: event, Round: st.Round}
 }
 
-// An operator opens one lobby after another, and abandons the second. A replica that has seen none
-// of them lists them all, and the receipts of each can be verified.
+// An operator opens one lobby after another, and abandons the second. A replica that has cached
+// none of them lists them all, and each one's receipts can be verified.
 func TestFormerRoundsArePublic(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -79,7 +79,7 @@ func TestFormerRoundsArePublic(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrLobbyNotFound, "a lobby without a root")
 }
 
-// No data of a former lobby is deleted before the 90 days for which lobbies are kept.
+// No data of a former lobby is deleted before it is 90 days old.
 func TestFormerRoundsAreKept(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -26,7 +26,7 @@ type JoinResult struct {
 	Receipt            string
 }
 
-// Service takes users' entries, answers users, and publishes shuffles. Concurrent use is safe.
+// Service accepts users' entries, answers users, and publishes shuffles. Concurrent use is safe.
 type Service struct {
 	cache    *room.StateCache
 	rooms    CounterReader
@@ -59,9 +59,9 @@ func NewService(
 
 func (s *Service) Rekey(k Keys) { s.keys.Store(&k) }
 
-// Join enters a user in the lobby of the event's round. Repetitions return the same entry at every
-// replica, also after the lobby has closed. It fails with room.ErrInactive, room.ErrLobbyClosed, or
-// room.ErrUnavailable when the entry could not be stored.
+// Join adds a user to the lobby of the event's round. A repeated call returns the same entry at
+// every replica, even after the lobby has closed. Join fails with room.ErrInactive,
+// room.ErrLobbyClosed, or room.ErrUnavailable if the entry could not be stored.
 func (s *Service) Join(ctx context.Context, eventID, user string) (JoinResult, error) {
 	c, err := s.activeCounters(ctx, eventID)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (JoinResult, e
 	if err := keys.checkTerms(t); err != nil {
 		return JoinResult{}, room.ErrUnavailable.Wrap(err)
 	}
-	id, _ := keys.requestID(&t.commitment, k.Round, user) // its key is in the set
-	now := s.now()                                        // the time of the request decides whether the entry is taken
+	id, _ := keys.requestID(&t.commitment, k.Round, user) // the set of keys has the one that is needed
+	now := s.now()                                        // decides whether the entry is accepted
 	e := Entry{Key: k, RequestID: id, User: user, JoinedAt: now.UnixMilli(), StartsAt: c.Lobby.StartsAt}
 	void := s.memory.get(k).void
 	e, err = s.entries.Join(ctx, e, c.Lobby.TakesEntries(now) && !void)
@@ -99,7 +99,7 @@ func (s *Service) Join(ctx context.Context, eventID, user string) (JoinResult, e
 	}, nil
 }
 
-// record converts the entry to a visitor's record, without a position.
+// record converts the entry to a visitor's record that has no position.
 func (e Entry) record() room.Record {
 	return room.Record{EventID: e.EventID, Round: e.Round, RequestID: e.RequestID, Visitor: room.UserVisitor(e.User)}
 }
@@ -110,8 +110,8 @@ func (k Keys) signReceipt(t *terms, e Entry) string {
 	return r.Sign(k.receipts, kid)
 }
 
-// activeCounters returns the cached counters of an active event. For any other it reads them, since
-// another replica may have just activated the event.
+// activeCounters returns the cached counters of an active event. If the event is not active in the
+// cache, it reads the counters, since another replica may have just activated the event.
 func (s *Service) activeCounters(ctx context.Context, eventID string) (room.Counters, error) {
 	if st, ok := s.cache.Get(eventID); ok && st.Active {
 		return st.Counters, nil
@@ -137,7 +137,7 @@ func (s *Service) EntryID(ctx context.Context, c room.Counters, user string) (id
 	if err != nil {
 		return uuid.UUID{}, false, unavailableError(err)
 	}
-	// Without the key the id is not known. A caller with a ticket does not need it.
+	// Without the key the id cannot be computed. A caller with a ticket does not need it.
 	id, ok = s.keys.Load().requestID(&t.commitment, c.Round, user)
 	return id, ok, nil
 }
@@ -175,8 +175,8 @@ func (s *Service) PositionOf(eventID string, round room.Round, id uuid.UUID) (in
 	return r.positionOf(id)
 }
 
-// finalEntries returns the entries of a closed lobby from memory, or else from the store. Those
-// from the store must agree with the statement st (nil: none is stored yet).
+// finalEntries returns the entries of a closed lobby, from memory or else from the store. Entries
+// from the store must agree with the statement st (nil: no statement is stored yet).
 func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
 	if r := s.memory.get(k); r.listed {
 		return r.entries, nil
@@ -188,7 +188,7 @@ func (s *Service) finalEntries(ctx context.Context, k Key, st *fairdraw.Statemen
 	return entries, err
 }
 
-// loadEntries does what finalEntries does, and keeps the entries in memory for the lobby.
+// loadEntries does what finalEntries does, and also keeps the entries in memory.
 func (s *Service) loadEntries(ctx context.Context, k Key, st *fairdraw.Statement) (fairdraw.Entries, error) {
 	entries, err := s.finalEntries(ctx, k, st)
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Service) loadEntries(ctx context.Context, k Key, st *fairdraw.Statement
 	return entries, nil
 }
 
-// errVoid is returned to users who join a void lobby, which gives nobody a position.
+// errVoid is returned to a user who joins a void lobby, in which nobody gets a position.
 var errVoid = room.ErrLobbyClosed.With("phase", string(fairdraw.PhaseVoid))
 
 func unavailableError(err error) error {

@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A lobby passes from its opening to the positions. Each phase publishes only what it may.
+// A lobby goes through all phases. Each phase publishes only what it may.
 func TestLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -82,8 +82,8 @@ func join(t *testing.T, r *replica, i int) lobby.JoinResult {
 	return j
 }
 
-// Nobody is served before the shuffle. Afterwards the entries are served in the shuffled order,
-// with tokens of the users.
+// Nobody is served before the shuffle. Afterwards the entries are served in the shuffled order, and
+// the tokens belong to users.
 func TestServingBeginsWithTheShuffle(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -118,8 +118,8 @@ func TestServingBeginsWithTheShuffle(t *testing.T) {
 	require.Equal(t, 1, admitted)
 }
 
-// An entry outlives the user's session: a user who signs in again has it, in any browser, before
-// and after the shuffle.
+// An entry belongs to the user, not to the session: a user who signs in again has the same entry,
+// in any browser, before and after the shuffle.
 func TestEntryOutlivesTheSession(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -155,7 +155,7 @@ func TestEntryOutlivesTheSession(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrUnknown, "everybody is admitted: there is nothing to sign in for")
 }
 
-// After a deactivation everybody is admitted, and the shuffle is void. A new round has a new lobby.
+// After a deactivation everybody is admitted and the shuffle is void. A new round has a new lobby.
 func TestDeactivatedLobby(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -195,7 +195,7 @@ func TestDeactivatedLobby(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrLobbyClosed)
 }
 
-// Closing the room once the beacon's round is known does not hide the result.
+// If the room is closed when the beacon's round is known, the result is published all the same.
 func TestRoomClosedAfterTheRound(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -233,7 +233,7 @@ func TestNotVoidWhenTheResultMayBeKnown(t *testing.T) {
 	require.True(t, r.verify(t, joined).Complete)
 }
 
-// After a deactivation the ranks are no longer in memory. They are computed once for all proofs.
+// After a deactivation the positions are not in memory. They are computed once for all proofs.
 func TestProofsAfterTheDeactivation(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -253,7 +253,7 @@ func TestProofsAfterTheDeactivation(t *testing.T) {
 	}
 }
 
-// A made-up id costs no read of an entry.
+// A call with a made-up id reads no entry.
 func TestMadeUpIDsReadNothing(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -275,7 +275,7 @@ func TestMadeUpIDsReadNothing(t *testing.T) {
 	require.Equal(t, before+1, reads.Load())
 }
 
-// The number of entries, which costs a read of every group, is counted only every 30 s.
+// Entries are counted only every 30 s, since that reads every group.
 func TestEntriesAreCountedSeldom(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

@@ -12,7 +12,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// lobbySnapshot is the stored state of one lobby, as the driver read it to choose the next step.
+// lobbySnapshot is the stored state of one lobby, by which the driver chooses the next step.
 type lobbySnapshot struct {
 	*Driver
 
@@ -20,7 +20,7 @@ type lobbySnapshot struct {
 	terms     *terms
 	counters  room.Counters
 	current   bool                // the lobby's round is the active one
-	statement *fairdraw.Statement // nil: none yet
+	statement *fairdraw.Statement // nil: none is stored
 	now       time.Time
 	missing   error // not nil if this replica lacks a key of the lobby
 }
@@ -56,7 +56,7 @@ func (d *Driver) readSnapshot(ctx context.Context, k Key) (lobbySnapshot, error)
 	return r, nil
 }
 
-// takeNextStep takes the lobby's next step if it is due. more reports that another step may follow.
+// takeNextStep takes the lobby's next step if it is due. more means that another step may be due.
 func (r *lobbySnapshot) takeNextStep(ctx context.Context) (more bool, err error) {
 	c, s := &r.terms.commitment, &r.shuffle
 	switch {
@@ -90,19 +90,18 @@ func (r *lobbySnapshot) voidShuffle(ctx context.Context) error {
 }
 
 // positionsIssuedEarly reports whether positions were issued or served before the entries were
-// counted, which no replica should do. SetSize then fails, and no result ever becomes known.
+// counted, which no replica should do. Then SetSize fails, and there will never be a result.
 func (r *lobbySnapshot) positionsIssuedEarly() bool {
 	return r.current && !r.counters.Lobby.Sized && (r.counters.Issued > 0 || r.counters.Serving > 0)
 }
 
-// voidWhileRoomOpen reports whether the lobby is void while its room is open: nobody is served
-// then.
+// voidWhileRoomOpen reports whether the lobby is void and its room is open. Then nobody is served.
 func (r *lobbySnapshot) voidWhileRoomOpen() bool {
 	return r.shuffle.VoidedAt != 0 && r.current && !r.counters.Lobby.Shuffled
 }
 
-// resultKnownAt returns the earliest time at which anybody can know the result. Until then the
-// lobby can be voided.
+// resultKnownAt returns the earliest time at which anybody can know the result. Before this time
+// the lobby can be voided.
 func (r *lobbySnapshot) resultKnownAt() time.Time {
 	c := &r.terms.commitment
 	switch {
@@ -128,9 +127,9 @@ func (r *lobbySnapshot) closeJoining(ctx context.Context) (more bool, err error)
 	return r.storeStatement(ctx, entries.Root(), int64(entries.Len()))
 }
 
-// storeStatement stores the statement, dated now, in place of an unsigned one. When the root could
-// not be public in time for the next beacon round, it does nothing until that round has passed,
-// since a statement lists the missed rounds.
+// storeStatement stores the statement, with the present time, in place of an unsigned one. If the
+// root could not be public in time for the next beacon round, it waits until that round has passed:
+// a statement has a list of the rounds that it has missed.
 func (r *lobbySnapshot) storeStatement(ctx context.Context, root fairdraw.Hash, count int64) (more bool, err error) {
 	now := r.Driver.now()
 	if _, timely := r.terms.beaconRoundAt(now); !timely {
@@ -152,14 +151,14 @@ func (r *lobbySnapshot) storeStatement(ctx context.Context, root fairdraw.Hash, 
 }
 
 // signStatement signs the stored statement, which makes it public. If that would be too late for
-// the statement's beacon round, it replaces the statement by one with a later round: nobody has
-// seen the old one.
+// the statement's beacon round, it replaces the statement, which nobody has seen, by one with a
+// later round.
 func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error) {
 	signed, err := fairdraw.SignStatement(r.service.keys.Load().Statements, &r.terms.commitment, []byte(r.shuffle.Statement))
 	if err != nil {
 		return false, err
 	}
-	// The deadline begins before the clock is read, so that the write ends within the margin.
+	// The timeout starts before the clock is read, so that the write ends within the margin.
 	writing, cancel := context.WithTimeout(ctx, min(writeTimeout, r.terms.signTimeout()))
 	defer cancel()
 	round, timely := r.terms.beaconRoundAt(r.Driver.now())
@@ -171,12 +170,12 @@ func (r *lobbySnapshot) signStatement(ctx context.Context) (more bool, err error
 	return true, err
 }
 
-// publishResult fetches the beacon's round, and at the start publishes the result.
+// publishResult stores the value of the beacon's round, and publishes the result at the start.
 func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error) {
 	c := &r.terms.commitment
 	seed, known := r.service.keys.Load().Seed(c, r.terms.nonce)
-	// Zeros take the place of a seed that is not revealed in time, even if its key is found again:
-	// whoever has the key could choose between two known results.
+	// A seed that is not revealed in time is replaced by zeros, even if its key is found again:
+	// whoever has the key could otherwise choose between two known results.
 	withheld := c.Beacon != nil && !r.now.Before(c.Beacon.TimeOf(c.ZeroSeedRound(r.statement.Round)))
 	if !known || withheld {
 		seed = fairdraw.Hash{}
@@ -198,9 +197,9 @@ func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error
 		return false, r.missing
 	}
 	if early && !r.current {
-		return false, nil // nobody asks for positions, and the ranks would not be cached
+		return false, nil // nobody asks for positions
 	}
-	// Every replica ranks the entries before the start, when all users ask for their positions.
+	// Every replica computes the positions before the start, when all users ask for them at once.
 	revealed := r.shuffle
 	revealed.Seed = seed.String() // as SetResult will store it
 	computed, err := r.service.computeRanks(ctx, &revealed, r.terms, r.statement)
@@ -214,7 +213,7 @@ func (r *lobbySnapshot) publishResult(ctx context.Context) (more bool, err error
 	return true, err
 }
 
-// storeBeaconRound stores the value of a beacon round once it is published.
+// storeBeaconRound fetches and stores the value of a beacon round, once it is published.
 func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (more bool, err error) {
 	chain := r.terms.commitment.Beacon.Chain
 	if r.now.Before(chain.TimeOf(round)) {
@@ -237,9 +236,9 @@ func (r *lobbySnapshot) storeBeaconRound(ctx context.Context, round uint64) (mor
 	return true, err
 }
 
-// finishLobby records in the room's counters that the lobby is shuffled, then removes the lobby
-// from the list of unfinished ones. A void lobby whose room is open, which serves nobody, stays on
-// the list, so that the alert goes on.
+// finishLobby records in the room's counters that the lobby is shuffled, and removes the lobby from
+// the list of unfinished ones. A void lobby whose room is open serves nobody. It stays in the list,
+// so that the alert continues.
 func (r *lobbySnapshot) finishLobby(ctx context.Context) error {
 	if r.voidWhileRoomOpen() {
 		r.service.memory.update(r.shuffle.Key, func(m *cachedLobby) { m.void = true })

@@ -12,10 +12,10 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// errNoShuffle means that a lobby's shuffle is not stored (any more).
+// errNoShuffle means that no shuffle of a lobby is stored, or that it has expired.
 var errNoShuffle = errors.New("lobby: no shuffle is stored")
 
-// terms are the parts of a shuffle that never change: its commitment with the hash, and the nonce.
+// terms are the parts of a shuffle that never change: the commitment, its hash, and the nonce.
 type terms struct {
 	commitment fairdraw.Commitment
 	hash       fairdraw.Hash
@@ -30,24 +30,24 @@ func parseTerms(s *Shuffle) (*terms, error) {
 	return &terms{commitment: c, hash: hash, nonce: s.Nonce}, nil
 }
 
-// maxCloseGrace covers 5 s for a driver whose clock is ahead, and most of the 10 s that a join may
-// wait for its group. A join that arrived before the closing counts, even if it is stored later.
+// maxCloseGrace is 5 s for a driver whose clock is ahead, and most of the 10 s that a join may wait
+// for its group. A join that arrived before the closing counts, even if it is stored later.
 const maxCloseGrace = 12 * time.Second
 
-// closeGrace returns for how long after the lobby's closing entries may still be stored that were
-// accepted before it.
+// closeGrace returns how long after the lobby's closing entries may still be stored that arrived
+// before the closing.
 func (t *terms) closeGrace() time.Duration { return min(maxCloseGrace, t.publicationWindow()/5) }
 
-// maxSignMargin covers the signing write, a clock that is 5 s slow, and the caches in front of the
-// published document.
+// maxSignMargin is time for the write of the signature, for a clock that is 5 s slow, and for the
+// caches in front of the published document.
 const maxSignMargin = 15 * time.Second
 
-// signMargin returns the time from the latest start of the signing write to the latest publication
-// of the root.
+// signMargin returns how long before the latest publication of the root the write of the signature
+// must start.
 func (t *terms) signMargin() time.Duration { return min(maxSignMargin, t.publicationWindow()/4) }
 
-// signTimeout bounds the signing write to a part of signMargin. With a lead below MinLead,
-// signMargin may be 0; then the usual timeout of a write applies.
+// signTimeout limits the write of the signature to a part of signMargin. With a lead below MinLead,
+// signMargin may be 0; then the usual time limit of a write applies.
 func (t *terms) signTimeout() time.Duration {
 	if t.commitment.Beacon == nil || t.signMargin() == 0 {
 		return writeTimeout
@@ -56,7 +56,7 @@ func (t *terms) signTimeout() time.Duration {
 }
 
 // beaconRoundAt returns the beacon round that decides the order if the root is signed at now.
-// timely is false when the root may become public too late for that round.
+// timely is false if the root may become public too late for that round.
 func (t *terms) beaconRoundAt(now time.Time) (round uint64, timely bool) {
 	round, _ = t.commitment.RoundFor(now)
 	later, _ := t.commitment.RoundFor(now.Add(t.signMargin()))
@@ -64,7 +64,7 @@ func (t *terms) beaconRoundAt(now time.Time) (round uint64, timely bool) {
 }
 
 // publicationWindow returns the time from the closing to the latest publication of the root: a
-// minute with DefaultLead. The shorter leads of development shorten it and what is derived from it.
+// minute with DefaultLead. Shorter leads, in development, shorten it and the times derived from it.
 func (t *terms) publicationWindow() time.Duration {
 	c := &t.commitment
 	if c.Beacon == nil {
@@ -74,8 +74,8 @@ func (t *terms) publicationWindow() time.Duration {
 }
 
 // termsCache caches the terms of each event's latest known round. Terms never change, so nothing
-// expires. The terms of a later round replace those of an earlier one. The driver drops the terms
-// of ended lobbies, so that they do not add up over months.
+// expires. The terms of a later round replace those of an earlier one. The driver removes the terms
+// of ended lobbies, so that the cache does not grow over months.
 type termsCache struct {
 	store ShuffleReader
 

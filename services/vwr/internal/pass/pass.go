@@ -1,4 +1,4 @@
-// Package pass derives the ids of visitors' positions, and signs and verifies tickets and tier-1
+// Package pass derives the ids of visitors' records, and signs and verifies tickets and tier-1
 // tokens. All keys are derived from VWR_TOKEN_SECRET.
 package pass
 
@@ -26,7 +26,7 @@ type Passes struct {
 	current atomic.Pointer[keys]
 }
 
-// keys are the keys for tokens, tickets and request ids, derived from one set of secrets.
+// keys are the keys for tokens, tickets and request ids, all derived from one set of secrets.
 type keys struct {
 	tokens   token.KeySet
 	tickets  token.MACSet
@@ -39,7 +39,7 @@ func New(secret config.Secret) (*Passes, error) {
 	return p, p.Rekey(secret)
 }
 
-// Rekey replaces the secret. If it fails, the old one stays in use.
+// Rekey replaces the secret. After an error, the old secret is used.
 func (p *Passes) Rekey(secret config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
@@ -49,8 +49,8 @@ func (p *Passes) Rekey(secret config.Secret) error {
 	return nil
 }
 
-// RequestIDs returns the ids of a visitor's record in a round, one per secret, so that a rotation of
-// secrets gives nobody a second position. An id does not reveal its visitor and cannot be guessed.
+// RequestIDs returns the possible ids of a visitor's record in a round, one per secret, so that no
+// new secret gives a second position. An id does not reveal its visitor and cannot be guessed.
 func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []uuid.UUID {
 	requests := p.current.Load().requests
 	kids := requests.Kids()
@@ -58,7 +58,7 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 	var roundBytes [8]byte
 	binary.BigEndian.PutUint64(roundBytes[:], uint64(round)) //nolint:gosec // a time after 1970
 	for _, kid := range kids {
-		// The event id is 1–64 bytes, so one byte holds its length; the visitor ends the message.
+		// The event id is 1–64 bytes, so one byte has its length. The visitor comes last and needs none.
 		sum, ok := requests.Sum(kid, []byte{byte(len(eventID))}, []byte(eventID), roundBytes[:], []byte(visitor))
 		if !ok {
 			continue
@@ -86,7 +86,7 @@ func (p *Passes) OpenTicket(eventID, visitor, ticket string) (room.Record, bool)
 	}, true
 }
 
-// SignToken signs the tier-1 token of a record, valid for ten minutes.
+// SignToken signs the tier-1 token of a record. It is valid for ten minutes.
 func (p *Passes) SignToken(r room.Record, now time.Time) (string, time.Time, error) {
 	c := claims.NewTier1(r.EventID, r.Visitor, r.RequestID.String(), int64(r.Round), r.Position, now)
 	signed, err := p.current.Load().tokens.Sign(c)

@@ -33,7 +33,7 @@ func record(p *pass.Passes) room.Record {
 	}
 }
 
-// Other invalid tickets are tested in pkg/claims.
+// A ticket is valid only for its event and visitor. pkg/claims tests other invalid tickets.
 func TestTicketIsBoundToEventAndVisitor(t *testing.T) {
 	t.Parallel()
 	p := open(t, keyA)

@@ -1,4 +1,4 @@
-// Package queue is the client of the queue service, for the load of tier 2 and the state of sales.
+// Package queue is a client of the queue service, for the load of tier 2 and the ends of sales.
 package queue
 
 import (
@@ -30,8 +30,8 @@ func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: queuev1.NewQueueServiceClient(conn)}
 }
 
-// ReadLoad returns how many users wait and how many are inside in tier 2 of an event, and how many
-// arrived there since the round began.
+// ReadLoad returns how many users of an event wait in tier 2, how many are inside, and how many
+// have arrived there since the round began.
 func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.TierTwoLoad, error) {
 	if c.rpc == nil {
 		return room.TierTwoLoad{}, errs.ErrUnavailable
@@ -43,7 +43,7 @@ func (c *Client) ReadLoad(ctx context.Context, eventID string) (room.TierTwoLoad
 	return room.TierTwoLoad{Waiting: res.GetWaiting(), Active: res.GetActive(), Arrived: res.GetArrived()}, nil
 }
 
-// Ended reports whether the sale of an event has ended. An id without a sale never ends.
+// Ended reports whether the sale of an event has ended. It is false for an id without a sale.
 func (c *Client) Ended(ctx context.Context, eventID string) (bool, error) {
 	if c.rpc == nil {
 		return false, errs.ErrUnavailable

@@ -1,4 +1,4 @@
-// Package reward is the client of the reward service, for the state of reward campaigns.
+// Package reward is a client of the reward service, which tells whether campaigns have ended.
 package reward
 
 import (
@@ -17,13 +17,13 @@ type Client struct {
 	rpc rewardv1.RewardServiceClient
 }
 
-// New returns a Client that calls reward over conn.
+// New returns a Client that calls the reward service over conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{rpc: rewardv1.NewRewardServiceClient(conn)}
 }
 
-// Ended reports whether a campaign has ended, on time or early. It fails with room.ErrNoCampaign
-// when no campaign has the id.
+// Ended reports whether a campaign has ended, at its closing time or early. It fails with
+// room.ErrNoCampaign if no campaign has the id.
 func (c *Client) Ended(ctx context.Context, id string) (bool, error) {
 	res, err := c.rpc.GetCampaign(ctx, &rewardv1.GetCampaignRequest{EventId: id})
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// RoomStore reads and changes rooms for operators. A write fails with ErrStale when the stored
-// state differs from the expected one.
+// RoomStore reads and changes rooms for operators. A write fails with ErrStale if the stored state
+// is not the expected one.
 type RoomStore interface {
 	CounterReader
 	ServingWriter
-	// Start opens a new round with all counters at 0 and adds the event to the registry of active
+	// Start begins a new round with all counters at 0, and adds the event to the registry of active
 	// events, in one transaction. The event must be inactive and in the given earlier round (0 =
-	// none). A round with a lobby has an opening, which is stored in the same transaction.
+	// none). opening is for a round with a lobby and is stored in the same transaction.
 	Start(ctx context.Context, next Counters, earlier Round, opening *LobbyOpening) error
-	// Configure changes the settings of an active round.
+	// Configure changes the settings of a round, which must be active.
 	Configure(ctx context.Context, eventID string, round Round, s Settings) error
 	// Stop ends a round and removes the event from the registry, in one transaction.
 	Stop(ctx context.Context, eventID string, round Round) error
@@ -26,8 +26,8 @@ type RoomStore interface {
 
 // ServingWriter advances serving counters.
 type ServingWriter interface {
-	// SetServing sets the serving counter to `to`. It fails with ErrStale unless the stored counter
-	// equals c.Serving, the round is c's and the room is active.
+	// SetServing sets the serving counter to `to`. It fails with ErrStale unless the stored counter is
+	// c.Serving, the stored round is c.Round, and the room is active.
 	SetServing(ctx context.Context, c Counters, to int64) error
 }
 
@@ -45,16 +45,16 @@ func NewAdmin(sc *StateCache, r RoomStore, d Destinations, l Lobbies, now func()
 	return &Admin{cache: sc, rooms: r, destinations: d, lobbies: l, now: now}
 }
 
-// maxAttempts bounds the attempts of an operator's write. Its condition may fail, since visitors'
+// maxAttempts is the most attempts of an operator's write. Its condition may fail, since visitors'
 // requests and the Advancers write the same item.
 const maxAttempts = 8
 
-// Activate starts a new round for an inactive event, with default settings where none are given.
+// Activate starts a new round for an inactive event, with defaults for settings that are not given.
 // For an active event it only changes the given settings. It fails with ErrNoEvent, ErrNoPromotion
-// or ErrNoCampaign when the settings lead the room to something that does not exist. When that
-// cannot be checked, the round starts: an operator must be able to open a waiting room while other
-// services are overloaded. A new round begins with a lobby if terms of one are given. A running
-// round keeps its lobby (ErrLobbyFixed) and its number of shards (ErrShardsFixed).
+// or ErrNoCampaign if the room would lead to something that does not exist. If that cannot be
+// checked, the round starts: an operator must be able to open a waiting room while other services
+// are overloaded. A new round begins with a lobby if its terms are given. A running round keeps its
+// lobby (ErrLobbyFixed) and its number of shards (ErrShardsFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsChange) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		active, before := found && c.Active, DefaultSettings()
@@ -85,8 +85,7 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsCha
 		if err != nil {
 			return false, err
 		}
-		// The round must exceed every earlier one, including one started by a replica whose clock
-		// was ahead.
+		// The number of the round must exceed every earlier one, even one from a clock that was ahead.
 		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s, Shards: shards}
 		var opening *LobbyOpening
 		if change.Lobby.Given() {
@@ -98,8 +97,8 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsCha
 	})
 }
 
-// requireSameLobby fails with ErrLobbyFixed if the terms differ from those of the running round.
-// Equal terms are accepted, since an operator may repeat an activation.
+// requireSameLobby fails with ErrLobbyFixed if the terms differ from the running round's lobby. It
+// accepts the same terms, since an operator may repeat an activation.
 func (a *Admin) requireSameLobby(ctx context.Context, c Counters, t LobbyTerms) error {
 	different := func(at time.Time, ms int64) bool { return !at.IsZero() && at.UnixMilli() != ms }
 	if different(t.OpensAt, c.Lobby.OpensAt) || different(t.StartsAt, c.Lobby.StartsAt) {
@@ -118,8 +117,8 @@ func (a *Admin) requireSameLobby(ctx context.Context, c Counters, t LobbyTerms) 
 	return err
 }
 
-// Deactivate ends the round: everyone is admitted. It is idempotent. It fails with ErrInactive for
-// an event that never had a waiting room.
+// Deactivate ends the round, so that everybody is admitted. It may be repeated. It fails with
+// ErrInactive for an event that never had a waiting room.
 func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		switch {
@@ -132,7 +131,7 @@ func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// Advance moves the serving counter by n positions (0 = one batch), up to the last issued position.
+// Advance moves the serving counter by n positions (0: one batch), at most to the last position.
 func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
@@ -163,8 +162,8 @@ func (a *Admin) Status(ctx context.Context, eventID string) (State, error) {
 	})
 }
 
-// readModifyWrite reads the event and calls step, which may write. It starts again when step fails
-// with ErrStale. It returns the stored state after the write.
+// readModifyWrite reads the event and calls step, which may write. If step fails with ErrStale, it
+// starts again. It returns the stored state after the write.
 func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c Counters, found bool) (wrote bool, err error)) (State, error) {
 	for range maxAttempts {
 		c, found, err := a.rooms.Read(ctx, eventID)
@@ -183,7 +182,7 @@ func (a *Admin) readModifyWrite(ctx context.Context, eventID string, step func(c
 				return State{}, err
 			}
 		}
-		counting, cancel := context.WithTimeout(ctx, claimsTimeout)               // short, since the write has succeeded
+		counting, cancel := context.WithTimeout(ctx, claimsTimeout)               // a short time limit, since the write has succeeded
 		if n, err := a.rooms.ClaimCount(counting, eventID, c.Round); err == nil { // else the cached count is returned
 			c.Claimed = n
 		}

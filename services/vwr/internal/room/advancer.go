@@ -14,29 +14,29 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// ReadInterval is the time between a replica's reads of the counters. When the replica that moves a
-// counter stops, another one moves it after about this time.
+// ReadInterval is the time between a replica's reads of the counters. If the replica that moves a
+// counter stops, another one begins to move it after about this time.
 const ReadInterval = 400 * time.Millisecond
 
 const (
-	stepTimeout = 2 * time.Second // bounds one step, so that a store that hangs does not block the replica
-	// loadTimeout bounds the call to queue, claimsTimeout the read of the claims. They are short,
-	// since a step takes as long as its slowest event.
+	stepTimeout = 2 * time.Second // the time limit of one step, in case the store hangs
+	// loadTimeout limits the call to the queue service, claimsTimeout the read of the claims. Both are
+	// short, since a step takes as long as its slowest event.
 	loadTimeout    = 300 * time.Millisecond
 	claimsTimeout  = 300 * time.Millisecond
-	claimsInterval = time.Second // the minimum time between two successful reads of an event's claims
-	// LoadGrace is how long calls to tier 2 may fail before an event falls back to the configured
-	// rate. Until then nobody is served: tier 2 may be full.
+	claimsInterval = time.Second // the shortest time between two reads of an event's claims
+	// LoadGrace is how long calls to tier 2 may fail before an event is served at the configured rate.
+	// Until then nobody is served, since tier 2 may be full.
 	LoadGrace        = 5 * time.Second
-	sweepInterval    = time.Hour // the time between two sweeps of the cache
-	maxParallelSteps = 32        // bounds the events advanced in parallel
+	sweepInterval    = time.Hour // the time between two calls of ForgetClosed
+	maxParallelSteps = 32        // how many events are advanced at once
 )
 
 // CounterSource reads and advances the counters of rooms for an Advancer.
 type CounterSource interface {
 	ServingWriter
-	// ReadActive reads the counters of all active events consistently, and those of the known events,
-	// which may have become inactive.
+	// ReadActive reads consistently the counters of all active events, and of the known events, which
+	// may have become inactive.
 	ReadActive(ctx context.Context, known []string) ([]Counters, error)
 }
 
@@ -47,15 +47,15 @@ type LoadSource interface {
 
 // ClaimCounter counts the claims of a round.
 type ClaimCounter interface {
-	// Claimed returns the number of stored claims. It fails when this replica cannot write claims,
-	// because the number would be too small.
+	// Claimed returns the number of stored claims. It fails if this replica cannot write claims, since
+	// the number would be too small.
 	Claimed(ctx context.Context, eventID string, round Round) (int64, error)
 }
 
 // Advancer moves the serving counters of all active events. Every replica runs one; there is no
 // leader. Each reads the counters every ReadInterval and writes `serving = s + n` on condition that
-// the counter still is s. The replica that wins keeps winning, because the others see the counter
-// move and restart their measurement.
+// the counter is still s. The replica that succeeds goes on succeeding: the others see that the
+// counter has moved, and start their measurement again.
 type Advancer struct {
 	cache        *StateCache
 	source       CounterSource
@@ -69,20 +69,20 @@ type Advancer struct {
 	stats    AdvancerStats
 
 	mu   sync.Mutex
-	full map[string]bool // events for which the last step served nobody, since tier 2 is full
+	full map[string]bool // events of which the last step served nobody because tier 2 is full
 }
 
-// AdvancerStats counts the writes and fallbacks of this replica.
+// AdvancerStats counts this replica's writes, and its steps without data about tier 2 or claims.
 type AdvancerStats struct {
 	Won, Lost, Failed atomic.Int64
-	// Fallbacks counts the steps in which an event whose rule of serving (inlet) is MaxInFlight was
-	// served at the configured rate, because tier 2 had not told its load for LoadGrace.
+	// Fallbacks counts steps at the configured rate of events with the inlet (rule of serving)
+	// MaxInFlight, because calls to tier 2 had failed for LoadGrace.
 	Fallbacks atomic.Int64
-	// ClaimsMissed counts failed reads of claims. They leave the event's claim share unchanged.
+	// ClaimsMissed counts failed reads of claims, after which the event's claim share is unchanged.
 	ClaimsMissed atomic.Int64
 }
 
-// tracker holds a replica's measurements of one event.
+// tracker has this replica's measurements of one event.
 type tracker struct {
 	limiter  RateLimiter
 	share    ClaimShare
@@ -91,7 +91,7 @@ type tracker struct {
 	// unansweredSince is the time of the first failed call to tier 2 since the last successful one;
 	// zero if the last call succeeded.
 	unansweredSince time.Time
-	full            bool // the last step served nobody, since tier 2 is full
+	full            bool // the last step served nobody because tier 2 is full
 }
 
 // NewAdvancer returns an Advancer. now must be monotonic (time.Now is).
@@ -101,8 +101,8 @@ func NewAdvancer(sc *StateCache, s CounterSource, cc ClaimCounter, l LoadSource,
 
 func (a *Advancer) Stats() *AdvancerStats { return &a.stats }
 
-// TierTwoFull reports whether the last step served nobody of the event because tier 2 was full. It
-// is false while the counters cannot be read.
+// TierTwoFull reports whether the last step served nobody of the event because tier 2 was full.
+// While the counters cannot be read, it is false.
 func (a *Advancer) TierTwoFull(eventID string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,8 +119,8 @@ func (a *Advancer) recordFullEvents(trackers map[string]*tracker) {
 	a.full = full
 }
 
-// Run calls Step periodically until ctx ends. A store outage is logged once when it begins and once
-// when it ends.
+// Run calls Step periodically until ctx ends. It logs an outage of the store once at the beginning
+// and once at the end.
 func (a *Advancer) Run(ctx context.Context) error {
 	failing := false
 	return loop.Every(ctx, ReadInterval, func(ctx context.Context) {
@@ -136,7 +136,7 @@ func (a *Advancer) Run(ctx context.Context) error {
 	})
 }
 
-// Step reads the counters once and advances every active event by its allowance.
+// Step reads the counters once, and advances the counter of every active event as far as allowed.
 func (a *Advancer) Step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (a *Advancer) Step(ctx context.Context) error {
 		tr := cmp.Or(a.trackers[c.EventID], new(tracker))
 		trackers[c.EventID] = tr
 		if c.Lobby.Pending() {
-			continue // nobody is served before the shuffle, and that time does not count for the limiter
+			continue // before the shuffle nobody is served, and time earns nothing
 		}
 		tr.limiter.Observe(c, now)
 		tr.meter.Observe(c, now)
@@ -179,8 +179,8 @@ func (a *Advancer) Step(ctx context.Context) error {
 	return nil
 }
 
-// sweepCacheIfDue sweeps the cache every sweepInterval, the first time one interval after the first
-// step.
+// sweepCacheIfDue calls ForgetClosed every sweepInterval, for the first time one interval after the
+// first step.
 func (a *Advancer) sweepCacheIfDue(now time.Time) {
 	switch {
 	case a.swept.IsZero():
@@ -191,7 +191,7 @@ func (a *Advancer) sweepCacheIfDue(now time.Time) {
 	}
 }
 
-// closeDeleted closes, in the cache, the known events that the store no longer has.
+// closeDeleted closes those known events in the cache that the store no longer has.
 func (a *Advancer) closeDeleted(known []string, counters []Counters) {
 	for _, id := range known {
 		if !slices.ContainsFunc(counters, func(c Counters) bool { return c.EventID == id }) {
@@ -220,8 +220,8 @@ func (a *Advancer) advanceCounter(ctx context.Context, tr *tracker, c Counters) 
 	}
 }
 
-// updateClaimShare updates the claim share. If the read fails, the share stays unchanged: claims
-// that cannot be written look like visitors who have left, and would raise the rate.
+// updateClaimShare reads the claims and updates the share. If the read fails, it leaves the share
+// unchanged: visitors whose claims cannot be written seem to have left, and would raise the rate.
 func (a *Advancer) updateClaimShare(ctx context.Context, tr *tracker, c Counters) {
 	if !tr.share.ReadDue(c, a.now()) {
 		return
@@ -238,8 +238,8 @@ func (a *Advancer) updateClaimShare(ctx context.Context, tr *tracker, c Counters
 	a.cache.Merge(c)
 }
 
-// allowance returns by how many positions the counter of an event may advance, and the time for
-// which this was computed.
+// allowance returns by how many positions the counter of an event may advance, and the time at
+// which this number is valid.
 func (a *Advancer) allowance(ctx context.Context, tr *tracker, c Counters, rate float64) (n int64, start time.Time) {
 	tr.full = false
 	if c.Settings.Inlet != MaxInFlight {

@@ -40,7 +40,7 @@ func (hangingBackend) ReadLoad(ctx context.Context, _ string) (room.TierTwoLoad,
 	return room.TierTwoLoad{}, ctx.Err()
 }
 
-// A hanging store does not block a replica forever.
+// A store that hangs does not block a replica: a step has a time limit.
 func TestStepTimesOutWhenStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestStepTimesOutWhenStoreHangs(t *testing.T) {
 	})
 }
 
-// A hanging tier 2 counts as unreachable: after LoadGrace the counter follows the configured rate.
+// If tier 2 hangs, its calls count as failed: after LoadGrace the configured rate applies.
 func TestHangingLoadFallsBackToRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestHangingLoadFallsBackToRate(t *testing.T) {
 	})
 }
 
-// An event that the store no longer has is closed, because nobody can get a position of it.
+// An event that the store no longer has is closed, since nobody can get a position there.
 func TestAdvancerClosesDeletedEvent(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 1, room.DefaultSettings())
@@ -91,7 +91,7 @@ func TestAdvancerClosesDeletedEvent(t *testing.T) {
 	require.False(t, st.Active)
 }
 
-// A store outage writes two log lines, at its begin and at its end.
+// An outage of the store is logged twice: when it begins and when it ends.
 func TestRunLogsOutageOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func (h *simulation) claimShareOfServed(share float64) {
 	}
 }
 
-// run steps replica 0 for d, while the given share of the served positions is claimed.
+// run runs the steps of replica 0 for d, while the given share of the served positions is claimed.
 func (h *simulation) run(d time.Duration, share float64) {
 	h.t.Helper()
 	for range d / room.ReadInterval {
@@ -130,8 +130,8 @@ func (h *simulation) run(d time.Duration, share float64) {
 	}
 }
 
-// Claims that cannot be written look like visitors who have left, and would raise the rate up to
-// five times. So the share stays unchanged until claims can be written again and a whole window was
+// Visitors whose claims cannot be written seem to have left, which would raise the rate up to five
+// times. So the share is unchanged until claims can be written again and a whole window has been
 // observed.
 func TestClaimShareUnchangedWhileClaimsFail(t *testing.T) {
 	t.Parallel()
@@ -155,8 +155,8 @@ func TestClaimShareUnchangedWhileClaimsFail(t *testing.T) {
 	}
 }
 
-// A failed call to tier 2 serves nobody, since tier 2 may be full. After 5 s of failures the
-// counter follows the configured rate, measured from then.
+// After a failed call to tier 2 nobody is served, since tier 2 may be full. After 5 s of failures
+// the counter follows the configured rate, measured from then on.
 func TestFailedLoadsServeNobodyForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	settings := room.DefaultSettings()

@@ -14,10 +14,10 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A replica's step takes up to this long after its tick.
+// maxStepDelay is how long after its time a replica's step may begin.
 const maxStepDelay = 20 * time.Millisecond
 
-// fleet is a simulation whose replicas tick independently, die, and start again with empty memory.
+// fleet is a simulation whose replicas step independently, die, and start without cached data.
 type fleet struct {
 	*simulation
 
@@ -46,7 +46,7 @@ func newFleet(t *testing.T, seed uint64, replicas int) *fleet {
 	return f
 }
 
-// begin starts replica i with empty memory. The clock of the last replica is 30 s ahead.
+// begin starts replica i without cached data. The clock of the last replica is 30 s ahead.
 func (f *fleet) begin(i int) {
 	ahead := time.Duration(0)
 	if i == len(f.replicas)-1 {
@@ -61,7 +61,7 @@ func (f *fleet) begin(i int) {
 
 func (f *fleet) elapsed() time.Duration { return f.clock.Now().Sub(epoch) }
 
-// run steps the replicas for d; after each step it calls then.
+// run runs the steps of the replicas for d, and calls then after each step.
 func (f *fleet) run(d time.Duration, then func()) {
 	f.t.Helper()
 	for end := f.elapsed() + d; ; {
@@ -83,7 +83,7 @@ func (f *fleet) run(d time.Duration, then func()) {
 	}
 }
 
-// record runs act, and records a move if the counter has changed.
+// record runs act, and appends a move if the counter has changed.
 func (f *fleet) record(replica int, act func()) {
 	f.t.Helper()
 	before := f.serving()
@@ -94,7 +94,7 @@ func (f *fleet) record(replica int, act func()) {
 	}
 }
 
-// advance is an operator's advance.
+// advance advances the counter like an operator.
 func (f *fleet) advance(n int64) {
 	f.t.Helper()
 	f.record(-1, func() {
@@ -109,7 +109,7 @@ func (f *fleet) killWinner() (victim int) {
 	return victim
 }
 
-// sleep lets d pass without a step, as on a machine that is suspended.
+// sleep lets d pass without a step, like a suspended machine.
 func (f *fleet) sleep(d time.Duration) {
 	f.clock.Advance(d)
 	for i := range f.replicas {
@@ -130,7 +130,7 @@ func (f *fleet) requireRate(moves []move) {
 				byReplicas += m.to - m.from
 			}
 			took := (m.at - first.at).Seconds()
-			// The fraction of a position earned before the period counts in its first step.
+			// A fraction of a position that was earned before the period adds to its first step.
 			require.LessOrEqual(f.t, float64(byReplicas), perSecond*took+1, "from %v to %v", first.at, m.at)
 			if took >= 10 {
 				require.GreaterOrEqual(f.t, float64(m.to-first.to), 0.95*perSecond*10, "from %v to %v", first.at, m.at)
@@ -140,9 +140,9 @@ func (f *fleet) requireRate(moves []move) {
 	}
 }
 
-// Three replicas keep the rate in every ten seconds while people wait, although one clock is 30 s
-// ahead, the leading replica is killed again and again, an operator moves the counter, and nobody
-// waits for an hour. The counter never goes back, and what an operator served stays served.
+// Three replicas keep the rate in every ten seconds in which people wait, although one clock is 30
+// s ahead, the leading replica is killed again and again, an operator moves the counter, and nobody
+// waits for an hour. The counter never decreases, and an operator's advance is never undone.
 func TestRateHoldsInEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -183,8 +183,8 @@ func TestRateHoldsInEveryTenSeconds(t *testing.T) {
 	}
 }
 
-// claimsIn returns the number of claims in each ten seconds of a run in which the given share of
-// the visitors comes.
+// claimsIn returns the number of claims in each ten seconds of a run, in which the given share of
+// the visitors claims.
 func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 	f.t.Helper()
 	for range periods {
@@ -195,16 +195,16 @@ func (f *fleet) claimsIn(periods int, share float64) (claims []int64) {
 	return claims
 }
 
-// When half of the visitors have left, the remaining ones come through at the configured rate, also
-// after the leading replica was killed, since the others measure the share too. Claims that cannot
-// be written change nothing. When many who had left return, the counter slows down.
+// If half of the visitors have left, the others are served at the configured rate, even after the
+// leading replica was killed, since all replicas measure the share. Claims that cannot be written
+// have no effect. If many who had left return, the counter slows down.
 func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
 		f := newFleet(t, seed, 3)
 		f.issue(60_000)
 		half := func() { f.claimShareOfServed(0.5) }
-		f.claimsIn(17, 0.5) // the share settles within two windows
+		f.claimsIn(17, 0.5) // after two windows the share is constant
 		claims := f.claimsIn(3, 0.5)
 		victim := f.killWinner()
 		f.run(2*time.Second, half)
@@ -221,7 +221,7 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 		f.store.SetClaimsDown(false)
 		f.claimsIn(17, 0.5)
 
-		for range 20_000 { // of positions served long ago
+		for range 20_000 { // claims of positions served long ago
 			f.store.RecordClaim(room.Record{EventID: "e", Round: f.round, RequestID: uuid.New()})
 		}
 		f.run(2*time.Second, half)
@@ -231,8 +231,8 @@ func TestVisitorsWhoLeftDoNotUseUpTheRate(t *testing.T) {
 	}
 }
 
-// lateCrowd has every served visitor claim at the next poll: visitors whom an operator's advance
-// has served within the longest poll interval, others at once.
+// lateCrowd claims for every served visitor at the visitor's next poll: within the longest poll
+// interval for visitors whom an operator's advance has served, at once for others.
 type lateCrowd struct {
 	*fleet
 
@@ -257,8 +257,8 @@ func (l *lateCrowd) poll() {
 	l.due = waiting
 }
 
-// Visitors far from the counter poll once a minute. When an operator's advance serves 50,000 of
-// them, late polls must not look like visitors who have left: the configured rate is not exceeded.
+// Visitors far from the counter poll once a minute. If an operator's advance serves 50,000 of them,
+// they do not seem to have left before they poll: the configured rate is not exceeded.
 func TestAnAdvanceBeyondLatePollsKeepsTheRate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, 2)

@@ -17,8 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// simulation is one event on one store, with replicas whose clocks differ and time that the test
-// advances.
+// simulation is one event in one store, with replicas whose clocks differ. The test advances time.
 type simulation struct {
 	t        *testing.T
 	store    *roomtest.Memory
@@ -63,7 +62,7 @@ func (h *simulation) issueAndClaim(n int) {
 		id := uuid.New()
 		r, err := roomtest.Take(h.t.Context(), h.store, room.Counters{EventID: "e", Round: h.round}, id.String(), id)
 		require.NoError(h.t, err)
-		h.store.RecordClaim(r) // all are claimed: the share stays 1
+		h.store.RecordClaim(r) // since all are claimed, the share is 1
 	}
 }
 
@@ -106,8 +105,8 @@ func TestAdvancersKeepConfiguredRate(t *testing.T) {
 	}
 }
 
-// ticks are the times of the replicas' next steps. Each replica has its own phase and a jitter of
-// up to a tenth of a read interval.
+// ticks has the time of each replica's next step. The times vary at random by up to a tenth of a
+// read interval, and differ between replicas.
 type ticks []time.Duration
 
 func newTicks(rng *rand.Rand, replicas int) ticks {
@@ -140,7 +139,7 @@ func TestAdvancersStopAtLastPosition(t *testing.T) {
 	require.Equal(t, int64(180), h.serving())
 }
 
-// After an idle hour at most one batch is served at once.
+// After an hour in which nobody waited, at most one batch is served at once.
 func TestAdvancersAfterIdlePeriod(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 2, room.DefaultSettings())
@@ -156,7 +155,7 @@ func TestAdvancersAfterIdlePeriod(t *testing.T) {
 	require.Equal(t, int64(500), h.serving(), "one batch at once")
 }
 
-// When the winning replica dies, another takes over after one read interval.
+// If the replica that moves the counter dies, another takes over after one read interval.
 func TestAdvancerTakeover(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 2, room.DefaultSettings())
@@ -170,7 +169,7 @@ func TestAdvancerTakeover(t *testing.T) {
 	require.GreaterOrEqual(t, h.replicas[0].Stats().Won.Load(), int64(8), "one replica goes on winning")
 	require.LessOrEqual(t, h.replicas[1].Stats().Won.Load(), int64(1))
 	before := h.serving()
-	for range 10 { // replica 0 has died
+	for range 10 { // replica 0 is dead
 		h.clock.Advance(room.ReadInterval)
 		h.step(1)
 	}
@@ -181,7 +180,7 @@ func TestAdvancerDividesRateByClaimShare(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 1, room.DefaultSettings())
 	h.issue(12_000)
-	h.run(100*time.Second, 0.5) // half of the visitors have left
+	h.run(100*time.Second, 0.5) // half of the visitors claim
 	before := h.serving()
 	h.run(10*time.Second, 0.5)
 	require.InDelta(t, 1000, h.serving()-before, 50, "so that 500 come through")
@@ -200,7 +199,7 @@ func TestAdvancerMaxInFlight(t *testing.T) {
 		h.step(1)
 	}
 	require.Equal(t, int64(120), h.serving(), "into an empty tier 2")
-	// Five have left, five are in transit.
+	// Five visitors have left, and five are on the way to tier 2.
 	h.loads.load = room.TierTwoLoad{Active: 100, Waiting: 10, Arrived: 115}
 	h.clock.Advance(room.ReadInterval)
 	h.step(0)
@@ -272,8 +271,8 @@ func TestAdvancerUpdatesStateCache(t *testing.T) {
 	require.False(t, st.Active, "another replica's deactivation is seen within a read")
 }
 
-// A replica's memory does not grow with the events that had a room: hours after its end a room is
-// forgotten, and its visitors, who read the store then, are still admitted.
+// A replica's memory does not grow with the events that had a room. Hours after its end a room is
+// removed from memory; its visitors then cause a read of the store, and are admitted.
 func TestAdvancerForgetsRetiredRounds(t *testing.T) {
 	t.Parallel()
 	h := newSimulation(t, 1, room.DefaultSettings())

@@ -6,41 +6,41 @@ import (
 	"urr.guru/pkg/waits"
 )
 
-// Window and bounds of the claim share.
+// The window in which the claim share is measured, and the limits of the share.
 const (
 	// ShareWindow is longer than waits.LongestPoll.
 	ShareWindow = 80 * time.Second
 	MinShare    = 0.2
 	MaxShare    = 2.0
-	// sharePrior is added to the served and to the claimed positions, so that small numbers barely
-	// change the share.
+	// sharePrior is added both to the served and to the claimed positions, so that small numbers
+	// hardly change the share.
 	sharePrior = 10
 )
 
 const (
 	// maxShareGap is the longest time between two reads of the claims in the same window.
 	maxShareGap = 5 * time.Second
-	// maxRateStep is the factor by which the rate may rise without surprising visitors.
+	// maxRateStep is the factor by which the rate may rise without serving visitors far too early.
 	maxRateStep = 2
 )
 
-// ClaimShare measures the share of the positions served in the last 80 s that were claimed. The
-// rate is divided by it, so that visitors who left do not use up the rate. Claims of positions
+// ClaimShare measures which share of the positions served in the last 80 s was claimed. The rate is
+// divided by the share, so that visitors who left do not use up the rate. Claims of positions
 // served earlier count too, so latecomers slow the counter down. While claims cannot be read, the
-// share stays unchanged. It is not safe for concurrent use.
+// share is unchanged. It is not safe for concurrent use.
 //
 // Visitors poll more often the nearer the counter is, so they claim within seconds. After an
-// operator's advance or a much higher rate, the counter reaches some far earlier than estimated.
-// They poll up to waits.LongestPoll later, and look until then as if they had left. So the share
-// stays unchanged for that time, and then a new window begins.
+// operator's advance or a much higher rate, the counter reaches some visitors far earlier than
+// estimated. They poll up to waits.LongestPoll later, and seem to have left until then. So the
+// share is unchanged for that time, and then a new window begins.
 type ClaimShare struct {
 	round Round
 	rate  float64 // the configured rate at the last read
-	value float64 // 0 until a whole window was observed
-	// lateUntil is when all visitors whom the counter reached unexpectedly early have polled.
+	value float64 // 0 until a whole window has been observed
+	// lateUntil is the time by which all visitors have polled whom the counter has reached too early.
 	lateUntil time.Time
 	// samples are sorted by time. The first one is the newest that is at least ShareWindow old, if
-	// any.
+	// there is one.
 	samples []shareSample
 }
 
@@ -54,9 +54,9 @@ func (s *ClaimShare) ReadDue(c Counters, now time.Time) bool {
 	return s.round != c.Round || len(s.samples) == 0 || now.Sub(s.samples[len(s.samples)-1].at) >= claimsInterval
 }
 
-// Observe records a read of the counters and of the claims that completed at now. After a gap of
-// more than maxShareGap a new window begins, since claims made in the gap may arrive late or be
-// lost. While visitors may poll late, each read begins a new window.
+// Observe records a read of the counters and of the claims that ended at now. After a gap of more
+// than maxShareGap a new window begins, since claims made in the gap may arrive late or be lost.
+// While visitors may poll late, each read begins a new window.
 func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	if s.round != c.Round {
 		*s = ClaimShare{round: c.Round}
@@ -64,7 +64,7 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	if n := len(s.samples); n > 0 {
 		last := s.samples[n-1]
 		since := now.Sub(last.at)
-		if c.Serving-last.serving > c.reach(since) || c.Settings.Rate() > maxRateStep*s.rate {
+		if c.Serving-last.serving > c.maxAdvance(since) || c.Settings.Rate() > maxRateStep*s.rate {
 			s.lateUntil = now.Add(waits.LongestPoll)
 		}
 		if since > maxShareGap || now.Before(s.lateUntil) {
@@ -81,9 +81,9 @@ func (s *ClaimShare) Observe(c Counters, claimed int64, now time.Time) {
 	s.measure()
 }
 
-// reach returns the most positions by which replicas advance the counter within a time. A shorter
-// advance by an operator surprises nobody: visitors so near to the counter poll every few seconds.
-func (c Counters) reach(d time.Duration) int64 {
+// maxAdvance returns the most positions by which replicas advance the counter within a time. If an
+// operator's advance is shorter, the visitors served are so near that they poll every few seconds.
+func (c Counters) maxAdvance(d time.Duration) int64 {
 	if c.Settings.Inlet == MaxInFlight {
 		return c.Settings.Batch * (2 + int64(d/ReadInterval))
 	}
@@ -99,9 +99,9 @@ func (s *ClaimShare) measure() {
 	s.value = max(MinShare, min(MaxShare, float64(claimed+sharePrior)/float64(served+sharePrior)))
 }
 
-// Share returns the share, between MinShare and MaxShare. It is 1 until a whole window was
-// observed: claims follow the counter by one poll interval, so a short window would count visitors
-// who are about to poll as gone.
+// Share returns the share, between MinShare and MaxShare. It is 1 until a whole window has been
+// observed: visitors claim up to one poll interval after they are served, so a shorter window would
+// count visitors who are about to poll as gone.
 func (s *ClaimShare) Share() float64 {
 	if s.value == 0 {
 		return 1

@@ -12,9 +12,9 @@ import (
 
 const (
 	closeInterval      = 30 * time.Second // the time between two checks of all active rooms
-	endedTimeout       = time.Second      // bounds the check whether a sale, promotion or campaign has ended
-	stopTimeout        = 5 * time.Second  // bounds the write that ends one room
-	maxParallelQueries = 8                // bounds the checks in parallel
+	endedTimeout       = time.Second      // the time limit of one check
+	stopTimeout        = 5 * time.Second  // the time limit of the write that ends a room
+	maxParallelQueries = 8                // how many checks run at once
 )
 
 // Destination tells whether the sale, promotion or campaign to which a room leads has ended.
@@ -24,7 +24,7 @@ type Destination interface {
 	Ended(ctx context.Context, id string) (bool, error)
 }
 
-// Destinations has a Destination per kind of page. A kind without a Destination is not checked.
+// Destinations has the Destination for each kind of page. Kinds without one are not checked.
 type Destinations map[NextPage]Destination
 
 func (d Destinations) ended(ctx context.Context, next NextPage, id string) (bool, error) {
@@ -48,8 +48,8 @@ func (d Destinations) requireExists(ctx context.Context, next NextPage, id strin
 }
 
 // Closer ends the rooms whose sale, promotion or campaign has ended, so that nobody waits in vain.
-// Their visitors are then admitted, and learn the end from tier 2 or the page. Every replica runs a
-// Closer.
+// The visitors are then admitted, and tier 2 or the page tells them of the end. Every replica runs
+// a Closer.
 type Closer struct {
 	cache        *StateCache
 	rooms        RoomStore
@@ -64,8 +64,8 @@ func NewCloser(sc *StateCache, r RoomStore, d Destinations, log *slog.Logger) *C
 
 func (c *Closer) Run(ctx context.Context) error { return loop.Every(ctx, closeInterval, c.Step) }
 
-// Step checks every active room once, several in parallel, so that an event whose check hangs does
-// not delay the others. A failed check is repeated by the next step.
+// Step checks every active room once, several at the same time, so that an event whose check hangs
+// does not delay the others. The next step repeats failed checks.
 func (c *Closer) Step(ctx context.Context) {
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxParallelQueries)
@@ -79,8 +79,8 @@ func (c *Closer) Step(ctx context.Context) {
 	work.Wait()
 }
 
-// closeIfEnded ends the round that was active before the check. A round that an operator has
-// started since is not ended, because its sale goes on.
+// closeIfEnded ends the round that was active before the check. If an operator has started another
+// round since then, that round is not ended, because its sale has not ended.
 func (c *Closer) closeIfEnded(ctx context.Context, eventID string) {
 	st, ok := c.cache.Get(eventID)
 	if !ok || !st.Active {

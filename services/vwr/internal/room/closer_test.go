@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// adminFixture has an Admin and a Closer over an in-memory store and fake sales.
+// adminFixture has an Admin and a Closer with an in-memory store and fake sales.
 type adminFixture struct {
 	*room.Admin
 
@@ -50,8 +50,8 @@ func (h *adminFixture) active(eventID string) bool {
 	return c.Active
 }
 
-// A mistyped id gets no waiting room. When the existence of an event cannot be checked, it gets
-// one.
+// An unknown id gets no waiting room. If it cannot be checked whether an event exists, the event
+// gets one.
 func TestActivateRequiresKnownEvent(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)
@@ -92,8 +92,8 @@ func TestCloserEndsRoomOfClosedSale(t *testing.T) {
 	require.False(t, h.active("over"))
 }
 
-// A Closer that acts on the outdated answer that a sale has ended does not end the new round that
-// an operator has started meanwhile.
+// A check finds that a sale has ended, but meanwhile an operator has started a new round. The
+// Closer does not end the new round.
 func TestCloserKeepsNewRound(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)
@@ -113,7 +113,7 @@ func TestCloserKeepsNewRound(t *testing.T) {
 	require.True(t, h.active("e"))
 }
 
-// A slow check delays the closer's step only by its own duration, and later steps follow.
+// A slow check delays a step of the Closer only by its own duration. Later steps follow.
 func TestCloserToleratesSlowChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func (s stuckStore) Stop(ctx context.Context, eventID string, round room.Round) 
 	return s.RoomStore.Stop(ctx, eventID, round)
 }
 
-// When Stop hangs for one room, the other rooms are ended in this step and in later ones.
+// If Stop hangs for one room, the other rooms are ended in the same step and in later ones.
 func TestCloserIsolatesFailingRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // findLobbyPosition returns the record of a user who has joined the lobby of the round. It fails
-// with ErrLobbyOpen while no positions are issued, and for a user whose entry has no position yet.
+// with ErrLobbyOpen while no positions are issued, or if the user's entry has no position yet.
 func (s *Service) findLobbyPosition(ctx context.Context, st State, user string) (Record, bool, error) {
 	if !st.Lobby.Assigns(s.now()) {
 		return Record{}, false, st.Lobby.NotYetError()
@@ -24,8 +24,8 @@ func (s *Service) findLobbyPosition(ctx context.Context, st State, user string) 
 	return rec, found, err
 }
 
-// findEntry returns the user's entry in the lobby if it has this id. If nobody is signed in, it
-// fails with ErrSignedOut, not ErrUnknown: the user may have an entry or a position.
+// findEntry returns the user's entry in the lobby if the entry has this id. If nobody is signed in,
+// it fails with ErrSignedOut, not ErrUnknown, since the user may have an entry or a position.
 func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.UUID) (Record, error) {
 	if user == "" && st.Active && (st.Lobby.Exists() || st.Settings.SignIn) {
 		return Record{}, ErrSignedOut
@@ -48,7 +48,7 @@ func (s *Service) findEntry(ctx context.Context, st State, user string, id uuid.
 }
 
 // checkEntry answers a user whose ticket has no position yet. It answers from memory, since all
-// users of the lobby ask at the start. After the shuffle they get a ticket with their position.
+// users of the lobby ask at the start. After the shuffle it has a ticket with the position.
 func (s *Service) checkEntry(ctx context.Context, rec Record) (CheckResult, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || st.Round < rec.Round {

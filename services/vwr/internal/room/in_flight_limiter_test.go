@@ -78,8 +78,8 @@ func TestInFlightLimiterIsBoundedByBatch(t *testing.T) {
 	require.Equal(t, c.Settings.Batch, f.Allowance(c, room.TierTwoLoad{}))
 }
 
-// The rate under former settings does not count. A counter that stands still counts as stalled only
-// after some time.
+// The rate under earlier settings does not count. A counter that does not move counts as stalled
+// only after some time.
 func TestRateMeterStartsAnewWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	var m room.RateMeter
@@ -124,7 +124,7 @@ func TestRateMeter(t *testing.T) {
 	c.Serving = c.Issued
 	m.Observe(c, at(20))
 	before := m.Rate()
-	for i := range 100 { // an empty queue is not measured
+	for i := range 100 { // time in which nobody waits is not measured
 		m.Observe(c, at(21+float64(i)))
 	}
 	require.InDelta(t, before, m.Rate(), 0, "an empty line")

@@ -13,7 +13,7 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// Lobby is the schedule of a round's lobby and its progress. Times are ms since the epoch. A round
+// Lobby is the schedule and the progress of a round's lobby. Times are ms since the epoch. A round
 // without a lobby has the zero value.
 //
 //	OpensAt … ClosesAt   users join
@@ -40,14 +40,14 @@ func (l Lobby) TakesEntries(now time.Time) bool {
 	return l.Exists() && now.UnixMilli() >= l.OpensAt && now.UnixMilli() < l.ClosesAt
 }
 
-// merge combines two reads of a round's lobby, in any order.
+// merge combines two reads of a round's lobby. Either may be the later one.
 func (l Lobby) merge(old Lobby) Lobby {
 	l.Sized = l.Sized || old.Sized
 	l.Shuffled = l.Shuffled || old.Shuffled
 	return l
 }
 
-// withSchedule adds the schedule to an error, in ms.
+// withSchedule adds the times of the lobby to an error, in ms.
 func (l Lobby) withSchedule(e *errs.Error) *errs.Error {
 	for name, at := range map[string]int64{"lobbyOpensAt": l.OpensAt, "closesAt": l.ClosesAt, "opensAt": l.StartsAt} {
 		if at != 0 {
@@ -57,30 +57,30 @@ func (l Lobby) withSchedule(e *errs.Error) *errs.Error {
 	return e
 }
 
-// NotYetError is the error of a request for a position while none are issued.
+// NotYetError is the error of a request for a position while no positions are issued.
 func (l Lobby) NotYetError() error { return l.withSchedule(ErrLobbyOpen) }
 
-// ClosedError is the error of a join while no entries are taken.
+// ClosedError is the error of a join while the lobby accepts no entries.
 func (l Lobby) ClosedError() error { return l.withSchedule(ErrLobbyClosed) }
 
 // UserVisitor returns the visitor id of a user, for records that belong to a user, not a browser.
 func UserVisitor(user string) string { return claims.UserPrefix + user }
 
-// OfUser reports whether the record is of a user, and not of a browser.
+// OfUser reports whether the record belongs to a user, not to a browser.
 func (r Record) OfUser() bool { return strings.HasPrefix(r.Visitor, claims.UserPrefix) }
 
-// LobbyTerms are an operator's terms of a lobby. A field with its zero value is not given.
+// LobbyTerms are an operator's terms of a lobby. A zero field is not given.
 type LobbyTerms struct {
 	OpensAt, StartsAt time.Time
-	Beacon            *fairdraw.Beacon // without the delay, which follows from the schedule
+	Beacon            *fairdraw.Beacon // without the delay, which is computed from the schedule
 }
 
 func (t LobbyTerms) Given() bool {
 	return !t.OpensAt.IsZero() || !t.StartsAt.IsZero() || t.Beacon != nil
 }
 
-// LobbyOpening is the constant data of a shuffle, stored with the start of its round: the public
-// commitment and the nonce from which the seed is derived.
+// LobbyOpening is the data of a shuffle that never changes, stored at the start of its round: the
+// public commitment, and the nonce from which the seed is derived.
 type LobbyOpening struct {
 	Commitment []byte // canonical JSON
 	Nonce      fairdraw.Nonce
@@ -89,17 +89,17 @@ type LobbyOpening struct {
 // Lobbies opens lobbies, and finds their entries and positions.
 type Lobbies interface {
 	// OpenLobby returns the schedule and the opening of a new lobby. It fails with ErrInvalidSettings,
-	// or with errs.ErrBeaconUnavailable when no source shows that its beacon is alive.
+	// or with errs.ErrBeaconUnavailable if no source shows that the beacon publishes values.
 	OpenLobby(ctx context.Context, eventID string, terms LobbyTerms) (Lobby, *LobbyOpening, error)
-	// SameBeacon reports whether the shuffle of a round was opened with this beacon.
+	// SameBeacon reports whether b is the beacon with which the shuffle of a round was opened.
 	SameBeacon(ctx context.Context, eventID string, round Round, b *fairdraw.Beacon) (bool, error)
-	// EntryID computes the id that the user's entry in the lobby of a round has, or would have, without
-	// reading an entry. ok is false while this replica lacks the secret key of the ids.
+	// EntryID computes the id of the user's entry in the lobby of a round, whether or not it exists,
+	// without reading an entry. ok is false while this replica lacks the secret key of the ids.
 	EntryID(ctx context.Context, c Counters, user string) (id uuid.UUID, ok bool, err error)
 	// FindEntry returns the user's entry in the lobby of a round, with its position once the lobby is
-	// shuffled. It fails with ErrUnavailable while a shuffled lobby is not in memory.
+	// shuffled. It fails with ErrUnavailable until a shuffled lobby is in memory.
 	FindEntry(ctx context.Context, c Counters, user string) (r Record, found bool, err error)
-	// PositionOf returns the position of an entry of a shuffled lobby, without reading the store;
-	// found is false when the lobby is not in memory, or has no such entry.
+	// PositionOf returns the position of an entry of a shuffled lobby, without reading the store.
+	// found is false if the lobby is not in memory, or has no such entry.
 	PositionOf(eventID string, round Round, id uuid.UUID) (position int64, found bool)
 }

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// An operator can change where a room leads during a round. A new round leads to the line again.
+// An operator can change where a room leads during a round. The next round leads to the line again.
 func TestNextIsASetting(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
@@ -78,7 +78,7 @@ func TestRoomEndsWithWhatItLeadsTo(t *testing.T) {
 	}
 }
 
-// Without a Destination for promotions, their rooms open and stay until an operator ends them.
+// Without a Destination for promotions, their rooms open unchecked, and only operators end them.
 func TestRoomOfAnUnknownDestination(t *testing.T) {
 	t.Parallel()
 	h := newAdminFixture(t)

@@ -7,9 +7,9 @@ import (
 
 // RateLimiter decides how far a replica may advance one event's serving counter. It measures, by
 // the replica's own monotonic clock, how long the counter has been unchanged. A value is always
-// read after it was written, so the measured time never exceeds the true one: the rate is kept with
-// any number of replicas, skewed clocks and crashes. The zero value has observed nothing and allows
-// nothing. It is not safe for concurrent use.
+// read after it was written, so the measured time is never longer than the true one: the rate is
+// kept with any number of replicas, wrong clocks and crashes. The zero value has observed nothing
+// and allows nothing. It is not safe for concurrent use.
 type RateLimiter struct {
 	observed bool
 	round    Round
@@ -17,9 +17,9 @@ type RateLimiter struct {
 	since    time.Time
 }
 
-// Observe records a consistent read of the counters that completed at now. A counter moved by
-// another replica restarts the measurement: that replica keeps winning, and this one takes over
-// when the other stops.
+// Observe records a consistent read of the counters that ended at now. If another replica has moved
+// the counter, the measurement starts again: that replica goes on moving it, and this one takes
+// over when the other stops.
 func (l *RateLimiter) Observe(c Counters, now time.Time) {
 	if l.observed && l.round == c.Round && l.serving == c.Serving {
 		return
@@ -27,7 +27,7 @@ func (l *RateLimiter) Observe(c Counters, now time.Time) {
 	*l = RateLimiter{observed: true, round: c.Round, serving: c.Serving, since: now}
 }
 
-// IgnoreTimeBefore makes time before t not count: a measurement that started earlier starts at t.
+// IgnoreTimeBefore makes the time before t not count: a measurement that began earlier begins at t.
 func (l *RateLimiter) IgnoreTimeBefore(t time.Time) {
 	if l.since.Before(t) {
 		l.since = t
@@ -35,8 +35,8 @@ func (l *RateLimiter) IgnoreTimeBefore(t time.Time) {
 }
 
 // Allowance returns by how many positions the counter may advance at now: the rate (positions per
-// second) times the time for which the counter has been unchanged, at most one batch, and never
-// past the last issued position.
+// second) times the time for which the counter has been unchanged. It is at most one batch, and
+// ends at the last issued position.
 func (l *RateLimiter) Allowance(c Counters, rate float64, now time.Time) int64 {
 	if !l.observed || l.round != c.Round || l.serving != c.Serving {
 		return 0
@@ -49,9 +49,9 @@ func (l *RateLimiter) earnedPositions(rate float64, now time.Time) int64 {
 }
 
 // RecordAdvance records that this replica moved the counter by n in a write begun at start. It
-// keeps the fraction of a position that was earned beyond n: without it a rate of 0.9 per step would
-// become 0. It drops whole positions beyond n, which the batch or an empty queue has cut off: with
-// them an idle period would end in a burst.
+// keeps the fraction of a position earned beyond n: otherwise a rate of 0.9 per step would become
+// 0. It drops whole positions beyond n, which the batch or the end of the queue did not allow:
+// otherwise an idle period would end in a burst.
 func (l *RateLimiter) RecordAdvance(n int64, rate float64, start time.Time) {
 	if l.earnedPositions(rate, start) == n && rate > 0 {
 		l.since = l.since.Add(time.Duration(float64(n) / rate * float64(time.Second)))

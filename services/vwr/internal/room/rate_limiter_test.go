@@ -60,8 +60,8 @@ func TestRateLimiterRestartsWhenCounterMoves(t *testing.T) {
 	require.Equal(t, int64(50), p.Allowance(next, 50, at(4)), "a second after the new round was seen")
 }
 
-// A replica that writes whenever a position is due serves exactly the configured rate, even if a
-// step earns less than one position.
+// A replica that writes whenever a position is due serves exactly the configured rate, even if less
+// than one position is earned per step.
 func TestRateLimiterKeepsFractions(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.3, 1, 2.5, 7, 50, 333} {
@@ -80,7 +80,7 @@ func TestRateLimiterKeepsFractions(t *testing.T) {
 	}
 }
 
-// The allowance beyond the batch or the last position is lost: time in which nobody waits earns
+// What is earned beyond the batch or the last position is lost, so time in which nobody waits earns
 // nothing.
 func TestRateLimiterDropsCutOffAllowance(t *testing.T) {
 	t.Parallel()
@@ -140,8 +140,8 @@ func TestClaimShareResetsWithNewRound(t *testing.T) {
 	require.InDelta(t, 1, s.Share(), 0, "a new round")
 }
 
-// After an operator's advance, or a much higher rate, the share stays as it was until the visitors
-// whom the counter reached early have polled, however few come. Then a new window begins.
+// After an operator's advance or a much higher rate, the share is unchanged until the visitors whom
+// the counter reached early have polled, however few claim. Then a new window begins.
 func TestClaimShareWaitsForLatePolls(t *testing.T) {
 	t.Parallel()
 	for name, surprise := range map[string]func(*room.Counters){
@@ -166,7 +166,7 @@ func TestClaimShareWaitsForLatePolls(t *testing.T) {
 			require.InDelta(t, 0.8, before, 0.01)
 			surprise(&c)
 			run(int(waits.LongestPoll.Seconds()), 0)
-			claimed += 50_000 // the last of them
+			claimed += 50_000 // now all of them have claimed
 			run(int(room.ShareWindow.Seconds())-1, 0.5)
 			require.InDelta(t, before, s.Share(), 0)
 			run(5, 0.5)

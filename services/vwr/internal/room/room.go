@@ -13,8 +13,8 @@ import (
 )
 
 // Round identifies one activation of an event's waiting room by its start, in µs since the Unix
-// epoch. Positions, tickets and tokens belong to a round. Those of another round are rejected, so
-// that an old low position gives no advantage. Later rounds have greater numbers.
+// epoch. Later rounds have greater numbers. Positions, tickets and tokens belong to a round. Those
+// of another round are rejected, so that an old low position gives no advantage.
 type Round int64
 
 // Inlet is the rule by which the serving counter advances.
@@ -23,7 +23,7 @@ type Inlet string
 // The inlets that an operator can choose.
 const (
 	Periodic Inlet = "PERIODIC" // serves Batch positions per Interval
-	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or in transit to it.
+	// MaxInFlight keeps at most Settings.MaxInFlight people in tier 2 or on the way to it.
 	MaxInFlight Inlet = "MAX_IN_FLIGHT"
 )
 
@@ -33,10 +33,10 @@ type Settings struct {
 	Interval    time.Duration // at least 1 s, in whole seconds
 	Inlet       Inlet
 	MaxInFlight int64 // at least 1 with the inlet MaxInFlight, else unused
-	// ProofOfWork is the work that the gateway asks of each visitor before it assigns a position, in
-	// leading zero bits of SHA-256; 0 = none. At most proofofwork.MaxBits.
+	// ProofOfWork is the work that the gateway demands of each visitor before it assigns a position,
+	// in leading zero bits of SHA-256; 0 = none. It is at most proofofwork.MaxBits.
 	ProofOfWork int64
-	// SignIn gives positions to signed-in users only, one each.
+	// SignIn restricts positions to signed-in users, one for each user.
 	SignIn bool
 	Next   NextPage
 }
@@ -51,8 +51,8 @@ const (
 	NextReward NextPage = "REWARD" // the page of a reward campaign
 )
 
-// checkID fails with ErrInvalidSettings unless a page of this kind can have the id: promotions and
-// campaigns have UUIDs.
+// checkID fails with ErrInvalidSettings unless the id can be that of a page of this kind:
+// promotions and campaigns have UUIDs.
 func (n NextPage) checkID(id string) error {
 	if n == NextQueue || uuid.Validate(id) == nil {
 		return nil
@@ -60,15 +60,15 @@ func (n NextPage) checkID(id string) error {
 	return invalidSettings("next", fmt.Sprintf("must be %s: promotions and campaigns have UUIDs as ids", NextQueue))
 }
 
-// DefaultSettings are used for a round started without settings: 500 positions per 10 s, in front of
-// the line of tier 2.
+// DefaultSettings returns the settings of a round that is started without any: 500 positions per 10
+// s, and the room leads to the line of tier 2.
 func DefaultSettings() Settings {
 	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue}
 }
 
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
-// SettingsChange lists the settings to change. Settings whose field is nil stay unchanged.
+// SettingsChange has the settings to change. A setting whose field is nil is not changed.
 type SettingsChange struct {
 	Batch       *int64
 	Interval    *time.Duration
@@ -81,11 +81,11 @@ type SettingsChange struct {
 	Shards      *int       // the number of shards of a new round, 1 to MaxShards
 }
 
-// MaxShards is the maximum number of shards into which the positions of a round are divided.
+// MaxShards is the most shards into which the positions of a round are divided.
 const MaxShards = 64
 
-// With returns the settings after a change. It fails with ErrInvalidSettings, which names the
-// member, when the result is invalid.
+// With returns the settings after a change. If the result is invalid, it fails with
+// ErrInvalidSettings, which has the name of the invalid setting.
 func (s Settings) With(c SettingsChange) (Settings, error) {
 	setIfGiven(&s.Batch, c.Batch)
 	setIfGiven(&s.Interval, c.Interval)
@@ -135,9 +135,9 @@ type Counters struct {
 	Round    Round
 	Issued   int64 // the last issued position (nextPosition)
 	Serving  int64 // the last position served; at most Issued
-	Claimed  int64 // served positions whose visitors have fetched a token; Read leaves it 0
+	Claimed  int64 // served positions whose visitors have fetched a token; Read does not set it
 	Settings Settings
-	// Shards is the number of partitions that the positions of the round are divided into. It never
+	// Shards is the number of partitions into which the positions of the round are divided. It never
 	// changes within a round, so that every replica finds every record by its key.
 	Shards    int
 	Lobby     Lobby
@@ -146,18 +146,18 @@ type Counters struct {
 
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
 
-// Record is one visitor's position. It is stored durably before the visitor gets it.
+// Record is one visitor's position. It is stored before the visitor gets the answer.
 type Record struct {
 	EventID   string
 	Round     Round
 	RequestID uuid.UUID
-	Position  int64  // from 1; 0 for an entry of a lobby that has none yet
-	Visitor   string // the id in the signed cookie; with a lobby or Settings.SignIn UserVisitor(user)
+	Position  int64  // from 1; 0 for an entry of a lobby without a position yet
+	Visitor   string // the id in the signed cookie, or UserVisitor(user)
 }
 
 // TierTwoLoad counts an event's visitors in tier 2.
 type TierTwoLoad struct {
 	Waiting int64
 	Active  int64
-	Arrived int64 // total since the round began
+	Arrived int64 // the total since the round began
 }

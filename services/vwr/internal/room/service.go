@@ -15,29 +15,29 @@ import (
 
 // CounterReader reads the counters of rooms.
 type CounterReader interface {
-	// Read reads one event consistently; found is false when the event never had a waiting room.
+	// Read reads one event consistently; found is false if the event never had a waiting room.
 	Read(ctx context.Context, eventID string) (c Counters, found bool, err error)
-	// ReadMany reads many events consistently, and omits those that never had a waiting room.
+	// ReadMany reads many events consistently, without those that never had a waiting room.
 	ReadMany(ctx context.Context, eventIDs []string) ([]Counters, error)
 }
 
 // PositionStore issues and finds positions.
 type PositionStore interface {
-	// TakePositions returns each visitor's record of the round, else issues the next position, in their
-	// order. It fails with ErrStale when the round is no longer active.
+	// TakePositions returns each visitor's record of the round, or issues the next position, in their
+	// order. It fails with ErrStale if the round is no longer active.
 	TakePositions(ctx context.Context, c Counters, takers []Taker) []Outcome[Record]
 	// FindRecord reads a record of the round consistently.
 	FindRecord(ctx context.Context, c Counters, id uuid.UUID) (r Record, found bool, err error)
 }
 
-// Outcome is the result of one caller of many: a value or an error of its own.
+// Outcome is the result for one caller of many: a value or an error.
 type Outcome[T any] struct {
 	Value T
 	Err   error
 }
 
-// Taker is a visitor who takes a position. The visitor's record is stored under any of IDs; a new
-// record is stored under IDs[0].
+// Taker is a visitor who asks for a position. The visitor's record may be stored under any of IDs;
+// a new record is stored under IDs[0].
 type Taker struct {
 	Visitor string
 	IDs     []uuid.UUID
@@ -45,12 +45,12 @@ type Taker struct {
 
 // PassSigner derives request ids and signs and verifies tickets and tokens.
 type PassSigner interface {
-	// RequestIDs returns the ids under which a visitor's position of a round may be stored: first
-	// that of the signing key, then those of older keys.
+	// RequestIDs returns the ids under which a visitor's position of a round may be stored: first the
+	// id by the signing key, then the ids by older keys.
 	RequestIDs(eventID string, round Round, visitor string) []uuid.UUID
 	// SealTicket signs the ticket of a record.
 	SealTicket(r Record) string
-	// OpenTicket verifies a ticket of this event and visitor; ok is false when it is not valid.
+	// OpenTicket verifies a ticket for this event and visitor; ok is false if it is not valid.
 	OpenTicket(eventID, visitor, ticket string) (r Record, ok bool)
 	// SignToken signs the tier-1 token of a record and returns its expiry.
 	SignToken(r Record, now time.Time) (token string, expires time.Time, err error)
@@ -58,8 +58,8 @@ type PassSigner interface {
 
 // ClaimRecorder counts the served positions whose visitors fetched a token.
 type ClaimRecorder interface {
-	// RecordClaim records that the visitor of r fetched a token. It does not block. A position counts
-	// once, however many times it is claimed.
+	// RecordClaim records that the visitor of r fetched a token. It does not block. A position that is
+	// claimed several times counts once.
 	RecordClaim(r Record)
 }
 
@@ -68,8 +68,8 @@ type AssignResult struct {
 	Record
 
 	Serving       int64
-	EstimatedWait int64 // s
-	NextPoll      int64 // s
+	EstimatedWait int64 // seconds
+	NextPoll      int64 // seconds
 	Ticket        string
 }
 
@@ -79,22 +79,22 @@ type CheckResult struct {
 	Position       int64
 	Serving        int64
 	Ahead          int64
-	EstimatedWait  int64 // s
-	NextPoll       int64 // s
+	EstimatedWait  int64 // seconds
+	NextPoll       int64 // seconds
 	Token          string
 	TokenExpiresAt time.Time
-	Ticket         string // set when the request had none, or one without a position
+	Ticket         string // set if the request had no ticket, or one without a position
 	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
 }
 
-// VisitorIDs identifies a caller: the visitor id in the signed cookie and the id of the signed-in
-// user, "" if there is none.
+// VisitorIDs identifies a caller by the visitor id in the signed cookie and the id of the signed-in
+// user ("" if nobody is signed in).
 type VisitorIDs struct {
 	Visitor, User string
 }
 
-// owner returns the visitor id for which the caller takes a position: the user's id where users
-// must sign in, else the browser's.
+// owner returns the visitor id to which the caller's new position belongs: the user's id in a room
+// where users must sign in, else the browser's.
 func (v VisitorIDs) owner(s Settings) (string, error) {
 	switch {
 	case !s.SignIn:
@@ -105,7 +105,7 @@ func (v VisitorIDs) owner(s Settings) (string, error) {
 	return UserVisitor(v.User), nil
 }
 
-// owners returns the visitors whose positions the caller may hold: the browser's and the user's.
+// owners returns the visitor ids whose positions the caller may use: the browser's and the user's.
 func (v VisitorIDs) owners() []string {
 	if v.User == "" {
 		return []string{v.Visitor}
@@ -113,7 +113,7 @@ func (v VisitorIDs) owners() []string {
 	return []string{v.Visitor, UserVisitor(v.User)}
 }
 
-// Service gives visitors their positions and admits the served. It is safe for concurrent use.
+// Service assigns positions to visitors, and admits served ones. It is safe for concurrent use.
 type Service struct {
 	cache     *StateCache
 	counters  CounterReader
@@ -132,14 +132,14 @@ func NewService(
 	return &Service{cache: sc, counters: r, positions: p, passes: s, claims: c, lobbies: l, now: now, jitter: jitter}
 }
 
-// maxRoundChanges bounds how many times a call starts over because the event's round has changed.
+// maxRoundChanges is how often a call starts again because the event's round has changed.
 const maxRoundChanges = 3
 
-// Assign issues the callers' positions in the event's round, in their order. Repetitions return the
-// same position at every replica. A user with an entry in the round's lobby gets the position of the
-// entry. Where users must sign in, the position is the user's. A caller's error is ErrInactive,
-// ErrVisitorRequired, ErrSignedOut, ErrLobbyOpen before the start of a room with a lobby, or
-// ErrUnavailable when the position could not be stored.
+// Assign issues the callers' positions in the event's round, in their order. A repeated call
+// returns the same position at every replica. A user with an entry in the round's lobby gets the
+// position of the entry. Where users must sign in, the position is the user's. A caller's error is
+// ErrInactive, ErrVisitorRequired, ErrSignedOut, ErrLobbyOpen before the start of a room with a
+// lobby, or ErrUnavailable if the position could not be stored.
 func (s *Service) Assign(ctx context.Context, eventID string, callers []VisitorIDs) []Outcome[AssignResult] {
 	out := make([]Outcome[AssignResult], len(callers))
 	var pending []int // the indexes of the callers without a result
@@ -178,8 +178,8 @@ func failAll(out []Outcome[AssignResult], indexes []int, err error) []Outcome[As
 	return out
 }
 
-// assignEntries sets the results of those pending callers who have an entry in the lobby, and
-// returns the others. Entries are read in parallel.
+// assignEntries sets the results of those pending callers who have an entry in the lobby. It
+// returns the other callers. It reads the entries in parallel.
 func (s *Service) assignEntries(ctx context.Context, st State, callers []VisitorIDs, pending []int, out []Outcome[AssignResult]) (others []int) {
 	found := make([]bool, len(callers))
 	var work sync.WaitGroup
@@ -200,8 +200,8 @@ func (s *Service) assignEntries(ctx context.Context, st State, callers []Visitor
 	return slices.DeleteFunc(pending, func(i int) bool { return found[i] || out[i].Err != nil })
 }
 
-// takePositions sets the results of the pending callers. It returns those who must try again, since
-// the round has ended.
+// takePositions sets the results of the pending callers. It returns those who must try again
+// because the round has ended.
 func (s *Service) takePositions(ctx context.Context, st State, callers []VisitorIDs, pending []int, out []Outcome[AssignResult]) (again []int) {
 	takers, indexes := make([]Taker, 0, len(pending)), make([]int, 0, len(pending))
 	for _, i := range pending {
@@ -239,9 +239,9 @@ func (s *Service) assignResult(rec Record, st State) AssignResult {
 }
 
 // Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
-// the record. It fails with ErrUnknown for an invalid ticket, a position of another round or
-// visitor, or no position at all. It fails with ErrSignedOut when nobody is signed in and the id may
-// be that of a user's entry in a lobby.
+// the record. It fails with ErrUnknown if the ticket is invalid, or there is no such position of
+// this visitor in this round. It fails with ErrSignedOut if nobody is signed in and the id may be
+// that of a user's entry in a lobby.
 func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, id uuid.UUID, ticket string) (CheckResult, error) {
 	if caller.Visitor == "" {
 		return CheckResult{}, ErrVisitorRequired
@@ -260,8 +260,8 @@ func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, 
 	return s.checkResult(rec, st, ticket == "")
 }
 
-// estimatedWait returns the wait, in seconds, of a visitor whose position is `ahead` above the
-// serving counter; 0 while nobody is served.
+// estimatedWait returns the wait, in seconds, of a visitor whose position is `ahead` positions
+// above the serving counter; 0 while nobody is served.
 func (st State) estimatedWait(ahead int64) int64 {
 	if st.Stalled || st.Lobby.Pending() {
 		return 0
@@ -269,7 +269,7 @@ func (st State) estimatedWait(ahead int64) int64 {
 	return waits.EstimatedWait(ahead, st.Rate, st.Settings.Rate())
 }
 
-// checkResult answers a visitor who has a position. The answer has a ticket if newTicket is set.
+// checkResult returns the answer to a visitor with a position. It has a ticket if newTicket is set.
 func (s *Service) checkResult(rec Record, st State, newTicket bool) (out CheckResult, err error) {
 	out = CheckResult{Position: rec.Position, Serving: st.Serving}
 	if newTicket {
@@ -302,8 +302,8 @@ func (s *Service) findRecord(ctx context.Context, eventID string, caller Visitor
 		}
 		return rec, nil
 	}
-	// The cached round suffices: this replica may not know a round that another one began within the
-	// last second, but visitors of that round assign again and get the same position.
+	// The cached round is good enough. If another replica began a round within the last second, the
+	// cache may lack it, but visitors of that round assign again and get the same position.
 	st, ok := s.cache.Get(eventID)
 	if !ok {
 		var err error
@@ -325,9 +325,9 @@ func (s *Service) findRecord(ctx context.Context, eventID string, caller Visitor
 	return s.findEntry(ctx, st, caller.User, id)
 }
 
-// stateForRecord returns the cached state if that shows the position as served, since the counter
-// never decreases. Otherwise it reads the state, since the cache may be behind another replica's
-// counter that the visitor has seen.
+// stateForRecord returns the cached state if the record's position is served in it, since the
+// counter never decreases. Otherwise it reads the state, since another replica may have shown the
+// visitor a later counter than the cached one.
 func (s *Service) stateForRecord(ctx context.Context, rec Record) (State, error) {
 	st, ok := s.cache.Get(rec.EventID)
 	if !ok || !st.Active || st.Round != rec.Round || rec.Position > st.Serving {
@@ -342,8 +342,8 @@ func (s *Service) stateForRecord(ctx context.Context, rec Record) (State, error)
 	return st, nil
 }
 
-// activeState returns the cached state if it is active. Otherwise it reads the state, since another
-// replica may have just activated the event.
+// activeState returns the cached state if the event is active in it. Otherwise it reads the state,
+// since another replica may have just activated the event.
 func (s *Service) activeState(ctx context.Context, eventID string) (State, error) {
 	if st, ok := s.cache.Get(eventID); ok && st.Active {
 		return st, nil
@@ -362,8 +362,8 @@ func (s *Service) readState(ctx context.Context, eventID string) (State, error) 
 	return s.cache.Merge(c), nil
 }
 
-// ReadStates reads the state of the named events from the store; events that never had a waiting
-// room are omitted.
+// ReadStates reads the states of events from the store, without those that never had a waiting
+// room.
 func (s *Service) ReadStates(ctx context.Context, eventIDs []string) ([]State, error) {
 	counters, err := s.counters.ReadMany(ctx, eventIDs)
 	if err != nil {

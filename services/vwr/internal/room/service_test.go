@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// testReplica is one replica on a shared store.
+// testReplica is one replica that uses a shared store.
 type testReplica struct {
 	*room.Service
 	*room.Admin
@@ -25,7 +25,7 @@ type testReplica struct {
 	cache *room.StateCache
 }
 
-// newReplicas returns n replicas on one store, with their clocks fixed at epoch.
+// newReplicas returns n replicas that use one store. Their clocks always show epoch.
 func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 	t.Helper()
 	now := testkit.NewClock(epoch).Now
@@ -95,7 +95,7 @@ func TestAssignIsIdempotentAcrossReplicas(t *testing.T) {
 	first := d[0].assign(t, "a")
 	require.Equal(t, []int64{1, 1, 2}, []int64{first.Position, first.EstimatedWait, first.NextPoll})
 	require.NotEmpty(t, first.Ticket)
-	// The other replica has not read the counters since the activation.
+	// The other replica has not read the counters yet since the activation.
 	require.Equal(t, first.Record, d[1].assign(t, "a").Record)
 	require.Equal(t, int64(2), d[1].assign(t, "b").Position)
 	_, err = roomtest.Assign(t.Context(), d[0].Service, "e", room.VisitorIDs{Visitor: ""})
@@ -118,14 +118,14 @@ func TestCheckAdmitsServedPositions(t *testing.T) {
 	require.False(t, d[1].check(t, "b", b, b.Ticket).Admitted, "the second is not admitted with the first")
 	d[0].check(t, "a", a, a.Ticket)
 	require.Equal(t, int64(1), d[0].claimed(t))
-	// The cache suffices for visitors whose position is served.
+	// The cache is enough for visitors whose position is served.
 	m.SetDown(true)
 	require.True(t, d[1].check(t, "a", a, a.Ticket).Admitted)
 	_, err := d[1].Check(t.Context(), "e", room.VisitorIDs{Visitor: "b"}, b.RequestID, b.Ticket)
 	require.ErrorIs(t, err, roomtest.ErrDown, "who is not known to be served")
 }
 
-// The estimate follows the measured rate; until there is one, it follows the configured rate.
+// The estimated wait follows the measured rate; until there is one, it follows the configured rate.
 func TestEstimateFollowsTheMeasuredRate(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)
@@ -187,7 +187,7 @@ func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 		_, err := d[1].Check(t.Context(), "e", room.VisitorIDs{Visitor: "a"}, a.RequestID, ticket)
 		require.ErrorIs(t, err, room.ErrUnknown, "a position of the first round")
 	}
-	// This replica's cache has the first round; it must not issue positions of it.
+	// This replica has cached the first round, and must not issue positions of it.
 	b := d[1].assign(t, "b")
 	require.Equal(t, two.Round, b.Round)
 	require.Equal(t, int64(1), b.Position)
@@ -196,7 +196,7 @@ func TestPositionOfAnotherRoundIsUnknown(t *testing.T) {
 	require.NotEqual(t, a.RequestID, again.RequestID)
 }
 
-// A replica whose cache has an earlier round as active detects the change when it writes.
+// A replica that has cached an earlier round as active detects the change when it writes.
 func TestAssignDetectsRoundStartedElsewhere(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)
@@ -209,8 +209,8 @@ func TestAssignDetectsRoundStartedElsewhere(t *testing.T) {
 	require.Equal(t, int64(1), b.Position)
 }
 
-// A replica whose cache has an event as closed reads the store before it refuses a visitor: another
-// replica may have just activated it.
+// A replica that has cached an event as closed reads the store before it refuses a visitor, since
+// another replica may have just activated the event.
 func TestAssignDetectsActivationElsewhere(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)
@@ -222,8 +222,8 @@ func TestAssignDetectsActivationElsewhere(t *testing.T) {
 	require.Equal(t, int64(1), a.Position)
 }
 
-// Rounds increase even if a replica's clock is behind that of the replica that started the last
-// round.
+// The numbers of rounds increase even if a replica's clock is behind that of the replica that
+// started the last round.
 func TestRoundsIncreaseDespiteClockSkew(t *testing.T) {
 	t.Parallel()
 	m, d := newReplicas(t, 1)
@@ -248,8 +248,8 @@ func (c *contendedStore) SetServing(ctx context.Context, seen room.Counters, to 
 	return c.Memory.SetServing(ctx, seen, to)
 }
 
-// The advancing replicas write the counter that an operator moves. The operator's write is retried
-// on the new state, a bounded number of times.
+// Replicas write the counter that an operator moves. The operator's write is repeated with the new
+// state, at most maxAttempts times.
 func TestAdminRetriesStaleWrites(t *testing.T) {
 	t.Parallel()
 	m, d := newReplicas(t, 1)
@@ -369,8 +369,8 @@ func (c *findCounter) FindRecord(ctx context.Context, of room.Counters, id uuid.
 	return c.PositionStore.FindRecord(ctx, of, id)
 }
 
-// An id is derived from the event, the round and the visitor, so that another visitor's id is
-// rejected without a read.
+// An id is derived from the event, the round and the visitor, so another visitor's id is refused
+// without a read.
 func TestForeignIDCostsNoRead(t *testing.T) {
 	t.Parallel()
 	now := testkit.NewClock(epoch).Now

@@ -9,7 +9,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Records are found by key, and the key depends on the number of shards: it is fixed for a round.
+// Records are found by key, which depends on the number of shards. So it is fixed for a round.
 func TestShardsAreFixedForARound(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 1)

@@ -9,8 +9,8 @@ import (
 	"urr.guru/services/vwr/internal/room/roomtest"
 )
 
-// A room for signed-in users gives each user one position. It counts in every browser in which the
-// user is signed in, and in no other.
+// A room for signed-in users gives each user one position. It is valid in every browser in which
+// the user is signed in, and in no other browser.
 func TestPositionOfASignedInUser(t *testing.T) {
 	t.Parallel()
 	_, d := newReplicas(t, 2)

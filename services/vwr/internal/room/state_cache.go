@@ -13,18 +13,18 @@ type State struct {
 	Counters
 
 	Rate    float64 // the measured number of positions per second; 0 until measured
-	Stalled bool    // visitors wait, and the counter has not moved for long
+	Stalled bool    // visitors wait although the counter has not moved for long
 
 	rev uint64 // the cache's revision at this event's last change
 }
 
-// StateCache holds a replica's view of every event. It serves visitors' polls and the gateways'
-// streams. It merges reads and writes in any order of arrival, and within a round no counter
-// decreases.
+// StateCache has what a replica knows of every event. It serves visitors' polls and the gateways'
+// streams. It merges results of reads and writes in whatever order they arrive; within a round no
+// counter decreases.
 type StateCache struct {
 	mu      sync.Mutex
 	events  map[string]State
-	idle    map[string]struct{} // closed rooms whose state was not read since the last ForgetClosed
+	idle    map[string]struct{} // closed rooms whose state was not read since then, at ForgetClosed
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	ready   chan struct{} // closed after the first read of the registry of active events
@@ -51,8 +51,8 @@ func (sc *StateCache) Merge(c Counters) State {
 	return sc.storeState(next)
 }
 
-// mergeCounters returns the later of two views of one event. Within a round the counters only grow,
-// and a closed room stays closed.
+// mergeCounters combines two reads of one event. Within a round the counters only grow, and a
+// closed room stays closed.
 func mergeCounters(old, c Counters) Counters {
 	if c.Round < old.Round {
 		return old
@@ -77,10 +77,10 @@ func (sc *StateCache) MarkDeleted(eventID string) {
 	}
 }
 
-// ForgetClosed forgets the closed rooms of which no state was read since its last call, so that
-// memory does not grow with every event that ever had a room. The next visitor of such a room costs
-// a read. The time between two calls must be longer than a read may take: else a read that began
-// while the room was open could bring it back.
+// ForgetClosed drops the closed rooms whose state was not read since its last call, so that memory
+// does not grow with every event that ever had a room. The next visitor of such a room causes a
+// read. Two calls must be further apart than the longest read: otherwise a read that began while
+// the room was open could restore it as open.
 func (sc *StateCache) ForgetClosed() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -107,7 +107,7 @@ func (sc *StateCache) SetRate(eventID string, round Round, rate float64) {
 	}
 }
 
-// SetStalled records whether the counter of an event stands still.
+// SetStalled records whether the counter of an event has not moved for long.
 func (sc *StateCache) SetStalled(eventID string, round Round, stalled bool) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -117,7 +117,7 @@ func (sc *StateCache) SetStalled(eventID string, round Round, stalled bool) {
 	}
 }
 
-// RecordIssued records a position issued by this replica before the next read shows it.
+// RecordIssued records a position that this replica has issued, before the next read shows it.
 func (sc *StateCache) RecordIssued(r Record) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -127,7 +127,7 @@ func (sc *StateCache) RecordIssued(r Record) {
 	}
 }
 
-// storeState stores a state and notifies the watchers, unless it is stored already.
+// storeState stores a state and notifies the watchers, unless the same state is stored already.
 func (sc *StateCache) storeState(st State) State {
 	if old, known := sc.events[st.EventID]; known && st == old {
 		return old
@@ -181,19 +181,19 @@ func (sc *StateCache) Ready() bool {
 	}
 }
 
-// Watch returns a Watcher whose first update has the state of every event. It needs no closing.
+// Watch returns a Watcher whose first update has the state of every event. It need not be closed.
 func (sc *StateCache) Watch() *Watcher { return &Watcher{cache: sc} }
 
-// Watcher returns changes of the cache. It is not safe for concurrent use.
+// Watcher returns the changes of a cache. It is not safe for concurrent use.
 type Watcher struct {
 	cache *StateCache
 	rev   uint64
 	begun bool
 }
 
-// Next waits for changes and returns the current state of each event changed since the last call.
-// Several changes of an event are coalesced. The first call waits until the cache is loaded and
-// returns every event (maybe none). It fails when ctx ends.
+// Next waits for changes, and returns the current state of each event that has changed since the
+// last call. Several changes of an event become one. The first call waits until the cache is
+// loaded, and returns every event (maybe none). It fails when ctx ends.
 func (w *Watcher) Next(ctx context.Context) ([]State, error) {
 	if !w.begun {
 		select {

@@ -17,7 +17,7 @@ func countersOf(round room.Round, active bool, issued, serving int64) room.Count
 	return room.Counters{EventID: "e", Round: round, Active: active, Issued: issued, Serving: serving, Settings: room.DefaultSettings()}
 }
 
-// The order in which views of an event arrive does not change the result, and no number decreases
+// The order in which reads of an event arrive does not change the result, and no number decreases
 // within a round.
 func TestStateCacheMergesInAnyOrder(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestWatcher(t *testing.T) {
 		snapshot := (<-updates).states
 		require.Len(t, snapshot, 1)
 		require.Equal(t, int64(1), snapshot[0].Issued)
-		for i := range int64(5) { // coalesced: the watcher gets the last one
+		for i := range int64(5) { // the watcher gets only the last one
 			b.Merge(countersOf(1, true, 2+i, 0))
 		}
 		synctest.Wait()
@@ -146,8 +146,8 @@ func TestWatcherStartsWithSnapshot(t *testing.T) {
 	require.Equal(t, []string{"e0", "e1", "e2"}, []string{states[0].EventID, states[1].EventID, states[2].EventID})
 }
 
-// A closed room is forgotten if it was not read between two sweeps. Open rooms stay, and so do
-// rooms that were closed or read since the last sweep.
+// ForgetClosed drops a closed room that was not read since its last call. It keeps open rooms, and
+// rooms that were closed or read since then.
 func TestStateCacheForgetsClosedRooms(t *testing.T) {
 	t.Parallel()
 	b := room.NewStateCache()

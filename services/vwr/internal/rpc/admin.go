@@ -15,7 +15,7 @@ import (
 // roleAdmin is required by every operator's call; the gateway checks it too.
 const roleAdmin = "admin"
 
-// Operators serves the operators' calls over gRPC (VwrAdminService).
+// Operators is the gRPC server of VwrAdminService, which operators call.
 type Operators struct {
 	vwrv1.UnimplementedVwrAdminServiceServer
 
@@ -23,7 +23,7 @@ type Operators struct {
 	lobbies *lobby.Service
 }
 
-// NewOperators returns the server of the operators' calls.
+// NewOperators returns an Operators.
 func NewOperators(a *room.Admin, l *lobby.Service) *Operators {
 	return &Operators{admin: a, lobbies: l}
 }
@@ -73,8 +73,8 @@ func toSettingsChange(req *vwrv1.ActivateRequest) room.SettingsChange {
 	return c
 }
 
-// runOperatorCall does what an operator asks for, and answers with the state of the room. The
-// figures of its lobby are left out if they cannot be read, since the call took effect.
+// runOperatorCall checks the caller's role, calls do, and returns the state of the room. Figures of
+// the lobby that cannot be read are left out, since do has taken effect.
 func (o *Operators) runOperatorCall(ctx context.Context, req any, do func() (room.State, error)) (*vwrv1.VwrStatus, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ func fromAssignResult(a room.AssignResult) *vwrv1.Assigned {
 	return out
 }
 
-// knownEstimate returns an estimated wait in seconds; nil if it is unknown: 0 s for a position that
-// is not served.
+// knownEstimate returns an estimated wait in seconds. An estimate of 0 s for a position that is not
+// served means unknown: the result is nil.
 func knownEstimate(seconds int64, served bool) *int64 {
 	if seconds == 0 && !served {
 		return nil

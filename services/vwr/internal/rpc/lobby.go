@@ -49,7 +49,7 @@ func (v *Visitors) GetShuffle(ctx context.Context, req *vwrv1.GetShuffleRequest)
 	return &vwrv1.GetShuffleResponse{Document: document, Round: int64(round)}, nil
 }
 
-// lobbyOf returns the lobby that a request names; round 0 means the event's latest one.
+// lobbyOf returns the key of the lobby in a request. Round 0 means the event's latest lobby.
 func lobbyOf(req interface {
 	GetEventId() string
 	GetRound() int64
@@ -58,7 +58,7 @@ func lobbyOf(req interface {
 	return lobby.Key{EventID: req.GetEventId(), Round: room.Round(req.GetRound())}
 }
 
-// ListShuffles lists the lobbies of an event. The cursor is the earliest round of the page before.
+// ListShuffles lists the lobbies of an event. The cursor is the earliest round on the last page.
 func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
 	var before int64
 	if cursor := req.GetCursor(); cursor != "" {

@@ -24,10 +24,10 @@ import (
 	"urr.guru/services/vwr/internal/rpc"
 )
 
-// epoch is the fixed time of a fixture's clock.
+// epoch is the time that a fixture's clock always shows.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// fixture is the service over an in-memory store, called over gRPC as by the gateway.
+// fixture is the service with an in-memory store, called over gRPC like by the gateway.
 type fixture struct {
 	vwrv1.VwrServiceClient
 	vwrv1.VwrAdminServiceClient
@@ -195,7 +195,7 @@ func TestOperators(t *testing.T) {
 	reason(t, "a kind of page that is none", err, errs.ErrInvalidRequest)
 }
 
-// A store that is down fails every item of a call, and is logged once per call.
+// If the store is down, every item of a call fails, and this is logged once per call.
 func TestItemFailuresAreLoggedOncePerCall(t *testing.T) {
 	t.Parallel()
 	d := serve(t)

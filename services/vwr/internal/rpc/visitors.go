@@ -1,5 +1,5 @@
-// Package rpc serves tier 1 over gRPC: the visitors' calls, which the gateway batches, the stream
-// of counters for its cache, and the operators' calls.
+// Package rpc serves tier 1 over gRPC: visitors' calls, which the gateway batches, the stream of
+// counters for the gateway's cache, and operators' calls.
 package rpc
 
 import (
@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Visitors serves the visitors' calls over gRPC (VwrService).
+// Visitors is the gRPC server of VwrService, for visitors' calls and the stream of counters.
 type Visitors struct {
 	vwrv1.UnimplementedVwrServiceServer
 
@@ -29,12 +29,12 @@ type Visitors struct {
 	log     *slog.Logger
 }
 
-// NewVisitors returns the server of the visitors' calls and of the stream of counters.
+// NewVisitors returns a Visitors.
 func NewVisitors(s *room.Service, l *lobby.Service, sc *room.StateCache, log *slog.Logger) *Visitors {
 	return &Visitors{rooms: s, lobbies: l, cache: sc, log: log}
 }
 
-// Valid reports whether m is a valid request for positions, or of a poll. It replaces the slower
+// Valid reports whether m is a valid request for positions or of a poll. It replaces the slower
 // generic validation.
 func (v *Visitors) Valid(m proto.Message) bool {
 	switch req := m.(type) {
@@ -52,8 +52,8 @@ func (v *Visitors) Valid(m proto.Message) bool {
 // uuidLength is the length of a UUID in the only form that is valid in a request.
 const uuidLength = 36
 
-// Assign issues a position to each item's visitor, in their order. The items of one event are
-// handled together; the gateway sends only items of one event.
+// Assign issues a position to each item's visitor, in their order. It handles the items of one
+// event together. (The gateway sends only items of one event.)
 func (v *Visitors) Assign(ctx context.Context, req *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
 	failed, items := itemFailures{call: "assign"}, req.GetItems()
 	defer failed.log(ctx, v.log)

@@ -10,11 +10,11 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// watchInterval is the minimum time between two messages of a stream. It limits updates of an event
-// to five per second.
+// watchInterval is the shortest time between two messages of a stream, so that an event is sent at
+// most five times a second.
 const watchInterval = 200 * time.Millisecond
 
-// heartbeatInterval is the maximum time between two messages of a stream. A message without
+// heartbeatInterval is the longest time between two messages of a stream. A message without
 // counters shows that the replica is alive.
 const heartbeatInterval = time.Second
 
@@ -34,10 +34,10 @@ func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.Serv
 		}
 		states, err = nextChanges(ctx, w)
 	}
-	return nil // the client has closed the stream, the regular end
+	return nil // the regular end: the client has closed the stream
 }
 
-// nextChanges waits for changes, at most for heartbeatInterval.
+// nextChanges waits for changes, for at most heartbeatInterval.
 func nextChanges(ctx context.Context, w *room.Watcher) ([]room.State, error) {
 	beat, cancel := context.WithTimeout(ctx, heartbeatInterval)
 	defer cancel()

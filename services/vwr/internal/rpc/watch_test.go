@@ -55,7 +55,7 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// sent is a message of a stream and its time since the stream's start.
+// sent is a message of a stream, with its time since the start of the stream.
 type sent struct {
 	*vwrv1.WatchCountersResponse
 
@@ -100,7 +100,7 @@ func TestWatchCountersLimitsMessageRate(t *testing.T) {
 		b.MarkLoaded()
 		messages := startWatch(t, b)
 		require.True(t, (<-messages).GetSnapshot())
-		for i := range 100 { // one every 10 ms
+		for i := range 100 { // one position every 10 ms
 			b.Merge(room.Counters{EventID: "demo", Round: 1, Active: true, Issued: int64(i + 1)})
 			<-time.After(10 * time.Millisecond)
 		}
@@ -112,7 +112,7 @@ func TestWatchCountersLimitsMessageRate(t *testing.T) {
 	})
 }
 
-// noLoads is a tier 2 that is away.
+// noLoads is a LoadSource whose calls fail.
 type noLoads struct{}
 
 func (noLoads) ReadLoad(context.Context, string) (room.TierTwoLoad, error) {
@@ -156,8 +156,8 @@ func TestActivationReachesGatewaysWithinASecond(t *testing.T) {
 	})
 }
 
-// A stream without changes sends empty messages, since a gateway treats silence as a hanging
-// replica.
+// A stream without changes sends empty messages. Otherwise a gateway would take the replica for
+// hanging.
 func TestWatchCountersSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

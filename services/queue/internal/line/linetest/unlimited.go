@@ -7,8 +7,8 @@ import (
 	"urr.guru/services/queue/internal/line"
 )
 
-// Unlimited returns a store that ignores the time limits of the service. The service limits some calls
-// to a few 100 ms, and goes on without the answer; on a slow machine a call may take longer.
+// Unlimited returns a store that ignores the time limits of the service. The service continues
+// without the answer of some calls after a few 100 ms; on a slow machine they may take longer.
 func Unlimited(s line.Store) line.Store { return unlimited{s} }
 
 type unlimited struct{ line.Store }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Admission is one user's admission. Since is the time (ms) from which the user was present in the
-// line. The admission was in the tick of second Tick, at the time At (ms).
+// Admission is one user's admission, in the tick of second Tick at the time At (ms). Since is the
+// time (ms) from which the user was present in the line.
 type Admission struct {
 	User            string
 	Score           int64
@@ -66,8 +66,8 @@ func parseNumber(t testing.TB, text any) int64 {
 	return n
 }
 
-// FindOvertaken describes each visitor who was present when a visitor with a higher score was admitted,
-// but was admitted only at a later tick.
+// FindOvertaken describes each visitor who was overtaken: the visitor was present when one with a
+// higher score was admitted, but was admitted only by a later tick.
 func FindOvertaken(all []Admission) []string {
 	var out []string
 	for i, a := range all {

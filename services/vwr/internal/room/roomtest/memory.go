@@ -35,7 +35,7 @@ type Memory struct {
 	events     map[string]room.Counters
 	records    map[positionID]room.Record
 	claimed    map[positionID]bool
-	counts     map[roundKey]int64 // numbers of claims
+	counts     map[roundKey]int64 // the number of claims
 	down       bool
 	claimsDown bool // makes only the claims fail
 	now        func() time.Time
@@ -66,7 +66,7 @@ func (m *Memory) SetDown(down bool) {
 	m.down = down
 }
 
-// SetClaimsDown makes claims fail, or succeed again. Claims made while down are lost.
+// SetClaimsDown makes claims fail, or succeed again. Failed claims are lost.
 func (m *Memory) SetClaimsDown(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

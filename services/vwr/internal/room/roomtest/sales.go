@@ -7,7 +7,7 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Sales is a fake room.Destination. Sales are open unless SetAnswer says otherwise.
+// Sales is a fake room.Destination. A sale has not ended unless SetAnswer says so.
 type Sales struct {
 	mu      sync.Mutex
 	answers map[string]sale
@@ -21,7 +21,7 @@ type sale struct {
 
 var _ room.Destination = (*Sales)(nil)
 
-// NewSales returns a Sales without answers.
+// NewSales returns a Sales in which no sale has ended.
 func NewSales() *Sales { return &Sales{answers: make(map[string]sale)} }
 
 func (s *Sales) SetAnswer(eventID string, closed bool, err error) {
@@ -36,7 +36,7 @@ func (s *Sales) OnQuery(fn func(eventID string)) {
 	s.onQuery = fn
 }
 
-// Destinations returns s as the destination of rooms of every kind.
+// Destinations returns Destinations in which s is the Destination of every kind of page.
 func (s *Sales) Destinations() room.Destinations {
 	return room.Destinations{room.NextQueue: s, room.NextPromo: s, room.NextReward: s}
 }

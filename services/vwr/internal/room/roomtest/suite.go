@@ -16,8 +16,8 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Suite tests a store. It calls replica at least twice, for stores over the same data. shards is
-// the number of shards of every round.
+// Suite tests a store. It calls replica at least twice, to get stores that share their data. Every
+// round has this number of shards.
 func Suite(t *testing.T, shards int, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
@@ -34,7 +34,7 @@ func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) r
 	return StartShardedRound(t, s, eventID, 1, settings)
 }
 
-// StartShardedRound starts the first round of an event whose positions are divided into shards.
+// StartShardedRound starts the first round of an event, with its positions divided into shards.
 func StartShardedRound(t *testing.T, s Store, eventID string, shards int, settings room.Settings) room.Counters {
 	t.Helper()
 	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings, Shards: shards}
@@ -51,20 +51,20 @@ func Read(t *testing.T, s Store, eventID string) room.Counters {
 	return c
 }
 
-// Take takes a position for one visitor.
+// Take gets a position for one visitor.
 func Take(ctx context.Context, s room.PositionStore, c room.Counters, visitor string, ids ...uuid.UUID) (room.Record, error) {
 	got := s.TakePositions(ctx, c, []room.Taker{{Visitor: visitor, IDs: ids}})[0]
 	return got.Value, got.Err
 }
 
-// Assign issues the position of one caller.
+// Assign gets the position of one caller from the service.
 func Assign(ctx context.Context, s *room.Service, eventID string, caller room.VisitorIDs) (room.AssignResult, error) {
 	got := s.Assign(ctx, eventID, []room.VisitorIDs{caller})[0]
 	return got.Value, got.Err
 }
 
-// TakeWithRetry takes a position as a page does: it retries while the store is unavailable or
-// overloaded. It may be called by any goroutine of the test.
+// TakeWithRetry gets a position as a page does: it retries while the store is unavailable or
+// overloaded. Any goroutine of the test may call it.
 func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room.Record, err error) {
 	t.Helper()
 	testkit.UntilNoError(t, func() error {
@@ -77,7 +77,7 @@ func TakeWithRetry(t *testing.T, s Store, c room.Counters, id uuid.UUID) (r room
 	return r, err
 }
 
-// TakeMany takes positions for n new visitors concurrently.
+// TakeMany gets positions for n new visitors concurrently.
 func TakeMany(t *testing.T, s Store, c room.Counters, n int) []room.Record {
 	t.Helper()
 	records, failures := make([]room.Record, n), make([]error, n)
@@ -95,7 +95,7 @@ func requireStale(t *testing.T, attempt string, err error) {
 	require.ErrorIs(t, err, room.ErrStale, attempt)
 }
 
-// readActive returns an event from the result of ReadActive; ok is false when it is missing.
+// readActive returns an event from the result of ReadActive; ok is false if it is missing there.
 func readActive(t *testing.T, s Store, eventID string, also ...string) (c room.Counters, ok bool) {
 	t.Helper()
 	cs, err := s.ReadActive(t.Context(), also)
@@ -107,7 +107,7 @@ func readActive(t *testing.T, s Store, eventID string, also ...string) (c room.C
 	return cs[i], true
 }
 
-// requireListed checks whether the registry of active events has an event, as want says.
+// requireListed checks that the registry of active events has an event (want), or does not have it.
 func requireListed(t *testing.T, want bool, s Store, eventID, message string) {
 	t.Helper()
 	_, ok := readActive(t, s, eventID)
@@ -197,7 +197,7 @@ func testSamePosition(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, int64(1), Read(t, a, event).Issued)
 }
 
-// testUniquePositions lets many visitors call two replicas at once, some twice (a double click).
+// testUniquePositions has many visitors call two replicas at once, some twice (a double click).
 func testUniquePositions(t *testing.T, shards int, a, b Store) {
 	t.Helper()
 	const event, visitors = "unique", 150
