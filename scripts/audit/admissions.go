@@ -16,8 +16,8 @@ import (
 
 // SaleNumbers has the sizes of one event's waiting line and the numbers of its held and sold seats.
 type SaleNumbers struct {
-	// Waiting, Parked and Active count users in the event's line (tier 2): users who wait, users whose
-	// place is put aside, and users with an unexpired slot, including slots of an ended epoch.
+	// Waiting, Parked and Active count users in the event's line (tier 2): those who wait, those whose
+	// place is put aside, and those with an unexpired slot, which may be of an ended epoch.
 	Waiting, Parked, Active int64
 	// Held and Sold are numbers of seats.
 	Held, Sold int64
@@ -55,15 +55,15 @@ func (s *Stores) ReadNumbers(ctx context.Context, eventID string) (SaleNumbers, 
 
 func lineKey(eventID, name string) string { return "{" + eventID + "}:" + name }
 
-// streamPage is the number of stream records that one command reads.
+// streamPage is the most records that one command reads from a stream.
 const streamPage = 500
 
 func (s *Stores) Admissions(ctx context.Context, eventID string) ([]Admission, error) {
 	return ReadAdmissions(ctx, s.redis, eventID)
 }
 
-// ReadAdmissions reads the admissions to an event's shop, the earliest first, from the stream that
-// queue keeps in Redis. The stream has the last 100,000 admissions or more.
+// ReadAdmissions reads the admissions to an event's shop, the earliest first. The queue service
+// keeps at least the last 100,000 of them in a stream in Redis.
 func ReadAdmissions(ctx context.Context, client redis.Cmdable, eventID string) ([]Admission, error) {
 	var out []Admission
 	for start := "-"; ; {
@@ -133,26 +133,26 @@ func linePairs(text string) iter.Seq2[string, string] {
 // Admission is one admitted user in the stream {eventId}:admitted, with the issued slot.
 type Admission struct {
 	Slot, User string
-	// Score is the user's sort key in the line, in µs; a lower score is served earlier.
+	// Score is the user's sort key in the line, in µs; users with lower scores are admitted first.
 	Score int64
-	// Tick is the second of Redis's clock in which the slot was issued.
+	// Tick is the time when the slot was issued, in whole seconds of Redis's clock.
 	Tick int64
 	// PresentSince is when the user last joined or rejoined the line, and At when the slot was issued.
 	// Both are in Unix milliseconds.
 	PresentSince, At int64
 }
 
-// Inversion is a violation of the line's order: when Overtaker was admitted, Overtaken was waiting
-// with a lower score, and was admitted only at a later tick.
+// Inversion is a violation of the line's order: Overtaken was waiting with a lower score when
+// Overtaker was admitted, but was admitted at a later tick.
 type Inversion struct {
 	Overtaken, Overtaker Admission
 }
 
-// Inversions finds every user who was overtaken in the line, each with one user who overtook. The
+// Inversions returns every user who was overtaken in the line, with one user who overtook. The
 // admissions must be in the stream's order.
 //
-// User A is overtaken if a user B with a higher score was admitted at an earlier tick, at which A
-// was already present. The order within a tick does not matter: its users are admitted together.
+// User A is overtaken if a user B with a higher score was admitted at an earlier tick, and A was
+// already in the line then. Within a tick, the order does not matter.
 func Inversions(admissions []Admission) []Inversion {
 	var out []Inversion
 	for i, a := range admissions {
@@ -170,12 +170,12 @@ func Inversions(admissions []Admission) []Inversion {
 	return out
 }
 
-// roundSpan is the number of scores that one round of tier 1 can give. Such a score is the round's
-// start plus a position. No position up to a million reaches the scores by arrival time.
+// roundSpan is the number of scores that a round of tier 1 can give. Such a score is the round's
+// start plus a position. For positions up to a million, it is less than all scores by arrival time.
 const roundSpan = 1_000_000
 
-// LatestRound reads the latest round of the waiting room (tier 1) from which visitors came into an
-// event's line (tier 2). It returns 0 if there is none.
+// LatestRound reads the latest round of the waiting room (tier 1) that is known to the event's line
+// (tier 2), since a visitor came from it. It returns 0 if there is none.
 func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error) {
 	round, err := s.redis.HGet(ctx, lineKey(eventID, "line"), "round").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -184,8 +184,8 @@ func (s *Stores) LatestRound(ctx context.Context, eventID string) (int64, error)
 	return round, nil
 }
 
-// ExtraTurns finds the admissions that a user got with a second score of the same round. Each user
-// has one score per round: a visitor who did not use a slot must come back with the same score.
+// ExtraTurns returns the admissions by a second score from the same round. A user has only one
+// score per round: a visitor who did not use a slot must come back with the same score.
 func ExtraTurns(admissions []Admission, round int64) []Admission {
 	var extra []Admission
 	firstScores := map[string]int64{}

@@ -2,7 +2,7 @@ package audit
 
 import "fmt"
 
-// describeUnbalancedPayments lists the payments of a sale for which the provider keeps a wrong
+// describeUnbalancedPayments describes the payments of a sale for which the provider keeps a wrong
 // amount of money. The right amount is
 //
 //	the price of the tickets, or the membership, without those that are or will be refunded

@@ -12,8 +12,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// Charges reads the charges and refunds of all payment providers, by order id: from the sandbox's
-// ledger, and from the fakes of Stripe and Toss Payments.
+// Charges returns the charges of all payment providers with their refunds, by order id: from the
+// sandbox's ledger, and from the fakes of Stripe and Toss Payments.
 func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error) {
 	var ledger struct {
 		Charges []sandbox.Charge `json:"charges"`
@@ -30,7 +30,7 @@ func (s *Stores) Charges(ctx context.Context) (map[string]sandbox.Charge, error)
 	}
 	out := make(map[string]sandbox.Charge, len(ledger.Charges))
 	for _, c := range ledger.Charges {
-		if earlier, ok := out[c.OrderID]; ok { // an order can be captured twice at Toss
+		if earlier, ok := out[c.OrderID]; ok { // at Toss, the payment of an order can be captured twice
 			c.Amount, c.RefundedAmount = c.Amount+earlier.Amount, c.RefundedAmount+earlier.RefundedAmount
 		}
 		out[c.OrderID] = c

@@ -8,7 +8,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// The verdict counts each injected damage in the figure of the same name.
+// Each injected fault changes only its own figure of the verdict.
 func TestDamagesOfRefunds(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)

@@ -9,8 +9,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// admittedAfterRefund lists the tickets of an event that a door admitted after their refund was
-// decided. Only doors that were online count. A scan before the decision, or one after a refund
+// admittedAfterRefund returns the tickets of an event that a door admitted after their refund was
+// decided. It includes only doors that were online. A scan before the decision, or after a refund
 // that was abandoned, is no fault.
 func (s *Stores) admittedAfterRefund(ctx context.Context, eventID string) ([]string, error) {
 	// CollectRows returns the error of the query.
@@ -34,7 +34,7 @@ func (s *Stores) CancelledFaults(ctx context.Context, eventID string) (Faults, e
 	return f, err
 }
 
-// leftAfterCancellation lists what should be gone after a cancellation: an event that has not
+// leftAfterCancellation describes what a cancellation should have removed: an event that has not
 // ended, tickets that admit somebody, active holds, and payments of which the provider keeps money.
 func (s *Stores) leftAfterCancellation(ctx context.Context, eventID string) ([]string, error) {
 	var state string

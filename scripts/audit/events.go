@@ -45,9 +45,9 @@ func (s *Stores) DeadLetters(ctx context.Context) (map[string]int64, error) {
 	return letters, unavailable(kafkaStore, err)
 }
 
-// wrongFigures compares the figures of a sale in stats with the Kafka events in the topics, each id
-// counted once, and with the tables of ticket and payment. It finds events that stats counted twice
-// or missed, and events that were never published.
+// wrongFigures compares the figures that the stats service has of a sale with the Kafka events in
+// the topics, each id counted once, and with the tables of the ticket and payment services. It
+// finds Kafka events that were counted twice, not counted, or never published.
 func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, error) {
 	counted, err := s.readStatsFigures(ctx, eventID)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Stores) wrongFigures(ctx context.Context, eventID string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	// The tables do not have these three numbers.
+	// The tables do not contain the numbers of cancelled, expired and rejected reservations.
 	counted.Cancelled, counted.Expired, counted.Rejected = 0, 0, 0
 	if counted != stored {
 		out = append(out, fmt.Sprintf("stats has %+v, the tables have %+v", counted, stored))
@@ -95,7 +95,7 @@ func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// compareMinutesWithTotals compares an event's figures by minute with its totals.
+// compareMinutesWithTotals compares the sums of an event's figures by minute with its totals.
 func (s *Stores) compareMinutesWithTotals(ctx context.Context, eventID string) (out []string, err error) {
 	rows, _ := s.stats.Query(ctx, `
 		SELECT format('the minutes of %s add up to %s, the total is %s', figure, m.amount, t.amount)
@@ -108,7 +108,7 @@ func (s *Stores) compareMinutesWithTotals(ctx context.Context, eventID string) (
 	return out, err
 }
 
-// readTableFigures computes the figures of a sale from the rows of ticket and payment.
+// readTableFigures computes a sale's figures from the tables of the ticket and payment services.
 func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.ticket.QueryRow(ctx, `
 		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
@@ -132,7 +132,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 	return c, nil
 }
 
-// kafkaEvent has the JSON fields of a Kafka event that the audit compares or counts.
+// kafkaEvent has the JSON fields of a Kafka event that the audit uses.
 type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
@@ -146,7 +146,7 @@ type kafkaEvent struct {
 	Value       int64  `json:"value"`
 }
 
-// readTopicFigures computes the figures of a sale from the topics. It counts each Kafka event once.
+// readTopicFigures computes the figures of a sale from the topics. It counts each event id once.
 func (s *Stores) readTopicFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	for _, topic := range []string{events.Reservations, events.Payments} {
 		facts, err := s.readKafkaEvents(ctx, topic, eventID)
@@ -199,7 +199,7 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 		c.Confirmed++
 		c.SeatsSold += f.Quantity
 	case events.ReservationCancelled:
-		if f.Status != "CONFIRMED" { // a reservation that stays CONFIRMED has tickets left
+		if f.Status != "CONFIRMED" { // while it is CONFIRMED, some of its tickets are left
 			c.Cancelled++
 		}
 		if f.Reason == "REFUNDED" {
@@ -224,18 +224,18 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	}
 }
 
-// countedFigures describes a kind of figures that stats counts from one topic.
+// countedFigures describes a kind of figures that the stats service computes from one topic.
 type countedFigures struct {
 	// subject is the plural noun for what is counted, for the report.
 	subject string
 	topic   string
 	// counts maps a type of Kafka event to the figure that it increments.
 	counts map[string]string
-	// add adds amounts, such as points, which are no count of Kafka events; nil if the kind has none.
+	// add adds to amounts such as points, which do not count Kafka events; nil if there are none.
 	add func(published map[string]int64, f kafkaEvent)
 }
 
-// allCountedFigures lists the kinds: figures of rewards, requests to promotions, and memberships.
+// allCountedFigures returns all kinds: of rewards, of requests to promotions, and of memberships.
 func allCountedFigures() []countedFigures {
 	return []countedFigures{
 		{
@@ -267,11 +267,11 @@ func (d countedFigures) names() []string {
 	return names
 }
 
-// pointsPaid is the one figure of rewards that is no count of Kafka events.
+// pointsPaid is the only figure of rewards that is an amount, not a number of Kafka events.
 const pointsPaid = "points_paid"
 
-// differences compares an event's figures in stats with its Kafka events. It returns one sentence
-// if they differ, otherwise nothing.
+// differences compares an event's figures in the stats service with its Kafka events. It returns
+// one sentence if they differ, otherwise nothing.
 func (d countedFigures) differences(ctx context.Context, s *Stores, eventID string) ([]string, error) {
 	counted := map[string]int64{}
 	err := s.stats.QueryRow(ctx, `
@@ -280,7 +280,7 @@ func (d countedFigures) differences(ctx context.Context, s *Stores, eventID stri
 		return nil, fmt.Errorf("%s of %s: %w", d.subject, eventID, unavailable(postgresStore(platform.Stats), err))
 	}
 	facts, err := s.readKafkaEvents(ctx, d.topic, eventID)
-	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) { // a platform without the service has no topic
+	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) { // without the service that publishes to it, the topic does not exist
 		return nil, err
 	}
 	published := map[string]int64{}

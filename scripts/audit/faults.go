@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Faults lists inconsistencies of a sale, a sentence each. It must be empty when nothing of the
-// sale is in progress; before that, a Kafka event that is still on its way can look like a fault.
+// Faults has the inconsistencies of a sale, a sentence each. There may be none once nothing of the
+// sale is in progress. Before that, a Kafka event that is still on its way can look like a fault.
 type Faults struct {
 	// PaidWithoutTicket are charged payments with neither ticket nor refund. StrayCharges are charges
 	// that the payment service does not know.
@@ -15,15 +15,15 @@ type Faults struct {
 	TicketWithoutPayment []string
 	// Open are payments that the buyer may still pay on a page, or whose outcome is unknown.
 	Open []string
-	// Unbalanced are payments of which the provider keeps more or less money than it should.
+	// Unbalanced are payments for which the provider keeps more or less money than it should.
 	Unbalanced []string
 	// AdmittedAfterRefund are the ids of tickets that a door let in after their refund was decided.
 	AdmittedAfterRefund []string
-	// NotGivenBack lists what is left of a cancelled event: holds, tickets, or money at the provider.
+	// NotGivenBack is what is left of a cancelled event: holds, tickets, or money at the provider.
 	NotGivenBack []string
-	// Unpublished are Kafka events of any sale that are still in an outbox.
+	// Unpublished are Kafka events, of any sale, that are still in an outbox.
 	Unpublished []string
-	// Miscounted are figures of stats that differ from the Kafka events or the tables.
+	// Miscounted are figures of the stats service that differ from the Kafka events or the tables.
 	Miscounted []string
 }
 
@@ -41,8 +41,8 @@ func (f Faults) All() []string {
 	)
 }
 
-// addSale adds the faults of another sale. It skips the faults that belong to no sale, such as
-// unpublished Kafka events, because f already has them.
+// addSale adds the faults of another sale. It leaves out those that belong to no sale, such as
+// unpublished Kafka events, because f already contains them.
 func (f *Faults) addSale(other Faults) {
 	f.PaidWithoutTicket = append(f.PaidWithoutTicket, other.PaidWithoutTicket...)
 	f.TicketWithoutPayment = append(f.TicketWithoutPayment, other.TicketWithoutPayment...)
@@ -62,8 +62,8 @@ func prefixEach(prefix string, sentences []string) []string {
 	return out
 }
 
-// Faults compares the records of a sale, or of memberships (NoEvent), in the stores with each other
-// and with the payment provider's ledger.
+// Faults compares the records of a sale, or those of memberships for NoEvent, with each other and
+// with the payment provider's ledger.
 func (s *Stores) Faults(ctx context.Context, eventID string) (f Faults, err error) {
 	b, err := s.readSaleRecords(ctx, eventID)
 	if err != nil {

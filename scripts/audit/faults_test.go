@@ -26,7 +26,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// A consistent sale: one reservation is paid and has a ticket, one was paid late and refunded.
+// A consistent sale: one reservation is paid and has a ticket; one was paid late and refunded.
 const (
 	honestTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, amount, currency, status, payment_id,
@@ -53,7 +53,7 @@ const (
 		SELECT event_id, first_at, figure, currency, amount, times FROM figures.totals ON CONFLICT DO NOTHING;`
 )
 
-// miscount returns SQL that adds amount and n, which may be negative, to a figure of stats.
+// miscount returns SQL that adds amount and n to a figure of the stats service.
 func miscount(figure string, amount, n int) (statements string) {
 	for _, table := range []string{"totals", "minutes"} {
 		statements += fmt.Sprintf(`UPDATE figures.%s SET amount = amount + %d, times = times + %d WHERE figure = '%s';`, table, amount, n, figure)
@@ -69,8 +69,8 @@ func honestLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// honestEvents publishes the Kafka events of the sale to new topics with the returned prefix. It
-// publishes some twice, as after a crash of the relay.
+// honestEvents publishes the Kafka events of the sale to new topics, whose names begin with prefix.
+// It publishes some twice, as a relay does after a crash.
 func honestEvents(t *testing.T) (prefix string) {
 	t.Helper()
 	prefix = "test-audit-" + strings.ToLower(rand.Text()) + "."
@@ -131,8 +131,8 @@ func event(t *testing.T, topic string, body map[string]any) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: raw, Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte(rand.Text())}}}
 }
 
-// newStores creates empty stores. It drops the constraints that would prevent the tests' damage,
-// because the audit must not rely on them.
+// newStores creates empty stores. It drops the constraints that would prevent the tests' damage:
+// the audit must not rely on them.
 func newStores(t *testing.T) *Stores {
 	t.Helper()
 	s := &Stores{
@@ -144,7 +144,7 @@ func newStores(t *testing.T) *Stores {
 	return s
 }
 
-// cached makes read keep each topic after its first read: no test case changes a topic.
+// cached returns a read that keeps each topic after its first read, since no test changes a topic.
 func cached(read func(context.Context, []string, string) ([]*kgo.Record, error)) func(context.Context, []string, string) ([]*kgo.Record, error) {
 	cache := map[string][]*kgo.Record{}
 	return func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
@@ -159,7 +159,7 @@ func cached(read func(context.Context, []string, string) ([]*kgo.Record, error))
 	}
 }
 
-// fill replaces the content of the stores by the consistent sales, and serves the ledger.
+// fill replaces the content of the stores by the consistent sales, and serves the given ledger.
 func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	t.Helper()
 	for db, sql := range map[*pgxpool.Pool]string{
@@ -179,7 +179,7 @@ func (s *Stores) fill(t *testing.T, ledger map[string]*sandbox.Charge) {
 	s.ledgerURL = provider.URL
 }
 
-// deleteFrom uses DELETE: for a few rows it is faster than TRUNCATE, which creates new files.
+// deleteFrom returns SQL with DELETE: for a few rows it is faster than TRUNCATE.
 func deleteFrom(tables ...string) string {
 	return "DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + ";"
 }
@@ -199,7 +199,7 @@ func newDatabase(t *testing.T, service string) *pgxpool.Pool {
 const unpublishedEvent = `INSERT INTO outbox (event_id, topic, key, key_hash, type, entity_version, payload, headers)
 	VALUES (gen_random_uuid(), 'x', 'k', 0, 'X', 1, '{}', '{}')`
 
-// The texts with which the sentences about each kind of fault begin.
+// How the sentences about each kind of fault begin.
 const (
 	unticketed, stray, unpaid = "paid without a ticket", "charged, and unknown", "a ticket without a payment"
 	unbalanced, opened        = "unbalanced", "opened after its refund"
@@ -207,14 +207,14 @@ const (
 	leftOpen                  = "left open"
 )
 
-// inconsistency damages databases (by SQL) and the ledger. want has the kinds of faults to find.
+// inconsistency is SQL and a change of the ledger; the audit must then find the kinds in want.
 type inconsistency struct {
 	ticket, payment, stats string
 	ledger                 func(map[string]*sandbox.Charge)
 	want                   []string
 }
 
-// inconsistencies are damages to the consistent sale "e", by description.
+// inconsistencies are different damages to the consistent sale "e", by description.
 var inconsistencies = map[string]inconsistency{
 	"nothing":     {},
 	"lost ticket": {ticket: `DELETE FROM tickets`, want: []string{unticketed, unbalanced}},
@@ -307,7 +307,7 @@ func TestFaultsDetectsInconsistencies(t *testing.T) {
 	}
 }
 
-// faultsOf fills the stores, makes them inconsistent, and returns the faults of a sale.
+// faultsOf fills the stores, damages them, and returns the faults of a sale.
 func (s *Stores) faultsOf(t *testing.T, eventID string, ledger map[string]*sandbox.Charge, c inconsistency) []string {
 	t.Helper()
 	if c.ledger != nil {
@@ -346,7 +346,7 @@ func TestDeadLettersAreCountedByTopic(t *testing.T) {
 	require.Equal(t, map[string]int64{topic: 1}, letters)
 }
 
-// The audit accepts missing topics: a platform without reward and worker does not have theirs.
+// The audit accepts missing topics, as on a platform without the reward and worker services.
 func TestWithoutTopics(t *testing.T) {
 	t.Parallel()
 	s := &Stores{stats: newDatabase(t, "stats"), brokers: backendtest.Kafka(t), topicPrefix: "test-audit-none.", read: topics.Read}

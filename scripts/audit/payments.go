@@ -14,14 +14,14 @@ import (
 // payment is a row of the payment service's table of payments.
 type payment struct {
 	ID, OrderID, PaymentType, ReferenceID, Status string
-	// Open is the amount of refunds that the provider has not made: future ones, and those that were
-	// paid back in another way. ByHand is the amount that a person refunded at the provider and that
-	// matches no ticket yet.
+	// Open is the amount of refunds that the provider has not made: those still to come, and those
+	// that were paid back in another way. ByHand is the amount that a person refunded at the provider
+	// and that was not assigned to tickets yet.
 	Open, ByHand int64
 }
 
-// reservation is a row of the ticket service. Places is the number of its places that were not
-// given back, and Tickets the number of its tickets that admit somebody.
+// reservation is a row of the ticket service. Places is the number of its seats that were not
+// returned, and Tickets the number of its tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
@@ -41,24 +41,24 @@ type membership struct {
 const NoEvent = ""
 
 // ticketMoney is the amount that one payment paid for tickets or a membership, less the amounts
-// that are or will be refunded.
+// that were or will be refunded.
 type ticketMoney struct {
 	PaymentID string
 	Amount    int64
 }
 
-// saleRecords are the records of one sale at the provider and in the services payment and ticket.
+// saleRecords are the records of one sale at the provider and in the payment and ticket services.
 type saleRecords struct {
-	charges      map[string]sandbox.Charge // by order id; of all sales
+	charges      map[string]sandbox.Charge // by order id, of all sales
 	payments     map[string]payment        // by id
 	reservations map[string]reservation    // by id
 	transfers    map[string]transfer       // by id
-	memberships  map[string]membership     // by id; of NoEvent only
+	memberships  map[string]membership     // by id; only for NoEvent
 	money        map[string]ticketMoney    // by payment id
 }
 
-// readSaleRecords reads the records of a sale. It reads the provider's charges first: payment
-// stores a payment before the provider charges it, so a charge without a payment is a fault.
+// readSaleRecords reads the records of a sale. It reads the provider's charges first: the payment
+// service stores a payment before it is charged, so a charge without a payment is then a fault.
 func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRecords, err error) {
 	if b.charges, err = s.Charges(ctx); err != nil {
 		return b, err
@@ -96,7 +96,7 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 	return b, err
 }
 
-// readMemberships adds the memberships, and what was paid for them.
+// readMemberships adds the memberships, and what was paid for them, to b.
 func (s *Stores) readMemberships(ctx context.Context, b *saleRecords) (err error) {
 	b.memberships, err = queryByID(ctx, s.ticket, func(m membership) string { return m.ID }, `
 		SELECT membership_id::text, coalesce(payment_id::text, ''), status, price FROM memberships`)
@@ -123,7 +123,7 @@ func queryByID[T any](ctx context.Context, db *pgxpool.Pool, id func(T) string, 
 	return out, nil
 }
 
-// chargedNet is the amount that the provider has charged for an order, less its refunds.
+// chargedNet returns the amount that the provider has charged for an order, less its refunds.
 func (b saleRecords) chargedNet(orderID string) int64 {
 	c := b.charges[orderID]
 	if c.Status != sandbox.Captured {
@@ -132,9 +132,9 @@ func (b saleRecords) chargedNet(orderID string) int64 {
 	return c.Amount - c.RefundedAmount
 }
 
-// paidWithoutTicket lists charged payments that were neither refunded nor fulfilled by all tickets
-// of the reservation, a transferred ticket, or a membership. A payment counts as charged if payment
-// or the provider says so.
+// paidWithoutTicket describes charged payments that were not refunded and whose buyer lacks a
+// ticket of the reservation, the transferred ticket, or the membership. A payment counts as charged
+// if the payment service or the provider says so.
 func (b saleRecords) paidWithoutTicket() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -165,7 +165,7 @@ func (b saleRecords) paidWithoutTicket() []string {
 	return out
 }
 
-// openPayments lists the payments that have not ended.
+// openPayments describes the payments that have not ended.
 func (b saleRecords) openPayments() []string {
 	var out []string
 	for _, p := range b.payments {
@@ -176,8 +176,8 @@ func (b saleRecords) openPayments() []string {
 	return out
 }
 
-// ticketWithoutPayment lists sold reservations, reservations with valid tickets, and active
-// memberships without a confirmed payment. describeUnbalancedPayments compares the amounts.
+// ticketWithoutPayment describes what has no confirmed payment: sold reservations, reservations
+// with valid tickets, active memberships. describeUnbalancedPayments compares the amounts.
 func (b saleRecords) ticketWithoutPayment() []string {
 	var out []string
 	for _, r := range b.reservations {
@@ -201,8 +201,8 @@ func (b saleRecords) ticketWithoutPayment() []string {
 	return out
 }
 
-// unknownCharges lists the provider's charges for orders that payment does not know. They may
-// belong to any sale, since a charge does not name its event.
+// unknownCharges describes charges for orders that the payment service does not know. They may be
+// of any sale, since a charge does not contain an event id.
 func (s *Stores) unknownCharges(ctx context.Context, b saleRecords) ([]string, error) {
 	var orders []string
 	for id := range b.charges {

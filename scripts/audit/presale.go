@@ -9,18 +9,18 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// presale has figures from ticket's tables about the presale, the time before the general sale.
+// presale has figures from the ticket service's tables about a presale.
 type presale struct {
-	// GeneralAt is when the general sale begins, in which everybody may buy.
+	// GeneralAt is the end of the presale: the general sale begins, in which everybody may buy.
 	GeneralAt time.Time
 	// Without counts the reservations made before GeneralAt by users without an entitlement. Bought
 	// counts the paid ones made before GeneralAt by users with an entitlement.
 	Without, Bought int
 }
 
-// entitledSQL is the SQL condition that the user of reservation r was entitled to the presale of
-// event e by a list or a membership when the reservation was made. It ignores codes and claims,
-// which the simulated crowd does not have.
+// entitledSQL is the SQL condition that the user of reservation r could buy in the presale of event
+// e, by a list or a membership, when the reservation was made. It ignores codes and claims, which
+// the simulated crowd does not have.
 const entitledSQL = `
 	(EXISTS (SELECT 1 FROM jsonb_array_elements(e.presale_ways) w
 	         JOIN entitlement_lists l ON l.event_id = e.event_id AND l.status = 'CURRENT' AND l.list = w ->> 'list'
@@ -42,8 +42,8 @@ func (s *Stores) presaleOf(ctx context.Context, eventID string) (p presale, err 
 	return p, nil
 }
 
-// presentFromGeneralSale returns a copy for the check of the order. Entitled users may overtake in
-// the presale, so users who are admitted later count as present only from its end on.
+// presentFromGeneralSale returns a copy of the admissions for Inversions. In the presale, entitled
+// users may overtake others, so those admitted after it count as present only from its end.
 func (p presale) presentFromGeneralSale(admissions []Admission) []Admission {
 	out, general := slices.Clone(admissions), p.GeneralAt.UnixMilli()
 	for i := range out {
@@ -55,7 +55,7 @@ func (p presale) presentFromGeneralSale(admissions []Admission) []Admission {
 }
 
 // judgePresale counts the reservations that users without an entitlement made before the general
-// sale. An entitled user must have bought, or else the run did not test the presale.
+// sale. If no entitled user bought, it adds a fault, since the run did not test the presale.
 func (i *SaleInStores) judgePresale(ctx context.Context, v *saleFindings) error {
 	p, err := i.Stores.presaleOf(ctx, i.EventID)
 	if err != nil {

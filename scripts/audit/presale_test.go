@@ -28,7 +28,7 @@ const presaleSale = `
 	FROM (VALUES ('member', 'CONFIRMED', interval '30 min'), ('listed', 'REFUNDED', interval '20 min'), ('listed', 'EXPIRED', interval '10 min'),
 	             ('stranger', 'CONFIRMED', interval '30 s')) AS v (u, status, made);`
 
-// The judge counts reservations without an entitlement, and reports a presale without buyers.
+// The judge counts reservations without an entitlement, and adds a fault if nobody bought early.
 func TestPresaleDetectsStrangers(t *testing.T) {
 	t.Parallel()
 	s := &Stores{ticket: newDatabase(t, "ticket")}
@@ -74,7 +74,7 @@ func judgedPresale(ctx context.Context, t *testing.T, s *Stores) (v saleFindings
 	return v
 }
 
-// In a presale, entitled users may overtake others, but not each other. Later nobody may overtake.
+// In a presale, entitled users may overtake users without an entitlement. Otherwise nobody may.
 func TestOrderInThePresale(t *testing.T) {
 	t.Parallel()
 	p := presale{GeneralAt: time.UnixMilli(5000)}

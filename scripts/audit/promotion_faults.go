@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// PromotionFaults lists what is wrong with a promotion, a sentence per fault. It is valid only when
-// no request of the promotion is in progress: before that, an unsettled request is no fault.
+// PromotionFaults has the faults of a promotion, a sentence each. It is valid only when no request
+// of the promotion is in progress: before that, a request without a final status is no fault.
 type PromotionFaults struct {
-	// Places says that there are too many or too few winners, or a wrong number of places left.
+	// Places describes too many or too few winners, and a wrong number of places left.
 	Places []string
-	// OutOfOrder are winners whose request entered the queue after one that was rejected as sold out;
-	// and requests that were settled by a message that was never in the queue.
+	// OutOfOrder are winners whose request entered the queue after one that was rejected as sold out,
+	// and requests that were decided by a message that was never in the queue.
 	OutOfOrder []string
-	// Duplicates are users with several valid requests, and locks that name another request.
+	// Duplicates are users with several valid requests, and locks with the id of another request.
 	Duplicates []string
 	// Unsettled are requests without a final status, markers, and outbox items not yet published.
 	Unsettled []string
-	// Logs are requests whose log of statuses has gaps or ends in another status than the request.
+	// Logs are requests whose log of statuses has gaps, or whose last entry differs from the request.
 	Logs []string
-	// Announcements are wrong Kafka events of results: missing, with two ids, or unlike the request.
+	// Announcements are Kafka events of results: missing, with two ids, or contradicting the request.
 	Announcements []string
-	// Miscounted are the promotion's stored counters that differ from the numbers of its requests.
+	// Miscounted are stored counters of the promotion that differ from the numbers of its requests.
 	Miscounted []string
 }
 
@@ -60,9 +60,9 @@ func (p *Promotion) Succeeded() int {
 	return n
 }
 
-// Faults compares the items of a promotion with each other and with its Kafka events. sent maps a
-// request id to its turns in the queue: the SequenceNumbers of its messages and its index in each,
-// as awsproxy recorded them. If sent is nil, the stored queueSeq of the requests gives the order.
+// Faults compares the items of a promotion with each other and with its Kafka events. sent has, by
+// request id, the positions in the queue that awsproxy recorded (Proxy.Sent). If it is nil, the
+// stored queueSeq of the requests gives their order.
 func (p *Promotion) Faults(sent map[string][]string) PromotionFaults {
 	f := PromotionFaults{Places: p.wrongPlaces(), OutOfOrder: p.outOfOrder(sent), Duplicates: p.duplicates(), Miscounted: p.wrongCounts()}
 	for _, r := range p.Requests {
@@ -102,7 +102,7 @@ func (p *Promotion) wrongPlaces() (out []string) {
 }
 
 // outOfOrder compares the results with the order of the queue. It ignores requests that failed
-// once, because they are settled later and get a place only if one is left.
+// once: they are decided later, and get a place only if one is left.
 func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	if p.EventType != "FIRST_COME" {
 		return nil
@@ -137,7 +137,7 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 			turn = slices.Min(seqs)
 		}
 		if turn == "" {
-			turn = "~" // was never in the queue: sorts behind all others
+			turn = "~" // was never in the queue: sorts after all positions
 		}
 		order = append(order, queued{turn, r})
 	}
@@ -154,13 +154,13 @@ func (p *Promotion) outOfOrder(sent map[string][]string) (out []string) {
 	return out
 }
 
-// padSequence adds leading zeros to a turn in the queue, so that numbers of any length sort as text.
+// padSequence adds leading zeros to a position in the queue, so that all positions sort as texts.
 func padSequence(seq string) string {
 	const digits = len("123456789012345678901234567890123456789.01")
 	return strings.Repeat("0", max(0, digits-len(seq))) + seq
 }
 
-// duplicates compares the requests with their locks, the items that allow one request per user.
+// duplicates compares the requests with their locks, the items that allow each user one request.
 func (p *Promotion) duplicates() (out []string) {
 	byID, requestOf := map[string]bool{}, map[string]string{}
 	for _, r := range p.Requests {
@@ -184,7 +184,7 @@ func (p *Promotion) duplicates() (out []string) {
 	return out
 }
 
-// nextStatus lists, for each status of a request, the statuses that may follow it.
+// nextStatus has, for each status of a request, the statuses that may follow it.
 var nextStatus = map[string][]string{
 	"":           {"RECEIVED"},
 	"RECEIVED":   {"QUEUED", rejected, failedFinal},
@@ -210,8 +210,8 @@ func (r *EventRequest) wrongLogs() (out []string) {
 	return out
 }
 
-// wrongAnnouncements compares the final statuses in the request's log with its Kafka events. A
-// Kafka event may be published more than once, but always with the same id.
+// wrongAnnouncements compares the final statuses in the request's log with its Kafka events. Each
+// may be published more than once, but always with the same event id.
 func (r *EventRequest) wrongAnnouncements(published []RequestEvent) (out []string) {
 	ids := map[int64]map[string]bool{} // by version
 	for _, e := range published {
@@ -247,7 +247,7 @@ func (p *Promotion) wrongCounts() (out []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Counts)) {
 		if _, ok := want[name]; !ok {
-			want[name] = 0 // no request has this result any more, such as FAILED after another attempt
+			want[name] = 0 // no request has this result now: a FAILED one may have been tried again
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {

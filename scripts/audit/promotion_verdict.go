@@ -28,16 +28,16 @@ type PromotionVerdict struct {
 	Lottery   int `json:"lottery"`
 	Places    int `json:"places"`
 	Winners   int `json:"winners"`
-	// DuplicatesIn counts users with more than one valid request, locks that name a wrong request, and
-	// answers to one user that contradict each other.
+	// DuplicatesIn counts users with more than one valid request, locks with the id of another
+	// request, and users who got contradictory answers.
 	DuplicatesIn int `json:"duplicates_in"`
-	// OutOfOrder counts places that went to a later request although an earlier one was rejected.
+	// OutOfOrder counts winners although an earlier request was rejected as sold out.
 	OutOfOrder int `json:"out_of_order"`
 	Unsettled  int `json:"unsettled"`
-	// Unverified counts the faults of the draw: in its public document, and results in the table that
-	// differ from the document.
+	// Unverified counts the faults of the draw: wrong statements in its public document, and results
+	// in the table that differ from the document.
 	Unverified int `json:"unverified"`
-	// Other counts all other faults; the last line contains it if it is not 0.
+	// Other counts all other faults. The last line contains it if it is not 0.
 	Other int `json:"other"`
 }
 
@@ -52,18 +52,18 @@ func (v PromotionVerdict) Line() string {
 		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
-// PromotionRun is what the demo has done and seen; nothing in it comes from a store.
+// PromotionRun is what the demo has done and seen, without reading a store.
 type PromotionRun struct {
 	// Applicants is the number of users who applied to each of the two promotions.
 	Applicants         int
 	FirstCome, Lottery PromotionOfRun
-	// Receipts are the receipts that the lottery's applicants got. Earlier is the draw's public
-	// document, saved before the beacon published the randomness that decided the draw.
+	// Receipts are the receipts that the lottery's applicants got. Earlier is a copy of the draw's
+	// public document from before the beacon published the randomness that decided the draw.
 	Receipts []string
 	Earlier  *fairdraw.Document
 	// Read requests a path from the gateway, without signing in, and returns the body.
 	Read func(ctx context.Context, path string) ([]byte, error)
-	// Violations are sentences about answers to one user that contradict each other.
+	// Violations describe, in a sentence each, answers to a user that contradict each other.
 	Violations []string
 }
 
@@ -180,7 +180,7 @@ func (j *promotionJudge) judgeDraw(ctx context.Context, p *Promotion) {
 	}
 }
 
-// PromotionFaultKinds lists the kinds of faults that InjectFault accepts.
+// PromotionFaultKinds returns the kinds of faults that InjectFault accepts.
 func PromotionFaultKinds() []string { return []string{damageOrder, damageWinner, damageDuplicate} }
 
 const (
@@ -189,7 +189,7 @@ const (
 	damageDuplicate = "duplicate"
 )
 
-// InjectFault changes the table without the services, to show that Judge detects the fault.
+// InjectFault damages the table directly, to show that Judge detects the fault.
 func (s *Promotions) InjectFault(ctx context.Context, fault string, run PromotionRun) error {
 	event := run.FirstCome.EventID
 	if fault == damageWinner {

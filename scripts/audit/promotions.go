@@ -18,8 +18,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Promotions reads promotions from AsyncEventTable and the topic request-events. It knows the names
-// of the attributes, but uses none of the services' code.
+// Promotions reads promotions from AsyncEventTable and the topic request-events. It uses none of
+// the services' code, only the names of their attributes.
 type Promotions struct {
 	db      *dynamodb.Client
 	table   string
@@ -40,21 +40,21 @@ func OpenPromotions(w platform.Wiring) *Promotions {
 // Promotion has everything that the table and the topic contain about one promotion.
 type Promotion struct {
 	EventID, EventType string
-	// Total is the number of places. If Limited is true, Remaining is the number of places left.
+	// Total is the number of places. Remaining is how many of them are left, if Limited is true.
 	Total, Remaining int64
 	Limited          bool
-	// Requests are in the order of acceptance.
+	// Requests are in the order in which they were accepted.
 	Requests []EventRequest
-	// Counts has the promotion's counters, summed over its COUNTS items, by attribute.
+	// Counts has the promotion's counters by attribute. Each is the sum over the COUNTS items.
 	Counts map[string]int64
-	// Locks maps a user to the id of the request that the user's lock names.
+	// Locks has, by user, the request id in the user's lock.
 	Locks map[string]string
-	// DeadLetters has the request ids of the promotion's dead letters, possibly repeated.
+	// DeadLetters has the ids of the requests in the promotion's dead letters; an id may be repeated.
 	DeadLetters []string
-	// Markers and Outbox are the sort keys of marker and outbox items, which stand for work that is
-	// still to be done. Indexed are the keys of items that are in an index but are no requests.
+	// Markers and Outbox are the sort keys of items for work that is still to be done. Indexed are the
+	// keys of items that are in an index although they are no requests.
 	Markers, Outbox, Indexed []string
-	// Announced are the Kafka events of the topic, by request id.
+	// Announced has the Kafka events of the topic, by request id.
 	Announced map[string][]RequestEvent
 }
 
@@ -62,8 +62,8 @@ type Promotion struct {
 type EventRequest struct {
 	ID, User, Status, ResultCode, ErrorCode string
 	StatusAt, RequestedAt, Gen, Attempts    int64
-	// QueueSeq is the SequenceNumber of the message that settled the request, with leading zeros,
-	// followed by a point and the request's index in the message.
+	// QueueSeq is the request's position in the queue: the SequenceNumber of the message by which it
+	// was decided, with leading zeros, a point, and the request's index in the message.
 	QueueSeq string
 	Logs     []StatusLog
 }
@@ -74,7 +74,7 @@ type StatusLog struct {
 	At           int64
 }
 
-// RequestEvent is a Kafka event of the topic request-events.
+// RequestEvent is a Kafka event in the topic request-events.
 type RequestEvent struct {
 	ID         string `json:"-"` // header ce_id
 	Type       string `json:"type"`
@@ -86,7 +86,7 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get scans the whole table and reads the topic for everything about a promotion.
+// Get reads all items and Kafka events of a promotion, by a scan of the whole table and the topic.
 func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
 	items, err := s.scanTable(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// countSlots is the number of items with a promotion's counters, each in a partition of its own.
+// countSlots is the number of COUNTS items of a promotion. Each is in a partition of its own.
 const countSlots = 64
 
 // Unsettled returns the number of requests without a final status. It reads only the COUNTS items.
@@ -184,7 +184,7 @@ func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error)
 		r.Logs = logs[r.ID]
 		slices.SortFunc(r.Logs, func(a, b StatusLog) int { return strings.Compare(a.SK, b.SK) })
 	}
-	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.ID, b.ID) }) // UUIDv7: sorts by time
+	slices.SortFunc(p.Requests, func(a, b EventRequest) int { return strings.Compare(a.ID, b.ID) }) // UUIDv7 ids sort by time
 	return p, nil
 }
 
@@ -208,7 +208,7 @@ func (p *Promotion) addItem(pk, sk string, d *dynamo.Reader) {
 	}
 }
 
-// resultPrefix is the prefix of the attributes that count the requests with a certain result.
+// resultPrefix begins the names of attributes that count the requests with a certain result.
 const resultPrefix = "result_"
 
 func (p *Promotion) addCounts(d *dynamo.Reader) {

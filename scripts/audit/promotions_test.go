@@ -16,8 +16,8 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
-// writtenPromotion stores a promotion with two places by the services' own code. Of its three
-// requests, which are in one message, the first two succeed.
+// writtenPromotion stores a promotion with two places, by the services' own code. It has three
+// requests in one message, of which the first two succeed.
 func writtenPromotion(t *testing.T) (p *Promotion, sent map[string][]string) {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
@@ -73,7 +73,7 @@ func TestPromotionWithoutFaults(t *testing.T) {
 	require.Equal(t, 2, p.Succeeded())
 }
 
-// promotionDamage changes a promotion. It must cause findings in the list that found returns.
+// promotionDamage changes a promotion. It must cause faults in the list that found returns.
 type promotionDamage struct {
 	damage func(*Promotion)
 	found  func(PromotionFaults) []string
@@ -145,7 +145,7 @@ var promotionDamages = map[string]promotionDamage{
 	},
 }
 
-// Each damage causes findings of its kind and no others.
+// Each damage causes faults of its own kind and no others.
 func TestPromotionFaults(t *testing.T) {
 	t.Parallel()
 	honest, sent := writtenPromotion(t)
@@ -167,7 +167,7 @@ func TestPromotionFaults(t *testing.T) {
 	require.NotEmpty(t, sent)
 }
 
-// settledBy changes the queue position by which request i was settled, also in its Kafka events.
+// settledBy changes the queue position of request i, in the request and in its Kafka events.
 func (p *Promotion) settledBy(i int, seq string) {
 	r := &p.Requests[i]
 	r.QueueSeq = padSequence(seq)

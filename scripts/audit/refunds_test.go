@@ -10,8 +10,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// The sale "part" sold two tickets to one user, who returned one. Before that, a charge of a wrong
-// amount was refunded, without a Kafka event because it was never a sale.
+// The sale "part" sold two tickets to one user, who returned one. Before that, a wrong amount was
+// charged and refunded. This has no Kafka event, since nothing was sold for it.
 const (
 	partlyRefundedTicket = `
 		INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, released, amount, currency, status, payment_id,
@@ -65,7 +65,7 @@ func partlyRefundedLedger() map[string]*sandbox.Charge {
 	}
 }
 
-// refundFaults are damages to the partly refunded sale, by description.
+// refundFaults are different damages to the partly refunded sale, by description.
 var refundFaults = map[string]inconsistency{
 	"nothing": {},
 	"given back twice": {
@@ -94,7 +94,7 @@ var refundFaults = map[string]inconsistency{
 	},
 }
 
-// insertScan returns SQL for a scan of a ticket. after is the time since its refund was decided.
+// insertScan returns SQL that adds a scan of a ticket at the time `after` its refund was decided.
 func insertScan(ticketID, result, after string) string {
 	return fmt.Sprintf(`INSERT INTO scans (event_id, scan_id, ticket_id, epoch, device, user_id, result, scanned_at, recorded_at)
 		SELECT 'part', gen_random_uuid(), lpad('%s', 32, '0')::uuid, 1, '', '', '%s', now(), begun_at + interval '%s' FROM refund_claims`,
@@ -113,7 +113,7 @@ func TestFaultsOfRefunds(t *testing.T) {
 	require.NotEmpty(t, refundFaults)
 }
 
-// A cancelled event must have refunded all tickets and released all holds.
+// In a cancelled event, all tickets must be refunded and all holds released.
 func TestFaultsOfACancelledEvent(t *testing.T) {
 	t.Parallel()
 	const (

@@ -20,16 +20,16 @@ type RewardsVerdict struct {
 	// an attendance and took part in the prize draw.
 	Expected     int `json:"wanted"`
 	Participants int `json:"members"`
-	// PaidTwice and Differences count what `reward reconcile` reports about this run's campaigns.
+	// PaidTwice and Differences count findings of `reward reconcile` about this run's campaigns.
 	PaidTwice int `json:"paid_twice"`
-	// Unpaid counts earned rewards missing in the provider's ledger or stored with another status than
-	// SUCCESS.
+	// Unpaid counts earned rewards that are missing in the provider's ledger, or whose stored status
+	// is not SUCCESS.
 	Unpaid int `json:"unpaid"`
 	// Overdrawn counts prizes that were given away beyond the stock, and prizes that left the stock
 	// without being given away.
 	Overdrawn   int `json:"overdrawn"`
 	Differences int `json:"differences"`
-	// Other counts all other faults; the last line contains it if it is not 0.
+	// Other counts all other faults. The last line contains it if it is not 0.
 	Other int `json:"other"`
 }
 
@@ -45,29 +45,29 @@ func (v RewardsVerdict) Line() string {
 
 // RewardsRun describes a run of the rewards demo and gives access to the stores to check.
 type RewardsRun struct {
-	// DB is reward's database, and Provider the sandbox provider that pays the rewards.
+	// DB is the reward service's database. Provider is the sandbox provider, which pays the rewards.
 	DB       *pgxpool.Pool
 	Provider sandbox.Client
 	// Reconcile runs `reward reconcile` and returns its output and exit code.
 	Reconcile func(ctx context.Context) (output string, code int)
 
-	// Attendance and Random are the ids of the run's two campaigns: daily rewards and a prize draw.
+	// Attendance is the id of the campaign with daily rewards, and Random that of the prize draw.
 	Attendance, Random string
 	// Members is the number of members, who all took part between Began and Ended. Prizes is the
 	// number of prizes that could be drawn, and Points the reward for one day of attendance.
 	Members, Prizes, Points int
 	Began, Ended            time.Time
-	// Violations are sentences about answers to one member that contradict each other.
+	// Violations describe, in a sentence each, answers to a member that contradict each other.
 	Violations []string
 }
 
 func (r *RewardsRun) campaigns() []string { return []string{r.Attendance, r.Random} }
 
-// allDrawnFrom is a number of members per prize. If so many drew, a prize that nobody drew is a
-// fault: the chance that this happens is negligible.
-const allDrawnFrom = 20
+// membersPerPrize is the number of members per prize from which on every prize should be drawn. The
+// chance that one is left is then negligible.
+const membersPerPrize = 20
 
-// Judge computes the verdict on a run from the provider's ledger and reward's tables.
+// Judge computes the verdict on a run from the provider's ledger and the reward service's tables.
 func (r *RewardsRun) Judge(ctx context.Context) (RewardsVerdict, Findings, error) {
 	j := &rewardsJudge{RewardsRun: r, RewardsVerdict: RewardsVerdict{Expected: r.Members}}
 	for _, judgePart := range []func(context.Context) error{j.judgeEntries, j.judgePrizeStock, j.judgeRewards, j.judgeReconciliation} {
@@ -89,7 +89,7 @@ type rewardsJudge struct {
 	Findings
 }
 
-// judgeEntries counts the members who attended and drew, and those who did one of these too often.
+// judgeEntries counts the members who attended and drew, and adds those who did either too often.
 func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	err := j.DB.QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT DISTINCT member_id FROM event_entry WHERE event_id = $1) AS attended
@@ -101,7 +101,7 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	if j.Participants != j.Expected {
 		j.Add("%d of %d members attended and drew", j.Participants, j.Expected)
 	}
-	// A run that crosses midnight in Korea has two days of attendance.
+	// In a run that goes on past midnight in Korea, members can attend on two days.
 	for event, allowed := range map[string]int{j.Attendance: daysInKorea(j.Began, j.Ended), j.Random: 1} {
 		rows, _ := j.DB.Query(ctx, `
 			SELECT format('%s has %s entries in %s', member_id, count(*), event_id) FROM event_entry WHERE event_id = $1
@@ -118,7 +118,7 @@ func (j *rewardsJudge) judgeEntries(ctx context.Context) error {
 	return nil
 }
 
-// daysInKorea counts the calendar days in Korea that a period touches.
+// daysInKorea returns the number of calendar days in Korea on which a part of the period lies.
 func daysInKorea(start, end time.Time) int {
 	day := func(t time.Time) int64 { return (t.Unix() + 9*60*60) / (24 * 60 * 60) } // KST is UTC+9
 	return int(day(end)-day(start)) + 1
@@ -144,14 +144,14 @@ func (j *rewardsJudge) judgePrizeStock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if total < j.Prizes && j.Expected >= allDrawnFrom*j.Prizes {
+	if total < j.Prizes && j.Expected >= membersPerPrize*j.Prizes {
 		j.Other++
 		j.Add("only %d of %d prizes were drawn by %d members", total, j.Prizes, j.Expected)
 	}
 	return nil
 }
 
-// judgeRewards compares rewards with the entries that earned them, and counts unsuccessful rewards.
+// judgeRewards compares rewards with the entries that earned them, and counts those not paid.
 func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	var missing, surplus, open int
 	err := j.DB.QueryRow(ctx, `
@@ -182,15 +182,15 @@ func (j *rewardsJudge) judgeRewards(ctx context.Context) error {
 	return nil
 }
 
-// judgeReconciliation counts the differences between the ledger and the tables that belong to this
-// run. Earlier runs may have injected faults, so it ignores their differences.
+// judgeReconciliation counts the differences between the ledger and the tables in this run's
+// campaigns. It ignores those of earlier runs, which may have injected faults.
 func (j *rewardsJudge) judgeReconciliation(ctx context.Context) error {
 	found, err := parseReconcile(j.Reconcile(ctx))
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
-		// judgeRewards counts undecided rewards, unless the ledger was read too early.
+		// judgeRewards counts these too, unless `reward reconcile` read the ledger too early.
 		if !j.owns(f.key) || f.kind == "undecided" {
 			continue
 		}
@@ -216,7 +216,7 @@ func (r *RewardsRun) owns(key string) bool {
 type reconcileFinding struct{ kind, key, line string }
 
 // parseReconcile parses the output of `reward reconcile`. The exit code 1 means that there are
-// differences. After any other code but 0, nothing was compared, which is an error.
+// differences. Any other code but 0 is an error: nothing was compared.
 func parseReconcile(output string, code int) ([]reconcileFinding, error) {
 	const differences = 1
 	if code != 0 && code != differences {
@@ -252,7 +252,7 @@ func parseFinding(line string) (reconcileFinding, error) {
 	return reconcileFinding{kind: kind, key: key, line: line}, err
 }
 
-// RewardsFaultKinds lists the kinds of faults that InjectFault accepts.
+// RewardsFaultKinds returns the kinds of faults that InjectFault accepts.
 func RewardsFaultKinds() []string { return []string{damagePaidTwice, damageOverdrawn, damageUnpaid} }
 
 const (
@@ -261,7 +261,7 @@ const (
 	damageUnpaid    = "unpaid"
 )
 
-// InjectFault changes the ledger or the tables without the services, to show that Judge detects it.
+// InjectFault damages the ledger or the tables directly, to show that Judge detects the fault.
 func (r *RewardsRun) InjectFault(ctx context.Context, fault string) error {
 	switch fault {
 	case damagePaidTwice:
@@ -288,7 +288,7 @@ func (r *RewardsRun) injectBySQL(ctx context.Context, sql, event string) error {
 	return err
 }
 
-// payAgain has the provider forget the key of a paid reward and pay the reward once more.
+// payAgain has the provider forget the key of a paid reward, and pay the reward a second time.
 func (r *RewardsRun) payAgain(ctx context.Context) (err error) {
 	var o sandbox.Order
 	err = r.DB.QueryRow(ctx, `

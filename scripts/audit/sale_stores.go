@@ -14,12 +14,12 @@ import (
 type SaleInStores struct {
 	Stores  *Stores
 	EventID string
-	// CancelledID is the event that was cancelled during the run; empty: none was.
+	// CancelledID is the event that was cancelled during the run; "" if none was.
 	CancelledID string
-	// Patience repeats a read while a store is unavailable, and prints the outage.
+	// Patience repeats a read while a store is unavailable, and prints when this begins and ends.
 	Patience OutageWait
 
-	letters map[string]int64 // the number of dead letters per topic, before the run
+	letters map[string]int64 // by topic: the number of dead letters before the run
 }
 
 func (i *SaleInStores) Begin(ctx context.Context) error {
@@ -57,8 +57,8 @@ func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) 
 	return nil
 }
 
-// Settle waits until the stores are consistent, for at most settleWithin. After a store's outage
-// the time starts again, because Kafka events could not reach that store during the outage.
+// Settle waits until the stores are consistent, for at most settleWithin. After an outage of a
+// store the time begins again, since the store could not get Kafka events during the outage.
 func (i *SaleInStores) Settle(ctx context.Context) error {
 	deadline := time.Now().Add(settleWithin)
 	for {
@@ -79,14 +79,14 @@ func (i *SaleInStores) Settle(ctx context.Context) error {
 	}
 }
 
-// faults returns the faults of the sale, of memberships, and of the cancelled event if there is one.
+// faults returns the faults of the sale, of memberships, and of the cancelled event, if any.
 func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
 	all, err := i.Stores.Faults(ctx, i.EventID)
 	if err != nil {
 		return all, err
 	}
 	members, err := i.Stores.Faults(ctx, NoEvent)
-	// Another user may be paying for a membership. The crowd's memberships are already active.
+	// Open payments are no fault: another user may be paying. The crowd's memberships are all paid.
 	members.Open = nil
 	all.addSale(members)
 	if err != nil || i.CancelledID == "" {
@@ -129,7 +129,7 @@ func (i *SaleInStores) judgeFaults(ctx context.Context, v *saleFindings) error {
 	return nil
 }
 
-// judgeDeadLetters counts the dead letters that were added since the beginning of the run.
+// judgeDeadLetters counts the dead letters that were added since the run began.
 func (i *SaleInStores) judgeDeadLetters(ctx context.Context, v *saleFindings) error {
 	letters, err := i.Stores.DeadLetters(ctx)
 	if err != nil {
@@ -199,12 +199,12 @@ const (
 	breakOpened     = "opened_after_refund"
 )
 
-// SaleFaultKinds lists the kinds of faults that InjectFault accepts.
+// SaleFaultKinds returns the kinds of faults that InjectFault accepts.
 func SaleFaultKinds() []string {
 	return []string{breakOversold, breakUnticketed, breakUnbalanced, breakPresale, breakOpened}
 }
 
-// InjectFault changes the stores without the services, to show that JudgeSale detects the fault.
+// InjectFault damages the stored data directly, to show that JudgeSale detects the fault.
 func (i *SaleInStores) InjectFault(ctx context.Context, fault string) error {
 	switch fault {
 	case breakOversold:
@@ -220,8 +220,8 @@ func (i *SaleInStores) InjectFault(ctx context.Context, fault string) error {
 	}
 }
 
-// DuplicateTicket issues one of the event's tickets a second time, to show that Sales detects it.
-// It drops the database's constraints against that, so the database has to be reset afterwards.
+// DuplicateTicket issues a ticket of the event a second time, to show that Sales detects it. For
+// that it drops constraints, so the database has to be reset afterwards.
 func (s *Stores) DuplicateTicket(ctx context.Context, eventID string) error {
 	if _, err := s.ticket.Exec(ctx, `DROP INDEX IF EXISTS tickets_one_live, tickets_one_per_seat`); err != nil {
 		return fmt.Errorf("damage %s: %w", eventID, err)
@@ -238,7 +238,7 @@ func (s *Stores) LoseTicket(ctx context.Context, eventID string) error {
 		DELETE FROM tickets WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND status = 'VALID' LIMIT 1)`, eventID)
 }
 
-// ForgetRefund zeroes the refunded amount of a ticket, to show that Unbalanced detects it.
+// ForgetRefund sets the refunded amount of a ticket to 0, to show that Unbalanced detects it.
 func (s *Stores) ForgetRefund(ctx context.Context, eventID string) error {
 	return s.injectBySQL(ctx, `
 		UPDATE tickets SET given = 0 WHERE ticket_id = (SELECT ticket_id FROM tickets WHERE event_id = $1 AND given > 0 LIMIT 1)`, eventID)

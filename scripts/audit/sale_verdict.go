@@ -22,12 +22,12 @@ type SaleVerdict struct {
 	Sold              int `json:"sold"`
 	Oversold          int `json:"oversold"`
 	PaidWithoutTicket int `json:"paid_without_ticket"`
-	// OverThreshold, OutOfOrder and ExtraTurns can be seen only in the stores; nil: unknown.
+	// OverThreshold, OutOfOrder and ExtraTurns are nil (unknown) unless the stores are read.
 	OverThreshold *int `json:"over_threshold"`
 	OutOfOrder    *int `json:"out_of_order"`
 	ExtraTurns    *int `json:"extra_turns"`
 	ForgedIn      int  `json:"forged_in"`
-	// Unbalanced counts the payments of which the provider keeps more or less money than it should;
+	// Unbalanced counts the payments for which the provider keeps more or less money than it should;
 	// nil: unknown.
 	Unbalanced *int `json:"unbalanced"`
 	// PresaleIn counts the reservations that users without an entitlement made before the general
@@ -35,8 +35,8 @@ type SaleVerdict struct {
 	PresaleIn *int `json:"presale_in"`
 	// PresaleBought counts the paid reservations that entitled users made before the general sale.
 	PresaleBought int `json:"presale_bought"`
-	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided. A
-	// ticket counts once, whether the stores show it, visitors noticed it, or both.
+	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided,
+	// according to the stores or to visitors. Each ticket counts once.
 	AdmittedAfterRefund int `json:"opened_after_refund"`
 	// Other counts all other inconsistencies. The last line contains it if it is not 0.
 	Other int `json:"other"`
@@ -65,13 +65,13 @@ func (v SaleVerdict) Line() string {
 
 // SaleJudge judges a run of the sale demo, either from the stores or from public information.
 type SaleJudge interface {
-	// Begin reads what the stores contain before the run, to compare it with their later state.
+	// Begin reads the state of the stores before the run, to compare it with their later state.
 	Begin(ctx context.Context) error
-	// ReadNumbers reads the current numbers of the sale, as far as this judge can see them.
+	// ReadNumbers reads the current numbers of the sale that this judge has access to.
 	ReadNumbers(ctx context.Context) (SaleNumbers, error)
-	// Settle waits until everything that the visitors have started is completed.
+	// Settle waits until all effects of the visitors' requests are complete.
 	Settle(ctx context.Context) error
-	// InjectFault makes the stores wrong, without the services, to show that the judge detects it.
+	// InjectFault damages the stored data directly, to show that the judge detects the fault.
 	InjectFault(ctx context.Context, fault string) error
 
 	// judge computes the verdict on a run and stores it in v.
@@ -86,10 +86,10 @@ var (
 // SaleRun is what the sale demo has observed, without reading a store.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	// Tally and Cancelled have what the visitors of the sale and of the cancelled event saw.
+	// Tally is what the visitors of the sale saw, and Cancelled what those of the cancelled event saw.
 	Tally, Cancelled *crowd.Tally
 	Samples          []SaleNumbers
-	// Faults are other contradictions that the demo observed, a sentence each.
+	// Faults describe, in a sentence each, other contradictions that the demo observed.
 	Faults []string
 }
 
@@ -98,10 +98,10 @@ type saleFindings struct {
 	SaleVerdict
 	Findings
 
-	opened []string // ids of the tickets that were admitted after their refund
+	opened []string // ids of the tickets that were admitted after their refund was decided
 }
 
-// settleWithin limits the wait, after the last visit, for late webhooks and Kafka events.
+// settleWithin is the longest wait, after the last visit, for late webhooks and Kafka events.
 const settleWithin = 45 * time.Second
 
 // JudgeSale computes the verdict on a run of the sale demo, and the sentences that explain it.
@@ -114,7 +114,7 @@ func JudgeSale(ctx context.Context, judge SaleJudge, run SaleRun) (SaleVerdict, 
 	return v.SaleVerdict, v.Findings, nil
 }
 
-// addObserved adds what the demo and its visitors have observed to the verdict.
+// addObserved adds to the verdict what the demo and its visitors have observed.
 func (v *saleFindings) addObserved(run SaleRun) {
 	v.ForgedIn += int(run.Tally.ForgedIn.Load())
 	for _, tally := range []*crowd.Tally{run.Tally, run.Cancelled} {
@@ -142,17 +142,16 @@ func (r SaleRun) samplesOverThreshold() (n int) {
 	return n
 }
 
-// PublicSale judges a sale without access to the stores, from public information and from what the
-// visitors saw. Sold comes from the public figures. Oversold counts seats for which two visitors
-// hold a ticket. PaidWithoutTicket counts visitors whose payment was confirmed and who saw no
-// ticket. The number of visitors in the shop, the order of admissions and who was in the presale
-// stay unknown.
+// PublicSale judges a sale without access to the stores, by public information and by what visitors
+// saw. Sold is the public figure. Oversold counts seats for which two visitors hold a ticket.
+// PaidWithoutTicket counts visitors whose payment was confirmed but who saw no ticket. The number
+// of visitors in the shop, the order of admissions and the buyers in the presale are not known.
 type PublicSale struct {
 	Visitor *crowd.Session
 	EventID string
 }
 
-// Begin prints that only public information is used.
+// Begin prints that the judge uses only public information.
 func (o *PublicSale) Begin(context.Context) error {
 	fmt.Println("the stores are not named: the run is judged by what the visitors see (see “Another platform” in scripts/README.md)")
 	return nil
@@ -180,7 +179,7 @@ func (o *PublicSale) readSold(ctx context.Context) (int64, error) {
 	return figures.SeatsSold, nil
 }
 
-// Settle does not wait: judge reads the figures until the sale is sold out.
+// Settle does not wait, since judge waits until the public figures say that the sale is sold out.
 func (*PublicSale) Settle(context.Context) error { return nil }
 
 // InjectFault always fails, since this judge has no access to the stores.
@@ -208,7 +207,7 @@ func (o *PublicSale) judge(ctx context.Context, run SaleRun, v *saleFindings) er
 	return nil
 }
 
-// LastLine returns the last line that a demo prints: ok or FAILED, its figures, and the number of
+// LastLine returns the last line that a demo prints: ok or FAILED, the figures, and the number of
 // other faults if there are any.
 func LastLine(name string, ok bool, figures string, otherFaults int) string {
 	line := name + map[bool]string{true: " ok: ", false: " FAILED: "}[ok] + figures
@@ -218,10 +217,10 @@ func LastLine(name string, ok bool, figures string, otherFaults int) string {
 	return line
 }
 
-// maxFindings limits the sentences of a report, so that it stays readable.
+// maxFindings is the most sentences in a report, so that it stays readable.
 const maxFindings = 10
 
-// Findings are sentences that explain a verdict, at most maxFindings.
+// Findings are sentences that explain a verdict. Add keeps at most maxFindings.
 type Findings []string
 
 func (f *Findings) Add(format string, args ...any) {

@@ -27,17 +27,17 @@ const sale = `
 	SELECT gen_random_uuid(), reservation_id, n, 'e', 'u', places.section, seat_id, 70, 0, 0, 'KRW', 'VALID'
 	FROM places JOIN reservations USING (reservation_id) WHERE status = 'CONFIRMED';`
 
-// copies issues tickets a second time. A WHERE clause that selects the tickets may follow.
+// copies is SQL that issues tickets a second time. A WHERE clause that selects them may follow.
 const copies = `
 	INSERT INTO tickets (ticket_id, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, status)
 	SELECT gen_random_uuid(), reservation_id, n, event_id, 'x', section, seat_id, price, 0, 0, currency, 'VALID' FROM tickets `
 
-// secondHold gives a held seat to a second reservation.
+// secondHold is SQL that gives a held seat to a second reservation.
 const secondHold = `
 	INSERT INTO places (reservation_id, n, event_id, section, seat_id, price)
 	VALUES (lpad('3', 32, '0')::uuid, 1, 'e', 'A', 'A-1-2', 70)`
 
-// The test drops the constraints that would prevent the damage: the audit must not rely on them.
+// The constraints that would prevent the damage are dropped: the audit must not rely on them.
 func TestSalesDetectsInconsistencies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

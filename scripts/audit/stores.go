@@ -1,6 +1,5 @@
-// Package audit checks a platform from the outside: it reads the stores directly, by SQL, Redis
-// commands, Kafka topics and the payment provider's ledger, and uses none of the services that it
-// checks.
+// Package audit checks a platform without its services: it reads the stores directly, by SQL, Redis
+// commands, Kafka topics and the payment provider's ledger.
 package audit
 
 import (
@@ -25,7 +24,7 @@ type Stores struct {
 	brokers                []string
 	topicPrefix            string
 	ledgerURL              string
-	providers              map[string]string // addresses of the fakes of other providers, by name
+	providers              map[string]string // by name: the addresses of the fakes of other providers
 	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
 }
@@ -89,17 +88,17 @@ func (s *Stores) Close() {
 	_ = s.redis.Close() // nothing was written
 }
 
-// Sales has the numbers of an event's sold and wrongly sold seats.
+// Sales has the numbers of an event's sold seats and of seats with wrong records.
 type Sales struct {
 	Capacity int
 	// Sold counts tickets that admit somebody: valid ones, used ones, and those in a refund or
 	// transfer.
 	Sold int
-	// Oversold counts seats with more than one valid ticket or active reservation, plus the tickets
+	// Oversold counts seats with more than one valid ticket or active reservation, plus all tickets
 	// beyond the capacity.
 	Oversold int
-	// Unbalanced counts seats whose state differs from their reservation's, seats of an active
-	// reservation that name another one, paid reservations with a wrong number of live places, and
+	// Unbalanced counts seats whose state contradicts their reservation, seats of an active
+	// reservation that have the id of another one, paid reservations with a wrong number of seats, and
 	// sections with wrong counters.
 	Unbalanced int
 }
@@ -144,7 +143,7 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 	return out, nil
 }
 
-// Reservations counts an event's reservations by users whose ids begin with prefix.
+// Reservations returns the number of an event's reservations by users whose ids begin with prefix.
 func (s *Stores) Reservations(ctx context.Context, eventID, prefix string) (int, error) {
 	var n int
 	err := s.ticket.QueryRow(ctx, `SELECT count(*) FROM reservations WHERE event_id = $1 AND starts_with(user_id, $2)`, eventID, prefix).Scan(&n)

@@ -8,7 +8,7 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// Additions to the consistent sale: its ticket was resold for 50, and a user has a membership.
+// Additions to the consistent sale: its ticket was resold for 50, and a user bought a membership.
 const (
 	passedOnTicket = `
 		UPDATE tickets SET status = 'TRANSFERRED', given = 50 WHERE event_id = 'e';
@@ -36,8 +36,8 @@ func passedOnLedger() map[string]*sandbox.Charge {
 	return ledger
 }
 
-// The judge detects wrong payments for resold tickets and for memberships. The test ignores the
-// figures of stats, which are those of the sale without resale and membership.
+// The audit detects wrong payments for resold tickets and for memberships. The test ignores the
+// figures of the stats service, since they are those of the sale without both.
 func TestFaultsOfTransfersAndMemberships(t *testing.T) {
 	t.Parallel()
 	s := newStores(t)

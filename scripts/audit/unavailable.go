@@ -17,7 +17,7 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Names of the stores in messages to the user.
+// Names of the stores in error messages.
 const (
 	redisStore    = "Redis"
 	kafkaStore    = "Kafka"
@@ -27,8 +27,8 @@ const (
 
 func postgresStore(service string) string { return "PostgreSQL (" + service + ")" }
 
-// UnavailableError reports that a store does not answer now but may soon: its process has just
-// ended or is starting.
+// UnavailableError means that a store does not answer now but may soon: its process has just ended,
+// or is starting.
 type UnavailableError struct {
 	Store string
 	Err   error
@@ -72,7 +72,7 @@ func isUnavailable(err error) bool {
 	return false
 }
 
-// OutageDetector detects from the results of reads when a store's outage begins and ends.
+// OutageDetector prints when a store's outage begins and ends, from the results of reads.
 type OutageDetector struct {
 	Say func(format string, args ...any)
 
@@ -80,8 +80,8 @@ type OutageDetector struct {
 	since time.Time
 }
 
-// Record takes the result of a read that began at the time began. It returns which store is
-// unavailable, if any, and how long it has been so.
+// Record records the result of a read that began at the time began. If a store is unavailable, it
+// returns which one and for how long.
 func (a *OutageDetector) Record(began time.Time, err error) (store string, lasted time.Duration, isUnavailable bool) {
 	outage, isUnavailable := errors.AsType[*UnavailableError](err)
 	if a.store != "" && (!isUnavailable || outage.Store != a.store) {
@@ -101,7 +101,7 @@ func (a *OutageDetector) Record(began time.Time, err error) (store string, laste
 // OutageWait repeats reads of a store that is unavailable, for a limited time.
 type OutageWait struct {
 	Limit time.Duration
-	// Say prints that a store has become unavailable, or available again.
+	// Say prints that a store has become unavailable, or is available again.
 	Say func(format string, args ...any)
 }
 
@@ -109,7 +109,7 @@ type OutageWait struct {
 const retryPause = 500 * time.Millisecond
 
 // Read calls read, and repeats it while a store is unavailable, until ctx ends or the limit is
-// reached. waited is true if a store was unavailable.
+// reached. It returns waited = true if a store was unavailable.
 func (p OutageWait) Read(ctx context.Context, read func(context.Context) error) (waited bool, err error) {
 	detector := OutageDetector{Say: p.Say}
 	for {

@@ -50,7 +50,7 @@ func TestUnavailableErrors(t *testing.T) {
 	}
 }
 
-// The audit recognizes the errors that each client returns for a refused connection.
+// For each client, the audit recognizes the error of a refused connection.
 func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	t.Parallel()
 	const closedAddr = "127.0.0.1:1"
@@ -81,7 +81,7 @@ func TestUnavailableErrorNamesTheStore(t *testing.T) {
 	})
 }
 
-// outageLog has the messages about outages that Read reports.
+// outageLog has the messages about outages that Read prints.
 type outageLog []string
 
 func (l *outageLog) say(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
@@ -95,7 +95,7 @@ func TestReadWaitsForAnUnavailableStoreAndReportsItOnce(t *testing.T) {
 			switch lasted := time.Since(start); {
 			case lasted < 10*time.Second:
 				return fmt.Errorf("sales: %w", &UnavailableError{"Redis", syscall.ECONNREFUSED})
-			case lasted < 65*time.Second: // each store gets the full limit
+			case lasted < 65*time.Second: // the limit begins anew for the second store
 				return &UnavailableError{"Kafka", io.EOF}
 			}
 			return nil

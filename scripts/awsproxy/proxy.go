@@ -1,6 +1,6 @@
 // Package awsproxy is an HTTP proxy between services and the development servers of DynamoDB and
-// SQS. It counts calls, injects faults that those servers never show by themselves, and records the
-// SequenceNumbers under which messages entered a queue.
+// SQS. It counts calls, injects faults, and records the SequenceNumber that the queue gives to each
+// message.
 package awsproxy
 
 import (
@@ -28,7 +28,7 @@ type Call struct {
 	Body []byte
 }
 
-// Fault says what the proxy does wrong with a call. The zero value passes the call on.
+// Fault is what the proxy does wrong with a call. With the zero value, it passes the call on.
 type Fault struct {
 	// Cut closes the connection without passing the call on.
 	Cut bool
@@ -43,9 +43,9 @@ type Fault struct {
 	Swallow bool
 	// Refuse rejects every second message of a batch, beginning with the first.
 	Refuse bool
-	// Statements are the errors of single statements of a BatchExecuteStatement, by their index.
+	// Statements has, by index, the errors of statements of a BatchExecuteStatement.
 	Statements map[int]StatementFault
-	// Repeat is the number of times that received messages are delivered again, to other receivers.
+	// Repeat is how many later calls receive the messages of this call again.
 	Repeat int
 }
 
@@ -58,7 +58,7 @@ type Proxy struct {
 	listener   net.Listener
 	server     *http.Server
 	client     *http.Client
-	countsOnly bool // forwards batches of messages unchanged, and records nothing of them
+	countsOnly bool // forwards batches of messages unchanged, and records no messages
 
 	mu     sync.Mutex
 	rule   Rule
@@ -70,8 +70,8 @@ type Proxy struct {
 // New starts a proxy that passes calls on to the server at the URL upstream.
 func New(upstream string) (*Proxy, error) { return startProxy(upstream, false) }
 
-// NewCounter starts a proxy that only counts, for measurements: it passes batches of messages on
-// whole, records no SequenceNumbers, and ignores the faults Swallow and Refuse.
+// NewCounter starts a proxy that only counts calls, for measurements. It forwards batches of
+// messages unchanged, records no SequenceNumbers, and ignores the faults Swallow and Refuse.
 func NewCounter(upstream string) (*Proxy, error) { return startProxy(upstream, true) }
 
 func startProxy(upstream string, countsOnly bool) (*Proxy, error) {
@@ -84,7 +84,7 @@ func startProxy(upstream string, countsOnly bool) (*Proxy, error) {
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	go func() { _ = p.server.Serve(l) }() // ends with Close
+	go func() { _ = p.server.Serve(l) }() // ends when Close is called
 	return p, nil
 }
 
@@ -98,7 +98,7 @@ func (p *Proxy) Close() {
 	p.client.CloseIdleConnections()
 }
 
-// Use sets the rule that chooses the faults of all later calls; nil: no faults.
+// Use sets the rule that chooses the faults of later calls; with nil, they have none.
 func (p *Proxy) Use(r Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,8 +208,8 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(a.body) // the caller may have disconnected
 }
 
-// CallsSince counts the calls since Calls returned the result `before`: those of the named
-// operations, or all if none is named.
+// CallsSince returns the number of calls after the one of Calls that returned `before`: calls of
+// the named operations, or of all operations if none is named.
 func (p *Proxy) CallsSince(before map[string]int, operations ...string) (sum int) {
 	now, _ := p.Calls()
 	for name, n := range now {
@@ -237,7 +237,7 @@ func operationName(h http.Header) string {
 // Item is an item that a DynamoDB transaction writes or checks.
 type Item struct {
 	PK, SK string
-	// Whole is the JSON of the Put, Update, Delete or ConditionCheck.
+	// Whole is the JSON of the entry: a Put, Update, Delete or ConditionCheck.
 	Whole json.RawMessage
 }
 
@@ -257,7 +257,7 @@ func (c Call) Items() []Item {
 	}
 	out := make([]Item, len(in.TransactItems))
 	for i, item := range in.TransactItems {
-		for _, whole := range item { // it has one member: Put, Update, Delete or ConditionCheck
+		for _, whole := range item { // it has one field: Put, Update, Delete or ConditionCheck
 			var write struct {
 				Item, Key *key
 			}
@@ -276,7 +276,7 @@ func (c Call) Items() []Item {
 	return out
 }
 
-// FindItem returns the index of the first item whose keys begin with pk and sk; -1: none.
+// FindItem returns the index of the first item whose keys begin with pk and sk, or -1.
 func (c Call) FindItem(pk, sk string) int {
 	for i, it := range c.Items() {
 		if strings.HasPrefix(it.PK, pk) && strings.HasPrefix(it.SK, sk) {
@@ -286,12 +286,12 @@ func (c Call) FindItem(pk, sk string) int {
 	return -1
 }
 
-// Unavailable returns the fault of answering with an internal server error (500).
+// Unavailable returns a fault: the proxy answers with an internal server error (500).
 func Unavailable() Fault {
 	return Fault{Status: http.StatusInternalServerError, Body: []byte(`{"__type": "InternalServerError", "message": "injected"}`)}
 }
 
-// Throttled returns the fault of answering as DynamoDB does when it gets too many calls.
+// Throttled returns a fault: the proxy answers as DynamoDB does when it gets too many calls.
 func Throttled() Fault {
 	return Fault{
 		Status: http.StatusBadRequest,
@@ -306,7 +306,7 @@ const (
 	Capacity   = "ThrottlingError"
 )
 
-// Canceled returns the fault of answering that the transaction was cancelled because of one item.
+// Canceled returns a fault: the answer that the transaction was cancelled because of one item.
 func Canceled(c Call, item int, reason string) Fault {
 	type cause struct {
 		Code    string

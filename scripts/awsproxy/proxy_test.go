@@ -23,7 +23,7 @@ import (
 	"urr.guru/scripts/awsproxy"
 )
 
-// proxiedQueue is a queue behind a proxy, and a client with the caller name "me".
+// proxiedQueue is a queue behind a proxy, with a client whose caller name is "me".
 type proxiedQueue struct {
 	*awsproxy.Proxy
 
@@ -43,7 +43,7 @@ func setup(t *testing.T, start func(string) (*awsproxy.Proxy, error)) *proxiedQu
 	})}
 }
 
-// send sends messages of two requests each in one batch, and returns the ids of accepted messages.
+// send sends one batch of messages of two requests, and returns the ids of accepted messages.
 func (w *proxiedQueue) send(t *testing.T, ids ...string) (accepted []string, err error) {
 	t.Helper()
 	var entries []types.SendMessageBatchRequestEntry
@@ -71,8 +71,8 @@ func (w *proxiedQueue) receive(t *testing.T) []string {
 	return seqs
 }
 
-// await receives messages, and waits at most so many seconds for the first. It returns the position
-// in the queue of each message's first request.
+// await receives messages, and waits at most the given seconds for the first. For each message it
+// returns the position in the queue of its first request.
 func (w *proxiedQueue) await(ctx context.Context, seconds int32) (seqs []string, err error) {
 	got, err := w.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl: &w.url, MaxNumberOfMessages: 10, WaitTimeSeconds: seconds,
@@ -144,7 +144,7 @@ func TestFaultsOfTheQueue(t *testing.T) {
 	require.Equal(t, 6, faults)
 }
 
-// A waiting receiver gets messages that are sent meanwhile, and counts as one call.
+// A receiver that waits gets messages that are sent while it waits; all counts as one call.
 func TestCallersWait(t *testing.T) {
 	t.Parallel()
 	w := setup(t, awsproxy.NewCounter)
@@ -167,7 +167,7 @@ func TestCallersWait(t *testing.T) {
 	require.Equal(t, 1, w.CallsSince(nil, "SendMessageBatch"))
 }
 
-// The services' client recognizes the injected errors, as it does DynamoDB's own.
+// The services' DynamoDB client recognizes the injected errors like those of DynamoDB itself.
 func TestFaultsOfTheStore(t *testing.T) {
 	t.Parallel()
 	cfg, _ := dynamotest.Tables(t)
@@ -210,7 +210,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, awsproxy.Unavailable().Status)
 }
 
-// Single statements of a batch can fail, whether they were executed or not.
+// Each statement of a batch can be made to fail, after its execution or without it.
 func TestFaultsOfStatements(t *testing.T) {
 	t.Parallel()
 	cfg, direct := dynamotest.Tables(t)

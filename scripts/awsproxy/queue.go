@@ -19,9 +19,9 @@ import (
 
 // queueState is what a proxy in front of SQS remembers about the messages.
 type queueState struct {
-	sent map[string][]string // positions in the queue by request id, in the order of its answers
-	lost map[string]bool     // request ids of swallowed messages
-	// repeats has, by queue URL, the responses with messages that will be delivered once more.
+	sent map[string][]string // by request id: its positions in the queue, in the order of SQS's answers
+	lost map[string]bool     // ids of the requests in swallowed messages
+	// repeats has, by queue URL, answers whose messages are delivered once more.
 	repeats map[string][]answer
 }
 
@@ -29,9 +29,9 @@ func newQueueState() queueState {
 	return queueState{sent: map[string][]string{}, lost: map[string]bool{}, repeats: map[string][]answer{}}
 }
 
-// Sent returns the positions of requests in the queue, by request id. A position is the message's
-// SequenceNumber, a point, and the request's index in the message, in two digits. A message that is
-// sent again with the same deduplication id keeps its number.
+// Sent returns, by request id, the positions of requests in the queue. A position is the message's
+// SequenceNumber, a point, and the request's index in the message in two digits. A message that is
+// sent again with the same deduplication id keeps its SequenceNumber.
 func (p *Proxy) Sent() map[string][]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *Proxy) Swallowed(requestID string) bool {
 	return p.queue.lost[requestID]
 }
 
-// batchEntry has all JSON fields of one message in a SendMessageBatch, to be forwarded as they are.
+// batchEntry has all JSON fields of one message in a SendMessageBatch, so that none is lost.
 type batchEntry map[string]json.RawMessage
 
 func (e batchEntry) textMember(name string) (s string) {
@@ -70,7 +70,7 @@ func (e batchEntry) requestIDs() (ids []string) {
 	return ids
 }
 
-// sendResult is the entry of one message in the answer to a SendMessageBatch.
+// sendResult is the result for one message in the answer to a SendMessageBatch.
 type sendResult struct {
 	ID                     string `json:"Id,omitempty"`
 	MessageID              string `json:"MessageId,omitempty"`
@@ -81,9 +81,9 @@ type sendResult struct {
 	Message                string `json:"Message,omitempty"`
 }
 
-// sendBatch sends the messages of a batch one by one, because ElasticMQ returns the SequenceNumber
-// of single messages only. It continues when the caller disconnects, so that every message in the
-// queue is recorded.
+// sendBatch sends the messages of a batch one by one, because ElasticMQ returns a SequenceNumber
+// only when a message is sent alone. It continues even if the caller disconnects, so that every
+// message in the queue is recorded.
 func (p *Proxy) sendBatch(r *http.Request, c Call, f Fault) (answer, error) {
 	var in struct {
 		QueueURL json.RawMessage `json:"QueueUrl"`
@@ -199,9 +199,9 @@ func (p *Proxy) receive(r *http.Request, c Call, f Fault) (answer, error) {
 	return a, err
 }
 
-// pollMessages waits for messages as long as the caller wants, by short requests to the server. It
-// sends no long poll: if all messages belong to groups that are being received, ElasticMQ would
-// look for messages every millisecond and use a whole processor.
+// pollMessages waits for messages as long as the caller asks, by short requests. It uses no long
+// poll: while every message's group is being received, ElasticMQ would look for messages every
+// millisecond and use a whole processor.
 func (p *Proxy) pollMessages(r *http.Request, body []byte) (answer, error) {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(body, &in); err != nil {

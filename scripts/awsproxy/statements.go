@@ -6,25 +6,25 @@ import (
 	"net/http"
 )
 
-// executeBatch is the operation of which single statements can fail.
+// executeBatch is the operation whose statements can fail one by one.
 const executeBatch = "BatchExecuteStatement"
 
-// Internal is the error code of a statement that failed in the server. Another code is Capacity.
+// Internal is the error code of a statement that failed in the server; see also Capacity.
 const Internal = "InternalServerError"
 
 // StatementFault is the error that the proxy reports for one statement of a BatchExecuteStatement.
 type StatementFault struct {
 	Code string
-	// Executed passes the statement on to the server, although the caller gets the error.
+	// Executed: the server executes the statement, although the caller gets the error.
 	Executed bool
 }
 
-// batchOfStatements is the body of a BatchExecuteStatement.
+// batchOfStatements is the body of a BatchExecuteStatement call.
 type batchOfStatements struct {
 	Statements []json.RawMessage
 }
 
-// Statements returns the number of statements of a BatchExecuteStatement; 0 for other calls.
+// Statements returns the number of statements in a BatchExecuteStatement; 0 for other calls.
 func (c Call) Statements() int {
 	var in batchOfStatements
 	if c.Name != executeBatch || json.Unmarshal(c.Body, &in) != nil {
@@ -33,8 +33,8 @@ func (c Call) Statements() int {
 	return len(in.Statements)
 }
 
-// executeStatements passes on the statements that are to be executed. Its answer has their
-// responses, and the injected errors of the statements that are to fail.
+// executeStatements has the server execute the statements that shall be executed. Its answer has
+// their responses, and the injected errors of the statements that shall fail.
 func (p *Proxy) executeStatements(r *http.Request, c Call, faults map[int]StatementFault) (answer, error) {
 	var in batchOfStatements
 	if err := json.Unmarshal(c.Body, &in); err != nil {
@@ -75,7 +75,7 @@ func (p *Proxy) executeStatements(r *http.Request, c Call, faults map[int]Statem
 		}
 		out.Responses = append(out.Responses, response)
 	}
-	a.header = http.Header{"Content-Type": {"application/x-amz-json-1.0"}} // without the checksum of the original
+	a.header = http.Header{"Content-Type": {"application/x-amz-json-1.0"}} // the server's checksum header is left out: the body differs
 	var err error
 	a.body, err = json.Marshal(out)
 	return a, err

@@ -11,10 +11,10 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// acquiredFile is the path of the list of running backends that were started only for test runs.
+// acquiredFile returns the path of a list of the running backends that only test runs have started.
 func (s *Set) acquiredFile() string { return s.layout.State("run", "lent") }
 
-// StartAndKeep starts missing backends. All backends, even those of a test run, run until Stop.
+// StartAndKeep starts missing backends. All, even those that test runs started, run until Stop.
 func (s *Set) StartAndKeep(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Set) StartAndKeep(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// Acquire starts the backends for a test run. When the last test run of the checkout has called
-// release, the backends started only for test runs stop, unless StartAndKeep was called meanwhile.
+// Acquire starts the backends for a test run. When the last test run of the checkout calls release,
+// the backends that only test runs have started stop, unless StartAndKeep was called meanwhile.
 func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error, err error) {
 	usersLock := s.layout.State("run", "tests.lock")
 	endUse, err := filelock.LockShared(ctx, usersLock)
@@ -40,7 +40,7 @@ func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error,
 	}
 	release = func(ctx context.Context) error {
 		endUse()
-		return s.stopAcquired(context.WithoutCancel(ctx), usersLock) // also after an interrupt
+		return s.stopAcquired(context.WithoutCancel(ctx), usersLock) // even if ctx has ended
 	}
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Set) Acquire(ctx context.Context) (release func(context.Context) error,
 	return release, nil
 }
 
-// acquire writes the list of backends before it starts them: if this test run is killed, the next
-// one stops them. A backend that died is not listed, because its supervisor will restart it.
+// acquire adds the backends to the list before it starts them, so that the next test run stops them
+// if this one is killed. It does not list a backend that died: its supervisor will restart it.
 func (s *Set) acquire(ctx context.Context) error {
 	var names []string
 	if _, err := process.Load(s.acquiredFile(), &names); err != nil {
@@ -67,7 +67,7 @@ func (s *Set) acquire(ctx context.Context) error {
 	return s.startMissing(ctx)
 }
 
-// notRequested lists the backends that are not running and that no command has started since the
+// notRequested returns the backends that do not run and that no command has started since the
 // machine booted. If they are started now, only test runs need them.
 func (s *Set) notRequested() []string {
 	var names []string
@@ -80,8 +80,8 @@ func (s *Set) notRequested() []string {
 	return names
 }
 
-// stopAcquired stops the backends that were started only for test runs, unless another test run
-// still holds a shared lock on the file usersLock.
+// stopAcquired stops the backends that only test runs have started, unless another test run still
+// holds a shared lock on the file usersLock.
 func (s *Set) stopAcquired(ctx context.Context, usersLock string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

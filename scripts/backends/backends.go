@@ -1,6 +1,6 @@
-// Package backends runs the servers that URR stores its state in, for development and tests:
-// Redis, PostgreSQL, Kafka, DynamoDB Local and ElasticMQ. They come from apt and Maven, keep their
-// data under .urr, and listen on loopback ports of this checkout.
+// Package backends runs, for development and tests, the servers in which URR stores its state:
+// Redis, PostgreSQL, Kafka, DynamoDB Local and ElasticMQ. They are installed by apt and Maven, keep
+// their data under .urr, and listen on loopback ports of this checkout.
 package backends
 
 import (
@@ -21,11 +21,11 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Time limits. A JVM starts slowly while the machine compiles.
+// Time limits. They are long, since a JVM starts slowly while the machine compiles programs.
 const (
 	startLimit = 90 * time.Second
 	stopLimit  = 20 * time.Second
-	readyTry   = 2 * time.Second // limit of one readiness check
+	readyTry   = 2 * time.Second // for one readiness check
 )
 
 // Set has the backends of one checkout.
@@ -35,13 +35,13 @@ type Set struct {
 	apt          apt.Installer
 	backends     []backend
 	startProcess func(process.Spec) (*process.Process, error)
-	// checkPort returns an error if a port is in use. If its owner is just terminating, it waits.
+	// checkPort returns an error if a port is in use for longer than a moment.
 	checkPort func(port int) error
 
 	kafkaOutside string // the address that AddKafkaListener advertises
 
 	mu      sync.Mutex
-	started map[string]*process.Process // started by this set, by name
+	started map[string]*process.Process // by name: the processes that this set has started
 }
 
 // backend is one server process.
@@ -54,25 +54,25 @@ type backend struct {
 	// spec returns the command to start. It may be called only after prepare.
 	spec  func() (process.Spec, error)
 	ready func(ctx context.Context) error
-	// pidFile is a file in the data folder with the server's process id. The server refuses to start
-	// while any process has that id.
+	// pidFile is a file in the data folder with the server's process id. While any process has this
+	// id, the server refuses to start.
 	pidFile string
-	// forTests marks a backend that the platform itself does not use.
+	// forTests: only tests use the backend.
 	forTests bool
-	// temporary marks a backend whose data is removed when it stops.
+	// temporary: the data of the backend is removed when it stops.
 	temporary bool
-	// settle sets a ready server up: it creates databases, or distributes cluster slots. It is
+	// settle sets up a server that is ready: it creates databases, or distributes cluster slots. It is
 	// idempotent.
 	settle func(ctx context.Context) error
 }
 
-// runRecord is the content of a backend's run file. The file exists while the backend should run:
-// if the process does not exist, the backend has died.
+// runRecord is the content of a backend's run file, which exists while the backend should run. If
+// the file exists but the process does not, the backend has died.
 type runRecord struct {
 	process.Identity
 	Started time.Time `json:"started"`
 	Ports   []int     `json:"ports"`
-	// Stopping is set before Stop sends the process its first signal, and stays set.
+	// Stopping is set before Stop sends the process its first signal. It is never cleared.
 	Stopping bool   `json:"stopping,omitempty"`
 	Restarts int    `json:"restarts,omitempty"`
 	LastExit string `json:"last_exit,omitempty"`
@@ -83,8 +83,8 @@ func (s *Set) loadRecord(name string) (r runRecord, found bool, err error) {
 	return r, found, err
 }
 
-// New describes the backends of a checkout. forTests adds those that only tests use: the three-node
-// Redis Cluster and a second PostgreSQL. say prints progress and notices.
+// New returns the backends of a checkout. With forTests, it includes those that only tests use: the
+// three-node Redis Cluster and a second PostgreSQL. say prints progress and notices.
 func New(layout platform.Layout, forTests bool, say func(format string, args ...any)) *Set {
 	s := &Set{
 		layout: layout, say: say, startProcess: process.Start, checkPort: process.CheckPort, started: map[string]*process.Process{},
@@ -97,21 +97,21 @@ func New(layout platform.Layout, forTests bool, say func(format string, args ...
 	return s
 }
 
-// WithStarter replaces process.Start, for example by a function that ends processes with a test.
+// WithStarter replaces process.Start, for example by a function that ties processes to a test.
 func (s *Set) WithStarter(start func(process.Spec) (*process.Process, error)) *Set {
 	s.startProcess = start
 	return s
 }
 
-// AddKafkaListener gives Kafka a second listener, on the loopback port KafkaOutsidePort. It
-// advertises the address addr (host:port), for clients such as pods that reach Kafka by a forwarded
-// port. Kafka's clients connect to the advertised address, so one listener cannot serve both.
+// AddKafkaListener gives Kafka a second listener, on the loopback port KafkaOutsidePort, for
+// clients such as pods that use a forwarded port. Clients connect to the address that a listener
+// advertises, so these need their own: it advertises addr (host:port).
 func (s *Set) AddKafkaListener(addr string) *Set {
 	s.kafkaOutside = addr
 	return s
 }
 
-// lock lets one command at a time start or stop backends.
+// lock waits until no other command of this checkout starts or stops backends.
 func (s *Set) lock(ctx context.Context) (unlock func(), err error) {
 	return filelock.Lock(ctx, s.layout.State("run", "backends.lock"), func() { s.say("waiting for another command to start or stop backends") })
 }
@@ -162,7 +162,7 @@ func (s *Set) startMissing(ctx context.Context) error {
 }
 
 // runsAsConfigured reports whether a backend runs on this set's ports. It first stops a backend
-// that was being stopped, or that runs on other ports because of a different URR_PORT_OFFSET.
+// whose stop was interrupted, or that runs on the ports of a different URR_PORT_OFFSET.
 func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	r, found, err := s.loadRecord(b.name)
 	if err != nil || !found || !r.Alive() {
@@ -178,7 +178,7 @@ func (s *Set) runsAsConfigured(b backend) (bool, error) {
 	return false, s.stop(b)
 }
 
-// awaitReady waits for a backend that another process is starting, such as the supervisor.
+// awaitReady waits until a backend is ready which another process is starting.
 func (s *Set) awaitReady(ctx context.Context, b backend) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, readyTry)
@@ -199,7 +199,7 @@ func (s *Set) start(ctx context.Context, b backend) error {
 	if err := b.prepare(ctx); err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit) // limits only the start, since prepare may install programs
+	ctx, cancel := context.WithTimeout(ctx, startLimit) // not for prepare, which may install programs
 	defer cancel()
 	began := time.Now()
 	p, spec, err := s.launch(b, runRecord{})
@@ -237,8 +237,8 @@ func (s *Set) launch(b backend, r runRecord) (*process.Process, process.Spec, er
 	s.mu.Lock()
 	s.started[b.name] = p
 	s.mu.Unlock()
-	// The run file is written before the backend is ready: Stop must find the process of an
-	// interrupted start.
+	// The run file is written before the backend is ready, so that Stop finds the process even if this
+	// start is interrupted.
 	r.Identity, r.Started, r.Ports = p.Identity, began, b.ports
 	if err := process.Save(s.layout.RunFile(b.name), r); err != nil {
 		return nil, spec, errors.Join(err, p.Stop(b.stop, stopLimit))
@@ -280,7 +280,7 @@ func (s *Set) stop(b backend) error {
 		return err
 	}
 	if r.Alive() {
-		// An interrupted stop must not look like a crash: the supervisor would restart the backend.
+		// Set first: otherwise the supervisor would restart the backend after an interrupted stop.
 		r.Stopping = true
 		if err := process.Save(s.layout.RunFile(b.name), r); err != nil {
 			return err
@@ -290,7 +290,7 @@ func (s *Set) stop(b backend) error {
 		}
 		s.say("%-16s stopped", b.name)
 	}
-	if spec, err := b.spec(); err == nil { // otherwise its program is no longer installed
+	if spec, err := b.spec(); err == nil { // an error means that its program is no longer installed
 		if err := s.killLeftovers(b, spec); err != nil {
 			return err
 		}
@@ -311,13 +311,13 @@ func (s *Set) Wipe() error {
 	err := os.RemoveAll(s.layout.State("data"))
 	spec, unknown := s.postgres().spec()
 	if unknown != nil {
-		return err // PostgreSQL is not installed, so it has no data outside the checkout
+		return err // PostgreSQL is not installed, so there is no data outside the checkout
 	}
 	return errors.Join(err, removeData(spec.Dir))
 }
 
-// removeData removes a data folder. If the folder is outside the checkout, it also removes the
-// parent folder, which only this checkout uses, once that is empty.
+// removeData removes a data folder. It also removes the parent folder if that is then empty:
+// outside the checkout, only this checkout uses it.
 func removeData(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove data: %w", err)
@@ -334,7 +334,7 @@ func (s *Set) makeDataFolder(name string) (string, error) {
 	return dir, nil
 }
 
-// checkDisk refuses to start servers when the disk is nearly full, since they would fail later with
+// checkDisk returns an error if the disk is nearly full, since servers would fail later with
 // unclear errors.
 func checkDisk(dir string) error {
 	const minFree = 1 << 30

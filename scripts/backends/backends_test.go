@@ -18,13 +18,13 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// newTestSet returns a set with one backend, a shell script, instead of the real ones. An empty
-// script is ready immediately and ends on request.
+// newTestSet returns a set whose only backend is a shell script. The default script, for "", is
+// ready immediately and ends on request.
 func newTestSet(t *testing.T, port int, script string) *Set {
 	t.Helper()
 	s := New(platform.Layout{Root: t.TempDir()}, false, t.Logf)
 	if script == "" {
-		// exec makes it one process: no child of the shell can outlive a stop and write into the folder.
+		// With exec there is one process: no child can outlive the shell and write into the folder.
 		script = ": > " + filepath.Join(s.layout.State(), "ready") + "; exec sleep 60"
 	}
 	s.backends = []backend{{
@@ -41,8 +41,8 @@ func newTestSet(t *testing.T, port int, script string) *Set {
 	return s
 }
 
-// This test is not parallel: a process that another test starts would inherit the socket until its
-// exec.
+// This test is not parallel: until its exec, a process that another test starts would have a copy
+// of the socket.
 func TestStartErrorNamesThePortOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -109,8 +109,8 @@ func TestStopRemovesTemporaryData(t *testing.T) {
 	}
 }
 
-// A different URR_PORT_OFFSET moves the running server and does not start a second one on the same
-// data.
+// After a change of URR_PORT_OFFSET, Start moves the running server to the new ports. It must not
+// start a second server on the same data.
 func TestStartMovesABackendToOtherPorts(t *testing.T) {
 	t.Parallel()
 	s := newTestSet(t, backendtest.FreePort(t), "")

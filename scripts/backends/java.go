@@ -24,8 +24,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// kafkaClusterID is the id that Kafka's KRaft mode requires: 16 bytes in base64url. Any value will
-// do for a cluster of one node.
+// kafkaClusterID is the cluster id that Kafka's KRaft mode requires: 16 bytes in base64url. Any
+// value will do for a cluster of one node.
 const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
 
 func (s *Set) kafka() backend {
@@ -63,7 +63,7 @@ func (s *Set) prepareKafka(ctx context.Context) error {
 		outside = fmt.Sprintf(",OUTSIDE://127.0.0.1:%d", s.layout.Port(platform.KafkaOutsidePort))
 		advertised = ",OUTSIDE://" + s.kafkaOutside
 	}
-	// The buffer of Kafka's log cleaner has 128 MB by default, a third of this heap.
+	// The default buffer of Kafka's log cleaner has 128 MB, which is a third of this heap.
 	config := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
@@ -101,9 +101,9 @@ log.cleaner.dedupe.buffer.size=16777216
 	return nil
 }
 
-// noFsync is the name of the program eatmydata, which runs another program without fsync, and of
-// its package. SQLite's many calls of fsync limit DynamoDB Local to about 50 writes/s on a slow
-// disk. Without fsync, only a power failure loses data, as with PostgreSQL's fsync=off.
+// noFsync is the name of the program eatmydata and of its package. It makes fsync do nothing in
+// another program. SQLite's many fsync calls limit DynamoDB Local to about 50 writes/s on a slow
+// disk. Without fsync only a power failure loses data, as with PostgreSQL's fsync=off.
 const noFsync = "eatmydata"
 
 func (s *Set) dynamodb() backend {
@@ -126,8 +126,8 @@ func (s *Set) dynamodb() backend {
 				return process.Spec{}, err
 			}
 			// DynamoDB Local stores its tables in SQLite, whose native library Maven puts beside the jars.
-			// There is a database for each region and access key. With -sharedDb there would be only one,
-			// and a single thread for all tests.
+			// It has one database for each region and access key. With -sharedDb it would have only one,
+			// with a single thread for all tests.
 			spec, err := s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
 				"-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
@@ -153,7 +153,7 @@ func (s *Set) sqs() backend {
 			if err != nil {
 				return err
 			}
-			// Queues and messages are stored on disk: as with SQS, a restart loses none.
+			// Queues and messages are stored on disk, so that a restart loses none, as with SQS.
 			text := fmt.Sprintf(`include classpath("application.conf")
 node-address { protocol = http, host = "127.0.0.1", port = %[1]d, context-path = "" }
 rest-sqs { enabled = true, bind-hostname = "127.0.0.1", bind-port = %[1]d, sqs-limits = strict }
@@ -171,8 +171,8 @@ pekko.loglevel = "WARNING"
 	}
 }
 
-// frugalJVM has options for every Java process. In a run of minutes, the optimising compiler and
-// the parallel garbage collector use more processor time than they save.
+// frugalJVM has options for every Java process. In runs of a few minutes, the optimising compiler
+// and the parallel garbage collector would use more processor time than they save.
 var frugalJVM = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 
 // java returns the command that runs a class from a backend's jars.
@@ -203,8 +203,8 @@ func checkResponds(ctx context.Context, url string) error {
 	return resp.Body.Close()
 }
 
-// jars returns the folder with the jars that scripts/backends/<name>.pom.xml lists. Maven downloads
-// them when the file changes.
+// jars returns the folder with the jars that scripts/backends/<name>.pom.xml lists. If that file
+// has changed, Maven downloads them.
 func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := s.apt.Ensure(ctx, "java", "default-jre-headless"); err != nil {
 		return "", err
@@ -216,8 +216,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// Only one process at a time runs Maven: all runs in the checkout share the jars, and all Maven
-	// processes of the user share a local repository.
+	// Only one process at a time runs Maven, because all runs in the checkout share the jars, and all
+	// Maven processes of the user share a local repository.
 	unlock, err := filelock.Lock(ctx, s.layout.Shared("jars", "lock"), func() { s.say("the jars of %s wait for others to be fetched", name) })
 	if err != nil {
 		return "", err
@@ -244,8 +244,8 @@ func (s *Set) jars(ctx context.Context, name string) (string, error) {
 	return dir, nil
 }
 
-// maven runs Maven, and once more if that fails: Maven gives up at the first error of an overloaded
-// repository, but keeps what it has downloaded.
+// maven runs Maven, and a second time if that fails. Maven stops at the first error of an
+// overloaded repository, but keeps what it has downloaded.
 func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	const pause = 5 * time.Second
 	run := func() error {
@@ -261,8 +261,8 @@ func (s *Set) maven(ctx context.Context, mvn string, args ...string) error {
 	return nil
 }
 
-// jarFolder returns a folder named after the pom's content, so that Maven runs again for a changed
-// pom.
+// jarFolder returns a folder whose name depends on the pom's content, so that Maven runs again when
+// the pom has changed.
 func (s *Set) jarFolder(name string) (string, error) {
 	pom, err := os.ReadFile(s.pomFile(name))
 	if err != nil {

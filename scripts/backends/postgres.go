@@ -22,8 +22,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// postgresUser is the user that the package creates. PostgreSQL refuses to run as root, so root
-// runs it as this user.
+// postgresUser is the user that the package creates. If this process is root, the server runs as
+// this user, since PostgreSQL refuses to run as root.
 const postgresUser = "postgres"
 
 func (s *Set) postgres() backend {
@@ -33,13 +33,13 @@ func (s *Set) postgres() backend {
 	return b
 }
 
-// postgresFolders returns the folders that may have a server's data on disk: one in the checkout,
-// and one outside, which is used when the server's user cannot enter the checkout.
+// postgresFolders returns the folders in which a server's data may be on disk: one in the checkout,
+// and one outside for the case that the server's user cannot enter the checkout.
 func (s *Set) postgresFolders(name string) []string {
 	return []string{s.layout.State("data", name), filepath.Join("/var/tmp", s.outsideName(), name)}
 }
 
-// outsideName returns the name of this checkout's folder outside the checkout.
+// outsideName returns the name of the folder that this checkout has outside the checkout.
 func (s *Set) outsideName() string {
 	sum := sha256.Sum256([]byte(s.layout.State("data", "postgres")))
 	return "urr-" + hex.EncodeToString(sum[:6])
@@ -49,8 +49,8 @@ func (s *Set) outsideName() string {
 type postgresServer struct {
 	set      *Set
 	name     string
-	port     int      // without URR_PORT_OFFSET
-	folders  []string // candidates for its data, the preferred one first
+	port     int      // before URR_PORT_OFFSET is added
+	folders  []string // folders that may have its data, the preferred one first
 	settings []string // server settings in addition to the common ones
 }
 
@@ -70,8 +70,8 @@ func (p postgresServer) backend() backend {
 			if err != nil {
 				return process.Spec{}, err
 			}
-			// synchronous_commit keeps its durable default, because crash tests depend on it. fsync is off:
-			// the kernel has the data of a killed server, so that only a power failure loses it.
+			// synchronous_commit has its durable default, because crash tests depend on it. With fsync off,
+			// only a power failure loses data: the kernel still has the data of a killed server.
 			args := []string{"-D", dir, "-p", strconv.Itoa(port)}
 			for _, setting := range append([]string{
 				"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off",
@@ -138,8 +138,8 @@ func (p postgresServer) chooseDataFolder() (string, *syscall.Credential, error) 
 	return "", nil, fmt.Errorf("no folder for the data of %s: %w", p.name, errs)
 }
 
-// ownFolder creates a folder for a user (nil: the current one). It returns an error if that user
-// cannot enter the folder.
+// ownFolder creates a folder that belongs to a user (nil: the current one). It returns an error if
+// that user cannot enter the folder.
 func ownFolder(dir string, cred *syscall.Credential) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
@@ -178,8 +178,8 @@ func lookupCredential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// postgresBin finds the programs of the newest installed server, version 15 or later. Debian does
-// not put them on PATH.
+// postgresBin returns the folder with the programs of the newest installed server, which must be
+// version 15 or later. Debian does not put them on PATH.
 func postgresBin() (string, error) {
 	const oldest = 15
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -220,13 +220,13 @@ func (s *Set) createDatabases(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// memoryFolder is Linux's in-memory file system.
+// memoryFolder is the folder of Linux's in-memory file system.
 const memoryFolder = "/dev/shm"
 
-// testPostgres describes the server on which tests and their platforms create hundreds of
-// databases, each of about 300 files. Its data is in memory if there is room: on ext4, creating
-// files soon after deleting others took a tenth of the processor time of all tests. It is separate
-// from the platform's server because its data is lost when it stops.
+// testPostgres returns the server on which tests and their platforms create hundreds of databases,
+// each of about 300 files. Its data is in memory if there is room: on ext4, creating files soon
+// after deleting others took a tenth of the processor time of all tests. The platform has another
+// server, because this one's data is lost when it stops.
 func (s *Set) testPostgres() backend {
 	const name = "postgres-tests"
 	folders := s.postgresFolders(name)
@@ -235,8 +235,8 @@ func (s *Set) testPostgres() backend {
 	}
 	b := postgresServer{
 		set: s, name: name, port: platform.TestPostgresPort, folders: folders,
-		// The write-ahead log is small, because after a crash of the machine the data is lost anyway.
-		// Many tests and platforms connect at once.
+		// The write-ahead log is kept small: after a crash of the machine, the data in memory is lost
+		// anyway. Many tests and platforms connect at the same time.
 		settings: []string{
 			"full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=256MB", "max_connections=600",
 		},
@@ -245,7 +245,7 @@ func (s *Set) testPostgres() backend {
 	return b
 }
 
-// fitsInMemory reports whether the data folder dir is or can be in memory. An existing folder fits.
+// fitsInMemory reports whether the data folder dir is in memory or has room there.
 func fitsInMemory(dir string) bool {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err == nil

@@ -21,7 +21,7 @@ func (s *Set) redis() backend {
 	return s.redisServer("redis", platform.RedisPort, nil)
 }
 
-// redisCluster describes three masters without replicas: enough to have keys on different nodes.
+// redisCluster returns three masters without replicas, so that keys are on different nodes.
 func (s *Set) redisCluster() []backend {
 	nodes := make([]backend, platform.RedisClusterNodes)
 	for i := range nodes {
@@ -34,8 +34,8 @@ func (s *Set) redisCluster() []backend {
 	return nodes
 }
 
-// busPort returns the port of a node's cluster bus. The default, port + 10,000, exceeds 65535 at
-// high offsets. A distance of a multiple of 1,000 would give the port of another checkout's Redis.
+// busPort returns the port of a node's cluster bus. The default, port + 10,000, can exceed 65535. A
+// distance of a multiple of 1,000 could give the port of another checkout's Redis.
 func busPort(port int) int { return port - 993 }
 
 func (s *Set) redisServer(name string, basePort int, options []string) backend {
@@ -76,8 +76,8 @@ func (s *Set) redisServer(name string, basePort int, options []string) backend {
 	}
 }
 
-// joinCluster distributes the 16,384 slots over the nodes and joins the nodes to a cluster. It does
-// nothing if they already form one.
+// joinCluster distributes the 16,384 slots over the nodes and joins them to a cluster, unless they
+// already form one.
 func (s *Set) joinCluster(ctx context.Context) error {
 	if s.clusterAgrees(ctx) {
 		return nil
@@ -104,7 +104,7 @@ func (s *Set) joinCluster(ctx context.Context) error {
 	return nil
 }
 
-// clusterAgrees reports whether every node knows all others and sees a node for every slot.
+// clusterAgrees reports whether every node knows all other nodes, and knows a node for every slot.
 func (s *Set) clusterAgrees(ctx context.Context) bool {
 	wantKnown := fmt.Sprintf("cluster_known_nodes:%d\r", platform.RedisClusterNodes)
 	for _, addr := range s.layout.RedisClusterAddrs() {

@@ -28,7 +28,7 @@ func newKilledSet(t *testing.T) *Set {
 	return s
 }
 
-// secondCommand returns a set with the same backend, as another command of the checkout has it.
+// secondCommand returns another set with the same backend, as a second command of the checkout has.
 func secondCommand(t *testing.T, s *Set) *Set {
 	t.Helper()
 	second := New(s.layout, false, t.Logf)
@@ -58,7 +58,7 @@ func TestReviveRestartsADeadBackendAndCountsIt(t *testing.T) {
 	require.Equal(t, "signal: killed", after.LastExit)
 	require.True(t, after.Started.After(before.Started))
 
-	requireRevived(t, secondCommand(t, s), false) // a second supervisor finds it running
+	requireRevived(t, secondCommand(t, s), false) // a second supervisor must not start it again
 	require.Equal(t, after.PID, s.Status(t.Context())[0].PID)
 
 	require.NoError(t, s.Signal("redis", syscall.SIGKILL))
@@ -153,8 +153,8 @@ func TestStopDuringReviveIsKept(t *testing.T) {
 	require.False(t, s.Running("redis"))
 }
 
-// A killed server leaves child processes that hold its memory, and a pid file with a process id
-// that another process may have got.
+// A killed server can leave child processes, which hold its memory, and a pid file. Another process
+// may meanwhile have the id in that file.
 func TestReviveKillsProcessesInTheDataFolder(t *testing.T) {
 	t.Parallel()
 	sleep, err := exec.LookPath("sleep")

@@ -16,16 +16,16 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// BackendState is what the status table shows of one backend.
+// BackendState is what the table of the command status shows of one backend.
 type BackendState struct {
 	Name    string
 	Port    int
 	PID     int // 0: not running
 	Ready   bool
-	Started time.Time // for a stopped backend: its last start
+	Started time.Time // the last start, even if the backend is stopped
 	// Died is true when the process ended without a stop and has not been restarted.
 	Died bool
-	// Restarts counts restarts by Revive. LastExit says how the process ended before the last restart.
+	// Restarts counts restarts by Revive. LastExit is how the process ended before the latest of them.
 	Restarts int
 	LastExit string
 	// ForTests is true when only tests use the backend.
@@ -89,10 +89,10 @@ func (s *Set) Status(ctx context.Context) []BackendState {
 	return states
 }
 
-// reviveLimit limits a server's recovery, which can take minutes on a busy machine.
+// reviveLimit is the time limit of a server's recovery, which takes minutes on a busy machine.
 const reviveLimit = 5 * time.Minute
 
-// orphanGrace is the time that the children of a dead server get to end by themselves.
+// orphanGrace is the time in which the children of a dead server may end by themselves.
 const orphanGrace = 5 * time.Second
 
 func (s *Set) Names() []string {
@@ -103,7 +103,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Died reports whether a backend has ended without being stopped, and when it was last started.
+// Died reports whether a backend has ended without being stopped. It also returns its last start.
 func (s *Set) Died(name string) (lastStart time.Time, died bool) {
 	b, err := s.findBackend(name)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Set) Died(name string) (lastStart time.Time, died bool) {
 func (r runRecord) shouldRun(b backend) bool { return !r.Stopping && slices.Equal(r.Ports, b.ports) }
 
 // Revive restarts a backend that died, with its data, and returns when it is ready. revived is
-// false if the backend had not died, or was stopped meanwhile. Other processes may start and stop
-// backends at the same time.
+// false if the backend had not died, or if it was stopped meanwhile. Other processes may start and
+// stop backends at the same time.
 func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error) {
 	b, err := s.findBackend(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	if err != nil || p == nil {
 		return false, err
 	}
-	// relaunch has released the lock before the backend is ready, so a stop need not wait for that.
+	// relaunch has released the lock, so that a stop need not wait until the backend is ready.
 	limited, cancel := context.WithTimeout(ctx, reviveLimit)
 	defer cancel()
 	err = p.WaitReady(limited, spec, b.ready)
@@ -136,14 +136,14 @@ func (s *Set) Revive(ctx context.Context, name string) (revived bool, err error)
 	case err == nil:
 		return true, nil
 	case ctx.Err() != nil:
-		return false, ctx.Err() // it may still become ready
+		return false, ctx.Err() // the process runs on and may still become ready
 	default:
 		return false, s.stopUnready(ctx, b, p, err)
 	}
 }
 
-// relaunch starts the process of a dead backend again. It returns nil if the backend runs or should
-// not run.
+// relaunch starts the process of a dead backend again. It returns no process if the backend runs or
+// should not run.
 func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, process.Spec, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 	return p, spec, nil
 }
 
-// describeExit says how a process ended, for BackendState.LastExit. Only the parent of a process
-// learns its exit status; in other processes describeExit returns "ended".
+// describeExit returns how a process ended, for BackendState.LastExit. Only the parent of a process
+// learns its exit status; in other processes, describeExit returns "ended".
 func (s *Set) describeExit(name string, id process.Identity) string {
 	s.mu.Lock()
 	p := s.started[name]
@@ -195,7 +195,7 @@ func (s *Set) stopUnready(ctx context.Context, b backend, p *process.Process, ca
 
 // killLeftovers kills the processes that a killed server left in its data folder: PostgreSQL's
 // children, which hold its shared memory, or a server whose starter died before it wrote the run
-// file. It then removes the pid file, since another process may have got the id in it.
+// file. It then removes the pid file, since another process may now have the id in it.
 func (s *Set) killLeftovers(b backend, spec process.Spec) error {
 	if spec.Dir == "" {
 		return nil

@@ -23,7 +23,7 @@ type recordedResponse struct {
 	Status int         `json:"status"`
 }
 
-// sendOnce sends one request and returns the response, and its size with the headers in bytes.
+// sendOnce sends one request. It returns the response and its size in bytes, with the headers.
 func sendOnce(ctx context.Context, addr string, request []byte) (r recordedResponse, size int, err error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -52,9 +52,9 @@ func sendOnce(ctx context.Context, addr string, request []byte) (r recordedRespo
 const bareArgument = "bare"
 
 // RunBareServer runs the bare server if the argument is bareArgument; otherwise isBare is false.
-// The bare server, with which the gateway is compared, is a net/http server with the gateway's
-// time-outs. It answers every request with the response that it reads as JSON from in, prints its
-// address to out, and serves until in ends.
+// The gateway is compared with the bare server: a net/http server that has the gateway's time-outs
+// and answers every request with the response that it reads as JSON from in. It prints its address
+// to out, and serves until in ends.
 func RunBareServer(ctx context.Context, argument string, in io.Reader, out io.Writer) (isBare bool, err error) {
 	if argument != bareArgument {
 		return false, nil
@@ -101,7 +101,7 @@ type bareServer struct {
 	cmd   *exec.Cmd
 }
 
-// startBare runs this program again as a child process: a bare server that repeats a response.
+// startBare runs this program again as a child process, a bare server that answers with a response.
 func startBare(ctx context.Context, answer recordedResponse) (*bareServer, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -16,7 +16,7 @@ func TestCPUTimeCountsWork(t *testing.T) {
 	t.Parallel()
 	before, err := cpuTime(os.Getpid())
 	require.NoError(t, err)
-	for after := before; after-before < 10*time.Millisecond; { // it ends only if work is counted
+	for after := before; after-before < 10*time.Millisecond; { // ends only if the work below is counted
 		bytes.Repeat([]byte("x"), 1<<20)
 		after, err = cpuTime(os.Getpid())
 		require.NoError(t, err)

@@ -18,13 +18,13 @@ import (
 const (
 	// payers is the number of users who confirm at the same time.
 	payers = 32
-	// confirmed and confirmedBaseline count the confirmed payments per round of about a second.
+	// confirmed and confirmedBaseline are the payments confirmed in a round of about a second.
 	confirmed, confirmedBaseline = 640, 384
 	seatsOfRow                   = 100
 )
 
-// runConfirm measures confirmed payments (the row "confirm" of the report) on payment, ticket and
-// the sandbox provider, which answers without delay.
+// runConfirm measures confirmed payments (the row "confirm") by the payment and ticket services.
+// The sandbox provider answers without delay.
 func runConfirm(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket, platform.Payment, platform.Sandbox}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -39,14 +39,14 @@ func runConfirm(ctx context.Context, opts Options, wanted []string, addResult fu
 	})
 }
 
-// confirmRow measures how long payments take to be confirmed and to become tickets.
+// confirmRow measures the time until payments are confirmed and seats are sold.
 type confirmRow struct {
 	admin            ticketv1.EventAdminServiceClient
 	payments         paymentv1.PaymentServiceClient
 	payment, ticket  *pgxpool.Pool
 	paymentURL       string
 	ticketURL        string
-	prepared, events int64 // so far, for unique names
+	prepared, events int64 // numbers of holds and events so far, for unique names
 }
 
 func newConfirmRow(ctx context.Context, p *harness.Platform) (*confirmRow, error) {
@@ -70,8 +70,8 @@ func newConfirmRow(ctx context.Context, p *harness.Platform) (*confirmRow, error
 	return c, nil
 }
 
-// prepare creates an event with n holds of one seat each, and prepares a payment for each hold.
-// first is the number of the first hold; the others follow.
+// prepare creates an event with n holds of one seat each, and prepares a payment for each hold. The
+// holds have consecutive numbers, of which first is the lowest.
 func (c *confirmRow) prepare(ctx context.Context, n int64) (event string, first int64, err error) {
 	c.events++
 	event = fmt.Sprintf("bench-confirm-%d", c.events)
@@ -112,7 +112,7 @@ func (c *confirmRow) prepare(ctx context.Context, n int64) (event string, first 
 	return event, first, nil
 }
 
-// measureConfirm has many users confirm payments at once, and waits until their seats are sold.
+// measureConfirm has many users confirm payments at once, and waits until all seats are sold.
 func (c *confirmRow) measureConfirm(ctx context.Context) (float64, map[string]float64, error) {
 	event, first, err := c.prepare(ctx, confirmed)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *confirmRow) awaitSold(ctx context.Context, event string, n int64) error
 		`SELECT count(*) = $2 FROM seats WHERE event_id = $1 AND status = 'SOLD'`, event, n)
 }
 
-// measureConfirmBaseline measures the baseline: pgbench runs the SQL of payment and of ticket.
+// measureConfirmBaseline measures the baseline: pgbench runs the SQL of both services.
 func (c *confirmRow) measureConfirmBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	b := pgbench{clients: payers, each: confirmedBaseline / payers, warmUp: confirmedBaseline / payers / 4}
 	event, first, err := c.prepare(ctx, int64(b.transactions()))

@@ -14,8 +14,8 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-// cpuTime returns the CPU time, user and system, that a process's threads have used. It reads
-// schedstat, which counts nanoseconds; stat counts hundredths of a second, too coarse for a round.
+// cpuTime returns the CPU time, user and system, that the threads of a process have used. It reads
+// schedstat, which has nanoseconds; stat has hundredths of a second, too coarse for a round.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -60,10 +60,10 @@ func redisCPU(ctx context.Context, rdb *redis.Client) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// processes maps a name, such as a service's, to the ids of the processes measured under this name.
+// processes has, by a name such as a service's, the ids of the processes measured as one.
 type processes map[string][]int
 
-// processesOf returns the process ids of all replicas of the services, by the service's name.
+// processesOf returns, by service, the process ids of all replicas of these services.
 func processesOf(p *harness.Platform, services ...string) processes {
 	pids := processes{}
 	for _, name := range services {
@@ -74,7 +74,7 @@ func processesOf(p *harness.Platform, services ...string) processes {
 	return pids
 }
 
-// cpuTimes returns the CPU time that the processes have used so far, by name. It is a cpuMeter.
+// cpuTimes is a cpuMeter: it returns, by name, the CPU time that the processes have used so far.
 func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for name, pids := range p {
@@ -89,10 +89,10 @@ func (p processes) cpuTimes(context.Context) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// cpuMeter returns the CPU time that all measured processes have used so far, by name.
+// cpuMeter returns, by name, the CPU time that the measured processes have used so far.
 type cpuMeter func(context.Context) (map[string]time.Duration, error)
 
-// perRequest calls do and returns the CPU time used during the call, by name, in µs per request.
+// perRequest calls do. It returns, by name, the CPU time used meanwhile, in µs per request.
 func (m cpuMeter) perRequest(ctx context.Context, requests int, do func() error) (map[string]float64, error) {
 	before, err := m(ctx)
 	if err != nil {

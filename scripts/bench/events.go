@@ -26,14 +26,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// longTimeout returns the dial option for a call timeout that even a busy machine does not exceed.
+// longTimeout returns the dial option for a call timeout that is long enough for a busy machine.
 func longTimeout() rpc.DialOption { return rpc.WithTimeout(time.Minute) }
 
 func operatorCaller() *commonv1.Caller {
 	return &commonv1.Caller{UserId: "bench", Roles: []string{"admin"}}
 }
 
-// putEventRequest returns the request to ticket that puts an event on sale with these sections.
+// putEventRequest returns a request to the ticket service that puts an event on sale.
 func putEventRequest(id string, maxPerUser int32, sections ...*ticketv1.SectionSpec) *ticketv1.PutEventRequest {
 	seating := "ASSIGNED"
 	for _, s := range sections {
@@ -50,7 +50,7 @@ func putEventRequest(id string, maxPerUser int32, sections ...*ticketv1.SectionS
 	}}
 }
 
-// putEvent puts an event on sale by the operators' HTTP API; the body also has the members of more.
+// putEvent puts an event on sale by the operators' HTTP API. The body also has the fields in more.
 func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int, more map[string]any, sections ...map[string]any) {
 	now := time.Now().UTC().Truncate(time.Second)
 	event := map[string]any{
@@ -65,14 +65,14 @@ func sectionBody(name string, rows, seatsPerRow int) map[string]any {
 	return map[string]any{"section": name, "price": 55000, "rows": rows, "seatsPerRow": seatsPerRow}
 }
 
-// admittedUser is a signed-in browser with a slot, the permission to be in an event's shop.
+// admittedUser is a signed-in browser that has a slot: the permission to be in an event's shop.
 type admittedUser struct {
 	visitor
 
 	entry claims.Entry
 }
 
-// admitUsers signs n users in, waits until all have a slot of the event, and returns them.
+// admitUsers signs n users in, waits until each has a slot of the event, and returns them.
 func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) ([]admittedUser, error) {
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
@@ -97,7 +97,7 @@ func admitUsers(ctx context.Context, p *harness.Platform, event string, n int) (
 	})
 }
 
-// newEntryToken signs an entry token for the user's slot, as queue does. It is valid for a minute.
+// newEntryToken signs an entry token for the user's slot, as the queue service does, for a minute.
 func (i *admittedUser) newEntryToken(p *harness.Platform, event string) string {
 	return p.EntryToken(event, i.entry.UserID, i.entry.SlotID, i.entry.Epoch, time.UnixMilli(i.entry.End))
 }
@@ -123,10 +123,10 @@ func microsPerItem(elapsed time.Duration, n int) float64 {
 	return float64(elapsed.Nanoseconds()) / 1000 / float64(n)
 }
 
-// settleLimit is the time after which awaitState gives up.
+// settleLimit is how long awaitState waits for a state.
 const settleLimit = time.Minute
 
-// awaitState repeats a database query until it returns true; goal describes that state.
+// awaitState repeats a database query until it returns true; goal describes this in the error.
 func awaitState(ctx context.Context, db *pgxpool.Pool, goal, query string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -144,7 +144,7 @@ func awaitState(ctx context.Context, db *pgxpool.Pool, goal, query string, args 
 	}
 }
 
-// awaitPublished waits until the databases' outboxes are empty: all Kafka events are published.
+// awaitPublished waits until all Kafka events are published, so that the outboxes are empty.
 func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	for _, db := range databases {
 		if err := awaitState(ctx, db, "an empty outbox", `SELECT NOT EXISTS (SELECT 1 FROM outbox)`); err != nil {
@@ -154,12 +154,12 @@ func awaitPublished(ctx context.Context, databases ...*pgxpool.Pool) error {
 	return nil
 }
 
-// benchRow is a row of the report: how to measure its subject, and the baseline to compare with.
+// benchRow is a row of the report with two measurements: of its subject and of its baseline.
 type benchRow struct {
 	result            rounds.Result
 	subject, baseline rounds.MeasureFunc
-	// begin runs before the measurement. check runs after it, and returns an error if the stored data
-	// is wrong. Both may be nil.
+	// begin runs before the measurements. check runs after them, and returns an error if the stored
+	// data is wrong. Both may be nil.
 	begin, check func(context.Context) error
 }
 

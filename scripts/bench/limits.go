@@ -24,23 +24,23 @@ import (
 const (
 	// limitGateways is the number of gateways, and limitConns the number of connections to each.
 	limitGateways, limitConns = 3, 16
-	// limitVisitors is the number of visitors in a round, each with an address of its own, who send
-	// limitMutations requests each, the first without an id.
+	// limitVisitors is the number of visitors in a round, each with its own address. Each sends
+	// limitMutations requests, of which the first has no visitor id.
 	limitVisitors, limitMutations = 2000, 6
-	// flooders is the number of visitors who send floodRequests in all after using up their
-	// allowances.
+	// flooders is the number of visitors who flood the gateways after their allowances are used up,
+	// and floodRequests is the number of requests in the whole flood.
 	flooders, floodRequests = 20, 6000
 	// exhausting is the number of requests by which a flooder uses up the allowance before the flood.
 	exhausting = 120
-	// floodTries limits the attempts to send a flood of which every request is refused.
+	// floodTries is the most attempts to send a flood of which every request is refused.
 	floodTries = 5
 )
 
-// runLimits measures the row "limits": mutations of many visitors at three gateways.
+// runLimits measures the row "limits": changing requests of many visitors at three gateways.
 func runLimits(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	o := saleServices
 	o.Replicas = map[string]int{platform.Gateway: limitGateways}
-	// No allowance is refilled during the flood.
+	// With this rate, no allowance grows during the flood.
 	o.Env = map[string][]string{platform.Gateway: {"LIMIT_VISITOR_RATE=0.0001"}}
 	return harness.Run(ctx, o, func(ctx context.Context, p *harness.Platform) error {
 		keys, err := token.ParseKeySet(config.Secret(p.Secrets().Session))
@@ -57,14 +57,14 @@ func runLimits(ctx context.Context, opts Options, wanted []string, addResult fun
 	})
 }
 
-// limitRow sends mutations of visitors that the gateways have not seen before.
+// limitRow sends changing requests of visitors whom the gateways do not know.
 type limitRow struct {
 	platform *harness.Platform
 	ids      token.MACSet
-	visitors atomic.Int64 // so far
+	visitors atomic.Int64 // number of visitors so far
 }
 
-// limitedVisitor has two requests from an address of its own: assign comes first and has no id.
+// limitedVisitor has two requests from its own address. The first one, assign, has no visitor id.
 type limitedVisitor struct{ assign, reserve []byte }
 
 func (r *limitRow) newVisitor() limitedVisitor {
@@ -83,8 +83,8 @@ func (r *limitRow) newVisitor() limitedVisitor {
 	}
 }
 
-// measure returns the Redis commands per allowed mutation; the part per_refused has those per
-// refused mutation. An allowed mutation may fail for another reason: here the visitor still waits.
+// measure returns the Redis commands per allowed request; the part per_refused is that per refused
+// one. An allowed request may fail for another reason: here, the visitor still waits in the line.
 func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, error) {
 	var requests, exhaust, flood [][]byte
 	visitors := make([]limitedVisitor, limitVisitors)
@@ -113,7 +113,7 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 	case refused > 0:
 		return 0, nil, fmt.Errorf("%d of %d requests were refused", refused, len(requests))
 	}
-	// The pause keeps queue's own scripts out of the counts. No request of the flood reaches queue.
+	// While the queue service is paused, its scripts are not counted. The flood does not reach it.
 	queue := r.platform.Service(platform.Queue)
 	queue.Pause(0)
 	defer queue.Resume(0)
@@ -125,8 +125,8 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 	return 0, nil, errors.New("some requests of the floods were allowed")
 }
 
-// refuseAll sends requests of visitors until all are refused, then the flood. It reports whether the
-// whole flood was refused: a gateway that cannot reach Redis in time has allowances of its own.
+// refuseAll uses up the allowances, then sends the flood. It reports whether the whole flood was
+// refused: a gateway that cannot reach Redis in time uses its own allowances.
 func (r *limitRow) refuseAll(ctx context.Context, exhaust, flood [][]byte, parts map[string]float64) (bool, error) {
 	for refused := 0; refused < len(exhaust); {
 		var err error
@@ -138,8 +138,8 @@ func (r *limitRow) refuseAll(ctx context.Context, exhaust, flood [][]byte, parts
 	return refused == len(flood), err
 }
 
-// countPer sends requests, returns how many of them are refused, and sets the parts of their kind:
-// scripts of Redis per request, and its CPU time.
+// countPer sends requests and returns how many are refused. In parts it sets, for requests of this
+// kind, the Redis scripts and the CPU time of Redis per request.
 func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte, parts map[string]float64) (refused int, err error) {
 	before, err := r.redis(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte,
 	if refused, err = r.send(ctx, requests); err != nil {
 		return 0, err
 	}
-	if !loop.Sleep(ctx, 300*time.Millisecond) { // for what the gateways count late
+	if !loop.Sleep(ctx, 300*time.Millisecond) { // the gateways count some requests late
 		return 0, ctx.Err()
 	}
 	after, err := r.redis(ctx)
@@ -157,7 +157,7 @@ func (r *limitRow) countPer(ctx context.Context, kind string, requests [][]byte,
 	return refused, err
 }
 
-// redisUse is what Redis has done so far.
+// redisUse is the number of scripts that Redis has run so far, and the CPU time that it has used.
 type redisUse struct {
 	scripts int
 	cpu     time.Duration
@@ -184,7 +184,7 @@ func (r *limitRow) redis(ctx context.Context) (u redisUse, err error) {
 	return u, err
 }
 
-// send sends requests in their order, each to the next gateway, and returns how many were refused.
+// send sends requests in order, each to the next gateway, and returns how many were refused.
 func (r *limitRow) send(ctx context.Context, requests [][]byte) (int, error) {
 	var next, refused atomic.Int64
 	err := runConcurrently(ctx, limitGateways*limitConns, limitGateways*limitConns, func(ctx context.Context, i int) (err error) {

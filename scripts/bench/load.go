@@ -25,14 +25,14 @@ const (
 	drainFor  = 30 * time.Second     // limit of the wait for the last responses
 )
 
-// generator sends prepared HTTP requests over keep-alive connections: a given number, or each one
-// as soon as the last is answered, or at a fixed rate. It parses as little of a response as it can,
-// because it shares the processors with the servers that it measures.
+// generator sends prepared HTTP requests over keep-alive connections: a given number, or each when
+// the one before is answered, or at a fixed rate. It parses as little of a response as possible,
+// because the servers that it measures use the same processors.
 type generator struct {
 	addr  string
 	conns []*rawConn
 	idle  chan *rawConn
-	// next returns the next request; it is called concurrently.
+	// next returns the next request. It may be called concurrently.
 	next func() []byte
 }
 
@@ -41,23 +41,23 @@ type rawConn struct {
 	net.Conn
 
 	in  *bufio.Reader
-	due time.Time // when the request in progress should have been sent
+	due time.Time // when the request in progress was to be sent
 }
 
-// timedResponse has the status of a response, when its request was due, and when it arrived.
+// timedResponse has the status of a response, when its request was to be sent, and when it arrived.
 type timedResponse struct {
 	status      int
 	due, answer time.Time
 }
 
-// roundRobin returns a function that returns the requests in turn, beginning again after the last.
+// roundRobin returns a function that returns the requests in order, and then begins again.
 func roundRobin(requests [][]byte) func() []byte {
 	var n atomic.Int64
 	return func() []byte { return requests[int(n.Add(1)-1)%len(requests)] }
 }
 
 // open opens connections to the server. Requests must follow soon, because the server closes
-// connections on which nothing is sent.
+// connections without requests.
 func (g *generator) open(ctx context.Context, connections int) error {
 	g.idle = make(chan *rawConn, connections)
 	for range connections {
@@ -96,8 +96,8 @@ var (
 	errResponse   = errors.New("not an HTTP/1.1 response with a Content-Length")
 )
 
-// readStatus reads a whole HTTP response and returns its status. The response must have a
-// Content-Length unless it is a 304.
+// readStatus reads a whole HTTP response and returns its status. Except for 304, the response must
+// have a Content-Length.
 func readStatus(in *bufio.Reader) (status int, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -160,7 +160,7 @@ func (g *generator) send(ctx context.Context, n, status int) error {
 	return group.Wait()
 }
 
-// saturate sends requests until a time: on each connection, the next when the last is answered.
+// saturate sends requests until a time, on each connection the next when the last is answered.
 func (g *generator) saturate(ctx context.Context, until time.Time) ([]timedResponse, error) {
 	return g.collect(func(c *rawConn, add func(timedResponse)) error {
 		for ctx.Err() == nil && time.Now().Before(until) {
@@ -174,8 +174,8 @@ func (g *generator) saturate(ctx context.Context, until time.Time) ([]timedRespo
 	}, func() error { return nil })
 }
 
-// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. It skips a
-// request if all connections are busy when the request is due.
+// sendAtRate sends requests at a fixed rate until a time, and waits for all responses. If all
+// connections are busy when a request is due, it does not send this request.
 func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until time.Time) ([]timedResponse, error) {
 	for _, c := range g.conns {
 		g.idle <- c
@@ -194,7 +194,7 @@ func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until tim
 			g.idle <- c
 		}
 	}, func() error {
-		// Closing the connections ends the goroutines that read from them.
+		// Closing the connections ends the goroutines that read responses.
 		defer func() {
 			ended.Store(true)
 			_ = g.close()
@@ -206,8 +206,8 @@ func (g *generator) sendAtRate(ctx context.Context, perSecond float64, until tim
 	})
 }
 
-// sendWhenDue sends requests at a fixed rate on idle connections. The latency of a request counts
-// from when it was due, even if it was sent later.
+// sendWhenDue sends requests at a fixed rate on idle connections. The latency of a request is
+// measured from the time when it was due, even if it was sent later.
 func (g *generator) sendWhenDue(ctx context.Context, perSecond float64, until time.Time) error {
 	began, sent := time.Now(), 0
 	for now := began; now.Before(until) && loop.Sleep(ctx, paceEvery); now = time.Now() {
@@ -239,8 +239,8 @@ func (g *generator) awaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// collect runs work for every connection concurrently, and do at the same time. It returns the
-// responses that work has added, and an error of do or of work.
+// collect runs work for every connection, and do, all at the same time. It returns the responses
+// that work has added, and any error of do or of work.
 func (g *generator) collect(work func(*rawConn, func(timedResponse)) error, do func() error) ([]timedResponse, error) {
 	var wg sync.WaitGroup
 	samples, failed := make([][]timedResponse, len(g.conns)), make(chan error, len(g.conns))
@@ -263,9 +263,9 @@ func (g *generator) collect(work func(*rawConn, func(timedResponse)) error, do f
 
 // loadFigures summarizes the responses in a period.
 type loadFigures struct {
-	offered, granted float64 // per second
+	offered, granted float64 // per second: requests that were due, and those that succeeded
 	p99              time.Duration
-	// other is the number of responses that are neither a success nor a refusal because of overload.
+	// other is the number of responses that neither succeeded nor were refused because of overload.
 	other int
 }
 

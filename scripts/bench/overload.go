@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// overloadUsers is the number of users with slots. Fewer would exceed the limit per user.
+	// overloadUsers is the number of users with slots. Fewer users would exceed the limit per user.
 	overloadUsers = 400
-	// bestConns is the number of connections at which the rate is best; more do not raise it.
+	// bestConns is the number of connections at which the rate is best; more do not increase it.
 	bestConns = 64
-	// overloadConns must exceed the number of requests in progress under overload: 1,800, if 6,000 per
-	// second take up to 300 ms each. With fewer connections, fewer requests would be sent.
+	// overloadConns is more than the requests in progress under overload: 1,800, if 6,000 per second
+	// take up to 300 ms each. With fewer connections, not all requests could be sent.
 	overloadConns = 3000
-	// offeredTimes is the rate of requests under overload, as a multiple of the best rate. It is well
-	// above 2, so that it is at least twice the best rate even if that varies between rounds.
+	// offeredTimes is the rate of requests under overload, divided by the best rate. It is well above
+	// 2, so that it is at least 2 even if the best rate varies between rounds.
 	offeredTimes = 2.3
-	// Each phase begins with a warm-up that is not measured.
+	// warmUp begins each phase and is not measured. The others are the measured times of the phases.
 	warmUp, bestFor, overloadFor = 500 * time.Millisecond, time.Second, 1700 * time.Millisecond
 	overloadEvent                = "bench-overload"
 	overloadSections             = 3
 	overloadRows                 = 100
 )
 
-// runOverload measures the row of holds that ticket grants under overload, through the gateway.
+// runOverload measures holds that the ticket service grants under overload, through the gateway.
 func runOverload(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		o, err := newOverload(ctx, p)
@@ -47,7 +47,7 @@ func runOverload(ctx context.Context, opts Options, wanted []string, addResult f
 	})
 }
 
-// overloadRow measures holds under overload on one event. Each request asks for another seat.
+// overloadRow measures holds under overload in one event. Each request is for another seat.
 type overloadRow struct {
 	platform  *harness.Platform
 	ticket    *pgxpool.Pool
@@ -75,8 +75,8 @@ func newOverload(ctx context.Context, p *harness.Platform) (*overloadRow, error)
 
 func overloadSection(i int) string { return string(rune('A' + i)) }
 
-// renewTokens gives every buyer a new entry token for the slot, as queue does at each poll. A token
-// is valid for a minute.
+// renewTokens gives every buyer a new entry token for the slot, valid for a minute, as the queue
+// service does at each poll.
 func (o *overloadRow) renewTokens() {
 	o.heads = o.heads[:0]
 	for _, b := range o.buyers {
@@ -98,7 +98,7 @@ func (o *overloadRow) nextRequest() []byte {
 	return fmt.Appendf(nil, "%s%d\r\n\r\n%s", o.heads[n%len(o.heads)], len(body), body)
 }
 
-// releaseSeats ends all holds, so that each phase of the measurement begins with free seats.
+// releaseSeats ends all holds, so that all seats are free when a phase of the measurement begins.
 func (o *overloadRow) releaseSeats(ctx context.Context) error {
 	if err := awaitPublished(ctx, o.ticket); err != nil {
 		return err
@@ -117,14 +117,14 @@ func (o *overloadRow) releaseSeats(ctx context.Context) error {
 	return nil
 }
 
-// measureBest measures the best rate: each connection waits for an answer before it sends.
+// measureBest measures the best rate: each connection sends when its last request is answered.
 func (o *overloadRow) measureBest(ctx context.Context) (float64, map[string]float64, error) {
 	f, err := o.runPhase(ctx, bestConns, bestFor, func(until time.Time) ([]timedResponse, error) { return o.generator.saturate(ctx, until) })
 	o.bestRate = f.granted
 	return 1e6 / f.granted, nil, err
 }
 
-// measureOverload measures the rate of granted holds while more requests than the best rate arrive.
+// measureOverload measures the rate of granted holds under overload, at offeredTimes the best rate.
 func (o *overloadRow) measureOverload(ctx context.Context) (float64, map[string]float64, error) {
 	if o.bestRate == 0 {
 		if _, _, err := o.measureBest(ctx); err != nil {
@@ -139,8 +139,8 @@ func (o *overloadRow) measureOverload(ctx context.Context) (float64, map[string]
 	}, err
 }
 
-// runPhase frees the seats, has load send requests for a warm-up and then for the time length, and
-// returns the figures of the latter.
+// runPhase frees the seats, has load send requests for warmUp and then for the time length, and
+// returns the figures of the latter time.
 func (o *overloadRow) runPhase(ctx context.Context, connections int, length time.Duration, load func(until time.Time) ([]timedResponse, error)) (f loadFigures, err error) {
 	if err := o.releaseSeats(ctx); err != nil {
 		return f, fmt.Errorf("free the seats: %w", err)

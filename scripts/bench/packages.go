@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// benchmark is a Go benchmark that measures a row of the report and its baseline.
+// benchmark is a Go benchmark that measures both a row of the report and its baseline.
 type benchmark struct {
 	row       string
 	directory string // relative to the checkout
@@ -34,7 +34,7 @@ func benchmarks() []benchmark {
 	}
 }
 
-// runBenchmarks measures the rows that Go benchmarks measure. It starts no platform.
+// runBenchmarks measures the rows that are Go benchmarks. It needs no platform.
 func runBenchmarks(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {

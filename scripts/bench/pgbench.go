@@ -18,21 +18,20 @@ import (
 //go:embed sql/*.sql
 var plainSQL embed.FS
 
-// pgbench describes a run of the program pgbench with one of our SQL scripts. Each client has one
-// session.
+// pgbench is a run of the program pgbench with one of our SQL scripts. Each client has one session.
 type pgbench struct {
 	url, script string
 	variables   map[string]any
 	clients     int
-	// each is the number of measured transactions per client, and warmUp that of unmeasured ones
-	// before them, in which a session also prepares the statements and reads the catalogs.
+	// each is the number of measured transactions per client. Before them, warmUp transactions are not
+	// measured: in these, a session also prepares the statements and reads the catalogs.
 	each, warmUp int
 }
 
-// transactions returns the number of all transactions of a run, including the warm-up.
+// transactions returns the number of all transactions of a run, with those of the warm-up.
 func (p pgbench) transactions() int { return p.clients * (p.warmUp + p.each) }
 
-// perTransaction runs pgbench and returns the elapsed time per measured transaction, in µs.
+// perTransaction runs pgbench, and returns the elapsed time per measured transaction in µs.
 func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -73,7 +72,7 @@ func (p pgbench) perTransaction(ctx context.Context) (µs float64, err error) {
 	return float64(took.Microseconds()) / float64(len(ended)-1-first), nil
 }
 
-// readEndTimes reads the times at which transactions ended from pgbench's logs, and sorts them.
+// readEndTimes reads from pgbench's logs when transactions ended, and returns these times sorted.
 func readEndTimes(pattern string) ([]time.Time, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -87,7 +86,7 @@ func readEndTimes(pattern string) ([]time.Time, error) {
 		}
 		for line := range strings.Lines(string(raw)) {
 			var client, transaction, took, script string
-			var s, µs int64 // when the transaction ended
+			var s, µs int64 // seconds and microseconds of the time when the transaction ended
 			if _, err := fmt.Sscan(line, &client, &transaction, &took, &script, &s, &µs); err != nil {
 				return nil, fmt.Errorf("pgbench logged %q: %w", line, err)
 			}
@@ -103,12 +102,12 @@ func (s *holdRows) measureSeatsBaseline(ctx context.Context) (float64, map[strin
 	return s.measurePgbench(ctx, pgbench{script: "seat_hold.sql", variables: map[string]any{"per_row": seatsPerRow}, each: plainHolds / buyers})
 }
 
-// measureAdmissionsBaseline measures the baseline of the row general_admission with pgbench.
+// measureAdmissionsBaseline measures the baseline of the row general_admission by pgbench.
 func (s *holdRows) measureAdmissionsBaseline(ctx context.Context) (float64, map[string]float64, error) {
 	return s.measurePgbench(ctx, pgbench{script: "general_admission.sql", variables: map[string]any{}, each: plainAdmissions / buyers})
 }
 
-// measurePgbench runs a pgbench script on holds of section B, and returns µs per transaction.
+// measurePgbench runs a pgbench script that holds places of section B. It returns µs per hold.
 func (s *holdRows) measurePgbench(ctx context.Context, p pgbench) (float64, map[string]float64, error) {
 	p.url, p.clients, p.warmUp = s.url, buyers, p.each/4
 	first, err := s.reservePlaces(ctx, "B", int64(p.transactions()))

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// users is the number of visitors who are signed in and wait in both tiers. With fewer, each would
-	// poll more often than the gateway's limits allow.
+	// users is the number of visitors who are signed in and wait in both tiers. Fewer users would have
+	// to poll more often than the gateway's limits allow.
 	users = 1500
-	// requestsPerRound makes a round last about a second.
+	// requestsPerRound is the number of polls in a round, which then takes about a second.
 	requestsPerRound = 4500
 
 	room = "bench-room" // an event whose waiting room admits hardly anybody
 	line = "bench-line" // an event without a waiting room, whose line admits nobody
 )
 
-// pollRow is a row of the report: a request that browsers repeat while a visitor waits.
+// pollRow is a row of the report about a request that browsers repeat while a visitor waits.
 type pollRow struct {
 	name, what  string
 	path        string
@@ -37,7 +37,7 @@ type pollRow struct {
 	must, aim   float64
 }
 
-// visitor is a signed-in browser that waits: its address, cookies, and tickets of both tiers.
+// visitor is a signed-in browser that waits, with its address, cookies and tickets of both tiers.
 type visitor struct {
 	address, cookies       string
 	roomTicket, lineTicket string
@@ -61,10 +61,10 @@ func pollRows() []pollRow {
 	}
 }
 
-// saleServices are the services that a visitor of a sale uses before paying, for the harness.
+// saleServices are, for the harness, the services that visitors of a sale use before they pay.
 var saleServices = harness.Options{Production: true, Services: []string{platform.Gateway, platform.VWR, platform.Queue, platform.Ticket}}
 
-// runPolls measures the rows of repeated HTTP requests, on a platform with waiting visitors.
+// runPolls measures the rows of polls, on a platform where visitors wait.
 func runPolls(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	return harness.Run(ctx, saleServices, func(ctx context.Context, p *harness.Platform) error {
 		opts.Say("%d visitors sign in and wait", users)
@@ -86,7 +86,7 @@ func runPolls(ctx context.Context, opts Options, wanted []string, addResult func
 	})
 }
 
-// measure measures a row: polls of the gateway, compared with the same polls of the bare server.
+// measure measures a row: polls of the gateway and, as the baseline, of a bare server.
 func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r rounds.Result, err error) {
 	var requests [][]byte
 	for _, v := range w.visitors {
@@ -104,21 +104,21 @@ func (p pollRow) measure(ctx context.Context, w *pollPlatform, n int) (r rounds.
 	})
 }
 
-// sendToGateway sends one request, and returns the response and its size with the headers in bytes.
+// sendToGateway sends one request. It returns the response and its size in bytes, with the headers.
 func (w *pollPlatform) sendToGateway(ctx context.Context, request []byte) (answer recordedResponse, size int, err error) {
 	return sendOnce(ctx, w.platform.Service(platform.Gateway).Addr(0), request)
 }
 
-// pollRound describes one round of polls, and the services whose CPU time is measured.
+// pollRound describes one round of polls.
 type pollRound struct {
 	connections int
-	services    []string // whose CPU time is measured
+	services    []string // the services whose CPU time is measured
 	requests    func() [][]byte
 	parts       map[string]float64 // further parts of the row, by name
 }
 
-// measureBesideBare measures polls of the gateway, and the same polls of a bare server that repeats
-// the given answer.
+// measureBesideBare measures polls of the gateway and, as the baseline, the same polls of a bare
+// server that repeats the given answer.
 func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.Result, answer recordedResponse, round pollRound) (_ rounds.Result, err error) {
 	bare, err := startBare(ctx, answer)
 	if err != nil {
@@ -130,9 +130,9 @@ func (w *pollPlatform) measureBesideBare(ctx context.Context, n int, row rounds.
 		w.newSide(processes{"baseline": {bare.pid}}, bare.addr, answer.Status, round))
 }
 
-// newSide returns one side of a row's comparison: it polls the server at addr and measures the CPU
-// time of the processes pids. Every response must have the given status. The CPU time of Redis is
-// reported but does not count, since the baseline has no store.
+// newSide returns the measurement of one side of a row. It polls the server at addr and measures
+// the CPU time of the processes pids. Every response must have the given status. The CPU time of
+// Redis is reported but not added, since the baseline has no store.
 func (w *pollPlatform) newSide(pids processes, addr string, status int, round pollRound) rounds.MeasureFunc {
 	m := cpuMeter(func(ctx context.Context) (map[string]time.Duration, error) {
 		times, err := pids.cpuTimes(ctx)
@@ -147,7 +147,7 @@ func (w *pollPlatform) newSide(pids processes, addr string, status int, round po
 		if err := g.open(ctx, round.connections); err != nil {
 			return 0, nil, err
 		}
-		if err := g.send(ctx, round.connections, status); err != nil { // opens the connections
+		if err := g.send(ctx, round.connections, status); err != nil { // not measured: the server accepts the connections
 			return 0, nil, errors.Join(err, g.close())
 		}
 		parts, err = m.perRequest(ctx, requestsPerRound, func() error { return g.send(ctx, requestsPerRound, status) })
@@ -174,13 +174,13 @@ func (v visitor) request(path string) []byte {
 	return []byte(strings.Join(header, "\r\n") + "\r\n\r\n")
 }
 
-// pollPlatform is a running platform with signed-in, waiting visitors, for the HTTP rows.
+// pollPlatform is a running platform with signed-in visitors who wait.
 type pollPlatform struct {
 	platform *harness.Platform
 	visitors []visitor
 }
 
-// newPollPlatform opens two events, signs the visitors in, and has them wait in both tiers.
+// newPollPlatform opens two events. It signs visitors in, who then wait in both tiers.
 func newPollPlatform(ctx context.Context, p *harness.Platform) (*pollPlatform, error) {
 	w := &pollPlatform{platform: p, visitors: make([]visitor, users)}
 	for _, event := range []string{room, line} {
@@ -195,7 +195,7 @@ func newPollPlatform(ctx context.Context, p *harness.Platform) (*pollPlatform, e
 	})
 }
 
-// signInAndWait signs the i-th visitor in, and joins the waiting room and the line.
+// signInAndWait signs the i-th visitor in, who then joins the waiting room and the line.
 func (w *pollPlatform) signInAndWait(ctx context.Context, api *crowd.API, i int) (visitor, error) {
 	browser := api.NewSession()
 	if err := browser.DevLogin(ctx, fmt.Sprintf("bench-%04d", i)); err != nil {
@@ -230,10 +230,10 @@ func postJSON(ctx context.Context, browser *crowd.Session, step crowd.Step, path
 const (
 	availabilityRow = "availability_50k"
 	hall            = "bench-hall" // an event of 50,000 seats, whose line admits everybody
-	// tokenUse is how long the visitors use an entry token. It is valid for a minute; pages renew it
-	// after half of that.
+	// tokenUse is how long a visitor uses an entry token. A token is valid for a minute, and pages
+	// renew it after half of that time.
 	tokenUse = 30 * time.Second
-	// maxMapBytes limits the size of the response with all free seats, including its headers.
+	// maxMapBytes is the most bytes of the response with all free seats, including its headers.
 	maxMapBytes = 7000
 )
 
@@ -263,7 +263,7 @@ type hallVisitors struct {
 	etag   string
 }
 
-// openAndAdmit opens the hall, marks half of its seats as sold at random, and admits the visitors.
+// openAndAdmit opens the hall, marks a random half of its seats as sold, and admits the visitors.
 func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
 	putEvent(ctx, h.platform, hall, 2*users, nil, sectionBody("A", 250, 100), sectionBody("B", 250, 100))
 	db := h.platform.DB(platform.Ticket)
@@ -276,7 +276,7 @@ func (h *hallVisitors) openAndAdmit(ctx context.Context) error {
 	return err
 }
 
-// requests returns one request per visitor. It renews entry tokens that are older than tokenUse.
+// requests returns one request per visitor. It first renews entry tokens older than tokenUse.
 func (h *hallVisitors) requests() [][]byte {
 	if time.Since(h.signed) > tokenUse {
 		h.signed, h.tokens = time.Now(), make([]string, len(h.inside))
@@ -301,8 +301,8 @@ func (h *hallVisitors) request(i int) []byte {
 	return []byte(strings.TrimSuffix(string(v.request("/api/v1/seats/"+hall+"/availability")), "\r\n") + header + "\r\n")
 }
 
-// measure measures polls of a seat map that does not change. It reports the size of the first
-// response, which is complete, as the part map_bytes.
+// measure measures polls of seats that do not change. The part map_bytes is the size of the first
+// response, which has all seats.
 func (h *hallVisitors) measure(ctx context.Context, n int) (r rounds.Result, err error) {
 	h.requests()
 	full, size, err := h.sendToGateway(ctx, h.request(0))

@@ -26,14 +26,14 @@ import (
 
 const (
 	workers = 3
-	// applicants is the number of users in a round of the row "accept", and clients the number of them
-	// who apply at the same time.
+	// applicants is the number of users in a round of the row "accept", and clients the number of
+	// those who apply at the same time.
 	applicants, clients = 512, 64
-	// settled is the number of requests in a round of "first_come_settle", over all its promotions.
-	settled, promotions = 640, 8
+	// decided is the number of requests in a round of "first_come_settle", over all its promotions.
+	decided, promotions = 640, 8
 )
 
-// runRequests measures the rows about applications to promotions, on ingest and three workers.
+// runRequests measures applications to promotions by the ingest service and three workers.
 func runRequests(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -67,8 +67,8 @@ func runRequests(ctx context.Context, opts Options, wanted []string, addResult f
 
 // countingProxies are the proxies that count the services' calls to DynamoDB and SQS.
 type countingProxies struct {
-	dynamo, sqs         *awsproxy.Proxy // of ingest
-	settling, receiving *awsproxy.Proxy // DynamoDB and SQS, of worker
+	dynamo, sqs         *awsproxy.Proxy // for the ingest service
+	settling, receiving *awsproxy.Proxy // to DynamoDB and SQS, for the worker service
 }
 
 func startCountingProxies(layout platform.Layout) (countingProxies, error) {
@@ -88,13 +88,13 @@ func (c countingProxies) close() {
 	}
 }
 
-// requestRows measures two rows of the report: "accept", how ingest takes applications, and
-// "first_come_settle", how worker decides about them.
+// requestRows measures two rows: "accept", how the ingest service accepts applications, and
+// "first_come_settle", how the worker service decides about them.
 type requestRows struct {
 	calls  countingProxies
 	store  table.Store
-	queue  *queue.Queue // which the workers read
-	plain  *queue.Queue // which only the baseline reads
+	queue  *queue.Queue // the queue that the workers read
+	plain  *queue.Queue // the queue that only the baseline reads
 	ingest ingestv1.IngestServiceClient
 }
 
@@ -135,7 +135,7 @@ func (r *requestRows) newPromotion(ctx context.Context) (*promotion.Promotion, e
 	return p, tx.Commit(ctx)
 }
 
-// awaitSettled waits until n requests of the promotions have got a place, in all.
+// awaitSettled waits until n requests of these promotions, in all, have a place.
 func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion.Promotion) error {
 	keys := make([]pkgdynamo.Item, len(all))
 	for i, p := range all {
@@ -163,7 +163,7 @@ func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion
 	}
 }
 
-// measureAccept measures how long ingest takes to accept applications.
+// measureAccept measures how long the ingest service takes to accept applications.
 func (r *requestRows) measureAccept(ctx context.Context) (float64, map[string]float64, error) {
 	tables, _ := r.calls.dynamo.Calls()
 	messages, _ := r.calls.sqs.Calls()
@@ -184,8 +184,8 @@ func (r *requestRows) measureAcceptBaseline(ctx context.Context) (float64, map[s
 	return µs, nil, err
 }
 
-// measureApplications calls apply for each applicant, and returns µs per application. When all have
-// returned, it calls onApplied, and then waits until the workers have settled the requests.
+// measureApplications calls apply for each applicant, and returns µs per application. When all
+// calls have returned, it calls onApplied, and waits until the workers have processed all requests.
 func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, onApplied func()) (float64, error) {
 	p, err := r.newPromotion(ctx)
 	if err != nil {
@@ -201,10 +201,10 @@ func (r *requestRows) measureApplications(ctx context.Context, apply func(contex
 	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
-// measureSettle measures how fast the workers settle requests. They get no message until all
-// messages are in the queue, so that they receive full batches, as in a burst.
+// measureSettle measures how fast the workers decide about requests. They receive no message before
+// all are in the queue, so that they receive full batches, as when many users apply at once.
 func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]float64, error) {
-	all, err := r.storeRequests(ctx, promotions, settled/promotions)
+	all, err := r.storeRequests(ctx, promotions, decided/promotions)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -214,18 +214,18 @@ func (r *requestRows) measureSettle(ctx context.Context) (float64, map[string]fl
 		return 0, nil, err
 	}
 	count := func(operations ...string) float64 {
-		return float64(r.calls.settling.CallsSince(before, operations...)) / settled
+		return float64(r.calls.settling.CallsSince(before, operations...)) / decided
 	}
 	parts := map[string]float64{"calls": count("BatchGetItem", "TransactWriteItems"), "reads": count("BatchGetItem"), "behind_calls": count("Query", "DeleteItem", "BatchWriteItem")}
 	return µs, parts, r.addOnePromotion(ctx, parts)
 }
 
-// settleAll sends requests in messages of up to `members` requests, has the workers settle them,
+// settleAll sends all requests, at most perMessage in a message, has the workers decide about them,
 // and returns µs per request. Meanwhile, rule chooses the faults of the workers' SQS calls.
-func (r *requestRows) settleAll(ctx context.Context, all unsentRequests, members int, rule awsproxy.Rule) (float64, error) {
+func (r *requestRows) settleAll(ctx context.Context, all unsentRequests, perMessage int, rule awsproxy.Rule) (float64, error) {
 	start, err := r.holdWorkers(ctx, rule)
 	if err == nil {
-		err = sendMessages(ctx, r.queue, all, members)
+		err = sendMessages(ctx, r.queue, all, perMessage)
 	}
 	began := time.Now()
 	start()
@@ -236,8 +236,8 @@ func (r *requestRows) settleAll(ctx context.Context, all unsentRequests, members
 	return microsPerItem(time.Since(began), n), err
 }
 
-// holdWorkers makes the workers' calls that receive messages wait until start is called. It returns
-// when all of the workers' receivers are waiting. After the start, rule chooses the calls' faults.
+// holdWorkers delays the workers' calls that receive messages until start is called. It returns
+// when all of the workers' receivers wait. After the start, rule chooses the faults of these calls.
 func (r *requestRows) holdWorkers(ctx context.Context, rule awsproxy.Rule) (start func(), err error) {
 	var held atomic.Int32
 	begin := make(chan struct{})
@@ -252,7 +252,7 @@ func (r *requestRows) holdWorkers(ctx context.Context, rule awsproxy.Rule) (star
 		r.calls.receiving.Use(rule)
 		close(begin)
 	}
-	for held.Load() < workers*(receivers+1) { // each worker has one more receiver, for dead letters
+	for held.Load() < workers*(receivers+1) { // one more in each worker receives dead letters
 		if !loop.Sleep(ctx, 20*time.Millisecond) {
 			return start, ctx.Err()
 		}
@@ -260,9 +260,9 @@ func (r *requestRows) holdWorkers(ctx context.Context, rule awsproxy.Rule) (star
 	return start, nil
 }
 
-// measureSettleBaseline measures the baseline: equally many receivers settle requests singly.
+// measureSettleBaseline measures the baseline: as many receivers decide about requests one by one.
 func (r *requestRows) measureSettleBaseline(ctx context.Context) (float64, map[string]float64, error) {
-	all, err := r.storeRequests(ctx, promotions, settled/promotions)
+	all, err := r.storeRequests(ctx, promotions, decided/promotions)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -276,8 +276,8 @@ func (r *requestRows) measureSettleBaseline(ctx context.Context) (float64, map[s
 	for range workers * receivers {
 		group.Go(func() error { return r.settleUnbatched(receiving) })
 	}
-	err = r.awaitSettled(ctx, settled, all.promotions...)
-	µs := microsPerItem(time.Since(began), settled)
+	err = r.awaitSettled(ctx, decided, all.promotions...)
+	µs := microsPerItem(time.Since(began), decided)
 	stop()
 	return µs, nil, errors.Join(err, group.Wait())
 }

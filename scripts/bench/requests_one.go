@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// onePacked and oneAlone are the numbers of requests of a single promotion that are settled in
-	// messages of several requests, and in messages of one. Workers receive five batches, and ten.
+	// onePacked requests of one promotion are sent with several in a message, oneAlone with one in
+	// each. The workers receive five batches of the former, and ten of the latter.
 	onePacked, oneAlone = 450, 100
-	// The latencies of calls of AWS, which the local servers do not have.
+	// Latencies of calls to AWS, which are added since the local servers have none.
 	queueLatency, storeLatency = 10 * time.Millisecond, 15 * time.Millisecond
 )
 
-// addOnePromotion measures how fast the requests of a single promotion, which share one message
-// group, are settled with the latencies of AWS. It sets the parts "one", the µs per request,
-// "one_alone", the same with one request per message, and "conflicts", the factor for the time if
-// 30 % of the transactions are cancelled because of conflicts, which DynamoDB Local never does.
+// addOnePromotion measures how fast the requests of one promotion, which share a message group, get
+// results with the latencies of AWS. It sets the parts "one", the µs per request; "one_alone", the
+// same with one request per message; and "conflicts", the factor by which the time grows if 30 % of
+// the transactions fail because of conflicts, which DynamoDB Local never reports.
 func (r *requestRows) addOnePromotion(ctx context.Context, parts map[string]float64) (err error) {
 	var n atomic.Int64
 	conflicting := func(c awsproxy.Call) (f awsproxy.Fault) {
@@ -40,9 +40,9 @@ func (r *requestRows) addOnePromotion(ctx context.Context, parts map[string]floa
 	return err
 }
 
-// settleOnePromotion has the workers settle n requests of one promotion with the latencies of AWS.
-// rule chooses the faults of their DynamoDB calls; nil: no faults.
-func (r *requestRows) settleOnePromotion(ctx context.Context, n, members int, rule awsproxy.Rule) (float64, error) {
+// settleOnePromotion has the workers decide about n requests of one promotion with the latencies of
+// AWS. rule chooses the faults of their DynamoDB calls; with nil, there are none.
+func (r *requestRows) settleOnePromotion(ctx context.Context, n, perMessage int, rule awsproxy.Rule) (float64, error) {
 	all, err := r.storeRequests(ctx, 1, n)
 	if err != nil {
 		return 0, err
@@ -56,5 +56,5 @@ func (r *requestRows) settleOnePromotion(ctx context.Context, n, members int, ru
 	})
 	defer r.calls.settling.Use(nil)
 	defer r.calls.receiving.Use(nil)
-	return r.settleAll(ctx, all, members, func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Delay: queueLatency} })
+	return r.settleAll(ctx, all, perMessage, func(awsproxy.Call) awsproxy.Fault { return awsproxy.Fault{Delay: queueLatency} })
 }

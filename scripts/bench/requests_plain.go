@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// receivers is the default number of a worker's goroutines that receive messages.
+	// receivers is the default number of goroutines in a worker that receive messages.
 	receivers = 4
 	// filledAtOnce is the number of requests that one DynamoDB transaction stores.
 	filledAtOnce = 20
 )
 
-// newRequest adds a user's new request and its lock item to the transaction tx, as ingest does.
-// owner identifies these writes in tx.
+// newRequest adds a user's new request and its lock to the transaction tx, as the ingest service
+// does. owner identifies these writes in tx.
 func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
 	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
 	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
@@ -34,7 +34,7 @@ func lockOf(r *promotion.Request) *promotion.Lock {
 	return &promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
 }
 
-// applyUnbatched accepts one application with the fewest calls: it reads the lock, stores the
+// applyUnbatched accepts one application by the fewest calls: it reads the lock, stores the
 // request, sends its message, and stores that the message was sent.
 func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion, user string) error {
 	locked, err := r.store.Read(ctx, table.LockKey(p.EventID, user))
@@ -53,13 +53,13 @@ func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion
 	return err
 }
 
-// unsentRequests are stored requests of some promotions, whose messages are not in the queue yet.
+// unsentRequests are stored requests of some promotions. Their messages are not in the queue yet.
 type unsentRequests struct {
 	promotions []*promotion.Promotion
-	messages   [][]promotion.Outgoing // of each promotion
+	messages   [][]promotion.Outgoing // the messages of each promotion
 }
 
-// storeRequests stores n promotions with as many requests each.
+// storeRequests stores n promotions, each with the given number of requests.
 func (r *requestRows) storeRequests(ctx context.Context, n, requests int) (f unsentRequests, err error) {
 	f = unsentRequests{promotions: make([]*promotion.Promotion, n), messages: make([][]promotion.Outgoing, n)}
 	group, ctx := errgroup.WithContext(ctx)
@@ -83,7 +83,7 @@ func (r *requestRows) storeRequests(ctx context.Context, n, requests int) (f uns
 	return f, group.Wait()
 }
 
-// storeQueued stores n requests of new users with the status QUEUED, without logs of statuses.
+// storeQueued stores n requests of new users, with the status QUEUED but without logs of statuses.
 func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n int) ([]promotion.Request, error) {
 	tx := r.store.Begin()
 	all := make([]promotion.Request, n)
@@ -100,19 +100,19 @@ func (r *requestRows) storeQueued(ctx context.Context, p *promotion.Promotion, n
 	return all, tx.Commit(ctx)
 }
 
-// sendMessages puts all requests in the queue, in messages of up to `members` requests. It takes
-// the promotions in turn, and of each as many requests as a worker can receive at once.
-func sendMessages(ctx context.Context, target *queue.Queue, f unsentRequests, members int) error {
-	for start := 0; start < len(f.messages[0]); start += queue.MaxBatch * members {
+// sendMessages puts all requests in the queue, at most perMessage in a message. It sends, for one
+// promotion after the other, as many requests as a worker can receive at once, and begins again.
+func sendMessages(ctx context.Context, target *queue.Queue, f unsentRequests, perMessage int) error {
+	for start := 0; start < len(f.messages[0]); start += queue.MaxBatch * perMessage {
 		for _, messages := range f.messages {
-			batch := messages[start:min(start+queue.MaxBatch*members, len(messages))]
-			if members == promotion.MaxMembers {
+			batch := messages[start:min(start+queue.MaxBatch*perMessage, len(messages))]
+			if perMessage == promotion.MaxMembers {
 				if err := errors.Join(target.Send(ctx, batch)...); err != nil {
 					return err
 				}
 				continue
 			}
-			for message := range slices.Chunk(batch, members) { // Send packs the requests of one call
+			for message := range slices.Chunk(batch, perMessage) { // Send puts the requests of one call into one message
 				if err := errors.Join(target.Send(ctx, message)...); err != nil {
 					return err
 				}
@@ -122,13 +122,13 @@ func sendMessages(ctx context.Context, target *queue.Queue, f unsentRequests, me
 	return nil
 }
 
-// settleUnbatched receives messages and settles their requests one by one until ctx ends.
+// settleUnbatched receives messages and decides about their requests one by one, until ctx ends.
 func (r *requestRows) settleUnbatched(ctx context.Context) error {
 	for {
 		messages, err := r.plain.Receive(ctx)
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
-			return nil // the caller cancels ctx when everything is settled
+			return nil // the caller cancels ctx when every request has a result
 		case err != nil:
 			return err
 		}
@@ -146,13 +146,13 @@ func (r *requestRows) settleUnbatched(ctx context.Context) error {
 	}
 }
 
-// settleOne reads one request and gives it a place, in a transaction of its own.
+// settleOne reads one request and gives it a place, in one transaction.
 func (r *requestRows) settleOne(ctx context.Context, m promotion.Delivery) error {
 	members, err := promotion.DecodeBody(m.Body)
 	if err != nil {
 		return err
 	}
-	message := members[0] // the only one: the baseline sends requests singly
+	message := members[0] // the only one: the baseline sends one request per message
 	capacityKey, requestKey := table.CapacityKey(message.EventID), table.RequestKey(message.RequestID)
 	items, err := r.store.Read(ctx, capacityKey, requestKey, table.LockKey(message.EventID, message.UserID))
 	if err != nil {

@@ -28,21 +28,21 @@ import (
 )
 
 const (
-	// rooms is the number of vwr replicas.
+	// rooms is the number of replicas of the vwr service.
 	rooms = 2
-	// assigned is the number of visitors in a round, and assigning the number of them who wait for a
+	// assigned is the number of visitors in a round, and assigning the number of those who request a
 	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
 	assigned, assigning = 640, 64
 	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients the number
-	// of them who wait at the same time.
+	// of those who request a position at the same time.
 	crowdVisitors, crowdClients = 4000, 1000
 	// idleTime is how long the CPU time of replicas without visitors is measured.
 	idleTime = 3 * time.Second
-	// refusedPause is how long a visitor waits after a refusal.
+	// refusedPause is how long a visitor waits after a refused request.
 	refusedPause = 100 * time.Millisecond
 )
 
-// runRooms measures the rows of assigns, with the settings of make up and two replicas of vwr.
+// runRooms measures new positions with the settings of make up and two vwr replicas.
 func runRooms(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -76,13 +76,13 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 	})
 }
 
-// positionBenchmark measures how fast vwr gives tier 1's positions.
+// positionBenchmark measures how fast the vwr service gives positions.
 type positionBenchmark struct {
 	counter *awsproxy.Proxy
 	vwrCPU  cpuMeter
 	plain   unbatchedRoom
 	admin   vwrv1.VwrAdminServiceClient
-	// vwr has a client per replica, which sends calls in batches, as the gateway does.
+	// vwr has one client per replica. A client sends calls in batches, as the gateway does.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
 	refused atomic.Int64 // the number of refused calls
 }
@@ -103,8 +103,8 @@ func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *aws
 	return r, nil
 }
 
-// takeInNewRoom activates a room that serves only one position per hour, has all visitors take a
-// position, at most `clients` of them at once, and ends the room. It returns the elapsed time.
+// takeInNewRoom activates a room that serves only one position per hour, lets all visitors get a
+// position, at most `clients` of them at a time, and ends the room. It returns the elapsed time.
 func (r *positionBenchmark) takeInNewRoom(ctx context.Context, visitors, clients int) (time.Duration, error) {
 	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
@@ -121,8 +121,8 @@ func (r *positionBenchmark) takeInNewRoom(ctx context.Context, visitors, clients
 
 func newEventID() string { return "bench-" + ids.NewV7().String() }
 
-// takePosition asks one replica for the position of a new visitor, again after a refusal, as the
-// web pages do. A replica refuses a call that it cannot answer in time, as on a busy machine.
+// takePosition requests the position of a new visitor from one replica, and repeats refused
+// requests like the web pages. A replica refuses a call that it cannot answer in time.
 func (r *positionBenchmark) takePosition(ctx context.Context, eventID string, visitor int) (int64, error) {
 	for {
 		got, err := r.vwr[visitor%rooms].Do(ctx, &vwrv1.AssignItem{
@@ -149,8 +149,8 @@ func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[str
 	return microsPerItem(took, assigned), used, err
 }
 
-// measureCrowd measures the CPU time that vwr uses until all visitors of a new room have a
-// position, less the CPU time that it uses in the same time without visitors ("idle").
+// measureCrowd measures the CPU time that the vwr service uses until all visitors of a new room
+// have a position. It subtracts what the service uses in the same time without visitors ("idle").
 func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[string]float64, error) {
 	idle, err := r.vwrCPU.perRequest(ctx, 1, func() error {
 		loop.Sleep(ctx, idleTime)
@@ -168,9 +168,9 @@ func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[stri
 	return used[platform.VWR], used, nil
 }
 
-// measureRoom has visitors of a new room take a position each. It returns the elapsed time and, per
-// visitor, the CPU time by process, the calls of DynamoDB that increment counters or store positions
-// (calls), and the refused calls.
+// measureRoom lets the visitors of a new room get a position each. It returns the elapsed time and,
+// per visitor, the CPU time by process, the DynamoDB calls that increment counters or store
+// positions (calls), and the refused calls.
 func (r *positionBenchmark) measureRoom(ctx context.Context, visitors, clients int) (took time.Duration, used map[string]float64, err error) {
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
@@ -192,11 +192,11 @@ func (r *positionBenchmark) measureAssignBaseline(ctx context.Context) (float64,
 	return microsPerItem(took, assigned), nil, err
 }
 
-// givenPositions are the positions that visitors got.
+// givenPositions are the positions that all visitors got.
 type givenPositions []int64
 
-// gapsAndDoubles counts the positions that nobody got although somebody got a higher one (gaps),
-// and how many times a position was given again (doubles).
+// gapsAndDoubles returns how many positions nobody got although somebody got a higher one (gaps),
+// and how often a position was given again (doubles).
 func (g givenPositions) gapsAndDoubles() (gaps, doubles int) {
 	sorted := slices.Sorted(slices.Values(g))
 	last := int64(0)
@@ -219,8 +219,8 @@ func (g givenPositions) requireExact() error {
 	return nil
 }
 
-// takePositions calls take once for each visitor, for at most `clients` of them at once. It returns
-// the positions and the elapsed time.
+// takePositions calls take once for each visitor, for at most `clients` of them at a time. It
+// returns the positions and the elapsed time.
 func takePositions(ctx context.Context, visitors, clients int, take func(context.Context, int) (int64, error)) (givenPositions, time.Duration, error) {
 	positions, began := make(givenPositions, visitors), time.Now()
 	err := runConcurrently(ctx, clients, visitors, func(ctx context.Context, i int) (err error) {
@@ -230,7 +230,7 @@ func takePositions(ctx context.Context, visitors, clients int, take func(context
 	return positions, time.Since(began), err
 }
 
-// unbatchedRoom is the baseline: it gives one position per call, in tables like those of vwr.
+// unbatchedRoom is the baseline: each call gives one position, in tables like the vwr service's.
 type unbatchedRoom struct {
 	db                  *dynamodb.Client
 	counters, positions string
@@ -242,7 +242,7 @@ func newUnbatchedRoom(ctx context.Context, p *harness.Platform, endpoint string)
 	return unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}, err
 }
 
-// takeInNewRoom has visitors of a new room take a position each. It returns the elapsed time.
+// takeInNewRoom lets each visitor of a new room get a position. It returns the elapsed time.
 func (r unbatchedRoom) takeInNewRoom(ctx context.Context) (time.Duration, error) {
 	eventID := newEventID()
 	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
@@ -261,13 +261,13 @@ func (r unbatchedRoom) measureCPU(ctx context.Context) (float64, map[string]floa
 }
 
 const (
-	// nextPosition is the attribute that counts positions, in vwr and in the baseline.
+	// nextPosition is the attribute with the next position, also in the vwr service.
 	nextPosition = "nextPosition"
-	// positionsTable is vwr's table with the records of visitors.
+	// positionsTable is the table of the vwr service with the records of visitors.
 	positionsTable = "vwr-positions"
 )
 
-// assign increments the room's counter and stores the visitor's record with the number.
+// assign increments the room's counter, and stores the visitor's record with the new position.
 func (r unbatchedRoom) assign(ctx context.Context, eventID, visitor string) (int64, error) {
 	now := time.Now()
 	counted, err := r.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -1,5 +1,5 @@
-// Package bench measures what the frequent operations of the platform cost, each compared with a
-// baseline in the same run. CPU time is measured for whole processes, as the kernel counts it.
+// Package bench measures the cost of the platform's frequent operations, each compared with a
+// baseline in the same run. CPU time is that of whole processes, as the kernel counts it.
 package bench
 
 import (
@@ -24,7 +24,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Options say which rows Run measures, in how many rounds, and where progress and results go.
+// Options are which rows Run measures, in how many rounds, and where progress and results go.
 type Options struct {
 	// Rows are the names of the operations to measure, each a row of the report; empty: all.
 	Rows []string
@@ -36,7 +36,7 @@ type Options struct {
 	Keep func(Report)
 }
 
-// rowGroup is a list of rows that are measured on the same running processes.
+// rowGroup is a list of rows for which the same running processes are used.
 type rowGroup struct {
 	rows []string
 	// run measures the group's rows whose names are in wanted, and passes each result to addResult.
@@ -75,9 +75,9 @@ func rowNames(groups []rowGroup) (names []string) {
 	return names
 }
 
-// Run measures the rows, on backends that it keeps running throughout. If a row fails, Run names it
-// in the report and continues. It returns an error only for an unknown row, if the backends cannot
-// start, and when ctx ends; the report then has the rows measured so far and names the others.
+// Run measures the rows, on backends that run throughout. If a row fails, Run adds it to the
+// report's failures and continues. It returns an error only for an unknown row, or if the backends
+// cannot start, or if ctx ends; the rows that are then missing are failures too.
 func Run(ctx context.Context, opts Options) (_ Report, err error) {
 	groups := groups()
 	all := rowNames(groups)
@@ -124,7 +124,7 @@ type measurement struct {
 }
 
 // measureGroup measures the wanted rows of a group. If a row fails, it starts the group's processes
-// again for the remaining rows. It stops when two consecutive starts have measured nothing.
+// again for the other rows. It stops when no row was measured after two consecutive starts.
 func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
 	remaining := m.wantedRows(g.rows)
 	for fruitless, before := 0, len(remaining); before > 0; before = len(remaining) {
@@ -144,7 +144,7 @@ func (m *measurement) measureGroup(ctx context.Context, g rowGroup) error {
 		failed := remaining
 		switch {
 		case len(remaining) == 0:
-			failed = g.rows // all are measured, but a process failed at the end
+			failed = g.rows // all rows are measured, but a process failed at the end
 		case fruitless < 2:
 			failed, remaining = remaining[:1], remaining[1:]
 		default:
@@ -184,7 +184,7 @@ func (m *measurement) keepReport() {
 	}
 }
 
-// measureRowsOf measures the rows of a group that are in remaining, and removes the measured ones.
+// measureRowsOf measures the rows of a group that are in remaining, from which it removes each one.
 func (m *measurement) measureRowsOf(ctx context.Context, g rowGroup, remaining *[]string) error {
 	began := time.Now()
 	return g.run(ctx, m.opts, slices.Clone(*remaining), func(r rounds.Result) {
@@ -206,7 +206,7 @@ func progressLine(r rounds.Result) string {
 	return fmt.Sprintf("%-18s %.2f of the baseline, must reach %.2f", r.Name, r.Ratio, r.Must)
 }
 
-// compareSides measures n rounds of a row. baseline is nil for a row that is compared with nothing.
+// compareSides measures n rounds of a row. baseline is nil for a row that has none.
 func compareSides(ctx context.Context, n int, row rounds.Result, subject, baseline rounds.MeasureFunc) (rounds.Result, error) {
 	c, err := rounds.New(ctx, subject, baseline)
 	if err != nil {
@@ -227,19 +227,19 @@ type Report struct {
 	Go          string          `json:"go"`
 	Processors  int             `json:"processors"`
 	Rows        []rounds.Result `json:"rows"`
-	// RowSeconds is how long each row took. The first of a group includes the start of its processes.
+	// RowSeconds is how long each row took; the first of a group includes the start of its processes.
 	RowSeconds map[string]float64 `json:"row_seconds,omitempty"`
 	// Failed are the rows that could not be measured, with their errors.
 	Failed []Failure `json:"failed,omitempty"`
 }
 
-// Failure names a row that could not be measured, and its error.
+// Failure is a row that could not be measured, with its error.
 type Failure struct {
 	Row   string `json:"row"`
 	Error string `json:"error"`
 }
 
-// Reference reads scripts/bench/reference.json, the report that the repository keeps.
+// Reference reads scripts/bench/reference.json, a report that is in the repository.
 func Reference(root string) (r Report, err error) {
 	raw, err := os.ReadFile(filepath.Join(root, "scripts", "bench", "reference.json"))
 	if err == nil {
@@ -261,10 +261,10 @@ func (r Report) Row(name string) (row rounds.Result, found bool) {
 	return row, false
 }
 
-// Keep writes the report to a file, atomically: a killed run leaves the last complete report.
+// Keep writes the report to a file atomically: a killed run leaves its last complete report.
 func (r Report) Keep(file string) error { return process.Save(file, r) }
 
-// Unmeasured joins the errors of the rows that could not be measured; nil if there are none.
+// Unmeasured returns the errors of the rows that could not be measured, or nil if there are none.
 func (r Report) Unmeasured() error {
 	var all []error
 	for _, f := range r.Failed {
@@ -273,8 +273,8 @@ func (r Report) Unmeasured() error {
 	return errors.Join(all...)
 }
 
-// Print prints a table of the rows and their parts, and for each round the ratio to the baseline,
-// or the value if the row has no baseline.
+// Print prints a table of the rows and their parts. For each round it prints the ratio to the
+// baseline or, if there is none, the value.
 func (r Report) Print(out io.Writer) {
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -295,11 +295,11 @@ func (r Report) Print(out io.Writer) {
 		}
 		fmt.Fprintf(w, "  rounds\t%s\n", strings.Join(all, " "))
 	}
-	_ = w.Flush() // standard output
+	_ = w.Flush() // an error is ignored: it writes to standard output
 }
 
-// outcome formats whether a row misses its limit (misses), reaches it (ok) or its aim (aim), and
-// which parts exceed their limits.
+// outcome returns whether a row misses its limit (misses), reaches it (ok) or reaches its aim
+// (aim), and which parts exceed their limits.
 func outcome(row rounds.Result) string {
 	text := "ok"
 	switch {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/rounds"
 )
 
-// measureAll measures a group of rows, of which the broken ones fail. It returns the report, and
-// how often the group was run.
+// measureAll measures a group of rows, in which the broken ones fail. It returns the report and how
+// often the group was started.
 func measureAll(t *testing.T, broken []string, rows ...string) (r Report, runs int) {
 	t.Helper()
 	g := rowGroup{rows: rows, run: func(_ context.Context, _ Options, wanted []string, addResult func(rounds.Result)) error {
@@ -40,7 +40,7 @@ func names(r Report) (rows, failed []string) {
 	return rows, failed
 }
 
-// The report names a failed row, and the rows after it are measured.
+// If a row fails, the report has it as failed, and the rows after it are still measured.
 func TestFailedRowLosesNoOther(t *testing.T) {
 	t.Parallel()
 	r, runs := measureAll(t, []string{"b"}, "a", "b", "c", "d")
@@ -57,7 +57,7 @@ func TestFailedRowLosesNoOther(t *testing.T) {
 	require.Equal(t, []string{"a", "d"}, failed)
 }
 
-// A group whose processes do not start is tried twice, and the report names all its rows as failed.
+// If a group's processes do not start, the group is tried twice, and all its rows are failures.
 func TestGroupThatCannotRunIsGivenUp(t *testing.T) {
 	t.Parallel()
 	all := []string{"a", "b", "c", "d"}
@@ -82,7 +82,7 @@ func TestGroupThatEndsWithoutARowOrBadlyIsNamed(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, failed)
 }
 
-// The report keeps what was measured before the interrupt, and names the other rows as failed.
+// After an interrupt, the report has the rows measured before, and all other rows as failed.
 func TestInterruptedRunEnds(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

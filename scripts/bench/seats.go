@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// buyers is the number of clients that hold places concurrently.
+	// buyers is the number of clients that hold places at the same time.
 	buyers = 64
-	// generalBuyers is the number of such clients for general admission, where ticket makes several
-	// holds in one transaction. The baseline has only `buyers` clients: more sessions that wait for
+	// generalBuyers is that number for general admission, where the ticket service makes several holds
+	// in one transaction. The baseline has only `buyers` clients, since more sessions that wait for
 	// one row slow each other down.
 	generalBuyers = 256
-	// The numbers of holds per round of measurement. A round takes about a second.
+	// The numbers of holds in a round, which takes about a second.
 	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
-	// party is the number of adjacent seats in a hold of the row best_available.
+	// party is the number of adjacent seats in each hold of the row best_available.
 	party = 4
-	// Sizes of an event's sections. The measured subject uses section A, the baseline section B.
+	// Sizes of an event's sections. A measured row uses section A, and its baseline section B.
 	sectionRows, seatsPerRow, sectionAdmissions = 250, 100, 10_000_000
-	// crowdedPlaces is the size of a section for which there are twice as many buyers.
+	// crowdedPlaces is the number of places in a section that has twice as many buyers.
 	crowdedPlaces = 500
 
 	generalRow = "general_admission"
 )
 
-// runSeats measures the rows of holds, by gRPC calls to ticket.
+// runSeats measures the rows of holds, by gRPC calls to the ticket service.
 func runSeats(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	services := harness.Options{Production: true, Services: []string{platform.Ticket}}
 	return harness.Run(ctx, services, func(ctx context.Context, p *harness.Platform) error {
@@ -59,7 +59,7 @@ func runSeats(ctx context.Context, opts Options, wanted []string, addResult func
 			},
 			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsBaseline, check: s.checkAdmissions,
 		}, benchRow{
-			// The baseline holds as many seats, so the ratio shows what it costs to choose them.
+			// The baseline holds as many seats, so that the ratio shows the cost of choosing them.
 			result: rounds.Result{
 				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
 				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
@@ -71,25 +71,25 @@ func runSeats(ctx context.Context, opts Options, wanted []string, addResult func
 
 // holdRows measures the rows of holds. It opens a new event when too few places are left.
 type holdRows struct {
-	pid   int    // process id of ticket
-	url   string // URL of ticket's database
+	pid   int    // process id of the ticket service
+	url   string // URL of the ticket service's database
 	db    *pgxpool.Pool
 	admin ticketv1.EventAdminServiceClient
-	// seats and best are clients of ticket that send calls in batches, as the gateway does.
+	// seats and best are clients of the ticket service that send calls in batches, like the gateway.
 	seats *batch.Coalescer[*ticketv1.HoldSeatsItem, *ticketv1.Reservation]
 	best  *batch.Coalescer[*ticketv1.HoldBestItem, *ticketv1.Reservation]
 
 	row    string
 	event  string
-	events int // opened for this row so far
-	// taken has the number of places that the row has held in each section of the current event.
+	events int // number of events opened for this row so far
+	// taken has, by section, the number of places that the row has used in the current event.
 	taken map[string]int64
 }
 
-// likeGateway configures batches as in the gateway, but with a longer timeout for busy machines.
+// likeGateway configures batches as in the gateway, but with a timeout that suits busy machines.
 var likeGateway = batch.Config{Max: 256, Delay: 150 * time.Microsecond, Inflight: 8, Timeout: time.Minute}
 
-// likeGatewayOfCrowds is likeGateway for the calls of a crowd, which wait longer for each other.
+// likeGatewayOfCrowds is for the calls of a crowd, which wait longer until a batch is sent.
 var likeGatewayOfCrowds = batch.Config{Max: 256, Delay: 2 * time.Millisecond, Overlap: 10 * time.Millisecond, Inflight: 8, Timeout: time.Minute}
 
 func newHoldRows(p *harness.Platform) (*holdRows, error) {
@@ -119,7 +119,7 @@ func (s *holdRows) begin(row string) func(context.Context) error {
 	}
 }
 
-// openEvent opens a new event, all of whose places are free.
+// openEvent opens a new event. All its places are free.
 func (s *holdRows) openEvent(ctx context.Context) error {
 	s.events++
 	s.event, s.taken = fmt.Sprintf("bench-%s-%d", s.row, s.events), map[string]int64{}
@@ -139,7 +139,7 @@ func (s *holdRows) putSections(ctx context.Context, event string, sections ...*t
 	return err
 }
 
-// reservePlaces reserves n consecutive unused places of a section for the caller, and returns the
+// reservePlaces chooses n consecutive unused places of a section for the caller, and returns the
 // number of the first. If too few are left, it opens a new event.
 func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (first int64, err error) {
 	if s.row != generalRow && s.taken[section]+n > sectionRows*seatsPerRow {
@@ -150,9 +150,9 @@ func (s *holdRows) reservePlaces(ctx context.Context, section string, n int64) (
 	return first, err
 }
 
-// measureHolds calls hold n times from `clients` goroutines, each time with another number. It
-// returns the elapsed µs per hold, and the CPU time of ticket and of the buyers. It first waits
-// until the Kafka events of earlier holds are published, so that their cost does not count.
+// measureHolds calls hold n times in `clients` goroutines, each time with another number. It first
+// waits until the Kafka events of earlier holds are published, whose cost must not be measured. It
+// returns the elapsed µs per hold, and the CPU time of the ticket service and of the buyers.
 func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(context.Context, int64) error) (float64, map[string]float64, error) {
 	if err := awaitPublished(ctx, s.db); err != nil {
 		return 0, nil, err
@@ -168,17 +168,17 @@ func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(c
 	return µs, parts, err
 }
 
-// measureSeats measures holds of one seat each in section A. The buyer names the seat.
+// measureSeats measures holds of one seat each in section A. The buyer chooses the seat.
 func (s *holdRows) measureSeats(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "A", seatHolds, 1)
 }
 
-// measureNamed measures the baseline of best_available: holds of adjacent seats that are named.
+// measureNamed measures the baseline of best_available: the buyer chooses the adjacent seats.
 func (s *holdRows) measureNamed(ctx context.Context) (float64, map[string]float64, error) {
 	return s.holdByName(ctx, "B", bestHolds, party)
 }
 
-// holdByName measures n holds. In each, the buyer names `seats` adjacent seats.
+// holdByName measures n holds. In each, the buyer chooses `seats` adjacent seats.
 func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, section, int64(n*seats))
 	if err != nil {
@@ -207,8 +207,8 @@ func (s *holdRows) measureAdmissions(ctx context.Context) (float64, map[string]f
 	})
 }
 
-// measureBest measures holds of adjacent seats that ticket chooses. A hold whose seats another
-// buyer got first is repeated; the part tries is the number of calls per hold.
+// measureBest measures holds of adjacent seats that the ticket service chooses. If another buyer
+// got these seats first, the call is repeated; the part tries is the number of calls per hold.
 func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64, error) {
 	first, err := s.reservePlaces(ctx, "A", bestHolds*party)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *holdRows) countDeadlocks(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// buyerCaller returns the identity that makes the n-th hold in a section: a new user with a slot.
+// buyerCaller returns the user who makes the n-th hold in a section: a new one with a slot.
 func (s *holdRows) buyerCaller(section string, n int64) *commonv1.Caller {
 	user := fmt.Sprintf("bench-%s-%d", section, n)
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
@@ -264,8 +264,8 @@ func bestSeatsItem(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
 	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
 }
 
-// checkHolds returns an error unless the database has exactly the seats that the clients have held
-// in the latest event, each once.
+// checkHolds returns an error unless the seats that are held in the database, in the latest event,
+// are exactly those that the clients have held, each once.
 func (s *holdRows) checkHolds(ctx context.Context) error {
 	var seats, live, want int64
 	for _, n := range s.taken {
@@ -282,7 +282,7 @@ func (s *holdRows) checkHolds(ctx context.Context) error {
 
 // checkAdmissions returns an error unless the sections' counters and the reservations agree with
 // the number of held places. It also checks that a section with twice as many buyers as places
-// sells all its places and no more.
+// sells all its places, but no more.
 func (s *holdRows) checkAdmissions(ctx context.Context) error {
 	for section, want := range s.taken {
 		if err := s.requireAdmissions(ctx, s.event, section, want); err != nil {

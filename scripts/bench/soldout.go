@@ -23,7 +23,7 @@ import (
 
 const soldOutRow = "promotion_sold_out"
 
-// runSoldOut measures the row of applications to sold-out promotions, which are not recorded.
+// runSoldOut measures the row of applications to sold-out promotions, which are not stored.
 func runSoldOut(ctx context.Context, opts Options, _ []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -51,7 +51,7 @@ func runSoldOut(ctx context.Context, opts Options, _ []string, addResult func(ro
 	})
 }
 
-// soldOutUsers are signed-in users who apply, in each round to another promotion.
+// soldOutUsers are signed-in users who apply. In each round they apply to another promotion.
 type soldOutUsers struct {
 	*pollPlatform
 
@@ -71,8 +71,8 @@ func (s *soldOutUsers) signIn(ctx context.Context) error {
 	})
 }
 
-// createPromotions stores promotions without places: one for the first response and one per round.
-// There are more than needed, since compareSides may add rounds.
+// createPromotions stores promotions without places: one for the first response, and more than one
+// per round, since compareSides may add rounds.
 func (s *soldOutUsers) createPromotions(ctx context.Context, rounds int) error {
 	w := s.platform.Wiring()
 	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: s.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}
@@ -98,8 +98,8 @@ func (s *soldOutUsers) createPromotions(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// requests returns an application of each user to the next promotion. In a round everybody applies
-// three times: first to a gateway that knows nothing of the user.
+// requests returns each user's application to the next promotion. In a round, each user applies
+// three times, the first time at a gateway that does not know the user yet.
 func (s *soldOutUsers) requests() [][]byte {
 	n := int(s.next.Add(1)-1) % len(s.promotions)
 	requests := make([][]byte, len(s.visitors))

@@ -17,9 +17,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// cancelledSize is the size of a cancelled sale, in orders of two tickets: sold, held at checkout,
-// being charged at a cancellation, and refunded by users or by hand. waiting visitors are in the
-// line. undoAfter is the time from the first cancellation to its undo.
+// cancelledSize is the size of a cancelled sale, in orders of two tickets: how many are sold, held
+// at checkout, being charged at a cancellation, and refunded by users or by hand. waiting visitors
+// are in the line. undoAfter is the time from the first cancellation to its undo.
 type cancelledSize struct {
 	sold, held, charged, refunding, waiting int
 	undoAfter                               time.Duration
@@ -38,9 +38,9 @@ type cancelled struct {
 }
 
 // TestCancelledSale cancels a sale while buyers are at checkout and being charged, and undoes that
-// shortly before the refunds would begin. Every ticket and waiting place is still there, and the
-// open charges have become tickets. It is cancelled again while buyers pay, request refunds and are
-// refunded by hand. Every payment is refunded once, whatever is killed meanwhile.
+// shortly before the refunds would begin. It requires that no ticket and no waiting place is lost,
+// and that open charges became tickets. It cancels the sale again while buyers pay, request refunds
+// and are refunded by hand. Every payment is refunded once, whatever is killed meanwhile.
 func TestCancelledSale(t *testing.T) {
 	parallelIfShort(t)
 	seed, _ := seededRandom(t)
@@ -58,7 +58,7 @@ func TestCancelledSale(t *testing.T) {
 	awaitCharged := c.charge()
 	c.act("pause", map[string]any{})
 	places := c.join()
-	c.act("cancel", map[string]any{}) // the grace is five minutes
+	c.act("cancel", map[string]any{}) // refunds begin in five minutes
 	paid := append(sold, awaitCharged()...)
 	c.stayInLine(places)
 	c.act("cancel/undo", map[string]any{})
@@ -121,7 +121,7 @@ func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
 }
 
 // join puts visitors into the line of the paused sale, one after the other. It replaces a visitor
-// who is admitted because queue does not know of the pause yet.
+// who is admitted because the queue service does not know of the pause yet.
 func (c *cancelled) join() []*harness.Client {
 	visitors := make([]*harness.Client, c.waiting)
 	for i := range visitors {
@@ -158,7 +158,7 @@ func (c *cancelled) position(v *harness.Client) int {
 	return place.Position
 }
 
-// requireTickets waits until the paid orders have their tickets, and there are no others.
+// requireTickets waits until the paid orders have their tickets, and no other tickets exist.
 func (c *cancelled) requireTickets() {
 	c.Eventually(func(ctx context.Context) error {
 		sales, err := c.stores.Sales(ctx, c.event)
@@ -169,7 +169,7 @@ func (c *cancelled) requireTickets() {
 	})
 }
 
-// tryToPay lets buyers at checkout pay, and returns how many could.
+// tryToPay lets buyers at checkout try to pay, and returns how many paid.
 func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
 	for _, b := range buyers {
 		var p buyer
@@ -188,7 +188,7 @@ func (c *cancelled) tryToPay(buyers []*buyer) (paid int) {
 	return paid
 }
 
-// requestRefunds lets buyers request refunds. Late requests are refused, as refunds are under way.
+// requestRefunds lets buyers request refunds. Late requests are refused: refunds have begun then.
 func (c *cancelled) requestRefunds(buyers []*buyer) {
 	for _, b := range buyers {
 		a, err := b.With("Idempotency-Key", uuid.NewString()).Call(c.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
@@ -207,7 +207,7 @@ func (c *cancelled) expectRefusal(a harness.Answer, err error, codes ...string) 
 	}
 }
 
-// refundByHand refunds orders at the provider, without payment's knowledge.
+// refundByHand refunds orders at the provider, without the payment service's knowledge.
 func (c *cancelled) refundByHand(buyers []*buyer) {
 	for _, b := range buyers {
 		url := c.Wiring().SandboxURL + "/v1/charges/" + b.OrderID + "/refunds/by-hand"
@@ -225,8 +225,8 @@ func (c *cancelled) refundByHand(buyers []*buyer) {
 	}
 }
 
-// requireRefunded waits until nobody has a ticket, the audit finds no fault, and each of these
-// payments is refunded.
+// requireRefunded waits until nobody has a ticket, the audit finds no fault, and each payment in
+// paid is refunded.
 func (c *cancelled) requireRefunded(paid []*buyer) {
 	c.Eventually(func(ctx context.Context) error {
 		sales, err := c.stores.Sales(ctx, c.event)

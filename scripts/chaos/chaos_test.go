@@ -50,7 +50,7 @@ type size struct {
 	hold, slot int               // seconds
 	behaviours []crowd.Behaviour // nil: the crowd's default shares
 	voidAfter  time.Duration     // when payment voids a charge that the provider does not know
-	hang, cut  time.Duration     // hang: of a process, or a slow link; cut: of a link
+	hang, cut  time.Duration     // how long a process hangs or a link is slow; is cut
 }
 
 var (
@@ -58,7 +58,7 @@ var (
 		visitors: 600, threshold: 120, rate: 60, arrive: 10 * time.Second, hold: 20, slot: 40, voidAfter: 5 * time.Second,
 		hang: 3 * time.Second, cut: 2 * time.Second,
 	}
-	// shortSale has no visitor who stays away for long, or abandons seats for which others then wait.
+	// shortSale has no visitor who stays away for long, or abandons seats that other visitors await.
 	shortSale = size{
 		visitors: 20, threshold: 10, rate: 20, arrive: time.Second, hold: 5, slot: 20, voidAfter: time.Second,
 		hang: 1500 * time.Millisecond, cut: time.Second, behaviours: shortBehaviours(),
@@ -116,8 +116,8 @@ func TestInvariantsUnderFaults(t *testing.T) {
 	setup(t, longSale, seed).runFull(rng, 3)
 }
 
-// parallelIfShort lets a test run in parallel with others in its short form, which mostly waits. A
-// full form has the machine for itself.
+// parallelIfShort lets a test run in parallel with other tests in its short form, which mostly
+// waits. A full form has the machine for itself.
 func parallelIfShort(t *testing.T) {
 	t.Helper()
 	if !*full {

@@ -25,14 +25,14 @@ var (
 )
 
 // deaths lists at least one death at each failpoint of a sale's services and of their relays, and
-// for each provider those between two writes of a payment.
+// for each provider the deaths between two writes of a payment.
 func deaths() []death {
 	return slices.Concat(deathsInSale(), deathsInPayment(), deathsAtProvider(platform.Sandbox), deathsAtProvider(platform.Stripe), deathsAtProvider(platform.Toss))
 }
 
 // deathAt returns a death of a service at a failpoint.
 func deathAt(service, point, journey string, before, act, after step, want outcome) death {
-	return death{place: place{service, point}, journey: journey, before: before, act: act, after: after, want: want}
+	return death{servicePoint: servicePoint{service, point}, journey: journey, before: before, act: act, after: after, want: want}
 }
 
 func slow(d death) death {
@@ -49,7 +49,7 @@ var (
 	lateCharge = sequence(checkout, payTooLate)
 )
 
-// deathsInSale are the deaths of queue, stats and ticket.
+// deathsInSale are the deaths of the queue, stats and ticket services.
 func deathsInSale() []death {
 	const queue, stats, ticket = platform.Queue, platform.Stats, platform.Ticket
 	return []death{
@@ -83,11 +83,11 @@ func deathsInSale() []death {
 	}
 }
 
-// deathsInPayment are the deaths of payment in charges by a payment key. The first charges again.
+// deathsInPayment are the deaths of the payment service in charges by a payment key.
 func deathsInPayment() []death {
 	const payment = platform.Payment
 	return []death{
-		slow(deathAt(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)),
+		slow(deathAt(payment, "payment.confirm.after_confirming", "purchase", checkout, pay("ok-"), nil, both)), // charges again
 		slow(deathAt(payment, "payment.confirm.after_begin", "purchase", checkout, pay("ok-"), nil, both)),
 		deathAt(payment, "payment.confirm.after_provider", "purchase", checkout, pay("ok-"), nil, both),
 		deathAt(payment, "payment.confirm.after_commit", "purchase", checkout, pay("ok-"), nil, both),
@@ -113,8 +113,8 @@ func deathsInPayment() []death {
 	}
 }
 
-// deathsAtProvider are the deaths of payment between two writes of a payment on a provider's page:
-// from the claim on the places to the charge, while the payment is ended, and while it is refunded.
+// deathsAtProvider are deaths of the payment service in a payment on a provider's page: from the
+// claim on the places to the charge, while the payment is ended, and while it is refunded.
 func deathsAtProvider(provider string) []death {
 	const payment = platform.Payment
 	held := sequence(enter, hold, chooseProvider(provider))
@@ -150,19 +150,19 @@ func TestFailpointsAreListed(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
 	require.NoError(t, err)
-	named := map[place]bool{}
+	named := map[servicePoint]bool{}
 	for _, service := range []string{platform.Queue, platform.Stats, platform.Ticket, platform.Payment} {
 		for _, point := range failpointsOf(t, filepath.Join(layout.Root, "services", service)) {
-			named[place{service, point}] = true
+			named[servicePoint{service, point}] = true
 		}
 	}
 	for _, point := range failpointsOf(t, filepath.Join(layout.Root, "pkg")) { // of the relay
-		named[place{platform.Ticket, point}], named[place{platform.Payment, point}] = true, true
+		named[servicePoint{platform.Ticket, point}], named[servicePoint{platform.Payment, point}] = true, true
 	}
 	require.Greater(t, len(named), 30)
-	listed := map[place]bool{}
+	listed := map[servicePoint]bool{}
 	for _, d := range deaths() {
-		listed[d.place] = true
+		listed[d.servicePoint] = true
 	}
 	require.Equal(t, named, listed)
 }

@@ -25,12 +25,12 @@ import (
 // deathLimit is the time limit for one death and what follows. Usually this takes 4 s.
 const deathLimit = 3 * time.Minute
 
-// place is a failpoint of one service. Several services have the relay's failpoints.
-type place struct{ service, point string }
+// servicePoint is a failpoint of one service. Several services have the relay's failpoints.
+type servicePoint struct{ service, point string }
 
 // death is the kill of a process at a failpoint that a buyer's journey passes.
 type death struct {
-	place
+	servicePoint
 
 	journey string
 	before  step // runs before the failpoint is armed
@@ -46,17 +46,17 @@ type deathRun struct {
 
 	kafka           *kgo.Client
 	ticket, payment *pgxpool.Pool
-	outcomes        map[place][]string // outcomes of the deaths at each place
+	outcomes        map[servicePoint][]string // outcomes of the deaths at each failpoint
 }
 
-// TestFailpoints kills payment, ticket, queue and stats at each of their failpoints, one after the
-// other, while a buyer's journey passes it. After the restart, the buyer has the tickets or the
-// money, and the stores and the provider's ledger agree. The short form kills one process of ticket
-// and one of payment.
+// TestFailpoints kills the payment, ticket, queue and stats services at each of their failpoints,
+// one after the other, while a buyer's journey passes it. After the restart, the buyer has the
+// tickets or the money, and the stores and the provider's ledger agree. The short form kills one
+// process of the ticket service and one of the payment service.
 func TestFailpoints(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
-	r := &deathRun{outcomes: map[place][]string{}, run: setup(t, shortSale, seed, func(o *harness.Options) {
+	r := &deathRun{outcomes: map[servicePoint][]string{}, run: setup(t, shortSale, seed, func(o *harness.Options) {
 		o.Links, o.OwnBackends, o.Replicas, o.ProviderPage = false, false, nil, true
 		o.Providers = []string{platform.Sandbox, platform.Stripe, platform.Toss}
 		o.Services = []string{
@@ -94,7 +94,7 @@ func (r *deathRun) die(d death) {
 	defer cancel()
 	v := r.newVictim()
 	require.NoError(r.t, d.before.run(ctx, v), d.point)
-	require.NoError(r.t, retry(ctx, func() error { return r.published(ctx) }), d.point)
+	require.NoError(r.t, retry(ctx, func() error { return r.checkPublished(ctx) }), d.point)
 	s := r.Service(d.service)
 	s.RestartWithFailpoints(0, d.point+"=exit")
 	done := make(chan error, 1)
@@ -107,17 +107,17 @@ func (r *deathRun) die(d death) {
 	}
 	s.Start(0)
 	require.NoError(r.t, <-done, d.point)
-	require.NoError(r.t, retry(ctx, func() error { return r.settled(ctx) }), d.point)
+	require.NoError(r.t, retry(ctx, func() error { return r.checkIdle(ctx) }), d.point)
 	require.NoError(r.t, d.after.run(ctx, v), d.point)
 	require.NoError(r.t, retry(ctx, func() error { return r.judge(ctx, v, d) }), d.point)
-	r.outcomes[d.place] = append(r.outcomes[d.place], d.journey+": "+d.want.String())
+	r.outcomes[d.servicePoint] = append(r.outcomes[d.servicePoint], d.journey+": "+d.want.String())
 	r.t.Logf("%s died at %s: %s: %s", d.service, d.point, d.journey, d.want)
 }
 
 // judge returns an error while something is in progress, the buyer does not have the wanted
 // outcome, or the stores do not agree.
 func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
-	err := r.settled(ctx)
+	err := r.checkIdle(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,12 +146,12 @@ func (r *deathRun) judge(ctx context.Context, v *victim, d death) error {
 	return err
 }
 
-// settled returns an error while something is in progress.
-func (r *deathRun) settled(ctx context.Context) error { return settled(ctx, r.ticket, r.payment) }
+// checkIdle returns an error while something is in progress.
+func (r *deathRun) checkIdle(ctx context.Context) error { return checkIdle(ctx, r.ticket, r.payment) }
 
-// published returns an error while an event waits for its relay, since it would pass the failpoint
-// before the buyer's.
-func (r *deathRun) published(ctx context.Context) error {
+// checkPublished returns an error while an event waits for its relay, since it would pass the
+// failpoint before the buyer's event.
+func (r *deathRun) checkPublished(ctx context.Context) error {
 	for _, db := range []*pgxpool.Pool{r.ticket, r.payment} {
 		var rows int
 		if err := db.QueryRow(ctx, `SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
@@ -182,7 +182,7 @@ func (r *deathRun) leaveGroup(ctx context.Context, service string) {
 	require.NoError(r.t, err)
 }
 
-// endLeases ends the leases of a dead process of payment, which last for a minute.
+// endLeases ends the leases of a dead payment process, which last for a minute.
 func (r *deathRun) endLeases(ctx context.Context) {
 	r.t.Helper()
 	for _, sql := range []string{
@@ -198,9 +198,9 @@ func (r *deathRun) endLeases(ctx context.Context) {
 func (r *deathRun) logDeaths(all []death) {
 	var list strings.Builder
 	for _, d := range all {
-		if done := r.outcomes[d.place]; done != nil {
+		if done := r.outcomes[d.servicePoint]; done != nil {
 			fmt.Fprintf(&list, "\n%s %s | killed %d times | %s", d.service, d.point, len(done), strings.Join(done, "; "))
-			delete(r.outcomes, d.place)
+			delete(r.outcomes, d.servicePoint)
 		}
 	}
 	r.t.Logf("failpoint | killed | outcomes%s", list.String())

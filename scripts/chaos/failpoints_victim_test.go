@@ -264,7 +264,7 @@ func refundByOperator(ctx context.Context, v *victim) error {
 	return v.post(ctx, v.run.Operator(), "/api/v1/admin/payments/"+v.PaymentID+"/refund", map[string]any{"reason": "asked by phone"}, nil)
 }
 
-// refundByHand refunds the charge at the provider, without payment's knowledge.
+// refundByHand refunds the charge at the provider, without the payment service's knowledge.
 func refundByHand(ctx context.Context, v *victim) error {
 	return v.atSandbox(ctx, http.MethodPost, "/v1/charges/"+v.OrderID+"/refunds/by-hand", map[string]any{})
 }
@@ -306,8 +306,8 @@ func settleDispute(ctx context.Context, v *victim) error {
 	return v.atSandbox(ctx, http.MethodPut, "/v1/faults", sandbox.Faults{})
 }
 
-// payAndRefundByHand pays without getting the provider's answer, and refunds the charge there
-// before payment knows of it.
+// payAndRefundByHand pays without getting the provider's answer, and refunds the charge at the
+// provider before the payment service knows of it.
 func payAndRefundByHand(ctx context.Context, v *victim) error {
 	paid := make(chan error, 1)
 	go func() { paid <- pay("timeout-")(ctx, v) }()
@@ -315,7 +315,7 @@ func payAndRefundByHand(ctx context.Context, v *victim) error {
 	return errors.Join(err, <-paid)
 }
 
-// payWhileTicketHangs pays while ticket does not answer, until payment has died.
+// payWhileTicketHangs pays while the ticket service hangs, until the payment service has died.
 func payWhileTicketHangs(ctx context.Context, v *victim) error {
 	v.run.Service(platform.Ticket).Pause(0)
 	paid := make(chan error, 1)
@@ -360,7 +360,7 @@ func resumeSandbox(_ context.Context, v *victim) error {
 // newThreshold is the threshold that an operator sets.
 const newThreshold = 77
 
-// setThreshold changes the line's threshold until queue has died. The answers do not matter.
+// setThreshold changes the line's threshold until the queue service has died, whatever it answers.
 func setThreshold(ctx context.Context, v *victim) error {
 	operator := v.run.Operator()
 	for {
@@ -375,7 +375,7 @@ func setThreshold(ctx context.Context, v *victim) error {
 	}
 }
 
-// awaitThreshold waits until the line and ticket's database have the operator's threshold.
+// awaitThreshold waits until the line and the ticket database have the operator's threshold.
 func awaitThreshold(ctx context.Context, v *victim) error {
 	return retry(ctx, func() error {
 		var line struct {

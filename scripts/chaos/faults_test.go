@@ -29,9 +29,9 @@ func (r *run) serviceFaults() []fault {
 	)
 }
 
-// shortFaults are the service faults whose effects are repaired within seconds. A kill of ticket or
-// stats is not: their Kafka events wait until the session of the dead consumer ends (10 s). After a
-// kill of payment, a charge that it began waits for the end of its lease.
+// shortFaults are the service faults whose effects are repaired within seconds. These are no kills
+// of the ticket or stats service, whose Kafka events wait until the session of the dead consumer
+// ends (10 s), or of the payment service, whose charges wait for the end of their leases.
 func (r *run) shortFaults() []fault {
 	var all []fault
 	for _, name := range []string{platform.Ticket, platform.Payment, platform.Queue, platform.VWR, platform.Stats} {

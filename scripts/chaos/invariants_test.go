@@ -58,11 +58,11 @@ func (r *run) requireInvariants() {
 func (r *run) requireSettled() {
 	r.t.Helper()
 	ticket, payment := r.DB(platform.Ticket), r.DB(platform.Payment)
-	r.Eventually(func(ctx context.Context) error { return settled(ctx, ticket, payment) })
+	r.Eventually(func(ctx context.Context) error { return checkIdle(ctx, ticket, payment) })
 }
 
-// settled returns an error while a payment or a refund is open, or a hold is overdue.
-func settled(ctx context.Context, ticket, payment *pgxpool.Pool) error {
+// checkIdle returns an error while a payment or a refund is open, or a hold is overdue.
+func checkIdle(ctx context.Context, ticket, payment *pgxpool.Pool) error {
 	var open, refunds, held int
 	err := errors.Join(
 		payment.QueryRow(ctx, `SELECT count(*) FROM payments WHERE status IN ('OPEN', 'CONFIRMING', 'UNKNOWN')`).Scan(&open),

@@ -34,8 +34,8 @@ var (
 )
 
 // TestLineKeepsItsCeiling sends visitors through a line whose replicas are killed one after
-// another, and whose Redis is killed once. The slots never exceed the threshold, by the store and
-// by trying every token that was ever issued. Nobody is overtaken, and everybody gets in.
+// another, and whose Redis is killed once. The slots never exceed the threshold: the test reads the
+// store and tries every token ever issued. Nobody is overtaken, and everybody gets in.
 func TestLineKeepsItsCeiling(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)

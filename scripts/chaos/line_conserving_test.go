@@ -15,10 +15,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// conservingSize is the size of lines whose first visitors (the head) leave.
+// conservingSize is the size of lines: of their first visitors (the head), who leave, and the rest.
 type conservingSize struct {
 	head, behind, threshold int
-	batch                   int // admissions a second
+	batch                   int // the most admissions per second
 	arrive                  time.Duration
 	gatewaysAway            time.Duration
 }
@@ -72,8 +72,8 @@ func TestLineServesWhoIsPresent(t *testing.T) {
 	c.requireNoProblem()
 }
 
-// requireBatch requires that each second admitted at most the batch size, and that this was reached
-// while slots were free.
+// requireBatch requires that each second admitted at most a batch, and that a whole batch was
+// admitted in a second with free slots.
 func (l *lineRun) requireBatch(size conservingSize) {
 	l.t.Helper()
 	ticks := map[int64]int{}

@@ -229,8 +229,8 @@ func (c *lineCrowd) take(now time.Time) (due []*visitor) {
 	return due
 }
 
-// plan schedules the next call of a visitor and replaces any other. If a call is in flight, its end
-// schedules the next one.
+// plan schedules the next call of a visitor in place of any planned one. If a call is in flight,
+// its end schedules the next one.
 func (c *lineCrowd) plan(v *visitor, at time.Time) {
 	if v.busy || v.away || v.phase == gone {
 		return

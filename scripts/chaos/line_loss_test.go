@@ -28,8 +28,8 @@ type lossSize struct {
 	// forgotten is the age of a used queue ticket from which a wipe cannot make it valid again; 0:
 	// used tickets are not tried after a wipe.
 	forgotten time.Duration
-	// turnAge is the age of ended slots at the loss: queue cannot distinguish slots that ended in the
-	// last 5 s before the last surviving decision from lost ones.
+	// turnAge is the age of ended slots at the loss. The queue service cannot distinguish slots that
+	// ended in the last 5 s before the last surviving decision from lost ones.
 	turnAge time.Duration
 	buys    bool
 }
@@ -134,7 +134,7 @@ func (l *lineRun) survive(way loss, size lossSize) {
 		loop.Sleep(l.t.Context(), size.forgotten-time.Since(users.issued))
 	}
 	loop.Sleep(l.t.Context(), size.turnAge)
-	c.dismiss(1, time.Millisecond) // queue then decides about a slot
+	c.dismiss(1, time.Millisecond) // a decision about a slot
 	c.await(gone, 1)
 	c.await(inside, initialSlots)
 
@@ -184,7 +184,7 @@ func (l *lineRun) epoch() int64 {
 	return n
 }
 
-// awaitRecovery waits until queue has noticed the loss and begun a new epoch of the line.
+// awaitRecovery waits until the queue service has begun a new epoch of the line after a loss.
 func (l *lineRun) awaitRecovery(ended int64) {
 	l.t.Helper()
 	l.Eventually(func(ctx context.Context) error {

@@ -27,8 +27,8 @@ const (
 )
 
 // prober keeps every entry token that the crowd ever received, and tries how many are valid at the
-// same time. Calls that ask queue must accept no more slots than the threshold. Reads, for which
-// the gateways judge a token alone, may also accept slots that ended within the life of a token.
+// same time. Calls that ask the queue service must accept no more slots than the threshold. Reads,
+// which gateways accept by the token alone, may include slots that ended within a token's life.
 type prober struct {
 	l         *lineRun
 	event     string
@@ -77,11 +77,11 @@ type token struct {
 // newest returns the token that expires last.
 func (p pass) newest() token { return p.tokens[len(p.tokens)-1] }
 
-// verdict is queue's answer about a pass.
+// verdict is the queue service's answer about a pass.
 type verdict int
 
 const (
-	unknown verdict = iota // queue cannot tell now, as during a recovery
+	unknown verdict = iota // the queue service cannot tell now, as during a recovery
 	active
 	ended
 )
@@ -135,8 +135,8 @@ func (p *prober) keep(v *visitor, e *claims.Entry, text string) {
 	p.figures.tokens++
 }
 
-// lose runs a loss of data, across which the prober judges no single token: a slot whose end was
-// lost is valid again.
+// lose runs a loss of data. Across it the prober judges no single token: a slot whose end was lost
+// is valid again.
 func (p *prober) lose(do func()) {
 	p.losses.Add(1)
 	do()
@@ -184,7 +184,7 @@ func (p *prober) round(ctx context.Context) {
 	}
 }
 
-// verify asks queue about all passes, at any replica that answers.
+// verify asks the queue service about all passes, at any replica that answers.
 func (p *prober) verify(ctx context.Context, all []pass) ([]verdict, error) {
 	var err error
 	for i := range p.queues {

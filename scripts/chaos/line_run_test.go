@@ -36,7 +36,7 @@ type lineRun struct {
 	threshold *atomic.Int64
 }
 
-// setupLine starts the replicas without tier 1. The settings are for queue.
+// setupLine starts the replicas without tier 1. The settings are for the queue service.
 func setupLine(t *testing.T, rng *rand.Rand, services []string, settings ...string) *lineRun {
 	t.Helper()
 	server := redistest.StartServer(t, "--appendonly", "yes")
@@ -119,7 +119,7 @@ func scores(members []redis.Z) map[string]int64 {
 	return out
 }
 
-// admissions returns the admissions that queue has recorded.
+// admissions returns the admissions that the queue service has recorded.
 func (l *lineRun) admissions() []audit.Admission {
 	l.t.Helper()
 	all, err := audit.ReadAdmissions(l.t.Context(), l.store, l.event)
@@ -127,7 +127,7 @@ func (l *lineRun) admissions() []audit.Admission {
 	return all
 }
 
-// requireOrder requires that nobody was overtaken, by queue's record since Redis last lost data.
+// requireOrder requires that nobody was overtaken, by the admissions since the last loss of data.
 func (l *lineRun) requireOrder() []audit.Admission {
 	l.t.Helper()
 	all := l.admissions()

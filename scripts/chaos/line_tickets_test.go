@@ -28,8 +28,8 @@ type actor struct {
 	client              *harness.Client
 }
 
-// newTicketUsers lets the users who will use slots join first. After a wipe, queue does not know
-// slots of the last minutes, so that tried tickets must be older.
+// newTicketUsers lets the users who will use slots join first. After a wipe, the queue service does
+// not know slots of the last minutes, so that tried tickets must be older.
 func (l *lineRun) newTicketUsers(size lossSize, wiped bool) *ticketUsers {
 	l.t.Helper()
 	t := &ticketUsers{waiter: l.actor("waiter"), buys: size.buys, tryUsed: !wiped || size.forgotten > 0}

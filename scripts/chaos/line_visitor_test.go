@@ -41,7 +41,7 @@ type visitor struct {
 	busy      bool // has a call in flight
 }
 
-// placeAnswer is queue's answer about a place. That to a heartbeat has fewer members.
+// placeAnswer is the queue service's answer about a place. To a heartbeat it has fewer fields.
 type placeAnswer struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -92,7 +92,7 @@ func (v *visitor) next(event string, now time.Time) call {
 	return c
 }
 
-// backoff returns the pause of the pages after a temporary failure, at least as long as asked.
+// backoff returns the pages' pause after a temporary failure, at least as long as the server asks.
 func (v *visitor) backoff(least time.Duration) time.Duration {
 	v.failures++
 	return max(least, time.Duration(min(30, 1<<min(v.failures-1, 5)))*time.Second)
@@ -116,7 +116,7 @@ func (v *visitor) enter(token string) (fresh bool, problem string) {
 	return fresh, problem
 }
 
-// evict ends the slot of a visitor inside, as queue's answer says, which is a problem.
+// evict ends the slot of a visitor inside whom the queue service has put out: a problem.
 func (v *visitor) evict() (problem string) {
 	problem = v.user + " lost the slot before its end"
 	v.entry, v.slot = "", nil

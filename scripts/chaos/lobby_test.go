@@ -153,13 +153,13 @@ func (l *lobbyRun) dieBeforeStart() {
 	l.dieAtEach(points)
 }
 
-// dieAtStart does the same for the start, and then starts all replicas.
+// dieAtStart kills replicas likewise while they start the round, and then starts all replicas.
 func (l *lobbyRun) dieAtStart() {
 	l.t.Helper()
 	l.moveClocks(l.startsAt.Add(time.Second))
 	l.dieAtEach(startPoints)
 	l.reviveAll()
-	if !*full { // the gateway also judges who is late
+	if !*full { // the gateway also decides who is late
 		l.Service(platform.Gateway).RestartWithFailpoints(0, l.clock())
 	}
 }
@@ -173,7 +173,7 @@ func (l *lobbyRun) moveClocks(at time.Time) {
 
 func (l *lobbyRun) clock() string { return "clock=skew:" + l.skew.String() + ";" }
 
-// dieAtEach starts a replica for each failpoint in turn, and waits until it has died there.
+// dieAtEach starts a replica for each failpoint, one after another, and waits until it has died.
 func (l *lobbyRun) dieAtEach(points []string) {
 	l.t.Helper()
 	for n, point := range points {

@@ -131,7 +131,7 @@ func (l *lobbyRun) awaitPosition(e *entrant) {
 	})
 }
 
-// lateArrivals takes positions after the start while a replica is killed. Each visitor asks twice.
+// lateArrivals asks for positions after the start while a replica is killed, twice per visitor.
 func (l *lobbyRun) lateArrivals() []int64 {
 	l.t.Helper()
 	all := make([]int64, l.size.late)

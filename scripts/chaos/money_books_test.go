@@ -14,8 +14,8 @@ import (
 	ticketreplica "urr.guru/services/ticket/replicatest"
 )
 
-// checkPlaces checks the invariants of ticket's tables: sold + held + house + returning + free =
-// capacity, one live ticket for each sold place and none for a free one.
+// checkPlaces checks the invariants of the ticket database: sold + held + house + returning + free
+// = capacity, one live ticket for each sold place and none for a free one.
 func (m *money) checkPlaces(ctx context.Context) {
 	found, err := ticketreplica.Violations(ctx, m.ticketDB, m.clock.Now)
 	if err != nil || found != "" {
@@ -68,14 +68,14 @@ func (m *money) unended(ctx context.Context) (list []string) {
 	return list
 }
 
-// paymentBook is a payment in payment's tables.
+// paymentBook is a payment in the payment database.
 type paymentBook struct {
 	ID, OrderID, Status                              string
 	Amount, Captured, Refunded, Hand, HandUsed, Owed int64
 	Compensations                                    int64
 }
 
-// ticketBook is a payment in ticket's tables: of tickets, or of a membership.
+// ticketBook is a payment in the ticket database: of tickets, or of a membership.
 type ticketBook struct {
 	ID         string
 	Paid, Left int64
@@ -149,14 +149,14 @@ func (m *money) checkSellers() {
 	}
 }
 
-// refundBook is a refund in payment's tables.
+// refundBook is a refund in the payment database.
 type refundBook struct {
 	ID, Status, ProviderID string
 	Send                   int64
 }
 
-// checkLedger compares payment's refunds with the ledger: none was made twice, and payment knows
-// all.
+// checkLedger compares the payment database's refunds with the ledger: none was made twice, and the
+// database has all.
 func (m *money) checkLedger(given []sandbox.Refund) {
 	made := make(map[string][]sandbox.Refund)
 	for _, r := range given {

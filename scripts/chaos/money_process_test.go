@@ -68,7 +68,7 @@ func (p *moneyProcess) step() (alive bool) {
 	return !p.dead.Load()
 }
 
-// stop stops a process of payment for some minutes, in which the other process takes over its work.
+// stop stops a payment process for some minutes, in which the other process takes over its work.
 // Only one process is stopped at a time.
 func (p *moneyProcess) stop() {
 	if !p.world.stopped.CompareAndSwap(false, true) {

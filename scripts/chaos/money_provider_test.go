@@ -60,7 +60,7 @@ func newMoneyProvider(m *money, path string) *moneyProvider {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &moneyProvider{world: m, ledger: ledger, rand: rand.New(rand.NewPCG(m.seed, 1<<32))} //nolint:gosec // repeatable
 	p.server = sandbox.NewServer(ctx, ledger, sandbox.Options{
-		// Pending charges and refunds stay so until the test settles them.
+		// Charges and refunds stay pending until the test completes them.
 		Delays: &sandbox.Delays{Late: 1000 * time.Hour},
 	}, slog.New(slog.DiscardHandler))
 	p.setFaults(false)
@@ -95,7 +95,7 @@ func (p *moneyProvider) pick(n int) int {
 	return p.rand.IntN(n)
 }
 
-// providerLine is the connection from a process of payment to the provider.
+// providerLine is the connection from a payment process to the provider.
 type providerLine struct {
 	*moneyProvider
 
@@ -311,7 +311,7 @@ func (p *moneyProvider) settleRefund(fail bool) {
 	p.addWebhook(kind, r.OrderID)
 }
 
-// settleAll settles every pending charge and refund, and adds a webhook for each captured charge.
+// settleAll completes every pending charge and refund, and adds a webhook for each captured charge.
 func (p *moneyProvider) settleAll() {
 	charges, refunds := p.ledger.All()
 	for _, c := range charges {

@@ -19,9 +19,9 @@ import (
 	paymentreplica "urr.guru/services/payment/replicatest"
 )
 
-// TestMoneyUnderFaults lets people buy, return and use tickets while everything fails that can, and
-// then compares the books of ticket, payment and the provider, to the currency's smallest unit. A
-// seed repeats the acts of each person and the faults, but not their order.
+// TestMoneyUnderFaults lets people buy, return and use tickets while everything fails that can.
+// Then it compares the payment and ticket databases with the provider, to the smallest unit. A seed
+// repeats the acts of each person and the faults, but not their order.
 func TestMoneyUnderFaults(t *testing.T) {
 	parallelIfShort(t)
 	seed, _ := seededRandom(t)

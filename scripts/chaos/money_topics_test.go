@@ -80,7 +80,7 @@ func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
 type delivery struct {
 	kafka.Record
 
-	// end is told whether the record was handled. It is called with the lock held.
+	// end receives whether the record was handled. It is called with the lock held.
 	end func(handled bool)
 }
 
@@ -157,7 +157,7 @@ func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 }
 
 // report adds a violation if a consumer cannot handle a record, which no run may produce. handled
-// is true if the consumer may mark the record.
+// is true if the consumer may continue behind the record.
 func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
 	if p.dead.Load() {
 		return false

@@ -42,13 +42,13 @@ const (
 	moneyKeyLife = 5 * time.Minute
 )
 
-// money is one run: two replicas each of ticket and payment on two real databases, the provider
-// with its ledger, and the topics. The run has its own clock.
+// money is one run: two replicas each of the ticket and payment services on two real databases, the
+// provider with its ledger, and the topics. The run has its own clock.
 type money struct {
 	t        *testing.T
 	seed     uint64
 	clock    *testkit.Clock
-	urls     [2]config.Secret // of ticket's and payment's databases
+	urls     [2]config.Secret // of the ticket and payment databases
 	ticketDB *pgxpool.Pool    // the test's own pool, which stays open
 	payDB    *pgxpool.Pool
 	provider *moneyProvider
@@ -63,7 +63,7 @@ type money struct {
 	mu         sync.Mutex
 	tickets    [moneyReplicas]*ticketProcess
 	payments   [moneyReplicas]*paymentProcess
-	delayed    []func() // calls to ticket that arrive after the caller has given up
+	delayed    []func() // calls to the ticket service that arrive after the caller has given up
 	violations []string
 	counts     map[string]int
 }
@@ -154,7 +154,7 @@ func (m *money) newProcess(name string) *moneyProcess {
 	}
 }
 
-// ticket returns a replica of ticket. A dead one is first replaced by a new process.
+// ticket returns a replica of the ticket service. A new process first replaces a dead one.
 func (m *money) ticket(i int) *ticketProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +175,7 @@ func (m *money) ticket(i int) *ticketProcess {
 	return p
 }
 
-// payment returns a replica of payment. A dead one is first replaced by a new process.
+// payment returns a replica of the payment service. A new process first replaces a dead one.
 func (m *money) payment(i int) *paymentProcess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,8 +206,8 @@ func (m *money) close() {
 	m.closing.Wait()
 }
 
-// moneyLine is the connection from a process of payment to ticket. A call or its answer may get
-// lost, or the call may arrive after the caller has given up.
+// moneyLine is the connection from a payment process to the ticket service. A call or its answer
+// may get lost, or the call may arrive after the caller has given up.
 type moneyLine struct {
 	world  *money
 	caller *moneyProcess
@@ -250,7 +250,7 @@ func (m *money) delay(call func()) {
 	m.delayed = append(m.delayed, call)
 }
 
-// arriveLate lets the oldest delayed call to ticket arrive. It returns false when there is none.
+// arriveLate lets the oldest delayed call arrive. It returns false when there is none.
 func (m *money) arriveLate() bool {
 	m.mu.Lock()
 	if len(m.delayed) == 0 {

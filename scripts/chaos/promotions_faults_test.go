@@ -26,7 +26,7 @@ var wrongClocks = map[replicaID]string{
 	{platform.Worker, 0}: "5s", {platform.Worker, 1}: "-5s", {platform.Worker, 2}: "0s",
 }
 
-// acceptPoints and settlePoints are the failpoints between two writes of ingest and of worker.
+// acceptPoints are failpoints between writes of the ingest service, settlePoints of the worker.
 var (
 	acceptPoints = []string{"ingest.stamped", "ingest.accepted", "ingest.sent", "ingest.queued"}
 	settlePoints = []string{"worker.decided", "worker.settled", "worker.changed", "worker.published"}

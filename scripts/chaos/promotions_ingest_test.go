@@ -18,8 +18,8 @@ import (
 // enoughPlaces is a promotion with a place for each of its applicants.
 var enoughPlaces = promotionSize{places: 10}
 
-// TestIngestDiesWhileAccepting kills ingest at each failpoint between its writes, while no worker
-// runs. The request is queued once, or it was not stored and its user applies again.
+// TestIngestDiesWhileAccepting kills the ingest service at each failpoint between its writes, while
+// no worker runs. The request is queued once, or it was not stored and its user applies again.
 func TestIngestDiesWhileAccepting(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has tests of its own: make chaos P=IngestDies")
@@ -88,8 +88,8 @@ func (p *promotions) leftBehind(tried []string) (eventID string, left *audit.Pro
 	return eventID, left
 }
 
-// TestQueueLosesMessages lets the queue lose messages that it has accepted. ingest sends each again
-// once it is certainly lost.
+// TestQueueLosesMessages lets the queue lose messages that it has accepted. The ingest service
+// sends each again once it is certainly lost.
 func TestQueueLosesMessages(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has a test of its own: make chaos P=QueueLosesMessages")

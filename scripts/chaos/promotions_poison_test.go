@@ -28,8 +28,8 @@ import (
 var crowded = promotionSize{applicants: 12, places: 8}
 
 // TestPoisonedPromotions has a request that DynamoDB refuses, or one that kills every worker that
-// settles it. Each becomes a dead letter after its attempts, and the requests received with it are
-// settled in order. An operator redrives it twice. It is settled once the cause is gone.
+// writes its result. It becomes a dead letter after its attempts, and the requests received with it
+// get results in order. An operator redrives it twice, and it ends once the cause is gone.
 func TestPoisonedPromotions(t *testing.T) {
 	if !*full {
 		t.Skip("it kills a dozen workers, one after another: make chaos P=PoisonedPromotions")
@@ -51,7 +51,7 @@ func TestPoisonedPromotions(t *testing.T) {
 	p.logFigures()
 }
 
-// poison is one request of a promotion that cannot be settled.
+// poison is one request of a promotion whose result cannot be written.
 type poison struct {
 	size      promotionSize
 	rule      func(id string) awsproxy.Rule
@@ -91,7 +91,7 @@ func (p *promotions) poisoned(t *testing.T, tc poison) {
 	t.Logf("a dead letter after %v, deaths %v", time.Since(began).Round(time.Millisecond), p.deaths)
 
 	began, redriven := time.Now(), int64(1)
-	if got.Remaining > 0 { // otherwise ingest may reject it before a worker has tried
+	if got.Remaining > 0 { // else the ingest service may reject it early
 		redriven++
 		p.redrive(t, eventID, poisonID)
 		got = p.requireSettled(eventID)
@@ -107,12 +107,12 @@ func (p *promotions) poisoned(t *testing.T, tc poison) {
 	t.Logf("redriven %d times and settled after %v, deaths %v", redriven, time.Since(began).Round(time.Millisecond), p.deaths)
 }
 
-// settles reports whether a call is a worker's write that settles a request.
+// settles reports whether a call is a worker's write of a request's result.
 func settles(c awsproxy.Call, id string) bool {
 	return strings.HasPrefix(c.Caller, platform.Worker) && c.FindItem("REQ#"+id, "META") >= 0 && c.FindItem("OUTBOX#", "") >= 0 && c.FindItem("DLQ#", "") < 0
 }
 
-// refuse makes DynamoDB refuse every write that settles a request.
+// refuse makes DynamoDB refuse every write of a request's result.
 func (*promotions) refuse(id string) awsproxy.Rule {
 	return func(c awsproxy.Call) awsproxy.Fault {
 		if !settles(c, id) {
@@ -122,7 +122,7 @@ func (*promotions) refuse(id string) awsproxy.Rule {
 	}
 }
 
-// killSettlers kills each worker that settles a request.
+// killSettlers kills each worker that writes a request's result.
 func (p *promotions) killSettlers(id string) awsproxy.Rule {
 	return func(c awsproxy.Call) awsproxy.Fault {
 		if !settles(c, id) {

@@ -30,7 +30,7 @@ const (
 	workerReplicas = 3
 )
 
-// promotions is a platform of ingest and worker under faults, with one promotion after another.
+// promotions is the ingest and worker services under faults, with one promotion after another.
 type promotions struct {
 	*harness.Platform
 	t     *testing.T
@@ -93,7 +93,7 @@ func setupPromotions(t *testing.T, rng *rand.Rand, skews map[replicaID]string, e
 		platform.Worker: {"WORKER_RETRY_DELAY=0s"},
 	}
 	for id, skew := range skews {
-		if id.replica == 0 { // for all replicas, until the others are restarted
+		if id.replica == 0 { // for all replicas, until replicas above 0 are restarted
 			all[id.service] = append(all[id.service], "URR_FAILPOINTS=clock=skew:"+skew)
 		}
 	}
@@ -143,7 +143,7 @@ type applicants struct {
 
 	mu      sync.Mutex
 	ids     map[string]map[string]bool // request ids by user
-	refused map[string]bool            // users who were told that nothing is left
+	refused map[string]bool            // users who were refused: nothing was left
 }
 
 // apply lets users apply, one in five of them twice at once, until each is answered.

@@ -17,8 +17,8 @@ import (
 // withdrawPoints are the failpoints before and after the write of a withdrawal.
 var withdrawPoints = []string{"ingest.withdrawing", "ingest.withdrawn"}
 
-// TestIngestDiesWhileWithdrawing kills ingest at each failpoint of a withdrawal from a lottery. The
-// entry then exists or is withdrawn. A repeated withdrawal succeeds, and the user can apply again.
+// TestIngestDiesWhileWithdrawing kills the ingest service at each failpoint of a withdrawal. Then
+// the lottery entry exists or is withdrawn, and the user can withdraw again and apply again.
 func TestIngestDiesWhileWithdrawing(t *testing.T) {
 	if !*full {
 		t.Skip("ingest has tests of its own: make chaos P=IngestDiesWhileWithdrawing")

@@ -19,8 +19,8 @@ const (
 	hasDifferences = 3
 )
 
-// plantedDifferences are differences between payment's tables and a provider's account. Each is in
-// a payment that is paid or refunded. Without SQL the provider charges again.
+// plantedDifferences are differences between the payment database and a provider's account. Each is
+// in a payment that is paid or refunded. If sql is empty, the provider charges again.
 var plantedDifferences = []struct {
 	refunded bool
 	sql      string

@@ -57,11 +57,10 @@ type payingBuyer struct {
 }
 
 // TestSwitchOfProviders lets visitors pay at Stripe and Toss Payments, where a tenth of calls and
-// webhooks fails. Operators switch the default provider by a rolling restart, while pages of the
-// old one are open, and then one replica of payment has only the new one. In the full form Kafka is
-// down from before the payments until after the claims on the places would have ended, and rivals
-// try to get the places. Every buyer who has paid gets the places, the payments of both providers
-// are settled, and the books agree.
+// webhooks fails. Operators switch the default provider by a rolling restart while pages of the old
+// one are open. Then one payment replica has only the new one. In the full form Kafka is down from
+// before the payments until after the claims on the places would have ended, and rivals try to get
+// the places. Every buyer who has paid gets the places, all payments end, and the books agree.
 func TestSwitchOfProviders(t *testing.T) {
 	parallelIfShort(t)
 	seed, _ := seededRandom(t)
@@ -169,7 +168,7 @@ func (s *switched) switchTo(names ...string) {
 	}
 }
 
-// requireDifferentProviders requires that the replicas of payment have different providers.
+// requireDifferentProviders requires that the payment replicas have different providers.
 func (s *switched) requireDifferentProviders() {
 	for _, want := range []int{1, 2} {
 		s.Eventually(func(ctx context.Context) error {
@@ -225,7 +224,7 @@ func (s *switched) act(b *payingBuyer) {
 	}
 }
 
-// claimExtension is the time by which ticket extends a payment's claim on its places.
+// claimExtension is the time by which the ticket service extends a payment's claim on its places.
 const claimExtension = 3 * time.Minute
 
 // compete lets rivals try to get places until ctx ends. It cuts all claims to claimExtension, as
@@ -285,8 +284,7 @@ func (s *switched) payAgain() {
 	require.GreaterOrEqual(s.t, ends["CONFIRMED"], minConfirmed)
 }
 
-// finish continues a buyer's payments until one is paid, or no further one is possible, and returns
-// which.
+// finish continues a buyer's payments until one is paid, or none is possible, and returns which.
 func (s *switched) finish(b *payingBuyer) (end string) {
 	for {
 		var status string
@@ -310,8 +308,8 @@ func (s *switched) finish(b *payingBuyer) (end string) {
 	}
 }
 
-// requireBooks waits until all payments are settled. It requires that nobody was charged for lost
-// places, and that the providers, payment and ticket agree.
+// requireBooks waits until all payments have ended. It requires that nobody was charged for lost
+// places, and that the providers, the payment database and the ticket database agree.
 func (s *switched) requireBooks() {
 	s.requireSettled()
 	s.requireNoFaults()
@@ -323,7 +321,7 @@ func (s *switched) requireBooks() {
 	require.Empty(s.t, letters)
 }
 
-// requireNoFaults waits until the providers' accounts, payment, ticket and the sales figures agree.
+// requireNoFaults waits until the providers' accounts, the databases and the sales figures agree.
 func (s *switched) requireNoFaults() {
 	s.Eventually(func(ctx context.Context) error {
 		faults, err := s.stores.Faults(ctx, s.event)

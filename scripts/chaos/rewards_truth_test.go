@@ -18,7 +18,7 @@ import (
 )
 
 // requireSettled waits until no reward is due without an operator's help, and compares the rewards
-// with the provider's ledger. Some may have been given up unpaid.
+// with the provider's ledger. Some rewards may have been given up unpaid.
 func (r *rewards) requireSettled() {
 	r.t.Helper()
 	r.Eventually(func(context.Context) error {
@@ -30,8 +30,8 @@ func (r *rewards) requireSettled() {
 	r.requireLedger()
 }
 
-// requireAllPaid lets an operator retry the rewards that were given up, until every reward is
-// settled for good.
+// requireAllPaid lets an operator retry the rewards that were given up, until every reward is paid
+// or cancelled.
 func (r *rewards) requireAllPaid() {
 	r.t.Helper()
 	o := r.operator(rand.New(rand.NewPCG(0, 0))) //nolint:gosec // any replica will do

@@ -26,8 +26,8 @@ type fightSize struct {
 	// fight is how long the clients fight. A replica is killed every killEvery. The short form kills
 	// none, since the Kafka events of a killed consumer wait for the end of its session.
 	fight, killEvery time.Duration
-	// buyers is the maximum number of holds until every seat is sold. Of the first holds, up to number
-	// abandon, every third is abandoned.
+	// buyers is the most holds until every seat is sold. Every third hold is abandoned, up to the
+	// abandon-th.
 	buyers, abandon int64
 }
 
@@ -59,10 +59,10 @@ type fight struct {
 }
 
 // TestFightForSeats lets clients hold, abandon, cancel, pay and return seats while an operator
-// keeps and releases some, and replicas of ticket are killed. At every sample each seat is sold,
-// held, kept, returning or free. A trigger records the history of each seat under the lock of its
-// row: it has only allowed changes, and agrees with the answers to the clients. In the end buyers,
-// of whom every third abandons the seat, get all seats.
+// keeps and releases some, and ticket replicas are killed. At every sample each seat is sold, held,
+// kept, returning or free. A trigger records the history of each seat under the lock of its row: it
+// has only allowed changes, and agrees with the answers to the clients. In the end buyers, of whom
+// every third abandons the seat, get all seats.
 func TestFightForSeats(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
@@ -80,7 +80,7 @@ func TestFightForSeats(t *testing.T) {
 		}),
 	}
 	f.ticket, f.operator = f.DB(platform.Ticket), f.Operator()
-	f.put()
+	f.putEvent()
 	f.record()
 	f.enter()
 	inside, leave := context.WithCancel(t.Context())
@@ -95,7 +95,8 @@ func TestFightForSeats(t *testing.T) {
 	f.requireAnswers()
 }
 
-func (f *fight) put() {
+// putEvent creates the event whose seats the clients compete for.
+func (f *fight) putEvent() {
 	now := time.Now().UTC()
 	f.operator.Must(f.t.Context(), http.MethodPut, "/api/v1/admin/events/"+f.event, map[string]any{
 		"title": "Fight", "artist": "Everybody", "venue": "Hall", "currency": "KRW", "maxPerUser": 1000, "returnWithin": 2,
@@ -263,7 +264,7 @@ func (f *fight) requestRefund(ctx context.Context, c *harness.Client, payment st
 	}
 }
 
-// keep takes two seats for the house, or releases all house seats.
+// keep puts two seats aside for the house, or releases all house seats.
 func (f *fight) keep(ctx context.Context, rng *rand.Rand) {
 	path, change := "/api/v1/admin/events/"+f.event+"/house", map[string]any{}
 	var house struct{ SeatIDs []string }
@@ -351,7 +352,7 @@ func (f *fight) requireHistory() {
 	require.Empty(f.t, wrong)
 }
 
-// requireAnswers requires that the history contains what the clients were told.
+// requireAnswers requires that the history contains what the answers to the clients say.
 func (f *fight) requireAnswers() {
 	ctx := f.t.Context()
 	var reservations, seats []string

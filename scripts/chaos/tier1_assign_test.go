@@ -36,7 +36,7 @@ var (
 
 // TestTier1KeepsItsPositions kills a replica at each failpoint of assign, while each visitor calls
 // two replicas many times at once, and DynamoDB refuses statements and loses responses. No position
-// has two holders. Each visitor keeps the one position that it was told, with and without its
+// has two holders. Each visitor keeps the one position that it was given, with and without its
 // ticket, in the default layout and with shards. Then the room is closed and opened again: nothing
 // of the old round counts.
 func TestTier1KeepsItsPositions(t *testing.T) {
@@ -133,8 +133,8 @@ func (r *assignRun) dieAt(replica int, point string) {
 	r.answered = append(r.answered, guests...)
 }
 
-// assign asks the replicas in turn for a position, beginning with one, until there is an answer.
-// All answers to a visitor must be the same.
+// assign asks the replicas one after another for a position, until there is an answer. All answers
+// to a visitor must be the same.
 func (r *assignRun) assign(g *guest, replica int) {
 	for ctx := r.t.Context(); ctx.Err() == nil; replica++ {
 		out, err := r.visitors[replica%r.replicas].Assign(ctx, &vwrv1.AssignRequest{Items: []*vwrv1.AssignItem{
@@ -266,8 +266,8 @@ func (r *assignRun) oldTokensDoNotCount() {
 	r.awaitTurnedAway(visitor, page, true)
 }
 
-// awaitTurnedAway waits until the gateway, which follows vwr's state, sends a visitor to the
-// waiting room or, if want is false, does not.
+// awaitTurnedAway waits until the gateway, which follows the vwr service's state, sends a visitor
+// to the waiting room or, if want is false, does not.
 func (r *assignRun) awaitTurnedAway(visitor *harness.Client, page string, want bool) {
 	r.t.Helper()
 	r.Eventually(func(ctx context.Context) error {

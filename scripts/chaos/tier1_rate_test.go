@@ -83,7 +83,7 @@ type advance struct {
 	positions     int64
 }
 
-// fetchServed lets those visitors for whom comes is true fetch their tokens once they are served,
+// fetchServed lets the visitors for whom comes is true fetch their tokens once they are served,
 // until stop is called.
 func (r *rateRun) fetchServed(guests []*guest, comes func(position int64) bool) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -294,8 +294,8 @@ func perInterval(all []sample) (served []int64) {
 }
 
 // idleHour serves everybody and restarts the replicas with clocks an hour ahead. New visitors are
-// then served at the rate, after one step of at most a batch. TestAdvancersAfterIdlePeriod of vwr
-// tests an idle hour of a running replica.
+// then served at the rate, after one step of at most a batch. The vwr service's
+// TestAdvancersAfterIdlePeriod tests an idle hour of a running replica.
 func (r *rateRun) idleHour() {
 	r.t.Helper()
 	r.serve(int64(len(r.guests)))
@@ -314,10 +314,10 @@ func (r *rateRun) idleHour() {
 	r.t.Logf("after an idle hour, served in each %v: %v", roomInterval, perInterval(all))
 }
 
-// shareLearnt is longer than vwr's window for the share of visitors who come (ShareWindow).
+// shareLearnt is longer than ShareWindow, over which vwr measures the share of visitors who come.
 const shareLearnt = 90 * time.Second
 
-// halfHaveLeft serves a crowd of which every other visitor has left, and then lets 5,000 of those
+// halfHaveLeft serves a crowd of which every other visitor has left. Then 5,000 of those who left
 // return.
 func (r *rateRun) halfHaveLeft() {
 	r.t.Helper()
@@ -332,7 +332,7 @@ func (r *rateRun) halfHaveLeft() {
 		return err
 	})
 	r.setRate(roomBatch, roomInterval)
-	time.Sleep(waittimes.LongestPoll + shareLearnt) // until vwr has learnt the share
+	time.Sleep(waittimes.LongestPoll + shareLearnt) // until the vwr service has learnt the share
 
 	served, claims := r.intervals(4)
 	r.t.Logf("half have left: served %v, claimed %v in each %v", served, claims, roomInterval)

@@ -24,8 +24,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// tier1 is one waiting room on replicas of vwr that are killed. The test calls each replica
-// directly, as a gateway does.
+// tier1 is one waiting room on replicas of the vwr service that are killed. The test calls each
+// replica directly, as a gateway does.
 type tier1 struct {
 	*harness.Platform
 	t *testing.T
@@ -63,7 +63,7 @@ func setupTier1(t *testing.T, replicas int, rng *rand.Rand, eventID string, opts
 // roomOperator is the caller of operators' calls.
 var roomOperator = &commonv1.Caller{UserId: "operator", Roles: []string{"admin"}}
 
-// act makes an operator's call, at the replicas in turn, until one accepts it.
+// act makes an operator's call at one replica after another, until one accepts it.
 func (r *tier1) act(call func(context.Context, vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error)) (got *vwrv1.VwrStatus) {
 	r.t.Helper()
 	i := 0

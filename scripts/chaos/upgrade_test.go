@@ -28,10 +28,10 @@ const (
 const callsAnswered = "urr_rpc_server_seconds_count"
 
 // TestInvariantsDuringUpgrade upgrades the services while crowds come and go: the migrations first,
-// then half of the replicas in an order that the seed decides. These go back, as in a rollback, and
-// then all are upgraded. Meanwhile both versions run on the same stores. The old version is this
-// checkout under another name and with another setting, the newest release, or the commit of
-// -previous. The short form upgrades ticket and queue during small sales, without a rollback.
+// then half of the replicas in an order that the seed decides. These are rolled back, and then all
+// are upgraded. Meanwhile both versions run on the same stores. The old version is this checkout
+// under another name and with another setting, the newest release, or the commit of -previous. The
+// short form upgrades the ticket and queue services in small sales, without a rollback.
 func TestInvariantsDuringUpgrade(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
@@ -150,8 +150,8 @@ func (r *run) requireReplaced(x replicaID, back bool) {
 	}
 }
 
-// requireBothServe requires that ticket and queue run in two versions, and waits until every
-// replica of them has answered further calls.
+// requireBothServe requires that the ticket and queue services run in two versions, and waits until
+// each of their replicas has answered further calls.
 func (r *run) requireBothServe() {
 	r.t.Helper()
 	for _, name := range []string{platform.Ticket, platform.Queue} {

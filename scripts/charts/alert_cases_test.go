@@ -25,10 +25,10 @@ import (
 	"urr.guru/pkg/charttest"
 )
 
-// alertNamespace is the namespace of the rendered release, and of every series of a case.
+// alertNamespace is the namespace of the rendered release, and of the series in all cases.
 const alertNamespace = "shop"
 
-// alertRule is a rule of the rendered PrometheusRule.
+// alertRule is a rule in the rendered PrometheusRule.
 type alertRule struct {
 	Alert, Expr, For string
 	Annotations      struct{ Summary string }
@@ -41,7 +41,7 @@ type alertCase struct {
 	Labels        map[string]string
 }
 
-// testdata/alerts.yaml has the cases and describes their format.
+// The cases are in testdata/alerts.yaml, which also describes their format.
 func TestAlertsFireAndStaySilent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -68,7 +68,7 @@ func TestAlertsFireAndStaySilent(t *testing.T) {
 	}
 }
 
-// check evaluates the rules of one alert every minute until the last sample.
+// check evaluates the rules of one alert every minute, until the last sample.
 func (c alertCase) check(t *testing.T, rules []alertRule) {
 	t.Helper()
 	data, minutes := series(t, c.Series, alertNamespace)
@@ -109,8 +109,8 @@ func (c alertCase) check(t *testing.T, rules []alertRule) {
 	}
 }
 
-// firing returns the alerts that fire in each minute: those whose expression has returned the same
-// labels for the time `for`.
+// firing returns, for each minute, the alerts that fire: those whose expression has returned the
+// same labels for the time For.
 func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[string]labels.Labels {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
@@ -145,7 +145,7 @@ func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[stri
 	return firing
 }
 
-// alertRules returns the rules that the umbrella chart renders, by the name of their alert.
+// alertRules returns the rules that the umbrella chart renders, by the names of their alerts.
 func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 	t.Helper()
 	rendered := b.run(t, nil, "helm", append([]string{
@@ -168,10 +168,10 @@ func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 	return rules
 }
 
-// seriesData is a Prometheus storage with the series of a case.
+// seriesData is a Prometheus storage that has the series of a case.
 type seriesData []storage.Series
 
-// series parses the series of a case, one sample a minute, and returns the number of minutes.
+// series parses the series of a case, with one sample a minute. It also returns the minutes.
 func series(t *testing.T, described map[string]string, namespace string) (data seriesData, minutes int) {
 	t.Helper()
 	for name, values := range described {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// foreign are the metrics of Prometheus itself and of kube-state-metrics, with their labels.
+// foreign has the metrics of Prometheus itself and of kube-state-metrics, with their labels.
 var foreign = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"up":                                   ``,
 	"kube_job_failed":                      `"job_name" "condition"`,
@@ -26,8 +26,8 @@ var foreign = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"kube_horizontalpodautoscaler_spec_min_replicas":       `"horizontalpodautoscaler"`,
 }
 
-// An alert on a metric that does not exist never fires, and an alert without a runbook entry does
-// not say what to do.
+// Each alert uses only metrics that exist, since it would never fire otherwise, and has an entry in
+// the runbook that says what to do.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -52,7 +52,7 @@ func TestAlerts(t *testing.T) {
 			declared, found := code[metric]
 			require.True(t, found, "%s: nobody declares %s", a.Alert, metric)
 			for _, label := range regexp.MustCompile(`(\w+)=~?"`).FindAllStringSubmatch(s[2], -1) {
-				// These labels are set by the PodMonitor, and by the client library for a histogram.
+				// The former is set by the PodMonitor, the latter by the client library for a histogram.
 				if label[1] != "app_kubernetes_io_name" && label[1] != "le" {
 					require.Contains(t, declared, `"`+label[1]+`"`, "%s: label of %s", a.Alert, metric)
 				}
@@ -62,7 +62,7 @@ func TestAlerts(t *testing.T) {
 		page, anchor, _ := strings.Cut(a.Runbook, "#")
 		text := read(t, filepath.Join(b.layout.Root, page))
 		section := ""
-		for part := range strings.SplitSeq("\n"+text, "\n## ") { // a section's entries come before the next heading
+		for part := range strings.SplitSeq("\n"+text, "\n## ") { // the entries of a section end at the next heading
 			if strings.HasPrefix(part, "Runbook\n") {
 				section = "## " + part
 			}
@@ -83,7 +83,7 @@ func anchors(text string) []string {
 	return all
 }
 
-// metricsCode maps each metric to the source file that declares it.
+// metricsCode returns, by metric, the source file that declares it.
 func metricsCode(t *testing.T, b fixture) map[string]string {
 	t.Helper()
 	code := map[string]string{}

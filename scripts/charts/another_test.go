@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// maxFiles is the maximum number of files outside its own folders that a new service may change.
+	// maxFiles is the most files outside its own folders that a new service may change by hand.
 	maxFiles = 4
-	// maxLines is the maximum number of lines of a new service's chart that are not generated.
+	// maxLines is the most lines of a new service's chart that may be written by hand.
 	maxLines = 60
 )
 
-// TestAnotherService adds a service that the gateway calls to a copy of the checkout, by the steps
-// of services/README.md. By hand it changes only the files in the guide's list, and everything else
-// is generated. The charts must pass their tests.
+// TestAnotherService adds a service, which the gateway calls, to a copy of the checkout by the
+// steps in services/README.md. By hand, it changes only the files in that guide's list; everything
+// else is generated. The charts must then pass their tests.
 func TestAnotherService(t *testing.T) {
 	t.Parallel()
 	const name = "promo"
 	b := setup(t)
 	root := copyCheckout(t, b)
 	inRoot := func(elem ...string) string { return filepath.Join(append([]string{root}, elem...)...) }
-	// change copies a file and replaces the first text of each pair by the second.
+	// change copies a file and, for each pair of texts, replaces the first text by the second.
 	change := func(source, target string, pairs ...string) {
 		text := read(t, source)
 		for i := 0; i < len(pairs); i += 2 {
@@ -43,7 +43,7 @@ func TestAnotherService(t *testing.T) {
 		require.NoError(t, os.WriteFile(target, []byte(strings.NewReplacer(pairs...).Replace(text)), 0o644))
 	}
 
-	// The service's own folders. Its RPCs would name the gateway as their caller.
+	// The service's own folders. The gateway would be the caller in the access options of its RPCs.
 	charts := func(elem ...string) string { return inRoot(append([]string{"deploy", "helm"}, elem...)...) }
 	for _, file := range []string{"Chart.yaml", "values.yaml"} {
 		change(charts("stats", file), charts(name, file), "stats", name)
@@ -60,7 +60,7 @@ func TestAnotherService(t *testing.T) {
 	calls[name] = calls[platform.Stats]
 	calls[platform.Gateway] = slices.Sorted(slices.Values(append(calls[platform.Gateway], name)))
 
-	// The files in the guide's list. Documents need no test; the list of services is an argument.
+	// The files in the guide's list. Documents are not tested; Write gets the list of services.
 	requireListed(t, b, "services/gateway/internal/app/services.go", "scripts/platform/services.go", "services/README.md", "README.md")
 	gateway := inRoot("services", "gateway", "internal", "app", "services.go")
 	change(gateway, gateway, "type Peers struct {\n", "type Peers struct {\n\tPromo rpc.OptionalPeer `env:\", prefix=PROMO_\"`\n")
@@ -150,7 +150,7 @@ func describeAll(t *testing.T, b fixture) []settings.Service {
 	return all
 }
 
-// linesByHand counts the lines of a chart without its tests, before files are generated.
+// linesByHand returns the number of lines of a chart without its tests, before files are generated.
 func linesByHand(t *testing.T, chart string) int {
 	t.Helper()
 	lines := 0
@@ -169,7 +169,7 @@ func linesByHand(t *testing.T, chart string) int {
 	return lines
 }
 
-// requireListed compares the files changed by hand with the table in services/README.md.
+// requireListed requires that the table in services/README.md lists the files changed by hand.
 func requireListed(t *testing.T, b fixture, files ...string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, filepath.Join(b.layout.Root, "services", "README.md")), "\n## A tenth service\n")

@@ -38,8 +38,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// Rendered objects are valid for the API server and have no unknown fields, which it would silently
-// drop.
+// Rendered objects are valid for the API server, and have no unknown fields: it would drop these
+// without an error.
 func TestObjectsAreValid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -74,7 +74,7 @@ func TestInvalidObjectsAreRejected(t *testing.T) {
 	}
 }
 
-// Every message of a template's `fail` must be expected by a helm-unittest suite.
+// For every message of a template's `fail`, there is a helm-unittest case that expects it.
 func TestEveryFailMessageIsTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -104,12 +104,12 @@ func TestEveryFailMessageIsTested(t *testing.T) {
 	require.Positive(t, found)
 }
 
-// A service's chart consists of values, their schema and one include. Its calls, in the generated part
-// of the values, match the platform's description.
+// A service's chart consists of values, their schema and one include. The calls in the generated
+// part of its values are those that the platform describes.
 func TestChartsFollowThePlatform(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const maxValuesLines = 70 // to keep a values.yaml readable
+	const maxValuesLines = 70 // so that a values.yaml stays readable
 	for _, s := range services() {
 		require.Equal(t, "{{ include \"urr-lib.service\" . }}\n", read(t, b.charts(s.Name, "templates", "service.yaml")))
 		text := read(t, b.charts(s.Name, "values.yaml"))
@@ -130,12 +130,12 @@ func TestChartsFollowThePlatform(t *testing.T) {
 	}
 }
 
-// A change of a variable gives its ConfigMap a new name. Pods refer to this name, so they restart.
-// Changing other values restarts no pods.
+// When a variable changes, its ConfigMap gets a new name. The pods refer to that name, so they
+// restart. A change of other values restarts no pods.
 func TestChangedVariablesRestartPods(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	// configurations returns the names of the ConfigMaps that the pods and the migrations read.
+	// configurations returns the names of the ConfigMaps that pods and migrations read.
 	configurations := func(args ...string) []string {
 		args = append([]string{"template", "urr", b.charts("urr")}, append(b.umbrellaArgs(), args...)...)
 		out := string(b.run(t, nil, "helm", args...))
@@ -157,8 +157,8 @@ func TestChangedVariablesRestartPods(t *testing.T) {
 	require.Equal(t, before[1:], after[1:], "those of the other services")
 }
 
-// Helm waits for each hook as long as for an operation, 5 minutes by default. A migration that takes
-// longer must have failed by then, or it would go on after the upgrade has failed.
+// By default, Helm waits 5 minutes for each hook. A migration that takes longer must have failed
+// before, or it would go on although Helm has reported the upgrade as failed.
 func TestMigrationsEndBeforeHelmsTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 300 // seconds
@@ -191,7 +191,7 @@ func TestInvalidValueIsReportedOnce(t *testing.T) {
 	}
 }
 
-// The umbrella's generated dependencies and links are what make settings would write now.
+// The umbrella's dependencies and links are those that `make settings` would now generate.
 func TestUmbrellaIsCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -203,7 +203,7 @@ func TestUmbrellaIsCurrent(t *testing.T) {
 	}
 }
 
-// names lists the entries of a folder.
+// names returns the names of the entries of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -215,7 +215,7 @@ func names(t *testing.T, dir string) []string {
 	return all
 }
 
-// The generated schemas are current: Helm reads them from the checkout, so they are committed.
+// The committed schemas, which Helm reads, are those that would now be generated.
 func TestSchemasAreCurrent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -227,7 +227,7 @@ func TestSchemasAreCurrent(t *testing.T) {
 	}
 }
 
-// A packaged chart contains its library, and its schema has no external references.
+// A packaged chart contains its library, and its schema refers to no other file.
 func TestPackedChartsAreValidated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

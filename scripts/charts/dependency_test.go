@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDependencyOfAnotherChart installs the umbrella and one service's chart as dependencies of a
-// chart that is not URR's, whose global values and conditions its dependencies get too.
+// TestDependencyOfAnotherChart installs the umbrella and one service's chart as dependencies of
+// another project's chart. They then get that chart's global values and conditions too.
 func TestDependencyOfAnotherChart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

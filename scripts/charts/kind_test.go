@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// kindFile is the path of a file of the development cluster.
+// kindFile returns the path of a file of the development cluster.
 func (b fixture) kindFile(name string) string {
 	return filepath.Join(b.layout.Root, "deploy", "kind", name)
 }
@@ -29,7 +29,7 @@ func (b fixture) renderKind(t *testing.T) []byte {
 		"--set", "secrets.generate=always")
 }
 
-// The charts with the values for kind are valid. TestObjectsAreValid checks the backends' files.
+// The charts are valid with the values for kind. TestObjectsAreValid checks the backends' files.
 func TestKindValuesRenderValidObjects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -39,7 +39,7 @@ func TestKindValuesRenderValidObjects(t *testing.T) {
 	require.Contains(t, string(out), "Skipped: 0")
 }
 
-// object has the fields of a Kubernetes object that hold addresses, or that make one reachable.
+// object has the fields of a Kubernetes object that contain addresses, or that make one reachable.
 type object struct {
 	Kind       string
 	Metadata   struct{ Name string }
@@ -83,8 +83,8 @@ func (o object) values() []string {
 	return texts
 }
 
-// serves returns the host:port of every port of the Services that leads to a pod: the Service
-// selects a Deployment with a container port of that name.
+// serves returns every address (host:port) of a Service that leads to a pod: the Service selects a
+// Deployment with a container port of the same name.
 func serves(t *testing.T, objects []object) map[string]bool {
 	t.Helper()
 	addresses := map[string]bool{}
@@ -112,7 +112,7 @@ func serves(t *testing.T, objects []object) map[string]bool {
 	return addresses
 }
 
-// Every address in the rendered charts and in the backends leads to a pod of the same cluster.
+// Every address in the rendered charts and the backends' files leads to a pod of the same cluster.
 func TestKindAddressesAreServed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -134,19 +134,19 @@ func TestKindAddressesAreServed(t *testing.T) {
 			}
 		}
 	}
-	delete(found, "localhost:9093") // Kafka's controller is in the same container
+	delete(found, "localhost:9093") // an address within Kafka's own container
 	for hostPort := range found {
 		require.True(t, served[hostPort], "%s leads to no pod: %v", hostPort, served)
 	}
-	// The test finds addresses of each kind.
+	// The test has found addresses of every kind.
 	require.Subset(t, found, map[string]bool{
 		"kafka:9092": true, "redis:6379": true, "redis:6381": true, "postgres:5432": true, "dynamodb:8000": true,
 		"elasticmq:9324": true, "sandbox:8080": true, "urr-queue-headless:9000": true, "urr-gateway:80": true,
 	})
 }
 
-// The backends have the database of each service, a Redis Cluster of at least three masters, and
-// the account of the SQS queue.
+// The backends have a database for each service, a Redis Cluster of at least three masters, and the
+// account of the SQS queue.
 func TestKindBackendsAreComplete(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -170,8 +170,8 @@ func TestKindBackendsAreComplete(t *testing.T) {
 	require.Positive(t, queues)
 }
 
-// The host's port leads to the gateway, is the one that up.sh and the README name, and belongs to
-// no process of `make up`, whose ports shift by thousands.
+// The port on the host leads to the gateway, is the port in up.sh and in the README, and belongs to
+// no process of `make up`, whose ports are shifted by thousands.
 func TestKindPort(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

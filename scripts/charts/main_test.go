@@ -1,5 +1,5 @@
 // Package charts tests the Helm charts: they pass lint and their own unit tests, their objects are
-// valid for the Kubernetes that scripts/cluster builds, and they agree with the description of the
+// valid for the Kubernetes that scripts/cluster builds, and they match the description of the
 // platform.
 package charts_test
 
@@ -21,7 +21,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// fixture is shared by all tests: the checkout and its pinned programs.
+// fixture is what all tests use: the checkout, and the folder with the pinned programs.
 type fixture struct {
 	layout platform.Layout
 	bin    string
@@ -44,35 +44,35 @@ func setup(t *testing.T) fixture {
 	return b
 }
 
-// charts returns a path below deploy/helm.
+// charts returns a path in the folder deploy/helm.
 func (b fixture) charts(elem ...string) string {
 	return filepath.Join(append([]string{b.layout.Root, "deploy", "helm"}, elem...)...)
 }
 
-// run runs a pinned program and returns its output; a failure fails the test with the output.
+// run runs a pinned program and returns its output. If the program fails, the test fails.
 func (b fixture) run(t *testing.T, stdin []byte, name string, args ...string) []byte {
 	t.Helper()
 	cmd := b.command(t, string(stdin), name, args...)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
-	// The charts refer to each other by links, and Helm logs a line about each.
+	// The charts link to each other, and Helm logs a line about each link.
 	notes := regexp.MustCompile(`(?m)^.*found symbolic link.*\n`).ReplaceAllString(stderr.String(), "")
 	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), &out, notes)
 	return out.Bytes()
 }
 
-// command prepares a call of one of the pinned programs.
+// command returns a call of one of the pinned programs.
 func (b fixture) command(t *testing.T, stdin, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(b.bin, name), args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "GOGC=400") // a third of helm-unittest's processor time is collecting garbage
+	cmd.Env = append(os.Environ(), "GOGC=400") // helm-unittest spends a third of its processor time on collecting garbage
 	return cmd
 }
 
-// unit runs the suites of a chart that is installed alone, with the addresses of the services that it
-// calls.
+// unit runs the unit tests of a chart that is installed alone; callees are the services that it
+// calls, whose addresses it needs.
 func (b fixture) unit(t *testing.T, chart string, callees []string) {
 	t.Helper()
 	values := filepath.Join(t.TempDir(), "values.yaml")
@@ -87,7 +87,7 @@ func (b fixture) unit(t *testing.T, chart string, callees []string) {
 	b.run(t, nil, "helm-unittest", "--strict", "--with-subchart=false", "--values", values, chart)
 }
 
-// services returns the services that have a chart: those that the platform describes without the
+// services returns the services that have a chart: all that the platform describes except the
 // sandbox, which is not part of a release.
 func services() []platform.Service {
 	var out []platform.Service

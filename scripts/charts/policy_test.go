@@ -11,7 +11,7 @@ import (
 	"urr.guru/pkg/charttest"
 )
 
-// policy is the part of a NetworkPolicy or a Deployment that the test reads.
+// policy has the fields of a NetworkPolicy or a Deployment that the test reads.
 type policy struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -46,8 +46,8 @@ type rule struct {
 	}
 }
 
-// allows reports whether a rule admits these pods at the port. A rule without peers admits all, as
-// do the rules for the backends' ports.
+// allows reports whether the rules admit these pods at the port. A rule without peers admits all
+// pods, like the rules for the ports of backends.
 func allows(rules []rule, port int, labels map[string]string) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		if len(r.Ports) > 0 && !slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port }) {
@@ -65,7 +65,7 @@ func allows(rules []rule, port int, labels map[string]string) bool {
 
 const grpcPort, opsPort = 9000, 9001
 
-// policies renders a chart and returns its NetworkPolicies and the labels of its pods, by name.
+// policies renders a chart. It returns, by name, its NetworkPolicies and the labels of its pods.
 func (b fixture) policies(t *testing.T, release, chart string, args ...string) (policies map[string]policy, labels map[string]map[string]string) {
 	t.Helper()
 	policies, labels = map[string]policy{}, map[string]map[string]string{}
@@ -82,14 +82,14 @@ func (b fixture) policies(t *testing.T, release, chart string, args ...string) (
 	return policies, labels
 }
 
-// Policies admit exactly the pairs of services that the platform declares. The test evaluates the
-// policies themselves, since the cluster's network may not enforce them.
+// Policies admit exactly the calls between services that the platform declares. The test evaluates
+// the policies itself, since a cluster's network may not enforce them.
 func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	policies, labels := b.policies(t, "urr", "urr", b.umbrellaArgs()...)
 	for name, podLabels := range labels {
-		name = strings.TrimSuffix(name, "-room") // its pods have the policy of the service
+		name = strings.TrimSuffix(name, "-room") // the policy of the service is also for these pods
 		require.True(t, policies[name].Spec.PodSelector.selects(podLabels), "the policy of %s is not for its pods", name)
 		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
 	}
@@ -108,7 +108,7 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	require.Contains(t, labels, "urr-gateway-room")
 }
 
-// The policies of services that are installed alone also admit exactly the declared pairs.
+// The policies of charts that are installed alone also admit exactly the declared calls.
 func TestPoliciesOfChartsAloneAllowTheDeclaredPairs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

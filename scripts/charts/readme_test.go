@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kubectlStub answers like a cluster with two ConfigMaps, of which $USED are in use, and records
-// what is deleted. Without $USED being set, it cannot read the ReplicaSets.
+// kubectlStub answers like a cluster with two ConfigMaps, and records which are deleted. $USED are
+// those in use; if it is not set, the stub cannot read the ReplicaSets.
 const kubectlStub = `#!/bin/sh
 case "$1 $2" in
 "get replicaset") printf %s "${USED?}" ;;
@@ -24,8 +24,8 @@ case "$1 $2" in
 esac
 `
 
-// The command in the README that removes unused ConfigMaps removes none where it cannot find out
-// which of them are in use.
+// The command in the README removes only unused ConfigMaps, and none if it cannot find out which
+// are in use.
 func TestUnusedConfigMapsAreRemoved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -54,8 +54,8 @@ func TestUnusedConfigMapsAreRemoved(t *testing.T) {
 	}
 }
 
-// The selector in the README for the removal of a release's ConfigMaps selects all of this release
-// and none of another.
+// The selector in the README for the removal of a release's ConfigMaps selects all of this release,
+// and none of other releases.
 func TestConfigMapsOfAReleaseAreRemoved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

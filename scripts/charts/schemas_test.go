@@ -15,9 +15,9 @@ import (
 
 var schemaFiles sync.Mutex // held while schemas are written
 
-// writeSchemas creates a JSON schema of every kind of the Kubernetes that scripts/cluster builds,
-// from the OpenAPI document in the module of its source, so that versions match and nothing is
-// downloaded. The schemas are cached under .urr/schemas.
+// writeSchemas creates a JSON schema for every kind of the Kubernetes that scripts/cluster builds.
+// It uses the OpenAPI document in the module of its source: the version is the same, and nothing is
+// downloaded. The schemas are kept under .urr/schemas.
 func writeSchemas(t *testing.T, b fixture) string {
 	t.Helper()
 	schemaFiles.Lock()
@@ -40,17 +40,17 @@ func writeSchemas(t *testing.T, b fixture) string {
 	for name, definition := range document.Definitions {
 		closeObjects(name, definition)
 	}
-	fresh := dir + ".new" // renamed when it is complete
+	fresh := dir + ".new" // gets its final name when it is complete
 	require.NoError(t, os.RemoveAll(fresh))
 	require.NoError(t, os.MkdirAll(fresh, 0o755))
 	for name, definition := range document.Definitions {
 		kinds, _ := definition["x-kubernetes-group-version-kind"].([]any)
-		if len(kinds) != 1 { // none: a nested type; several: a shared response type
+		if len(kinds) != 1 { // a nested type has none, and a shared response type has several
 			continue
 		}
 		kind, ok := kinds[0].(map[string]any)
 		require.True(t, ok)
-		if kind["group"] == "" { // kubeconform calls the core group v1
+		if kind["group"] == "" { // in kubeconform, the name of the core group is v1
 			kind["group"] = kind["version"]
 		}
 		raw, err := json.Marshal(selfContained(name, document.Definitions))
@@ -62,7 +62,7 @@ func writeSchemas(t *testing.T, b fixture) string {
 	return dir
 }
 
-// closeObjects converts an OpenAPI definition to JSON Schema and forbids undeclared fields.
+// closeObjects makes an OpenAPI definition a JSON schema that forbids undeclared fields.
 func closeObjects(name string, definition map[string]any) {
 	if strings.HasSuffix(name, ".IntOrString") || strings.HasSuffix(name, ".Quantity") {
 		definition["type"] = []string{"string", "number"}

@@ -23,13 +23,12 @@ type AfterSale struct {
 	ProviderURL string
 }
 
-// Each constant n stands for "one in n": orders of two tickets that return one, or are refunded by
-// hand; kept tickets that are checked in; and checked-in tickets that a friend tries again.
+// Each constant n stands for "one in n".
 const (
-	oneBackEvery = 8
-	byHandEvery  = 20
-	checkInEvery = 3
-	twiceEvery   = 10
+	oneBackEvery = 8  // orders of two tickets of which one is returned
+	byHandEvery  = 20 // orders of two tickets that are refunded at the provider
+	checkInEvery = 3  // kept tickets that are checked in
+	twiceEvery   = 10 // checked-in tickets that a friend tries again
 )
 
 // orderPlan says what a buyer will do with the tickets of an order.
@@ -41,22 +40,23 @@ const (
 	byHand                   // the whole order is refunded at the provider
 )
 
-// statusAge is how old the status of a sale may be when a visitor reads it.
+// statusAge is the greatest age that a sale's status may have when a visitor reads it.
 const statusAge = 5 * time.Second
 
-// afterSale counts the orders of a run whose tickets may still be given back, and has the staff.
+// afterSale counts the orders whose tickets may still be given back, and has the employees.
 type afterSale struct {
 	AfterSale
 
-	doors, office chan *employee
-	// Counts: orders of two, orders that keep all tickets, offers for money, kept tickets, check-ins.
-	pairs, whole, offers, kept, checked atomic.Int64
+	doors, office chan *employee // the employees who are free
+	// Numbers of orders of two tickets, of those that keep both (keptOrders), of offers for money, of
+	// kept tickets, and of check-ins.
+	twoTicketOrders, keptOrders, offers, keptTickets, checkIns atomic.Int64
 
 	mu sync.Mutex
-	// open is the number of orders whose places may still come back, and closed the time when the
-	// latest of them was settled.
-	open   int
-	closed time.Time
+	// openOrders is the number of orders whose seats may still come back, and lastClosed is the time
+	// when an order was last removed from that number.
+	openOrders int
+	lastClosed time.Time
 }
 
 func newAfterSale(c *Crowd, o AfterSale) *afterSale {
@@ -72,14 +72,14 @@ func newAfterSale(c *Crowd, o AfterSale) *afterSale {
 	return a
 }
 
-// planOrder decides, before an order is paid, what the buyer will do with its tickets: when all
-// places are sold, the crowd must know whether some may come back. The caller calls end when no
-// ticket of the order can come back any more.
+// planOrder decides before the payment what the buyer will do with the tickets of an order. The
+// crowd must know it then, to tell whether a sold-out sale stays sold out. The caller calls end
+// when no ticket of the order can come back any more.
 func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	if a == nil || places != 2 {
 		return kept, func() {}
 	}
-	switch n := a.pairs.Add(1); {
+	switch n := a.twoTicketOrders.Add(1); {
 	case n%byHandEvery == 5 && a.ProviderURL != "":
 		plan = byHand
 	case n%oneBackEvery == 1:
@@ -89,24 +89,24 @@ func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.open++
+	a.openOrders++
 	return plan, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.open--
-		a.closed = time.Now()
+		a.openOrders--
+		a.lastClosed = time.Now()
 	}
 }
 
-// soldOutForGood reports whether a sale that was sold out at the time readAt stays sold out: no
-// order may give places back any more.
+// soldOutForGood reports whether a sale that was sold out at the time readAt stays sold out,
+// because no order may give seats back any more.
 func (a *afterSale) soldOutForGood(readAt time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open == 0 && a.closed.Add(statusAge).Before(readAt)
+	return a.openOrders == 0 && a.lastClosed.Add(statusAge).Before(readAt)
 }
 
-// useTickets does with the tickets of an order what the buyer has planned.
+// useTickets returns, passes on or checks in the tickets of an order, as the buyer has planned.
 func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 	a := v.crowd.after
 	if a == nil {
@@ -134,7 +134,7 @@ func (v *visitor) useTickets(ctx context.Context, plan orderPlan) error {
 				return err
 			}
 		}
-		if a.kept.Add(1)%checkInEvery == 0 {
+		if a.keptTickets.Add(1)%checkInEvery == 0 {
 			if err := owner.checkIn(ctx, t); err != nil {
 				return err
 			}
@@ -208,8 +208,8 @@ func (v *visitor) requestRefund(ctx context.Context, t ticket) error {
 	return err
 }
 
-// refundByHand refunds a whole order at the provider, as a person could. The platform hears of it
-// by a webhook.
+// refundByHand refunds a whole order at the provider, as the organiser could do on the provider's
+// website. The platform learns of it from a webhook.
 func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	var p preparedPayment
 	if err := v.get(ctx, StepPayment, "/api/v1/payments/"+paymentID, &p); err != nil {
@@ -218,7 +218,7 @@ func (v *visitor) refundByHand(ctx context.Context, paymentID string) error {
 	var last error
 	for range maxAttempts {
 		status, err := v.crowd.after.postRefund(ctx, v.crowd.api.http, p.OrderID)
-		// After a lost answer to an earlier attempt, nothing is left to refund: 422.
+		// 422: nothing is left to refund, since an earlier attempt succeeded and its answer was lost.
 		if err == nil && (status/100 == 2 || status == http.StatusUnprocessableEntity) {
 			return nil
 		}

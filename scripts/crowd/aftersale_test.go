@@ -17,13 +17,13 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// gateway answers buyers and doors, as the platform and its provider do.
+// gateway answers the requests of buyers and doors, and those to the payment provider.
 type gateway struct {
 	mu       sync.Mutex
 	refunded map[string]bool
-	used     map[string]string // the door that admitted a ticket, by the ticket's code
-	// letsAllIn admits every ticket, loses drops every second answer to a scan, and refuses makes the
-	// provider refuse the refunds that it is asked for.
+	used     map[string]string // by a ticket's code: the door that admitted it
+	// letsAllIn makes doors admit every ticket, loses makes every second answer to a scan get lost,
+	// and refuses makes the provider refuse every refund.
 	letsAllIn, loses, refuses bool
 	scans                     int
 	onSale                    []string // seats that the organiser has put on sale again
@@ -93,7 +93,7 @@ func (g *gateway) scan(code, door string) (int, map[string]any) {
 	}
 }
 
-// sell lets twenty buyers of two tickets keep, use or return them.
+// sell has twenty buyers of two tickets keep, use or return them.
 func sell(t *testing.T, g *gateway) *crowd.Tally {
 	t.Helper()
 	return sellTo(t, g, 20)
@@ -112,8 +112,8 @@ func sellTo(t *testing.T, g *gateway, buyers int) *crowd.Tally {
 	return c.Tally()
 }
 
-// Of twenty orders one is refunded by hand, and three give one ticket back. A third of what is kept
-// is checked in, and no ticket lets anybody in twice or after its refund.
+// Of twenty orders, one is refunded at the provider, and three return one ticket. A third of the
+// kept tickets are checked in. No ticket is admitted twice, or after its refund.
 func TestAfterSale(t *testing.T) {
 	t.Parallel()
 	for _, loses := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestAfterSale(t *testing.T) {
 	}
 }
 
-// A buyer whose refund is refused keeps a valid ticket.
+// A buyer whose refund the provider refuses still has a valid ticket.
 func TestRefusedRefunds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestDoorsThatLetEverybodyIn(t *testing.T) {
 	})
 }
 
-// A sale is over when no place can come back any more, and the status shows it.
+// A sale stays sold out if no order could give seats back any more when its status was read.
 func TestPlacesThatMayComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

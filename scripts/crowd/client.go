@@ -20,11 +20,11 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// maxAnswer limits the size of a response body, in bytes; a map of 50,000 seats is far smaller.
+// maxAnswer is the most bytes that a response body may have; a map of 50,000 seats is far smaller.
 const maxAnswer = 8 << 20
 
-// API is the crowd's HTTP client for the gateway: one pool of keep-alive connections for all
-// visitors.
+// API is the crowd's HTTP client for the gateway. All visitors share its pool of keep-alive
+// connections.
 type API struct {
 	base     string
 	http     *http.Client
@@ -68,7 +68,7 @@ type Problem struct {
 	Code string `json:"code"`
 }
 
-// Problem decodes the problem details of a refusal; the zero value for other responses.
+// Problem decodes the problem details of a refusal. For other responses it returns the zero value.
 func (a *Answer) Problem() Problem {
 	var p Problem
 	if a.Status >= 400 {
@@ -102,13 +102,13 @@ func (s *Session) Cookies() string {
 	return strings.Join(pairs, "; ")
 }
 
-// Fork returns a second browser with the same credentials, like a second tab or a stolen profile.
+// Fork returns a second browser with the same cookies and token, like a second tab.
 func (s *Session) Fork() *Session {
 	return &Session{api: s.api, address: s.address, bearer: s.bearer, cookies: maps.Clone(s.cookies)}
 }
 
-// Call sends one request and reads the response; a nil body sends none. It returns an error only if
-// there is no complete response.
+// Call sends one request, without a body if body is nil, and reads the response. It returns an
+// error only if there is no complete response.
 func (s *Session) Call(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	req, err := s.request(ctx, method, path, body, header)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Session) do(req *http.Request, step Step) (*Answer, error) {
 	return ans, nil
 }
 
-// maxTries is the number of attempts of a request during an overload. With a pause of a second
-// after each, they take at least half a minute.
+// maxTries is the most attempts of a request during an overload. With a pause of a second after
+// each, they take at least half a minute.
 const maxTries = 30
 
 // callRepeatedly does what Call does, and repeats the request while the platform is overloaded. The
@@ -165,7 +165,7 @@ func (s *Session) callRepeatedly(ctx context.Context, step Step, method, path st
 	}
 }
 
-// Submit requests a page of another site, with a form if the method is POST. It follows no redirect.
+// Submit requests a page of another site, with a form if it is a POST. It follows no redirect.
 func (s *Session) Submit(ctx context.Context, step Step, method, page string, form url.Values) (*Answer, error) {
 	var body io.Reader
 	if method == http.MethodPost {
@@ -251,7 +251,7 @@ func (s *Session) DevLogin(ctx context.Context, userID string, roles ...string) 
 	return s.signIn(userID, ans)
 }
 
-// signIn stores the credentials that the response to a login has.
+// signIn stores the credentials that the response to a login contains.
 func (s *Session) signIn(userID string, ans *Answer) error {
 	if !ans.OK() {
 		return fmt.Errorf("sign in %s: %d %s (the crowd needs a gateway with DEV_LOGIN=true)", userID, ans.Status, firstLine(ans.Body))
@@ -266,7 +266,7 @@ func (s *Session) signIn(userID string, ans *Answer) error {
 	return nil
 }
 
-// retryAfter returns the delay that a refusal asks for; a second if it asks for none.
+// retryAfter returns the delay in the header Retry-After of a refusal, or a second if it has none.
 func retryAfter(a *Answer) time.Duration {
 	if n, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second

@@ -22,9 +22,9 @@ type Crowd struct {
 	arrive     time.Duration
 	seed       uint64
 	behaviours []Behaviour
-	rng        *rand.Rand // of the crowd as a whole
+	rng        *rand.Rand // for choices that concern the crowd as a whole
 	entitled   []int      // numbers of the visitors who may buy in the presale
-	cards      int        // how many valid cards a visitor tries
+	cards      int        // the most valid cards that a visitor tries
 	after      *afterSale // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
@@ -38,16 +38,16 @@ type Options struct {
 	Arrive   time.Duration
 	// Seed initializes the random choice of behaviours and delays, so that a run can be repeated.
 	Seed uint64
-	// Behaviours has the behaviour of each visitor; nil: chosen at random, in the default shares.
+	// Behaviours has the behaviour of each visitor. If nil, New chooses them at random.
 	Behaviours []Behaviour
-	// MaxPaymentAttempts is how many valid cards a visitor tries, for runs in which outages make
-	// charges fail; 0 means 1.
+	// MaxPaymentAttempts is the most valid cards that a visitor tries; 0 means 1. It is for runs in
+	// which outages make charges fail.
 	MaxPaymentAttempts int
-	// AfterSale is what buyers do with their tickets; nil: they keep them.
+	// AfterSale makes buyers use their tickets; if nil, they only keep them.
 	AfterSale *AfterSale
 }
 
-// New prepares the visitors of a sale that is open.
+// New prepares the visitors of a sale, which must be open before Run.
 func New(sale Sale, api *API, o Options) *Crowd {
 	c := &Crowd{
 		sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, rng: rand.New(rand.NewPCG(o.Seed, 1)),
@@ -69,7 +69,7 @@ type Tally struct {
 	ForgedTried, ForgedIn atomic.Int64
 	// Proofs counts the proofs of work that visitors have done to get a position of tier 1.
 	Proofs atomic.Int64
-	// Rejoined counts the slots that hoarders got beyond the first, by joining with another pass.
+	// Rejoined counts the slots that hoarders got after their first, by joining with another pass.
 	Rejoined atomic.Int64
 	// Paid counts visitors whose payment was confirmed, and Ticketed those who saw their tickets.
 	Paid, Ticketed atomic.Int64
@@ -80,7 +80,7 @@ type Tally struct {
 
 	mu      sync.Mutex
 	forged  []string          // forgeries that were accepted
-	holders map[string]string // user who holds the ticket, by seat
+	holders map[string]string // by seat: the user who holds its ticket
 	twice   []string          // seats of which two visitors hold a ticket
 }
 
@@ -119,7 +119,7 @@ func (t *Tally) DuplicateSeats() []string {
 	return append([]string(nil), t.twice...)
 }
 
-// Violations lists what visitors saw that must not happen, a sentence each.
+// Violations describes, in a sentence each, what visitors saw that must not happen.
 func (t *Tally) Violations() []string {
 	var out []string
 	for _, forgery := range t.ForgedPasses() {
@@ -163,13 +163,13 @@ func (c *Crowd) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// userID is the user id of a visitor, by number.
+// userID returns the user id of visitor number i.
 func (c *Crowd) userID(i int) string { return fmt.Sprintf("%s-%05d", c.behaviours[i], i) }
 
-// visitorRand makes the random choices of a visitor, by number.
+// visitorRand returns the source of the random choices of visitor number i.
 func (c *Crowd) visitorRand(i int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(i)+2)) }
 
-// arrivals returns when each visitor arrives. The entitled arrive first, when the presale opens.
+// arrivals returns when each visitor arrives. Those who may buy in the presale arrive first.
 func (c *Crowd) arrivals() []time.Duration {
 	out := spreadArrivals(c.visitors, c.arrive, c.rng)
 	if len(c.entitled) == 0 {
@@ -236,7 +236,7 @@ type Sale struct {
 	// Hold and Slot are the durations of holds and slots, in seconds. They are short, so that
 	// abandoned seats are free again while the crowd is there.
 	Hold, Slot int
-	// Presale precedes the general sale; nil: everybody may buy at once.
+	// Presale is the presale before the general sale; if nil, everybody may buy from the start.
 	Presale *Presale
 }
 
@@ -288,7 +288,7 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	}
 	if err == nil { // the start of an event with sold tickets cannot be changed
 		now, presale := time.Now().UTC().Truncate(time.Second), map[string]any(nil)
-		if s.Presale != nil { // the presale would be after the sale
+		if s.Presale != nil { // remove the presale, whose times would be after the new end of the sale
 			presale = map[string]any{}
 		}
 		err = s.putEvent(ctx, admin, event.StartsAt, now.Add(-time.Hour), now, presale)
@@ -299,12 +299,12 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 	return callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/deactivate/"+s.EventID, map[string]any{})
 }
 
-// returnWithin is the longest time, in seconds, until a seat that was given back is for sale again.
-// It is short, but not so short that seats come back at once. It must be less than statusAge.
+// returnWithin is the longest time, in seconds, until a returned seat is for sale again. It is long
+// enough that seats do not return at once, and must be less than statusAge.
 const returnWithin = 2
 
-// putEvent creates or changes the event by the operators' API, with its start and its time of sale.
-// A nil presale leaves the event's presale unchanged.
+// putEvent creates or changes the event by the operators' API. A nil presale leaves the event's
+// presale unchanged.
 func (s Sale) putEvent(ctx context.Context, admin *Session, starts, opens, closes time.Time, presale map[string]any) error {
 	event := map[string]any{
 		"title": "Demo " + s.EventID, "artist": "The Crowd", "venue": "Hall 1",

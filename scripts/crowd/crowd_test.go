@@ -45,8 +45,8 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	require.Empty(t, crowd.Bend(""))
 }
 
-// TestSessionBehavesLikeABrowser: cookies are kept, deleted and copied as in a browser, and
-// refusals are responses, not errors.
+// A session keeps, deletes and copies cookies as a browser does. It returns a refusal as a
+// response, not as an error.
 func TestSessionBehavesLikeABrowser(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func TestSessionBehavesLikeABrowser(t *testing.T) {
 	require.Zero(t, rec.Summaries()[0].Errors, "a refusal is no error")
 }
 
-// Gateways limit the new visitors per address, so every browser has its own; a second tab is in the
-// same browser.
+// Every browser has its own address, since gateways limit the new visitors per address. A second
+// tab has the same address.
 func TestEveryBrowserHasAnAddress(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func (n *network) RoundTrip(*http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// A restarting service responds with 503 or not at all: visitors retry.
+// Visitors repeat a request after a 503 or no response, as when a service restarts.
 func TestVisitorRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func (s *startRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// Close must not change the start, since a PUT cannot move it once a ticket is sold.
+// Close puts the whole event, with the same start: the API refuses another once a ticket is sold.
 func TestCloseKeepsTheStart(t *testing.T) {
 	t.Parallel()
 	s := &startRecorder{}
@@ -196,8 +196,8 @@ func TestVisitorDoesNotRetryRefusals(t *testing.T) {
 	})
 }
 
-// A visitor whose card is declined during a short outage of the provider must still be there after
-// the outage. The seats of a visitor who leaves stay held for minutes.
+// A visitor whose card is declined during a short outage of the provider waits and tries again,
+// since the seats of a visitor who leaves would stay held for minutes.
 func TestDeclinedVisitorWaitsBeforeNextAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

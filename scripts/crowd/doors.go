@@ -22,7 +22,7 @@ type employee struct {
 	signedIn bool
 }
 
-// withEmployee waits for an employee who is free, and calls do with that employee.
+// withEmployee waits until one of the employees is free, and calls do with that employee.
 func (v *visitor) withEmployee(ctx context.Context, employees chan *employee, do func(*employee) error) error {
 	select {
 	case <-ctx.Done():
@@ -42,7 +42,7 @@ func (v *visitor) withEmployee(ctx context.Context, employees chan *employee, do
 // doorAnswer is the gateway's answer to the scan of a ticket.
 type doorAnswer struct {
 	admitted bool
-	code     string // why it was refused
+	code     string // why the ticket was refused
 	// admittedBefore is true if this door has admitted the ticket in an earlier scan.
 	admittedBefore bool
 }
@@ -75,7 +75,7 @@ func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err er
 const alreadyUsed = "ALREADY_USED"
 
 // checkIn scans a valid ticket at a door. Some buyers then lend the ticket to a friend, whom the
-// door must refuse.
+// door must refuse since the ticket was already used.
 func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 	ans, err := v.callWithRetries(ctx, StepQR, http.MethodGet, "/api/v1/my/tickets/"+t.TicketID+"/qr.svg", nil, nil)
 	if err == nil && !ans.OK() {
@@ -89,12 +89,12 @@ func (v *visitor) checkIn(ctx context.Context, t ticket) error {
 		return err
 	}
 	tally := &v.crowd.tally
-	if !first.admitted && !first.admittedBefore { // scanned again after a lost answer
+	if !first.admitted && !first.admittedBefore { // admittedBefore: the scan was repeated after a lost answer
 		tally.addWrongAnswer("a door refused the valid ticket %s: %s", t.TicketID, first.code)
 		return errors.New("refused at the door: " + first.code)
 	}
 	tally.CheckedIn.Add(1)
-	if v.crowd.after.checked.Add(1)%twiceEvery > 0 {
+	if v.crowd.after.checkIns.Add(1)%twiceEvery > 0 {
 		return nil
 	}
 	second, err := v.scan(ctx, t)
@@ -117,19 +117,19 @@ func (v *visitor) showRefunded(ctx context.Context, t ticket) error {
 	return err
 }
 
-// doorTally records what buyers and doors saw of tickets after they were sold.
+// doorTally counts what happens to tickets after they are sold, and records wrong answers.
 type doorTally struct {
 	// GivenBack counts tickets refunded on their buyers' request, ByHand those refunded at the
 	// provider, CheckedIn those admitted, and RefusedScans the scans that were refused.
 	GivenBack, ByHand, CheckedIn, RefusedScans atomic.Int64
 
 	mu           sync.Mutex
-	refunded     map[string]time.Time // when the buyer knew that the refund was decided, by ticket
-	admitted     map[string]time.Time // when the latest scan that admitted it began, by ticket
+	refunded     map[string]time.Time // by ticket: when the buyer learned that it was refunded
+	admitted     map[string]time.Time // by ticket: when the latest scan that admitted it began
 	wrongAnswers []string
 }
 
-// addRefund records that the refund of a ticket was decided before the time at.
+// addRefund records that a ticket was refunded before the time at.
 func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,7 @@ func (t *doorTally) addRefund(ticketID string, at time.Time) {
 	}
 }
 
-// dropRefund forgets the refund of a ticket that is valid again. It returns false if none is known.
+// dropRefund removes the record of a refund that failed. It returns false if there is none.
 func (t *doorTally) dropRefund(ticketID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *doorTally) addAdmission(ticketID string, scanned time.Time) {
 	t.admitted[ticketID] = scanned
 }
 
-// AdmittedAfterRefund returns the tickets that a door admitted after their refund was decided.
+// AdmittedAfterRefund returns the tickets that a door admitted after they were refunded.
 func (t *doorTally) AdmittedAfterRefund() (tickets []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +179,7 @@ func (t *doorTally) addWrongAnswer(format string, args ...any) {
 	t.wrongAnswers = append(t.wrongAnswers, fmt.Sprintf(format, args...))
 }
 
-// WrongAnswers lists answers that no buyer or door should have got, a sentence each.
+// WrongAnswers describes, in a sentence each, the answers that no buyer or door should have got.
 func (t *doorTally) WrongAnswers() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ func NewAPIOver(network http.RoundTripper, rec *Recorder) *API {
 	return api
 }
 
-// Login signs in as a visitor does.
+// Login signs a new visitor in.
 func (a *API) Login(ctx context.Context, userID string) error {
 	v := &visitor{userID: userID, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}
 	return v.login(ctx)
@@ -47,7 +47,7 @@ func (c *Crowd) UseTickets(ctx context.Context, paymentID string, ids ...string)
 	return v.useTickets(ctx, plan)
 }
 
-// OrderBegins plans what a buyer does with an order of two tickets.
+// OrderBegins chooses what a buyer will do with the tickets of an order of two.
 func (c *Crowd) OrderBegins() (end func()) {
 	_, end = c.after.planOrder(2)
 	return end

@@ -23,7 +23,7 @@ type stolenPasses struct {
 
 type stolenPass struct{ token, ticket, requestID string }
 
-// maxStolenPasses is the number of passes kept: enough for every forger to pick one.
+// maxStolenPasses is the most passes, and the most entry tokens, that are kept.
 const maxStolenPasses = 64
 
 func (l *stolenPasses) addPass(token, ticket, requestID string) {
@@ -41,7 +41,7 @@ func (l *stolenPasses) addEntryToken(token string) {
 		return
 	}
 	if len(l.entryTokens) == maxStolenPasses {
-		l.entryTokens = l.entryTokens[1:] // the newest have not expired
+		l.entryTokens = l.entryTokens[1:] // drop the oldest, which expires first
 	}
 	l.entryTokens = append(l.entryTokens, token)
 }
@@ -58,7 +58,7 @@ func (l *stolenPasses) pick() (pass stolenPass, entry string) {
 	return pass, entry
 }
 
-// tryForgeries tries every way to get past the waiting rooms, and counts those that succeed.
+// tryForgeries makes each kind of attempt to get past the waiting rooms without a valid pass.
 func (v *visitor) tryForgeries(ctx context.Context) {
 	if !loop.Sleep(ctx, jitter(v.rng, 20*time.Second)) || v.session.DevLogin(ctx, v.userID) != nil {
 		return
@@ -111,7 +111,7 @@ func (v *visitor) sharePass(ctx context.Context) {
 	}
 }
 
-// tryForged sends a request that needs a pass, with a forged one, and records a 2xx as a violation.
+// tryForged sends a request with a forged pass, and records a 2xx response as a violation.
 func (v *visitor) tryForged(ctx context.Context, forgery, method, path string, header map[string]string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	var body any
@@ -124,7 +124,7 @@ func (v *visitor) tryForged(ctx context.Context, forgery, method, path string, h
 	}
 }
 
-// joinWithForeignPass tries to join the line with another visitor's pass, or with none.
+// joinWithForeignPass tries to join the line with another visitor's pass; "" stands for none.
 func (v *visitor) joinWithForeignPass(ctx context.Context, s *Session, forgery, token string) {
 	v.crowd.tally.ForgedTried.Add(1)
 	if token != "" {
@@ -136,7 +136,7 @@ func (v *visitor) joinWithForeignPass(ctx context.Context, s *Session, forgery, 
 	}
 }
 
-// tamperTicket checks whether a ticket with one bit changed gets through the waiting room.
+// tamperTicket tries to pass the waiting room with a ticket in which one bit is changed.
 func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	if pass.ticket == "" {
 		return

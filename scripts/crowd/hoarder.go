@@ -11,9 +11,9 @@ import (
 // hoardedPasses is the number of browsers with which one hoarder enters the waiting room.
 const hoardedPasses = 20
 
-// hoard takes a position in the waiting room in each of many browsers. It then joins the line as
-// the same user again and again, with one pass after another, each time after the last slot has
-// ended. Only the first pass may give a slot.
+// hoard gets a position in the waiting room in each of many browsers. It then joins the line as the
+// same user with one pass after another, each time after its last slot has ended. Only the first
+// pass may give a slot.
 func (v *visitor) hoard(ctx context.Context) error {
 	browsers := []*visitor{v}
 	for len(browsers) < hoardedPasses {

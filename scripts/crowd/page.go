@@ -17,19 +17,19 @@ const (
 	expired   = "EXPIRED"
 )
 
-// The percentage of buyers who pay on the provider's page, if there is one, and the percentages of
-// those who do something else there than pay and come back.
+// pagePercent is the percentage of buyers who pay on the provider's page, if there is one. The
+// other constants are percentages of these buyers.
 const (
 	pagePercent    = 60
-	neverPercent   = 8 // pay, and never come back
+	neverPercent   = 8 // pay, and never come back to the shop
 	slowPercent    = 3 // pay, and the provider answers the shop late
-	givesUpPercent = 8 // change their minds first
+	givesUpPercent = 8 // first cancel the payment and open another one
 )
 
 // payable is what a payment is for: a reservation, a transfer or a membership.
 type payable struct{ kind, id string }
 
-// prepare opens a payment. While the provider's page is not open yet, it asks again, as the
+// prepare opens a payment. It repeats the request until the provider's page is open, as the
 // checkout does.
 func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment, err error) {
 	body := map[string]any{"paymentType": what.kind, "referenceId": what.id}
@@ -46,8 +46,8 @@ func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment,
 	return p, fmt.Errorf("the page of payment %s does not open", p.PaymentID)
 }
 
-// payOnPage opens the provider's page, makes a choice there, and comes back, or not. Some visitors
-// first end the payment and open another one.
+// payOnPage opens the provider's page, makes a choice there, and comes back unless the choice is to
+// stay. Some visitors first cancel the payment and open another one.
 func (v *visitor) payOnPage(ctx context.Context, what payable, p preparedPayment, paymentKey string) (status string, err error) {
 	choice := v.choice(paymentKey)
 	if choice == "approve" && v.behaviour == Buys && v.rng.IntN(100) < givesUpPercent {
@@ -62,7 +62,7 @@ func (v *visitor) payOnPage(ctx context.Context, what payable, p preparedPayment
 	switch {
 	case err != nil:
 		return "", err
-	case ans.Status == http.StatusGone: // its time is over, or a second tab was faster
+	case ans.Status == http.StatusGone: // the payment has expired, or a second tab has paid it
 	case choice == "stay" && ans.OK():
 	case ans.Status == http.StatusSeeOther:
 		err = v.comeBack(ctx, ans.Header.Get("Location"))
@@ -90,7 +90,7 @@ func (v *visitor) choice(paymentKey string) string {
 	}
 }
 
-// changeMind ends a payment before anything is paid, and opens another one.
+// changeMind cancels a payment before anything is paid, and opens another one.
 func (v *visitor) changeMind(ctx context.Context, what payable, p preparedPayment) (preparedPayment, error) {
 	var got struct {
 		Status string `json:"status"`
@@ -104,8 +104,8 @@ func (v *visitor) changeMind(ctx context.Context, what payable, p preparedPaymen
 	return v.prepare(ctx, what)
 }
 
-// atPage requests the provider's page, and submits a choice unless it is empty. It repeats a
-// request without an answer, which is safe: the page accepts one choice.
+// atPage requests the provider's page, and submits the choice if it is not empty. It repeats a
+// request that gets no answer. That is safe, since the page accepts only one choice.
 func (v *visitor) atPage(ctx context.Context, method, page, choice string) (ans *Answer, err error) {
 	for range maxAttempts {
 		if ans, err = v.session.Submit(ctx, StepPage, method, page, url.Values{"choice": {choice}}); err == nil || !loop.Sleep(ctx, jitter(v.rng, paymentPoll)) {

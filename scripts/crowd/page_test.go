@@ -13,9 +13,9 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// pageShop is a shop whose provider has a page. It has one payment after the other.
+// pageShop is a shop whose payment provider has a page. It has one payment at a time.
 type pageShop struct {
-	choices map[string]int // of all payments
+	choices map[string]int // how often each choice was made
 	opened  int
 	status  string // of the current payment
 	next    string // its status after the buyer's return or the webhook
@@ -60,7 +60,7 @@ func (s *pageShop) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// Buyers make every choice that the page offers, and all have their tickets in the end.
+// Over many visits, buyers make every choice that the page offers, and all get their tickets.
 func TestBuyersPayOnThePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Each constant n stands for "one in n": kept orders of which the first ticket is passed on, and
-// offers for money of which the payment is declined.
+// passOnEvery and declineEvery mean "one in n": of the orders that keep both tickets, how many pass
+// the first one on; of the offers for money, how many are not paid because the card is declined.
 const (
 	passOnEvery  = 8
 	declineEvery = 5
@@ -24,11 +24,11 @@ const (
 	awaitingPayment = "AWAITING_PAYMENT"
 )
 
-// chains returns the sequences of offers by which a ticket is passed on, as prices; 0 is a gift.
-// Nobody may ask for more than what they have paid.
+// chains returns the possible sequences of offers by which a ticket is passed on, as prices; 0 is a
+// gift. Nobody may ask for more than they have paid.
 func chains() [][]int64 { return [][]int64{{0}, {30000}, {30000, 20000, 0}} }
 
-// transferTally counts what became of offers of tickets.
+// transferTally counts how offers of tickets end.
 type transferTally struct {
 	// Gifts and Resold count the tickets that were passed on free and for money, and OffersEnded the
 	// offers whose buyer did not pay.
@@ -44,10 +44,10 @@ type transfer struct {
 	PaymentID  string `json:"paymentId"`
 }
 
-// passOn decides whether the first ticket of an order is passed on, and passes it along a chain of
-// users. It returns who has the ticket in the end, and the ticket as that user sees it.
+// passOn passes the first ticket of some orders along a chain of users. It returns the last holder
+// of the ticket, and the ticket as that user sees it.
 func (v *visitor) passOn(ctx context.Context, t ticket) (*visitor, ticket, error) {
-	n := v.crowd.after.whole.Add(1)
+	n := v.crowd.after.keptOrders.Add(1)
 	if n%passOnEvery != 1 {
 		return v, t, nil
 	}
@@ -67,12 +67,12 @@ func (v *visitor) passOn(ctx context.Context, t ticket) (*visitor, ticket, error
 	return owner, t, nil
 }
 
-// handOver offers a ticket to another user by link, who accepts and pays. passed is false if the
-// payment was declined, which ends the offer.
+// handOver offers a ticket by link to another user, who accepts and pays. passed is false if that
+// user's payment was declined: the offer is then ended.
 func (v *visitor) handOver(ctx context.Context, t ticket, price int64, buyer *visitor) (got ticket, passed bool, err error) {
 	var offer, accepted transfer
 	header := map[string]string{"Idempotency-Key": uuid.NewString()}
-	// A second click would make a new link, and void this one.
+	// Not sent twice: the second request would make a new link, and this one would be invalid.
 	if err := v.postOnce(ctx, StepOffer, "/api/v1/my/tickets/"+t.TicketID+"/transfers", map[string]any{"price": price}, header, &offer); err != nil {
 		return got, false, err
 	}
@@ -111,8 +111,8 @@ func (v *visitor) handOver(ctx context.Context, t ticket, price int64, buyer *vi
 	return got, true, nil
 }
 
-// payTransfer pays for an accepted offer, and returns the offer's new state. Its status is
-// awaitingPayment if nothing was paid.
+// payTransfer pays for an accepted offer, and returns the offer's new state. If the payment fails,
+// the status is still awaitingPayment.
 func (v *visitor) payTransfer(ctx context.Context, id string) (t transfer, err error) {
 	key := paymentKey(v.rng, uuid.NewString())
 	if v.crowd.after.offers.Add(1)%declineEvery == 3 {
@@ -135,7 +135,7 @@ func (v *visitor) payTransfer(ctx context.Context, id string) (t transfer, err e
 	}
 }
 
-// findTransfer finds a transfer in the visitor's list, which is short.
+// findTransfer looks for a transfer in the list of the visitor's transfers.
 func (v *visitor) findTransfer(ctx context.Context, id string) (transfer, error) {
 	var list struct {
 		Items []transfer `json:"items"`
@@ -151,8 +151,8 @@ func (v *visitor) findTransfer(ctx context.Context, id string) (transfer, error)
 	return transfer{}, fmt.Errorf("transfer %s is not in the own list", id)
 }
 
-// endOffer ends an offer that was not paid. While its buyer's payment may still be charged, the
-// seller cannot end it and asks again.
+// endOffer ends an offer that was not paid. The seller tries again while the buyer's payment may
+// still be charged, since the offer cannot be ended then.
 func (v *visitor) endOffer(ctx context.Context, id string) (transfer, error) {
 	for {
 		ans, err := v.callWithRetries(ctx, StepEndOffer, http.MethodPost, "/api/v1/my/transfers/"+id+"/cancel", map[string]any{}, nil)

@@ -12,9 +12,9 @@ import (
 
 // passing simulates the gateway's API for passing tickets on, for one buyer at a time.
 type passing struct {
-	passed map[string]bool // by ticket
+	passed map[string]bool // the tickets that were passed on
 	offers []offer
-	asked  int // how often a seller tried to end an offer; the first try is too early
+	asked  int // how often a seller tried to end an offer; the first attempt is refused
 }
 
 type offer struct {
@@ -75,8 +75,8 @@ func (p *passing) pass(r *http.Request, body passingBody) (status int, answer ma
 	return http.StatusOK, shown
 }
 
-// One in eight of the kept orders passes a ticket on: as a gift, for money, or along a chain. A
-// declined payment ends the offer, and the seller keeps the ticket.
+// Of eight orders that keep both tickets, one passes a ticket on: as a gift, for money, or along a
+// chain. If the payment is declined, the offer ends and the seller keeps the ticket.
 func TestTicketsArePassedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

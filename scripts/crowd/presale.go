@@ -14,12 +14,12 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// Presale is the time before the general sale in which only members of a plan and users on a list
-// may buy.
+// Presale is the time before the general sale in which only members of a membership plan and users
+// on a list may buy.
 type Presale struct {
 	// Lasts is the time from the opening of the presale to that of the general sale.
 	Lasts time.Duration
-	// Plan is the plan of the members, and Listed are the ids of the users on the list.
+	// Plan is the id of the membership plan, and Listed are the ids of the users on the list.
 	Plan   string
 	Listed []string
 }
@@ -27,17 +27,17 @@ type Presale struct {
 const (
 	// presaleList is the name of the uploaded list.
 	presaleList = "crowd"
-	// entitledPercent is the share of visitors who may buy in the presale, at least entitledAtLeast.
+	// At least entitledAtLeast visitors, and this percentage of all, may buy in the presale.
 	entitledPercent = 2
 	entitledAtLeast = 2
-	// presaleHeadStart is how much later than the entitled visitors the others begin to arrive.
+	// presaleHeadStart is how much earlier those visitors arrive than the first of the others.
 	presaleHeadStart = time.Second
-	// membershipPrice is the price of the plan.
+	// membershipPrice is the price of a membership, in KRW.
 	membershipPrice = 9900
 )
 
-// entitledVisitors chooses the visitors who may buy in a presale, by number: the first ones whose
-// behaviour is Buys.
+// entitledVisitors returns the numbers of the visitors who may buy in a presale: the first ones
+// whose behaviour is Buys.
 func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 	want := max(entitledAtLeast, len(behaviours)*entitledPercent/100)
 	for i, b := range behaviours {
@@ -48,8 +48,8 @@ func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 	return chosen
 }
 
-// PreparePresale makes half of the entitled visitors members: they buy a plan that an operator puts
-// on sale for them alone. The others are for the list. It returns the presale of the sale to open.
+// PreparePresale chooses the visitors who may buy in a presale. Half of them buy memberships in a
+// plan that is on sale for them only; the returned Presale lists the others.
 func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.Duration) (*Presale, error) {
 	p := &Presale{Lasts: lasts}
 	admin := c.api.NewSession()
@@ -108,7 +108,7 @@ func (v *visitor) becomeMember(ctx context.Context, plan string) error {
 	return nil
 }
 
-// spec returns the settings of the presale of an event that opens now.
+// spec returns the settings of the presale of an event, for a presale that opens now.
 func (p *Presale) spec(now time.Time) map[string]any {
 	return map[string]any{"opensAt": now, "any": []map[string]any{{"planId": p.Plan}, {"list": presaleList}}}
 }

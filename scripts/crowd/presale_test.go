@@ -16,7 +16,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// presaleDesk answers as a gateway that sells memberships, and records the operators' PUTs.
+// presaleDesk answers like a gateway that sells memberships, and records operators' PUT requests.
 type presaleDesk struct {
 	mu       sync.Mutex
 	declines bool
@@ -49,8 +49,8 @@ func (d *presaleDesk) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// Two in a hundred visitors may buy in the presale, by a membership and by the list, and arrive before
-// all others.
+// Two in a hundred visitors may buy in the presale, half by a membership and half by the list. They
+// arrive before all others.
 func TestPreparePresale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/loop"
 )
 
-// seatMap is the layout of a hall. Its seats are numbered from 0 in the order of this structure;
-// the number is the seat's index.
+// seatMap is the layout of a hall. A seat's index is its number when the seats are counted from 0
+// in the order of this structure.
 type seatMap struct {
 	Sections []struct {
 		Section string `json:"section"`
@@ -124,15 +124,15 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 	}
 }
 
-// chooseSeats picks `want` consecutive entries of the list of free seats, starting at random.
+// chooseSeats returns `want` consecutive entries of the list of free seats, from a random one on.
 func (v *visitor) chooseSeats(free []string, want int) []string {
 	want = min(want, len(free))
 	start := v.rng.IntN(len(free) - want + 1)
 	return free[start : start+want]
 }
 
-// waitForFreeSeat keeps the slot by a heartbeat, and pauses before the next look at the seats. If
-// all seats are sold, it leaves the shop and returns errSoldOut.
+// waitForFreeSeat sends a heartbeat that keeps the slot, and pauses before the visitor looks for
+// free seats again. If all seats are sold, the visitor leaves and the error is errSoldOut.
 func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	sold, err := v.allSold(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// freeSeats reads which seats are free from a bitmap: bit i, most significant first, is seat i.
+// freeSeats returns the free seats. Bit i of the response, most significant first, is for seat i.
 func (v *visitor) freeSeats(ctx context.Context, ids []string) ([]string, error) {
 	header := map[string]string{"Accept": "application/octet-stream"}
 	path := "/api/v1/seats/" + v.crowd.sale.EventID + "/availability"
@@ -197,7 +197,7 @@ func (v *visitor) secondClick(ctx context.Context, step Step, path string, body 
 }
 
 // callProtected sends a request that needs the entry token. If the slot has ended, it returns
-// errSlotEnded: the visitor goes back to the line.
+// errSlotEnded, after which the visitor joins the line again.
 func (v *visitor) callProtected(ctx context.Context, step Step, method, path string, body any, header map[string]string, out any) error {
 	ans, err := v.callWithRetries(ctx, step, method, path, body, header)
 	if err != nil {
@@ -226,7 +226,7 @@ type preparedPayment struct {
 	} `json:"page"`
 }
 
-// pay pays for the reservation, with another card after a refusal, and waits for the tickets.
+// pay pays for the reservation, with another card if one is declined, and waits for the tickets.
 func (v *visitor) pay(ctx context.Context, held reservation) error {
 	if v.behaviour == IsDeclined {
 		status, err := v.charge(ctx, held.payable(), "decline-"+uuid.NewString())
@@ -258,8 +258,8 @@ func (v *visitor) pay(ctx context.Context, held reservation) error {
 	return errors.New("a good card was declined")
 }
 
-// charge prepares one payment, pays it on the provider's page or with a payment key, and returns the
-// payment's status.
+// charge prepares a payment, pays it on the provider's page or with a payment key, and returns the
+// status of the payment.
 func (v *visitor) charge(ctx context.Context, what payable, paymentKey string) (string, error) {
 	p, err := v.prepare(ctx, what)
 	if err != nil {
@@ -294,7 +294,7 @@ func (v *visitor) postOnce(ctx context.Context, step Step, path string, body any
 }
 
 // awaitTicket polls the reservation until its payment has succeeded or failed, and then loads the
-// tickets. A reservation that is HELD again was not paid: the charge was pending and then failed.
+// tickets. If the reservation is HELD again, a pending charge has failed, and nothing was paid.
 func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool, err error) {
 	for {
 		var r reservation
@@ -317,7 +317,7 @@ func (v *visitor) awaitTicket(ctx context.Context, held reservation) (paid bool,
 	}
 }
 
-// countPaid counts the visitor as one who has paid. Later calls for the same visitor do nothing.
+// countPaid adds the visitor to the number of those who have paid, at its first call only.
 func (v *visitor) countPaid() {
 	if !v.paid {
 		v.paid = true

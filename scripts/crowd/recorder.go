@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Step names a kind of request that visitors make, for the report.
+// Step is a kind of request that visitors make; the report has figures for each.
 type Step string
 
 // The steps, in the order of a visitor's journey.
@@ -83,7 +83,7 @@ type stepRecord struct {
 // NewRecorder makes a Recorder without records.
 func NewRecorder() *Recorder { return &Recorder{steps: map[Step]*stepRecord{}} }
 
-// Add records one request; failure is empty if the request did not fail.
+// Add records one request; failure says why it failed, or is empty.
 func (r *Recorder) Add(step Step, took time.Duration, failure string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ type Summary struct {
 	Errors int     `json:"errors"`
 	P50    float64 `json:"p50_ms"`
 	P99    float64 `json:"p99_ms"`
-	// LastError is an example of an error.
+	// LastError is the latest error.
 	LastError string `json:"last_error,omitempty"`
 }
 

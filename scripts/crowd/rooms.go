@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// assignedPosition and checkedPosition are tier 1's responses. All times are in seconds.
+// assignedPosition and checkedPosition are tier 1's responses to requests for a position and polls.
 type assignedPosition struct {
 	RequestID string  `json:"requestId"`
 	NextPoll  float64 `json:"nextPoll"`
@@ -23,7 +23,7 @@ type checkedPosition struct {
 	Token    string  `json:"token"`
 }
 
-// linePlace is tier 2's response to a visitor who joins or polls. All times are in seconds.
+// linePlace is tier 2's response to a visitor who joins or polls. NextPoll is in seconds.
 type linePlace struct {
 	Status     string  `json:"status"`
 	NextPoll   float64 `json:"nextPoll"`
@@ -34,8 +34,8 @@ type linePlace struct {
 // pollsPerSaleQuery is the number of polls of the line between two requests for the sale's figures.
 const pollsPerSaleQuery = 10
 
-// waitInRoom gets a position in tier 1 and waits until it is served. If the room is not active, the
-// visitor passes at once.
+// waitInRoom gets a position in tier 1 and waits until it is served. If tier 1 is not active, it
+// returns at once.
 func (v *visitor) waitInRoom(ctx context.Context) error {
 	for {
 		ans, err := v.requestPosition(ctx)
@@ -152,8 +152,8 @@ func (v *visitor) waitInLine(ctx context.Context) error {
 	return nil
 }
 
-// soldOutWhileWaiting reports whether every seat is sold while this visitor waits in the line,
-// which stays open for seats that come back. Like the page, it asks only at every tenth poll.
+// soldOutWhileWaiting reports whether every seat is sold while this visitor waits in the line. Like
+// the page, it asks only at every tenth poll.
 func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, error) {
 	if polls%pollsPerSaleQuery > 0 {
 		return v.crowd.soldOut.Load(), nil
@@ -161,7 +161,7 @@ func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, err
 	return v.allSold(ctx)
 }
 
-// joinLine joins the line; a visitor whose tier-1 pass has expired first goes back to the room.
+// joinLine joins the line. A visitor whose tier-1 pass has expired first waits in the room again.
 func (v *visitor) joinLine(ctx context.Context) (linePlace, error) {
 	for {
 		header := map[string]string{}

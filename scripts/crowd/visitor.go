@@ -19,14 +19,14 @@ const (
 	endForger  = "forger_gave_up"
 )
 
-// errSoldOut ends a visit because every seat is sold; seats that are only held may become free.
+// errSoldOut ends a visit because every seat is sold. While some are only held, visitors stay.
 var errSoldOut = errors.New("sold out")
 
-// errSlotEnded reports that the visitor's slot has ended: the visitor waits in the line again.
+// errSlotEnded means that the visitor's slot has ended, so the visitor waits in the line again.
 var errSlotEnded = errors.New("slot ended")
 
-// visitor is one simulated person with one browser. One goroutine calls its methods; only the
-// second click of a visitor who clicks twice runs in another.
+// visitor is one simulated person with one browser. Only one goroutine uses it; the second request
+// of a visitor who clicks twice is sent by another, from a Fork of its session.
 type visitor struct {
 	crowd     *Crowd
 	behaviour Behaviour
@@ -37,7 +37,7 @@ type visitor struct {
 
 	queueTicket string
 	lastBeat    time.Time
-	away        bool // has paused already
+	away        bool // the visitor has paused once (ComesBack)
 	paid        bool // a payment was confirmed
 	tickets     []ticket
 }
@@ -110,8 +110,8 @@ func (v *visitor) saleStatus(ctx context.Context) (string, error) {
 	return event.Status, err
 }
 
-// allSold reports whether every seat is sold. If buyers may give tickets back, both the status of
-// the sale and the public figures must say so, since the figures may be older.
+// allSold reports whether every seat is sold. The public figures may be old: if buyers may give
+// tickets back, the status of the sale must be SOLD_OUT too.
 func (v *visitor) allSold(ctx context.Context) (bool, error) {
 	if v.crowd.soldOut.Load() {
 		return true, nil
@@ -153,11 +153,11 @@ func decode(step Step, ans *Answer, out any) error {
 	return json.Unmarshal(ans.Body, out)
 }
 
-// maxAttempts limits the attempts of a request that gets no response or is refused for a time.
+// maxAttempts is the most attempts of a request that gets no response or should be repeated.
 const maxAttempts = 20
 
-// callWithRetries repeats a request after a 429, a 5xx or a lost connection, or while an earlier
-// attempt is in progress, each time after the advised delay. It returns any other response.
+// callWithRetries repeats a request after a lost connection, a 429 or a 5xx, and while the same
+// request is in progress; after a 429, not before the advised delay. It returns any other response.
 func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path string, body any, header map[string]string) (*Answer, error) {
 	var last error
 	for i := range maxAttempts {
@@ -172,7 +172,7 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		case ans.Status == http.StatusTooManyRequests:
 			last = newRefusalError(step, ans)
 			wait = max(wait, retryAfter(ans))
-		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the same request of another click is in progress
+		case ans.Status >= 500, ans.Problem().Code == "IDEMPOTENCY_IN_PROGRESS": // the service still processes an earlier send of this request
 			last = newRefusalError(step, ans)
 		default:
 			return ans, nil
@@ -199,7 +199,7 @@ func newRefusalError(step Step, a *Answer) error {
 	return &refusalError{step: step, status: a.Status, code: a.Problem().Code}
 }
 
-// Behaviour names what a visitor does, apart from buying.
+// Behaviour is what a visitor does in addition to buying, or instead of it.
 type Behaviour string
 
 // The behaviours of visitors.
@@ -212,12 +212,12 @@ const (
 	ComesBack    Behaviour = "comes_back"    // pauses for a while, then resumes
 	SharesPass   Behaviour = "shares_pass"   // gives the tier-1 pass to a friend
 	Forges       Behaviour = "forges"        // tries forged and stolen passes
-	Hoards       Behaviour = "hoards"        // joins with the passes of many visitors
+	Hoards       Behaviour = "hoards"        // joins with the passes of many browsers
 	ClicksTwice  Behaviour = "clicks_twice"  // sends reserve and confirm twice concurrently
 	IsDeclined   Behaviour = "is_declined"   // the first card is declined, the second works
 )
 
-// shares has the percentage of visitors with each behaviour; all others only buy.
+// shares has the percentage of visitors with each behaviour; the rest have the behaviour Buys.
 var shares = []struct {
 	behaviour Behaviour
 	percent   int
@@ -226,7 +226,7 @@ var shares = []struct {
 	{SharesPass, 3}, {Forges, 3}, {Hoards, 1}, {ClicksTwice, 5}, {IsDeclined, 3},
 }
 
-// Behaviours returns the behaviours of n visitors: each has its exact share; the order is random.
+// Behaviours returns the behaviours of n visitors in random order; each has its exact share.
 func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	out := make([]Behaviour, 0, n)
 	for _, s := range shares {
@@ -241,12 +241,12 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 	return out
 }
 
-// How long visitors take for the parts of a visit.
+// Durations of the parts of a visit.
 const (
 	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
 	thinkPayment  = 1000 * time.Millisecond // at the checkout
 	mapRetryDelay = 2 * time.Second         // between two loads of a map without free seats
-	awayAtLeast   = 18 * time.Second        // longer than a silent visitor counts as present
+	awayAtLeast   = 18 * time.Second        // so long that the visitor no longer counts as present
 	awaySpread    = 8 * time.Second
 	paymentPoll   = 1 * time.Second
 	heartbeat     = 10 * time.Second // the interval of the seat page
@@ -257,7 +257,7 @@ func jitter(rng *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.7 + 0.6*rng.Float64()))
 }
 
-// paymentKey returns a payment key, which tells the sandbox provider what to do: most charges
+// paymentKey returns a payment key, by which the sandbox provider chooses how a charge ends: most
 // succeed at once, some only later, by a webhook.
 func paymentKey(rng *rand.Rand, id string) string {
 	if rng.IntN(100) < 4 {

@@ -17,11 +17,11 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// TwiceEvery stands for "one in n": as many members send each request twice, at the same time.
+// TwiceEvery means "one in n": one in so many members sends each request twice at the same time.
 const TwiceEvery = 10
 
 const (
-	// attempts limits the requests of PostUntilDone. The pauses grow from firstPause to lastPause.
+	// attempts is the most requests of PostUntilDone. The pauses grow from firstPause to lastPause.
 	attempts   = 40
 	firstPause = 250 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -37,7 +37,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %d %s", e.Step, e.Status, e.Code) }
 
 // PostUntilDone posts an empty body until a request succeeds, and decodes the response. The request
-// must be safe to repeat. It fails with a RefusedError.
+// must be safe to repeat. If it is refused, the error is a RefusedError.
 func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path string, into any) error {
 	var err error
 	for n := range attempts {
@@ -59,7 +59,7 @@ func PostUntilDone(ctx context.Context, s *crowd.Session, step crowd.Step, path 
 	return err
 }
 
-// SendTwice calls send twice concurrently: for a browser, and for a copy of it (a second tab).
+// SendTwice calls send twice at the same time, for a browser and a copy of it (a second tab).
 func SendTwice[A any](s *crowd.Session, send func(*crowd.Session) (A, error)) (first, second A, err error) {
 	var secondErr error
 	var wg sync.WaitGroup
@@ -83,9 +83,9 @@ func CreateOffer(ctx context.Context, operator *crowd.Session, step crowd.Step, 
 	return created.EventID, nil
 }
 
-// RunVisits calls visit once for each of n members, numbered from 0, for at most atOnce of them at
-// a time. The seed spreads their starts over the time arrive. It returns when all visits have ended
-// or ctx ends. visit returns how the visit ended.
+// RunVisits calls visit once for each of n members, numbered from 0, for at most atOnce at a time.
+// The seed spreads their starts over the time arrive. visit returns how it ended. RunVisits returns
+// when all have ended or ctx ends.
 func (s *Stage) RunVisits(ctx context.Context, n, atOnce int, arrive time.Duration, seed uint64, visit func(ctx context.Context, i int) string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var wg sync.WaitGroup

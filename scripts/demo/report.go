@@ -24,8 +24,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Report is the content of report.json and report.html. Each demo sets the fields from Title to
-// Details; Stage.WriteReport sets the others.
+// Report is the content of report.json and report.html. A demo sets the fields from Title to
+// Details, and Stage.WriteReport sets the others.
 type Report struct {
 	Title   string `json:"-"`
 	Heading string `json:"-"`
@@ -34,7 +34,7 @@ type Report struct {
 	// Plots are the plots to draw from the samples.
 	Plots  []Plot      `json:"-"`
 	Counts NumberTable `json:"-"`
-	// Outcomes has the number of visits that ended in each way; nil: those of the stage's tally.
+	// Outcomes has the number of visits that ended in each way; if nil, the stage's tally provides it.
 	Outcomes map[string]int `json:"outcomes"`
 	// Details are figures that only this demo has.
 	Details map[string]any `json:"details"`
@@ -44,7 +44,7 @@ type Report struct {
 	Findings    []string  `json:"findings"`
 	StartedAt   time.Time `json:"started_at"`
 	TookSeconds float64   `json:"took_seconds"`
-	// Steps has the latencies of visitors' and operators' requests, by kind of request.
+	// Steps has the latencies of requests of visitors and operators, by kind of request.
 	Steps   []crowd.Summary `json:"steps"`
 	Samples []RunSample     `json:"samples"`
 	Figures []Figure        `json:"-"`
@@ -52,7 +52,7 @@ type Report struct {
 
 // NumberTable is a printed table of named numbers, such as how many visits ended in each way.
 type NumberTable struct {
-	Title, Name, Number string // the headings
+	Title, Name, Number string // the title, and the headings of the two columns
 	Rows                []NamedNumber
 }
 
@@ -85,7 +85,7 @@ func (r *Report) print() {
 	for _, s := range r.Steps {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.1f\t\n", s.Step, s.Count, s.Errors, s.P50, s.P99)
 	}
-	_ = w.Flush() // standard output
+	_ = w.Flush() // an error is ignored: it writes to standard output
 	for _, f := range r.Findings {
 		fmt.Println("finding:", f)
 	}
@@ -94,7 +94,7 @@ func (r *Report) print() {
 //go:embed report.html.tmpl
 var pageSource string
 
-// html draws the figures and returns the page report.html, which needs no other file.
+// html draws the figures and returns the page report.html, which loads no other file.
 func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	for _, plot := range r.Plots {
 		figure, err := timeline(plot, r.Samples)
@@ -127,13 +127,13 @@ func (r *Report) html(rec *crowd.Recorder) ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// Figure is a drawn plot, as SVG.
+// Figure is a drawn plot: an SVG image with its title and an explanation.
 type Figure struct {
 	Title, Text string
 	SVG         template.HTML
 }
 
-// Plot says which lines to draw over the seconds of a run.
+// Plot is a plot to draw: lines over the seconds of a run.
 type Plot struct {
 	Title, Text string
 	Lines       []PlotLine
@@ -150,8 +150,8 @@ var (
 	Green  = Color{R: 0x1b, G: 0x7f, B: 0x4b, A: 0xff}
 )
 
-// PlotLine is a line of a plot. It shows the sampled values called Name or, if Level is set, a
-// constant, drawn dashed.
+// PlotLine is a line of a plot. It shows the sampled values with the name Name or, if Level is set,
+// that constant as a dashed line.
 type PlotLine struct {
 	Name  string
 	Color Color
@@ -202,7 +202,7 @@ func latencies(steps []crowd.Summary, rec *crowd.Recorder) (Figure, error) {
 			return Figure{}, fmt.Errorf("plot latencies: %w", err)
 		}
 		box.FillColor = color.RGBA{R: 0xcf, G: 0xdf, B: 0xf5, A: 0xff}
-		box.Outside = nil // outliers would compress the boxes; the table has the p99
+		box.Outside = nil // outliers would make the boxes small; the table has the p99
 		box.GlyphStyle.Radius = 0
 		p.Add(box)
 		p.Y.Max = min(p.Y.Max, 4*maxP50(steps)+1)
@@ -232,7 +232,7 @@ func render(p *plot.Plot, title, text string) (Figure, error) {
 	}
 	svg := b.String()
 	if start := strings.Index(svg, "<svg"); start > 0 {
-		svg = svg[start:] // embedded in HTML, SVG has no XML declaration
+		svg = svg[start:] // removes the XML declaration, which SVG inside HTML must not have
 	}
-	return Figure{Title: title, Text: text, SVG: template.HTML(svg)}, nil //nolint:gosec // drawn here, from numbers and our own names
+	return Figure{Title: title, Text: text, SVG: template.HTML(svg)}, nil //nolint:gosec // drawn here from numbers and known names
 }

@@ -19,7 +19,7 @@ type verdict struct{ Visitors int }
 func (verdict) OK() bool     { return true }
 func (verdict) Line() string { return "demo ok: visitors=2" }
 
-// TestReportIsSelfContained: the report works without a network and sends no requests.
+// The report can be read without a network, and sends no requests.
 func TestReportIsSelfContained(t *testing.T) {
 	t.Parallel()
 	s := NewStage("http://localhost")
@@ -59,7 +59,7 @@ func TestReportIsSelfContained(t *testing.T) {
 	require.InDelta(t, 2, kept.Samples[1]["arrived"], 0)
 }
 
-// RunVisits makes the given number of visits, and no more at once than the given limit.
+// RunVisits makes the given number of visits, and at most the given number at a time.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	s := NewStage("http://localhost")

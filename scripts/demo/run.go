@@ -1,4 +1,4 @@
-// Package demo has what the demos share: the order of a run, requests of members, progress on the
+// Package demo has what all demos need: the order of a run, requests of members, progress on the
 // terminal, a report with plots, the last line, and the exit code. Each demo has its own folder.
 package demo
 
@@ -18,14 +18,14 @@ import (
 )
 
 var (
-	// ErrInterrupted is wrapped by the error of a run that Ctrl-C ended.
+	// ErrInterrupted is wrapped by the error of a run that ended by Ctrl-C.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrBroken says that an invariant is violated; the last line of the run has named it.
+	// ErrBroken means that an invariant is violated, which the last line of the run describes.
 	ErrBroken = errors.New("an invariant is broken")
 )
 
-// printEnd prints the last line of a run that failed or was interrupted before a verdict, and
-// returns the run's error.
+// printEnd prints the last line of a run that failed or was interrupted before its verdict, and
+// returns the error of the run.
 func printEnd(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil:
@@ -90,15 +90,15 @@ func CheckFaultKind(kind string, known []string) error {
 
 // Demo is one run of a demo; V is the type of its verdict.
 type Demo[V Verdict] interface {
-	// Play runs the demo. It returns when nothing is in progress any more, or after a time limit.
+	// Play runs the demo. It returns when no request is in progress any more, or after a time limit.
 	Play(ctx context.Context) error
-	// InjectFault makes the stores wrong, without the services, to show that Judge detects it.
+	// InjectFault damages the stored data directly, to show that Judge detects the fault.
 	InjectFault(ctx context.Context, fault string) error
 	Judge(ctx context.Context) (V, audit.Findings, error)
 	// Report returns what this demo adds to the report.
 	Report(ctx context.Context, v V) (*Report, error)
-	// WriteReport completes the report and writes it into the folder dir. Stage has this method, and a
-	// Demo embeds Stage.
+	// WriteReport completes the report and writes it into the folder dir. Every Demo embeds Stage,
+	// which has this method.
 	WriteReport(r *Report, v Verdict, findings []string, dir string) error
 }
 
@@ -137,18 +137,18 @@ func Publish[V Verdict](ctx context.Context, d Demo[V], v V, findings audit.Find
 	return d.WriteReport(r, v, findings, dir)
 }
 
-// RunState says whether a run still has visitors, or requests in progress.
+// RunState is whether a run still has visitors, or requests in progress.
 type RunState int
 
 // The states of a run, in the order in which they occur.
 const (
 	Acting   RunState = iota // visitors send requests
-	Settling                 // all visitors have gone; some of their requests are in progress
+	Settling                 // all visitors have gone, but some of their requests are in progress
 	Settled
 )
 
-// Watch calls readState once per interval until readState returns Settled. If it has returned
-// Settling for longer than limit, Watch calls onLate and returns.
+// Watch calls readState at intervals until it returns Settled. If it has returned Settling for
+// longer than limit, Watch calls onLate and returns.
 func Watch(ctx context.Context, every, limit time.Duration, readState func(context.Context) (RunState, error), onLate func()) error {
 	var deadline <-chan time.Time
 	for tick := time.Tick(every); ; {
@@ -172,7 +172,7 @@ func Watch(ctx context.Context, every, limit time.Duration, readState func(conte
 	}
 }
 
-// Closed reports whether a channel to which nothing is ever sent is closed.
+// Closed reports whether a channel is closed. Nothing may ever be sent to the channel.
 func Closed(c <-chan struct{}) bool {
 	select {
 	case <-c:

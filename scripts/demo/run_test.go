@@ -25,7 +25,7 @@ type outcome bool
 func (o outcome) OK() bool     { return bool(o) }
 func (o outcome) Line() string { return audit.LastLine("demo-test", bool(o), "n=1", 0) }
 
-// steps is a demo that records its calls, fails at the step failing, and is OK unless damaged.
+// steps is a demo that records its calls, and fails in the call whose name is in failing.
 type steps struct {
 	*demo.Stage
 
@@ -90,7 +90,7 @@ func TestKnownDamage(t *testing.T) {
 	require.EqualError(t, demo.CheckFaultKind("third", known), `BREAK="third": must be one or other`)
 }
 
-// The time limit starts when the visitors no longer act.
+// The time limit begins when all visitors have gone.
 func TestWatchWaitsUntilSettled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -131,7 +131,7 @@ func TestWatchEndsWithAnError(t *testing.T) {
 	})
 }
 
-// PostUntilDone repeats failed requests, but not refused ones.
+// PostUntilDone repeats requests that failed, but not requests that were refused.
 func TestPostUntilDone(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32

@@ -36,7 +36,7 @@ func NewStage(url string) *Stage {
 
 func (s *Stage) Close() { s.API.Close() }
 
-// Begin starts the clock and the progress bars of a run. end stops both.
+// Begin starts the clock and the progress bars of a run. The returned function stops both.
 func (s *Stage) Begin(bars ...ProgressBar) (end func()) {
 	s.began, s.progress = time.Now(), NewProgress(bars...)
 	return func() {
@@ -55,19 +55,19 @@ func (s *Stage) Say(format string, args ...any) {
 	s.progress.Say("%4.0f s  %s", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// NamedNumber is a number with its name, for samples, tables and progress bars.
+// NamedNumber is a number with its name, for a sample, table or progress bar.
 type NamedNumber struct {
 	Name string
 	N    int64
 }
 
-// RunSample has the numbers of a run at one time, by name. One of them is the time in seconds since
-// the beginning of the run.
+// RunSample has the numbers of a run at one moment, by name. One of them, seconds, is the time
+// since the run began.
 type RunSample map[string]float64
 
 const seconds = "seconds"
 
-// AddSample records numbers as a sample of this moment, and shows each on the bar with its name.
+// AddSample records numbers as a sample of this moment, and shows each on the bar of the same name.
 func (s *Stage) AddSample(values ...NamedNumber) {
 	sample := RunSample{seconds: s.Elapsed().Seconds()}
 	var line strings.Builder
@@ -79,7 +79,7 @@ func (s *Stage) AddSample(values ...NamedNumber) {
 	s.progress.update(fmt.Sprintf("%4.0f s%s", sample[seconds], &line), sample)
 }
 
-// sayEvery is the interval at which progress is printed when standard output is no terminal.
+// sayEvery is how often progress is printed if standard output is no terminal.
 const sayEvery = 5 * time.Second
 
 // ProgressBar is a progress bar for the sampled number with the same name.
@@ -98,7 +98,7 @@ func (s *Stage) WriteReport(r *Report, v Verdict, findings []string, dir string)
 	return r.publish(s.Recorder, dir)
 }
 
-// Progress shows progress bars if standard output is a terminal, and otherwise prints lines.
+// Progress shows progress bars if standard output is a terminal; otherwise it prints lines.
 type Progress struct {
 	shown    *mpb.Progress // nil: no terminal
 	bars     map[string]*mpb.Bar

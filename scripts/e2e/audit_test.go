@@ -48,8 +48,8 @@ func awaitAct(t *testing.T, p *harness.Platform, operator *harness.Client, event
 }
 
 // TestAuditLog checks that the log says who did what, when, from where, and with which result.
-// While Kafka is down, the operator can still slow and stop the sale. These records arrive later,
-// even if the gateway is killed. Other acts are refused and have no effect.
+// While Kafka is down, the operator can still slow and stop the sale. Records of these acts arrive
+// later, even if the gateway is killed. All other acts are refused and have no effect.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{

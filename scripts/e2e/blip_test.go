@@ -14,8 +14,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestBlipOfRedis cuts queue's replicas off Redis for 5 s while a buyer calls. They stay ready, so
-// that gateways keep their addresses. Calls fail quickly, and succeed again soon after.
+// TestBlipOfRedis cuts the queue service off Redis for 5 s while a buyer calls. Its replicas stay
+// ready, so that gateways keep their addresses. Calls fail quickly, and succeed again soon after.
 func TestBlipOfRedis(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{Replicas: map[string]int{platform.Queue: 2}, Links: true})
@@ -67,7 +67,7 @@ func TestBlipOfRedis(t *testing.T) {
 	awaitCondition(t, p, "redis", 1)
 }
 
-// awaitCondition waits until a readiness condition has a value, 1 or 0, at every replica of queue.
+// awaitCondition waits until all queue replicas have a value, 1 or 0, of a readiness condition.
 func awaitCondition(t *testing.T, p *harness.Platform, name string, want float64) {
 	t.Helper()
 	s := p.Service(platform.Queue)

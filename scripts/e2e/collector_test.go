@@ -82,7 +82,7 @@ func (c *traceCollector) allSpans() []span {
 	return slices.Clone(c.spans)
 }
 
-// spansOf returns the spans of one trace, and those linked to it.
+// spansOf returns the spans of one trace, and the spans linked to it.
 func (c *traceCollector) spansOf(trace string) []span {
 	return slices.DeleteFunc(c.allSpans(), func(s span) bool { return s.trace != trace && !slices.Contains(s.links, trace) })
 }

@@ -13,8 +13,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestInterruptedDemoClosesItsSale closes the demo's sale after two visitors bought in the presale,
-// a member and a user on the list, and one passed a ticket on. Sale and waiting room are closed.
+// TestInterruptedDemoClosesItsSale interrupts the demo after a member and a listed user bought in
+// the presale, and one passed a ticket on. The sale and the waiting room are then closed.
 func TestInterruptedDemoClosesItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

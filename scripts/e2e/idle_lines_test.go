@@ -24,9 +24,9 @@ import (
 
 var errUnexpected = errors.New("not the expected answer")
 
-// TestIdleLinesCostNothing: the commands that three replicas of queue send to Redis depend on the
+// TestIdleLinesCostNothing: the commands that three queue replicas send to Redis depend on the
 // lines with visitors, not on the number of open lines. A line counts as busy for a minute after it
-// opens. To save this wait, the test removes that mark and restarts the replicas.
+// opens. To save this wait, the test removes the mark of a busy line and restarts the replicas.
 func TestIdleLinesCostNothing(t *testing.T) {
 	t.Parallel()
 	const openLines, busyLines, replicas, visitors = 100, 2, 3, 5
@@ -73,7 +73,7 @@ func TestIdleLinesCostNothing(t *testing.T) {
 	for i := range replicas {
 		p.Service(platform.Queue).Start(i)
 	}
-	// In each busy line one visitor is admitted, and the others wait.
+	// In each busy line one visitor is admitted, and the rest waits.
 	lineRequest := func(i, firstVisitor int) *queuev1.LineRequest {
 		var r queuev1.LineRequest
 		for v := firstVisitor; v < visitors; v++ {
@@ -114,7 +114,7 @@ func TestIdleLinesCostNothing(t *testing.T) {
 	t.Errorf("%.0f commands per second", rate)
 }
 
-// commands counts the commands that replicas of queue send, except visitors' polls: scripts, the
+// commands counts the commands that queue replicas send, except visitors' polls: scripts, the
 // registry and pings. Scripts run some of these commands too, so the count is a little too high.
 func commands(t *testing.T, rdb *redis.Client) (sum float64) {
 	t.Helper()

@@ -57,23 +57,23 @@ type inputRow struct {
 	busy, campaign, promotion bool
 	// body returns a valid body, in which the values of bad are inserted one at a time.
 	body func(w *inputWorld) string
-	// bad has invalid values of single JSON members, queries has invalid query strings.
+	// bad has invalid values of single JSON fields. queries has invalid query strings.
 	bad     []badValue
 	queries map[string]want
 	// keyed is true if the service requires an Idempotency-Key.
 	keyed bool
-	// unknown is the response for an event or reward that does not exist, stranger the response to
-	// another user, misused the response to the unchanged valid body.
+	// The responses: unknown for an event or reward that does not exist, stranger to the request of
+	// another user, misused to the unchanged valid body.
 	unknown, stranger, misused want
-	// delayed is true if queue first responds as for an event without a line, until it has learnt from
-	// ticket that the event does not exist.
+	// delayed is true if the queue service first responds as for an event without a line, until it has
+	// learnt from the ticket service that the event does not exist.
 	delayed bool
 	// noneBecause explains why no service refuses a request that the gateway has accepted.
 	noneBecause string
 }
 
 type badValue struct {
-	member, value string // raw JSON; value "" removes the member
+	member, value string // raw JSON; value "" removes the field
 	want          want
 	path          string // of the invalid field in the error; "": not checked
 }

@@ -71,7 +71,7 @@ func routes(t *testing.T, p *harness.Platform) map[string]documentedRoute {
 }
 
 // futureEpoch is the epoch of a line in the year 2100, in microseconds. A gateway that does not
-// know an epoch asks queue.
+// know an epoch asks the queue service.
 const futureEpoch = int64(4_102_444_800_000_000)
 
 // attempt is one invalid request with the expected response.

@@ -94,8 +94,8 @@ func newInputWorld(t *testing.T) *inputWorld {
 	return w
 }
 
-// apply opens a promotion, sends the owner's application, and waits until it has a place: then no
-// store changes later by itself.
+// apply opens a promotion, sends the owner's application, and waits until it has a place, so that
+// no store changes by itself later.
 func (w *inputWorld) apply() {
 	w.t.Helper()
 	var created struct{ EventID string }
@@ -111,8 +111,8 @@ func (w *inputWorld) apply() {
 	}, "the request has a place")
 }
 
-// drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid: then no
-// store changes later by itself.
+// drawPrize opens a campaign in which the owner draws a prize, and waits until it is paid, so that
+// no store changes by itself later.
 func (w *inputWorld) drawPrize() {
 	w.t.Helper()
 	var created struct{ EventID string }
@@ -128,15 +128,15 @@ func (w *inputWorld) drawPrize() {
 	awaitReward(w.p, w.reward, "SUCCESS")
 }
 
-// openRoom activates the waiting room of the busy sale, which serves no position while the test
-// runs.
+// openRoom activates the waiting room of the busy sale, with an interval so long that it admits
+// nobody during the test.
 func (w *inputWorld) openRoom() {
 	w.t.Helper()
 	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 }
 
-// buy buys a ticket, and waits until queue has processed the Kafka event and ended the buyer's
-// slot: then no store changes later by itself.
+// buy buys a ticket, and waits until the queue service has ended the buyer's slot because of the
+// Kafka event, so that no store changes by itself later.
 func (w *inputWorld) buy(b *buyer) {
 	w.t.Helper()
 	held := b.hold("A-1-1")
@@ -237,12 +237,12 @@ func (w *inputWorld) sendOnce(method, target, body string, who person, key strin
 }
 
 // rowsOf returns the count and a hash of a table's rows, except the rows of the events in $1. It
-// leaves out the columns that payment changes when it checks a row again.
+// leaves out the columns that the payment service changes when it checks a row again.
 const rowsOf = `SELECT count(*) || ':' || coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (
 	SELECT (to_jsonb(t) - '{extend_at,check_at,checks,looks,lease}'::text[])::text r FROM %s t WHERE event_id <> ALL ($1)) x`
 
 // stores returns the state that no invalid request may change: all rows of users and operators, and
-// the members of lines, slots and positions.
+// the contents of lines, slots and positions.
 func (w *inputWorld) stores() map[string]string {
 	w.t.Helper()
 	state := map[string]string{}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestLineOpensWithItsSale checks that visitors who come before a sale opens wait, and are admitted
-// in order once it has opened. queue records the times of admission in Redis, by Redis's clock.
+// in order once it has opened. The times of admission are in Redis, by Redis's clock.
 func TestLineOpensWithItsSale(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

@@ -13,7 +13,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// operatedLine is an event's line on two replicas of gateway and queue, with an operator's client.
+// operatedLine is an event's line, on two gateways and two queue replicas, with an operator.
 type operatedLine struct {
 	t        *testing.T
 	p        *harness.Platform
@@ -68,7 +68,7 @@ func (l *operatedLine) visitor() *buyer {
 	return b
 }
 
-// awaitTicks waits until queue has processed two more ticks of the line.
+// awaitTicks waits until the queue service has processed two more ticks of the line.
 func (l *operatedLine) awaitTicks() {
 	l.t.Helper()
 	seen := make(map[string]bool)
@@ -108,7 +108,7 @@ func (l *operatedLine) withToken(b *buyer) *buyer {
 }
 
 // reserve tries to hold the seat twice at each gateway and returns the answers. The calls of each
-// gateway go to both replicas of queue.
+// gateway go to both queue replicas.
 func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 	l.t.Helper()
 	for i := range 4 {
@@ -120,7 +120,7 @@ func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 }
 
 var (
-	// reserved are the answers if the first attempt holds the seat, which is taken for the others.
+	// reserved are the answers if the first attempt holds the seat: for the rest it is taken.
 	reserved = []string{"201 ", "409 SEAT_TAKEN", "409 SEAT_TAKEN", "409 SEAT_TAKEN"}
 	refused  = []string{"403 SLOT_ENDED", "403 SLOT_ENDED", "403 SLOT_ENDED", "403 SLOT_ENDED"}
 )

@@ -131,7 +131,7 @@ func (o *promotion) summary() (s struct {
 }
 
 // TestFirstCome has two places and three applicants, one of whom applies three times. The first two
-// get the places, and each applicant can read only the own request.
+// get the places. Each applicant can read only requests of their own.
 func TestFirstCome(t *testing.T) {
 	t.Parallel()
 	o := openPromotion(t, harness.Shared(t), 2)
@@ -169,7 +169,7 @@ func TestFirstCome(t *testing.T) {
 	require.Equal(t, "rank,requestId,userId\r\n1,"+first.RequestID+",ann\r\n2,"+second.RequestID+",bob\r\n", string(winners.Body))
 
 	o.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/promotions/"+o.event+"/close", map[string]any{}, nil)
-	o.p.Eventually(func(ctx context.Context) error { // ingest reads the terms every 2 s
+	o.p.Eventually(func(ctx context.Context) error { // the ingest service reads the terms every 2 s
 		a, err := o.p.Client("late").Call(ctx, http.MethodPost, "/api/v1/promotions/"+o.event+"/requests", map[string]any{})
 		if err == nil && a.Code() != "NOT_OPEN" {
 			err = fmt.Errorf("applied after the end: %d %s", a.Status, a.Body)

@@ -36,8 +36,8 @@ func (b *buyer) prepareAt(p *harness.Platform, provider string, r reservation) (
 	return payment, page
 }
 
-// TestProviders lets buyers pay at Stripe and Toss Payments. One goes back before paying, and later
-// returns a ticket. The other's card is declined, and at Stripe that buyer never comes back.
+// TestProviders lets buyers pay at Stripe and Toss Payments. One buyer goes back before paying, and
+// later returns a ticket. The other's card is declined, and at Stripe that buyer never comes back.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	p := harness.Shared(t)

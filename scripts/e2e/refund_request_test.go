@@ -116,7 +116,7 @@ func TestRefundOfOneTicket(t *testing.T) {
 }
 
 // TestRefundRaces sends two requests for a refund at once, of a user and an operator, and then the
-// same request of a user twice. One refund is made.
+// same request of a user twice. Each time one refund is made.
 func TestRefundRaces(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})

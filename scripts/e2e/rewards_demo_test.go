@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// secondReward is the second replica of reward, which the demo kills and starts again.
+// secondReward is the second replica of the reward service, which the demo kills and restarts.
 type secondReward struct{ service *harness.Service }
 
 func (r secondReward) Start(context.Context) error {

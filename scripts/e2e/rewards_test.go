@@ -128,8 +128,8 @@ func (d *desk) stock() (left int) {
 }
 
 // TestOperatorsOfRewards uses all operators' routes of rewards through the gateway. Refused rewards
-// are found and paid, one with an unknown outcome is resolved, and a paused one is cancelled and
-// its prize returned to the stock. The others end with the campaign. The summary counts each once.
+// are found and paid. One with an unknown outcome is resolved. A paused one is cancelled and its
+// prize returned to the stock. All others end with the campaign. The summary counts each once.
 func TestOperatorsOfRewards(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

@@ -22,8 +22,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// secretFiles are the files with the secrets of a platform's gateways and queues. All replicas of a
-// service read the same files.
+// secretFiles are the files with the secrets of a platform's gateway and queue services. All
+// replicas of a service read the same files.
 type secretFiles struct {
 	t       *testing.T
 	dir     string
@@ -78,7 +78,7 @@ func (f *secretFiles) await(service, metric string, want float64) {
 	}
 }
 
-// startRotating starts two gateways and two queues that read the old keys from files.
+// startRotating starts two gateways and two queue replicas that read the old keys from files.
 func startRotating(t *testing.T, entryKey string, rpcKey string) *secretFiles {
 	t.Helper()
 	f := &secretFiles{t: t, dir: t.TempDir(), reloads: map[string]int{}}
@@ -99,8 +99,8 @@ func startRotating(t *testing.T, entryKey string, rpcKey string) *secretFiles {
 	return f
 }
 
-// shopping renews the buyer's token and reads seats, at each gateway in turn, until stop is called.
-// successes counts the reads that succeeded.
+// shopping renews the buyer's token and reads seats, at one gateway after the other, until stop is
+// called. successes counts the reads that succeeded.
 func shopping(b *buyer) (successes *atomic.Int64, stop func()) {
 	successes = new(atomic.Int64)
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -166,7 +166,7 @@ func TestKeyRotationNeedsNoRestart(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-// signedBy returns an entry token of the buyer, signed with the key as queue signs.
+// signedBy returns an entry token of the buyer, signed with the key as the queue service signs.
 func signedBy(t *testing.T, key string, b *buyer) string {
 	t.Helper()
 	keys, err := token.ParseKeySet(config.Secret(key))

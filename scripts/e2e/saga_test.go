@@ -15,8 +15,8 @@ import (
 	"urr.guru/services/payment/sandbox"
 )
 
-// TestKilledBetweenCommitAndPublish kills payment and ticket immediately before and after an event
-// is published. After the restart the event is published, and it takes effect exactly once.
+// TestKilledBetweenCommitAndPublish kills the payment and the ticket service immediately before and
+// after an event is published. After the restart it is published, and takes effect exactly once.
 func TestKilledBetweenCommitAndPublish(t *testing.T) {
 	t.Parallel()
 	p := harness.Start(t, harness.Options{})

@@ -16,8 +16,8 @@ import (
 )
 
 // TestOneTrace follows a purchase from the browser's request to the sales figures in one trace:
-// gateway → payment → outbox → Kafka → ticket → Kafka → stats. The provider sends no
-// webhooks. Before the response to the charge, one would move the confirmation to its own trace.
+// gateway → payment → outbox → Kafka → ticket → Kafka → stats. The provider sends no webhooks: one
+// before the response to the charge would move the confirmation to its own trace.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	c := startCollector(t)

@@ -51,13 +51,13 @@ func (b Backend) signal(sig syscall.Signal) {
 	}
 }
 
-// DynamoDB returns the proxy between services and DynamoDB; it needs Options.AWS.
+// DynamoDB returns the proxy that can inject faults before DynamoDB; it needs Options.AWS.
 func (p *Platform) DynamoDB() *awsproxy.Proxy {
 	p.tb.Helper()
 	return p.requireProxy(p.dynamoDB)
 }
 
-// SQS returns the proxy that can inject faults between services and SQS; needs Options.AWS.
+// SQS returns the proxy that can inject faults before SQS; it needs Options.AWS.
 func (p *Platform) SQS() *awsproxy.Proxy {
 	p.tb.Helper()
 	return p.requireProxy(p.sqs)

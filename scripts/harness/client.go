@@ -55,7 +55,7 @@ func (a Answer) Code() string {
 	return problem.Code
 }
 
-// Overloaded reports whether an HTTP status says that the platform is overloaded: 503 (refused) or
+// Overloaded reports whether an HTTP status means that the platform is overloaded: 503 (refused) or
 // 504 (no answer in time).
 func Overloaded(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
@@ -150,8 +150,8 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 }
 
 // Settled calls the gateway, and repeats the call while the platform is overloaded. If the call
-// must have its effect only once, set an Idempotency-Key by With, so that all repetitions have it.
-// Without a response the test fails.
+// must take effect only once, set an Idempotency-Key by With: all repetitions have it. Without a
+// response the test fails.
 func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
 	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
@@ -201,13 +201,13 @@ func (p *Platform) SessionToken(user string, roles ...string) string {
 	return p.sign(p.workspace.secrets.Session, claims.NewSession(user, roles, now, now.Add(time.Hour)))
 }
 
-// EntryToken returns an entry token for a user's slot, signed with queue's key. It creates no slot.
+// EntryToken returns a user's entry token, signed with the queue service's key. It creates no slot.
 func (p *Platform) EntryToken(event, user, slot string, epoch int64, end time.Time) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.EntryToken, claims.NewEntry(event, user, slot, epoch, end, time.Now()))
 }
 
-// Tier1Token returns a token for a position in a round, signed with vwr's key.
+// Tier1Token returns a token for a position in a round, signed with the vwr service's key.
 func (p *Platform) Tier1Token(event, visitor, request string, round, position int64) string {
 	p.tb.Helper()
 	return p.sign(p.workspace.secrets.VWRToken, claims.NewTier1(event, visitor, request, round, position, time.Now()))

@@ -43,7 +43,7 @@ const (
 	stopGrace    = 30 * time.Second
 )
 
-// maxReplicas limits the replicas per service: each has a loopback address, 127.0.0.1 to 127.0.0.8.
+// maxReplicas is the most replicas of a service. Their loopback addresses are 127.0.0.1 to .8.
 const maxReplicas = 8
 
 // Options say which services a platform has and how they run.
@@ -67,8 +67,8 @@ type Options struct {
 	OIDC bool
 	// ProviderPage lets buyers pay on the sandbox's page; without it, they choose the payment key.
 	ProviderPage bool
-	// Providers are payment's, the default one first; empty: the sandbox. With stripe or toss, their
-	// fakes run beside the platform (Platform.Fake).
+	// Providers are the payment service's, the default one first; empty: the sandbox. With stripe or
+	// toss, their fakes run beside the platform (Platform.Fake).
 	Providers []string
 	// Links puts proxies between the services and their backends and callees, for Platform.Link.
 	Links bool
@@ -335,8 +335,8 @@ func (p *Platform) Service(name string) *Service {
 
 func (p *Platform) Secrets() platform.Secrets { return p.workspace.secrets }
 
-// Always calls check once per interval until the test ends. If check returns a non-empty broken,
-// the test fails with that text. An error of check is ignored, since a store may be unavailable.
+// Always calls check once per interval until the test ends. If check returns a non-empty text
+// broken, the test fails with it. An error of check is ignored, since a store may be unavailable.
 func (p *Platform) Always(name string, every time.Duration, check func(context.Context) (broken string, err error)) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.tb.Context()))

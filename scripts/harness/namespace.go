@@ -22,8 +22,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// namespace names the databases, the Redis database and the prefixes of one run on the checkout's
-// backends, so that several runs and `make up` can share the servers.
+// namespace has the names of the databases, the Redis database and the prefixes of one run on the
+// checkout's backends, so that several runs and `make up` can share the servers.
 type namespace struct {
 	checkout platform.Layout
 	postgres int // base port of the server with its databases

@@ -39,7 +39,7 @@ type replica struct {
 
 func (s *Service) Replicas() int { return len(s.replicas) }
 
-// Addr returns the address of replica i: HTTP for the gateway and the sandbox, gRPC for the others.
+// Addr returns the address of replica i: HTTP for the gateway and the sandbox, otherwise gRPC.
 func (s *Service) Addr(i int) string { return s.replicas[i].listen.Addr }
 
 func (s *Service) Ops(i int) string { return s.replicas[i].listen.Ops }
@@ -80,8 +80,8 @@ func (s *Service) Start(i int) {
 	s.begin(i, "")
 }
 
-// RestartWith restarts replica i with additional NAME=value pairs, which its later starts keep. The
-// other replicas keep their settings.
+// RestartWith restarts replica i with additional NAME=value pairs, which its later starts keep. No
+// other replica gets them.
 func (s *Service) RestartWith(i int, env ...string) {
 	s.p.tb.Helper()
 	s.Stop(i)
@@ -89,15 +89,15 @@ func (s *Service) RestartWith(i int, env ...string) {
 	s.begin(i, "")
 }
 
-// RestartWithFailpoints restarts replica i with failpoints (`name=exit;name@3=error;…`). One may
-// end the replica before it is ready. The next Start starts it without failpoints.
+// RestartWithFailpoints restarts replica i with failpoints (`name=exit;name@3=error;…`), which may
+// end it before it is ready. The next Start starts it without failpoints.
 func (s *Service) RestartWithFailpoints(i int, failpoints string) {
 	s.p.tb.Helper()
 	s.Stop(i)
 	s.begin(i, failpoints)
 }
 
-// AwaitEnd waits until replica i has exited and returns how, as "signal: killed", "exit status 1".
+// AwaitEnd waits until replica i has exited and returns how, such as "exit status 1".
 func (s *Service) AwaitEnd(i int) string {
 	s.p.tb.Helper()
 	proc := s.requireStarted(i)

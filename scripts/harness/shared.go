@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// sharedPlatform returns the platform that all tests of the process share. The first call starts it.
+// sharedPlatform returns the platform that all tests share. The first call in a process starts it.
 var sharedPlatform = sync.OnceValues(func() (*Platform, error) {
 	ctx := context.Background()
 	p, err := newPlatform(ctx, Options{ProviderPage: true, Providers: []string{platform.Sandbox, platform.Stripe, platform.Toss}})
@@ -94,8 +94,8 @@ func Run(ctx context.Context, opts Options, do func(context.Context, *Platform) 
 // errFatal is the panic value with which Fatal ends the run of a program.
 var errFatal = errors.New("harness: fatal")
 
-// program implements the methods of testing.TB that the harness uses. Others would panic, since the
-// embedded interface is nil.
+// program implements the methods of testing.TB that the harness uses. All other methods would
+// panic, since the embedded interface is nil.
 type program struct {
 	testing.TB
 	ctx context.Context //nolint:containedctx // as in testing.T

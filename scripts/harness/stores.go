@@ -20,7 +20,7 @@ import (
 	rewards "urr.guru/services/reward/sandbox"
 )
 
-// faultsLimit limits the time of the request that sets the provider's faults.
+// faultsLimit is the time limit of the request that sets the provider's faults.
 const faultsLimit = time.Minute
 
 // Wiring returns the direct addresses of the run's stores and services, without the proxies of
@@ -94,7 +94,7 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	}
 }
 
-// Dial connects to replica i of the service callee as caller does, with the RPC key of the two.
+// Dial connects to replica i of the service callee as caller does, with the RPC key of this pair.
 func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *rpc.Conn {
 	p.tb.Helper()
 	key, ok := p.workspace.secrets.RPC[caller+">"+callee]

@@ -142,13 +142,13 @@ func (w *testRun) program(v variant, s platform.Service) string {
 	return w.checkout.Shared("bin", v.folder, filepath.Base(s.Package))
 }
 
-// commonEnv returns the environment variables of all services. Services do not get the test's own.
+// commonEnv returns environment variables of all services. They do not inherit those of the test.
 func (w *testRun) commonEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GOMAXPROCS=2"}
 }
 
-// workspace is what one platform does not share with others: a name with a folder, ports, secrets,
-// and either its own backends or a namespace on the checkout's.
+// workspace is what one platform does not share: a name with a folder, ports, secrets, and either
+// its own backends or a namespace on the checkout's backends.
 type workspace struct {
 	layout    platform.Layout
 	number    int // part of the name
@@ -162,7 +162,7 @@ type workspace struct {
 	migrated map[string]bool // paths of the programs that have migrated
 }
 
-// maxWorkspaces limits the concurrent runs of a checkout: each needs a Redis database of its own.
+// maxWorkspaces is the most concurrent runs of a checkout: each needs its own Redis database.
 const maxWorkspaces = 15
 
 // claimWorkspace reserves the first name that no other run of the checkout uses, and free ports.
@@ -180,7 +180,7 @@ func claimWorkspace(checkout platform.Layout) (*workspace, error) {
 		}
 		offset, ports, err := claimPorts()
 		if err == nil {
-			// The ledger of an earlier run would name payments that no longer exist.
+			// The ledger of an earlier run would contain payments that no longer exist.
 			err = errors.Join(os.RemoveAll(layout.State("logs")), os.RemoveAll(layout.State("data", platform.Sandbox)))
 		}
 		if err != nil {
@@ -243,9 +243,9 @@ func (s *workspace) restoreBackends() error {
 	return s.backends.Start(context.Background())
 }
 
-// claimPorts finds ports for a whole platform, lower than those that the kernel assigns to outgoing
-// connections and unlike those of other checkouts. An abstract socket reserves them on this
-// machine, even while no process listens on them.
+// claimPorts finds ports for a whole platform: lower than the ports that the kernel assigns to
+// outgoing connections, and unlike the ports of other checkouts. An abstract socket reserves them
+// on this machine, even while no process listens on them.
 func claimPorts() (offset int, claim net.Listener, err error) {
 	const lowest, step, steps = 5000, 100, 79
 	for _, i := range rand.Perm(steps) {

@@ -29,10 +29,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Registry is the registry in the images' names, the same as in the charts' values.
+// Registry is the registry in the names of the images; the charts' values contain it too.
 const Registry = "urr.local"
 
-// crowd is the package whose program `helm test` runs.
+// crowd is the package of the simulated visitors, which `helm test` runs.
 const crowd = "./scripts/cmd/crowd"
 
 // Builder builds the container images of a checkout.
@@ -41,8 +41,8 @@ type Builder struct {
 	Say    func(format string, args ...any)
 }
 
-// Archive returns the path of the file that Build writes: all images in the format of docker save,
-// which containerd, kind and Docker can load.
+// Archive returns the path of the file that Build writes. It has all images in the format of docker
+// save, which containerd, kind and Docker can load.
 func (b Builder) Archive() string { return b.Layout.Shared("images", "urr.tar") }
 
 // Build builds each image as <Registry>/<name>:<tag>, writes the services' bills of materials
@@ -88,14 +88,14 @@ func (b Builder) Build(ctx context.Context, tag string) (string, error) {
 	return b.Archive(), nil
 }
 
-// command prepares a command in the checkout's root, whose output is shown to the user.
+// command returns a command that runs in the checkout's root and shows its output to the user.
 func (b Builder) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = b.Layout.Root, os.Stdout, os.Stderr
 	return cmd
 }
 
-// nonRoot is the user that runs the programs: a number, which Kubernetes can check.
+// nonRoot is the user that runs the programs, by number, so that Kubernetes can check it.
 const nonRoot = "65532:65532"
 
 // Media types of the OCI image format (github.com/opencontainers/image-spec).
@@ -120,8 +120,8 @@ type imageFile struct {
 	mode int64 // 0: 0644
 }
 
-// WriteProgram writes an image with only a static program, which is its entry point, to an archive
-// that containerd and Docker can load.
+// WriteProgram writes an archive that containerd and Docker can load. It has one image, which
+// contains only a static program as its entry point.
 func WriteProgram(archive, name, program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -144,8 +144,8 @@ func WriteProgram(archive, name, program string) error {
 	return nil
 }
 
-// layoutOf returns the files of an OCI image layout with one image of one layer, and the image's
-// digest. Equal content gives equal digests. The image's name includes the tag.
+// layoutOf returns the files of an OCI image layout and the image's digest. The image has one
+// layer; name includes the tag. Equal content gives equal digests.
 func layoutOf(name string, content map[string]imageFile, config map[string]any) (files map[string]imageFile, digest string, err error) {
 	layer, err := packTar(content)
 	if err != nil {
@@ -230,8 +230,8 @@ func packTar(files map[string]imageFile) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// certificates is the path of the CA certificates: on the building machine, where Debian's package
-// ca-certificates puts them, and in the image, where Go looks for them.
+// certificates is the path of the CA certificates on the building machine, from Debian's package
+// ca-certificates. It is also their path in the image, since Go looks for them there.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // writeBase writes the base image into dir as an OCI image layout, and returns its digest. The

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// maxMail is the size of the longest mail, in bytes.
+	// maxMail is the most bytes that a mail may have.
 	maxMail = 4 << 20
-	// timeout limits each read from a client and each write to it.
+	// timeout is the time limit of each read from a client and each write to it.
 	timeout = 10 * time.Second
 )
 
-// Sink accepts mails to anybody and keeps them in a folder as *.eml files that sort by time.
+// Sink accepts mails to any address and keeps them in a folder as *.eml files that sort by time.
 type Sink struct {
 	dir    string
 	server *smtp.Server
@@ -52,7 +52,7 @@ func Listen(ctx context.Context, addr, dir string) (*Sink, error) {
 	return s, nil
 }
 
-// Addr is the address at which the sink accepts mails.
+// Addr returns the address at which the sink accepts mails.
 func (s *Sink) Addr() string { return s.server.Addr }
 
 // Close stops the sink.

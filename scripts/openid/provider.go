@@ -24,7 +24,7 @@ import (
 // Client is the only OpenID Connect client (relying party) of the provider.
 type Client struct {
 	ID, Secret string
-	// URL is the client's address as browsers see it, and Redirect the path for authorization codes.
+	// URL is the client's address in browsers, and Redirect is its path that gets authorization codes.
 	URL, Redirect string
 }
 
@@ -36,7 +36,7 @@ var formText string
 
 var form = template.Must(template.New("form").Parse(formText))
 
-// New returns a provider's handler. The caller serves it below the path of the URL issuer.
+// New returns a provider's handler. The caller serves it under the path of the URL issuer.
 func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -84,7 +84,7 @@ func New(issuer string, c Client, log *slog.Logger) (http.Handler, error) {
 	return mux, nil
 }
 
-// userStore is the library's store of users. It accepts every name as a user, without a password.
+// userStore is the library's store of users. Every name is a user, and no password is checked.
 type userStore struct {
 	mu    sync.Mutex
 	roles map[string][]string
@@ -110,7 +110,7 @@ func (*userStore) GetUserByUsername(name string) *storage.User {
 }
 func (*userStore) ExampleClientID() string { return "" }
 
-// store is the library's storage, with one client, and with roles in the claims.
+// store is the library's storage with one client. Its ID tokens contain the roles.
 type store struct {
 	*storage.Storage
 
@@ -142,7 +142,7 @@ func (s *store) denySignIn(w http.ResponseWriter, r *http.Request, id string) {
 	http.Redirect(w, r, target, http.StatusFound)
 }
 
-// client is the library's client, with the URLs of this package's form and sign-out.
+// client is the library's client, with the paths of the form and of the page after sign-out.
 type client struct {
 	*storage.Client
 

@@ -19,10 +19,10 @@ import (
 type Layout struct {
 	Root   string // the checkout
 	Offset int    // added to every port
-	run    string // empty: the checkout's default run
+	run    string // name of the run; empty: the checkout's default run
 }
 
-// ForRun returns the layout of another run in this checkout, with other files, processes and ports.
+// ForRun returns the layout of another run in this checkout. It shares no files or ports with l.
 func (l Layout) ForRun(name string, offset int) Layout {
 	return Layout{Root: l.Root, Offset: offset, run: name}
 }
@@ -48,12 +48,12 @@ func Find() (Layout, error) {
 	return l, err
 }
 
-// KeepOffset stores the offset of the ports for later commands, until ForgetOffset.
+// KeepOffset stores the offset of the ports for later commands. ForgetOffset removes it.
 func (l Layout) KeepOffset() error {
 	return files.Put(l.offsetFile(), []byte(strconv.Itoa(l.Offset)))
 }
 
-// ForgetOffset removes the stored offset; call it when no process of the checkout runs.
+// ForgetOffset removes the stored offset. Call it when no process of the checkout runs.
 func (l Layout) ForgetOffset() error {
 	if err := os.Remove(l.offsetFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the offset of the ports: %w", err)
@@ -80,12 +80,12 @@ func findRoot() (string, error) {
 	}
 }
 
-// Shared returns a path in .urr for what all runs of the checkout share, such as programs and jars.
+// Shared returns a path in .urr for files that all runs of the checkout share, such as programs.
 func (l Layout) Shared(elem ...string) string {
 	return filepath.Join(append([]string{l.Root, ".urr"}, elem...)...)
 }
 
-// State returns a path in .urr for this run's own state: data, logs, run files of processes.
+// State returns a path in .urr for files of this run: data, logs, records of processes.
 func (l Layout) State(elem ...string) string {
 	dir := []string{l.Root, ".urr"}
 	if l.run != "" {
@@ -106,18 +106,18 @@ func (l Layout) LoopbackAddr(basePort int) string {
 	return "127.0.0.1:" + strconv.Itoa(l.Port(basePort))
 }
 
-// OffsetVariable has the number to add to every port, so that two checkouts can run side by side.
+// OffsetVariable has the number that is added to every port, so that two checkouts can run at once.
 const OffsetVariable = "URR_PORT_OFFSET"
 
 const (
-	// maxOffset keeps the highest port, 19324 (SQS), below 65536.
+	// maxOffset is the greatest offset. With it, the highest port is 65324 (SQS), below 65536.
 	maxOffset = 46000
-	// offsetStep is the difference between the offsets that error messages suggest.
+	// offsetStep is the step between offsets that OtherOffset tries.
 	offsetStep = 1000
 )
 
-// ParseOffset parses a value of URR_PORT_OFFSET; "" means 0. It refuses offsets for which browsers
-// block the port of a server that people open in a browser.
+// ParseOffset parses a value of URR_PORT_OFFSET; "" means 0. It refuses an offset with which people
+// could not open a server in a browser, because browsers block its port.
 func ParseOffset(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -134,7 +134,7 @@ func ParseOffset(value string) (int, error) {
 }
 
 // blockedServer returns a server that people could not open with this offset, because browsers
-// block its port. name is "" if there is no such server.
+// block its port. If there is none, name is "".
 func blockedServer(offset int) (name string, port int) {
 	for _, s := range Services() {
 		for _, base := range s.browserPorts() {
@@ -154,7 +154,7 @@ func (s Service) browserPorts() []int {
 	return []int{s.OpsPort}
 }
 
-// OffsetHint returns the end of an error message: the words, followed by another usable offset,
+// OffsetHint returns a hint for the end of an error message: the words, and another usable offset,
 // such as (URR_PORT_OFFSET=3000). It is "" if no offset is usable.
 func OffsetHint(words string, offset int) string {
 	other, found := OtherOffset(offset, process.Free)
@@ -184,8 +184,8 @@ func OtherOffset(start int, free func(port int) bool) (offset int, found bool) {
 	return 0, false
 }
 
-// Ports returns the base ports of a platform's services, fakes and backends, without the backends
-// that only tests use.
+// Ports returns the base ports of a platform's services, of the fake providers, and of the backends
+// except those that only tests use.
 func Ports() []int {
 	ports := []int{RedisPort, PostgresPort, KafkaPort, KafkaControllerPort, DynamoDBPort, SQSPort}
 	for _, s := range append(Services(), FakeProviders()) {

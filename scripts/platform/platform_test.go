@@ -31,8 +31,8 @@ func TestParseOffset(t *testing.T) {
 	}
 }
 
-// Commands without URR_PORT_OFFSET find the running platform; an explicit offset takes precedence,
-// including 0.
+// Commands without URR_PORT_OFFSET use the offset of the running platform. If it is set, even to 0,
+// they use its value.
 func TestCommandsFindPortsOfTheRunningPlatform(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "scripts"), 0o755))
@@ -57,15 +57,15 @@ func TestCommandsFindPortsOfTheRunningPlatform(t *testing.T) {
 	require.Zero(t, offset())
 }
 
-// No service may depend on one that starts later, and no two may share a port.
+// Every service starts after those that it needs, and no two services share a port.
 func TestServicesStartAfterTheirDependencies(t *testing.T) {
 	t.Parallel()
 	ports := map[int]string{}
 	var before []string
 	for _, s := range platform.Services() {
 		require.Subset(t, before, s.Needs, s.Name)
-		// worker needs ingest's table; vwr and reward ask ingest only when a room or a campaign of a
-		// promotion is opened.
+		// The worker service needs the table of the ingest service. The vwr and reward services call the
+		// ingest service only when an operator opens a room or a campaign of a promotion.
 		if s.Name != platform.Ingest && s.Name != platform.VWR && s.Name != platform.Reward {
 			require.Subset(t, s.Needs, s.Calls, s.Name)
 		}
@@ -91,7 +91,7 @@ func TestSecretsAreGeneratedOnceAndKept(t *testing.T) {
 
 	require.NotEqual(t, first.RPC["vwr>queue"], first.RPC["gateway>queue"], "every pair has a key of its own")
 
-	// A new pair of services gets a key; existing keys are kept.
+	// A missing key of caller and callee is generated; existing keys are kept.
 	kept := maps.Clone(first.RPC)
 	delete(kept, "gateway>queue")
 	first.RPC = kept
@@ -121,7 +121,7 @@ func TestConcurrentFirstLoadsGiveTheSameSecrets(t *testing.T) {
 	}
 }
 
-// Both sides of a signature must have the same key.
+// The service that signs and the one that checks the signature have the same key.
 func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	t.Parallel()
 	l := platform.Layout{Root: t.TempDir()}
@@ -160,7 +160,7 @@ func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 	require.Empty(t, env("stats")["SESSION_SECRET"], "a service gets no secret that it does not use")
 }
 
-// An offset can reach only one port that browsers block, 10080, for pages, metrics and ledgers.
+// The only blocked port that an offset can give to a page, metrics or ledger is 10080.
 func TestBrowserPortsAvoidBlockedPorts(t *testing.T) {
 	t.Parallel()
 	for _, s := range platform.Services() {

@@ -11,13 +11,13 @@ const (
 	Toss   = "toss"
 )
 
-// The shop's secret keys at the fakes. At Toss, the shop also has a public key, tossClientKey.
+// The shop's secret keys at the fake providers. At Toss it has a public key too, tossClientKey.
 func (w Wiring) stripeKey() string { return "sk_test_" + w.Secrets.Provider }
 func (w Wiring) tossKey() string   { return "test_sk_" + w.Secrets.Provider }
 
 const tossClientKey = "test_ck_urr"
 
-// addFakes sets the variables of the fakes.
+// addFakes sets the variables of the process that runs the fake providers.
 func (w Wiring) addFakes(env map[string]string, at ListenAddrs) {
 	env["STRIPE_ADDR"], env["STRIPE_SECRET_KEY"], env["STRIPE_WEBHOOK_SECRET"] = at.Addr, w.stripeKey(), w.Secrets.StripeWebhook
 	env["STRIPE_WEBHOOK_URL"] = w.WebhookURL + Stripe
@@ -25,7 +25,7 @@ func (w Wiring) addFakes(env map[string]string, at ListenAddrs) {
 	env["TOSS_WEBHOOK_URL"] = w.WebhookURL + Toss
 }
 
-// addProviders sets payment's variables for its providers. Payers use the sandbox's page, if any.
+// addProviders sets the payment service's variables for its providers and for the sandbox's page.
 func (w Wiring) addProviders(env map[string]string) {
 	env["PAYMENT_PROVIDERS"] = strings.Join(w.Providers, ",")
 	env["SANDBOX"], env["SANDBOX_URL"], env["SANDBOX_WEBHOOK_SECRET"] = "development", w.SandboxURL, w.Secrets.SandboxWebhook
@@ -41,7 +41,7 @@ func (w Wiring) addProviders(env map[string]string) {
 	}
 }
 
-// addPayHost lets the gateway serve the page on which the script of Toss Payments runs.
+// addPayHost sets the gateway's variables for the page that runs the script of Toss Payments.
 func (w Wiring) addPayHost(env map[string]string) {
 	if slices.Contains(w.Providers, Toss) {
 		env["PAY_HOST"], env["TOSS_CLIENT_KEY"], env["TOSS_SCRIPT_URL"] = w.PayHost, tossClientKey, w.TossURL+"/v2/standard"

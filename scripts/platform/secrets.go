@@ -11,34 +11,34 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Secrets has the services' secrets for one checkout or test run. They are generated once, on this
-// machine, and used nowhere else.
+// Secrets has the services' secrets for one checkout or test run. They are generated once on this
+// machine, and used only there.
 type Secrets struct {
 	VWRToken       string            `json:"vwr_token"`
 	EntryToken     string            `json:"entry_token"`
 	Session        string            `json:"session"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
-	Provider       string            `json:"provider"`       // part of payment's keys at the fakes
-	StripeWebhook  string            `json:"stripe_webhook"` // signs the webhooks of the fake of Stripe
-	OIDCClient     string            `json:"oidc_client"`    // the gateway's, at the sandbox
+	Provider       string            `json:"provider"`       // part of the shop's keys at the fake providers
+	StripeWebhook  string            `json:"stripe_webhook"` // signs the webhooks of the fake Stripe
+	OIDCClient     string            `json:"oidc_client"`    // the gateway's client secret at the sandbox's identity provider
 	Beacon         string            `json:"beacon"`         // determines the key of the sandbox's beacon
-	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which seeds of draws follow
+	Draw           string            `json:"draw"`           // kid:base64 of 32 bytes, from which the seeds of draws are derived
 	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed
-	DrawReceipt    string            `json:"draw_receipt"`   // likewise
-	RPC            map[string]string `json:"rpc"`            // key of each pair of services, by "caller>callee"
+	DrawReceipt    string            `json:"draw_receipt"`   // kid:base64 of an Ed25519 seed
+	RPC            map[string]string `json:"rpc"`            // by "caller>callee": the key that signs these calls
 }
 
-// NewSecrets generates every secret from 32 random bytes.
+// NewSecrets generates all secrets, each from 32 random bytes.
 func NewSecrets() Secrets {
 	s := Secrets{RPC: map[string]string{}}
 	s.generateMissing()
 	return s
 }
 
-// LoadSecrets returns the secrets of a checkout. It generates missing ones (at the first start, or
-// for a new pair of services) and stores them in .urr/secrets.json, which only its owner can read.
-// It may be called concurrently.
+// LoadSecrets returns the secrets of a checkout. It generates those that are missing (all at the
+// first start, later the key of a new caller and callee), and stores them in .urr/secrets.json,
+// which only its owner can read. It may be called concurrently.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
 	unlock, err := filelock.Lock(ctx, path+".lock", nil)

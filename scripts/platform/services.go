@@ -22,7 +22,7 @@ const (
 	PSP     = "psp"     // the fakes of real payment providers, which run in tests only
 )
 
-// Names of the backends of services besides PostgreSQL.
+// Names of the services' backends, without PostgreSQL.
 const (
 	Redis    = "redis"
 	Kafka    = "kafka"
@@ -36,11 +36,11 @@ type Service struct {
 	Package  string   // its main package, relative to the checkout
 	Port     int      // base port: HTTP of the gateway and the sandbox, gRPC of others
 	OpsPort  int      // base port of /healthz, /readyz and /metrics; the sandbox has them on Port
-	Migrates bool     // has a migrate command, to run before the first start
+	Migrates bool     // it has a migrate command, which must run before the first start
 	Database string   // its own database; empty: it has no tables
 	Backends []string // other backends it connects to: Redis, Kafka, DynamoDB, SQS
 	Calls    []string // services it calls by gRPC, as the option access of their RPCs says
-	Needs    []string // what must be ready before it starts: earlier services of Calls, and some others
+	Needs    []string // what must be ready before it starts: the services of Calls that start earlier, and more
 }
 
 // Services returns every process of the platform, in an order in which they can start.
@@ -68,7 +68,7 @@ func Services() []Service {
 	for i, s := range all {
 		all[i].Calls = calls[s.Name]
 		for _, callee := range calls[s.Name] {
-			// A service waits only for callees that start earlier: ingest calls worker, but starts first.
+			// The ingest service calls the worker service but starts first, so it cannot wait for it.
 			if started[callee] {
 				all[i].Needs = append(all[i].Needs, callee)
 			}

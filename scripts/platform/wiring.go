@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Wiring has the addresses and secrets that services get in their environment variables. The
-// development run has one (Layout.Wiring); each run of the harness has its own.
+// Wiring has the addresses and secrets that services get in environment variables. Layout.Wiring
+// returns that of the development run. Each run of the harness has another one.
 type Wiring struct {
 	Secrets Secrets
 	// Target returns the gRPC target of a service: host:port, or a dns:// target with all replicas.
@@ -18,31 +18,30 @@ type Wiring struct {
 	DatabaseURL func(Service) string
 
 	RedisAddrs       []string
-	RedisDB          int // number of the database on a server that is no cluster
+	RedisDB          int // number of the database, if Redis is no cluster
 	KafkaBrokers     []string
 	KafkaPrefix      string // prefix of topic and group names
 	AWSRegion        string
 	DynamoDBEndpoint string
 	DynamoDBPrefix   string
 	SQSEndpoint      string
-	RequestsQueue    string // name of the queue of event requests, without .fifo
+	RequestsQueue    string // name of the SQS queue of requests, without .fifo
 	SandboxURL       string
-	SandboxPage      string // the sandbox's address in browsers; empty: it has no page
+	SandboxPage      string // the sandbox's address in browsers; empty: it offers no payment page
 	GatewayURL       string // the gateway's address in browsers
-	WebhookURL       string // where the providers send webhooks, without their names
+	WebhookURL       string // where providers send webhooks; each adds its name
 	Ledger           string // the sandbox's ledger file
-	MailAddr         string // where the sandbox accepts e-mails; empty: ticket sends none
+	MailAddr         string // where the sandbox accepts e-mails; empty: the ticket service sends none
 	MailDir          string // where the sandbox keeps e-mails
-	// Providers names payment's providers, the default one first: the sandbox, and fakes.
+	// Providers are the names of the payment service's providers, the default one first.
 	Providers          []string
-	StripeURL, TossURL string // of the fakes
-	PayHost            string // the gateway's host in browsers for the page of Toss Payments
-	// OIDC makes users sign in to the gateway at the sandbox's identity provider, instead of by
-	// DEV_LOGIN.
+	StripeURL, TossURL string // of the fake providers
+	PayHost            string // the gateway's host name, in browsers, for the page of Toss Payments
+	// OIDC: users sign in at the sandbox's identity provider, instead of by the gateway's DEV_LOGIN.
 	OIDC bool
 }
 
-// ListenAddrs has the listen addresses of one replica of a service.
+// ListenAddrs has the addresses at which one replica of a service listens.
 type ListenAddrs struct {
 	Addr string // HTTP of the gateway and the sandbox, gRPC of all others
 	Ops  string // /healthz, /readyz and /metrics
@@ -95,8 +94,8 @@ func (w Wiring) BeaconURL() string { return w.SandboxURL + "/beacon" }
 
 func (w Wiring) RewardProviderURL() string { return w.SandboxURL + "/rewards" }
 
-// Env returns the environment variables of one replica of a service as NAME=value, sorted. It has
-// only variables that this service reads, so that no service can depend on another one's secret.
+// Env returns the environment variables of one replica of a service as NAME=value, sorted. It
+// includes only those that the service reads, so that no service can depend on another's secret.
 func (w Wiring) Env(s Service, at ListenAddrs) []string {
 	env := map[string]string{}
 	switch s.Name {
@@ -121,7 +120,7 @@ func (w Wiring) Env(s Service, at ListenAddrs) []string {
 
 func (w Wiring) addCommonVariables(env map[string]string, s Service, at ListenAddrs) {
 	env["OPS_ADDR"] = at.Ops
-	env["DRAIN"] = "200ms" // there is no load balancer that must notice the shutdown
+	env["DRAIN"] = "200ms" // a short time, since no load balancer must notice the shutdown
 	env["PPROF"] = "true"  // the port is reachable from this machine only
 	if s.Name == Gateway {
 		env["HTTP_ADDR"] = at.Addr
@@ -172,21 +171,21 @@ func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 	}
 }
 
-// addAWSAccess sets the region and credentials that the AWS SDK requires. The development servers
-// do not check them, but DynamoDB Local keeps separate tables for each region and access key.
+// addAWSAccess sets the region and credentials that the AWS SDK requires. Any will do, but DynamoDB
+// Local keeps separate tables for each region and access key.
 func (w Wiring) addAWSAccess(env map[string]string) {
 	env["AWS_REGION"] = w.AWSRegion
 	env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"] = "development", "development"
 }
 
-// addOwnVariables sets the variables that only one service reads: secrets, development settings.
+// addOwnVariables sets the variables that only one service reads: secrets and development settings.
 func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 	switch s.Name {
 	case Gateway:
 		env["DEV_LOGIN"], env["SECURE_COOKIES"] = strconv.FormatBool(!w.OIDC), "false"
 		// Simulated visitors run on this machine and send their own addresses.
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
-		// They share its processors, so a wait for a processor is no sign of too many requests.
+		// They use the same processors as the gateway, so slow polls do not mean too many requests.
 		env["POLL_MAX_WAIT"] = "0s"
 		env["SESSION_SECRET"] = w.Secrets.Session
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
@@ -198,7 +197,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		w.addPayHost(env)
 	case VWR:
 		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
-		env["VWR_LOBBY_LEAD"] = "80s" // shorter than the default of minutes
+		env["VWR_LOBBY_LEAD"] = "80s" // the default is several minutes
 		w.addDrawKeys(env)
 		env["DRAW_RECEIPT_KEYS"] = w.Secrets.DrawReceipt
 	case Queue:
@@ -210,18 +209,19 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 			env["SMTP_FROM"], env["PUBLIC_URL"] = "URR <tickets@urr.example>", w.GatewayURL
 		}
 		if slices.Contains(w.Providers, Toss) {
-			env["HOLD_MAX_EXTENSION"] = "45m" // Toss can still charge a quarter of an hour after the page
+			env["HOLD_MAX_EXTENSION"] = "45m" // Toss can charge until a quarter of an hour after the payer's page
 		}
 	case Payment:
 		w.addProviders(env)
 	case Reward:
-		// The sandbox pays points and coupons too. The times are shorter than the defaults of minutes.
+		// The sandbox also pays points and coupons. These times are shorter than the defaults of minutes.
 		env["REWARD_POINT_URL"], env["REWARD_COUPON_URL"] = w.RewardProviderURL(), w.RewardProviderURL()
 		env["REWARD_CALL_TIMEOUT"], env["REWARD_LEASE"] = "2s", "5s"
 		env["REWARD_RETRY_MIN"], env["REWARD_RETRY_MAX"], env["REWARD_SETTLE_TIME"] = "1s", "5s", "10s"
 	case Ingest:
 		env["REQUESTS_QUEUE"], env["DRAW_RECEIPT_KEYS"] = w.RequestsQueue, w.Secrets.DrawReceipt
-		// These times are shorter than the defaults of minutes, but a root must be public for a minute.
+		// These times are shorter than the defaults of minutes. Still, a root must be public for a
+		// minute.
 		env["INGEST_DRAW_MIN_DELAY"], env["INGEST_DRAW_LEAD"] = "1s", "5s"
 	case Worker:
 		w.addDrawKeys(env)
@@ -242,7 +242,7 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 // oidcClient is the gateway's client id at the sandbox's identity provider.
 const oidcClient = "urr"
 
-// addDrawKeys sets what services need to draw: the operator's keys and the beacon's URL.
+// addDrawKeys sets what a service needs for draws: the operator's keys and the URL of the beacon.
 func (w Wiring) addDrawKeys(env map[string]string) {
 	env["DRAW_SECRET"], env["DRAW_STATEMENT_KEYS"] = w.Secrets.Draw, w.Secrets.DrawStatement
 	env["BEACON_URLS"] = w.BeaconURL()

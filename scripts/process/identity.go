@@ -1,6 +1,6 @@
 // Package process starts processes that outlive their starter, records them in files, and stops
-// them. It identifies a process by its id, start time and boot id, so that it never signals a
-// process that got the same id later.
+// them. It identifies a process by its id, start time and boot id, so that it never signals a later
+// process with the same id.
 package process
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Identity identifies a process of this machine, even after another process has got its id.
+// Identity identifies a process of this machine, even if a later process has the same id.
 type Identity struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks after boot, field 22 of proc_pid_stat(5)
@@ -37,8 +37,8 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: stat.start, Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
-// Alive reports whether the process still runs. A zombie counts as ended: it stays in the process
-// table if its parent does not wait for it. A zombie that still has threads counts as alive: it is
+// Alive reports whether the process still runs. A zombie, which has ended but whose parent has not
+// waited for it, counts as ended. A zombie that still has threads counts as alive, since it is
 // terminating and holds its ports.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 || !id.ThisBoot() {
@@ -54,8 +54,8 @@ func (id Identity) ThisBoot() bool {
 	return err == nil && string(bytes.TrimSpace(boot)) == id.Boot
 }
 
-// RunningIn returns the processes that run the program at path in the folder dir, as far as this
-// process may inspect them.
+// RunningIn returns the processes that run the program at path with the working directory dir, as
+// far as this process may inspect them.
 func RunningIn(dir, path string) ([]Identity, error) {
 	folder, err := filepath.EvalSymlinks(dir)
 	program, programErr := filepath.EvalSymlinks(path)
@@ -83,10 +83,10 @@ func RunningIn(dir, path string) ([]Identity, error) {
 	return found, nil
 }
 
-// Signal sends a signal to the process if it still runs. After SIGSTOP it returns when every thread
-// has stopped, and after SIGKILL when all have ended, because threads on other processors continue
-// for a moment. It opens a handle of the process before it checks the identity, so that the id
-// cannot be reused in between.
+// Signal sends a signal to the process if it still runs. Since threads on other processors continue
+// for a moment, it returns after SIGSTOP when every thread has stopped, and after SIGKILL when all
+// have ended. It opens a handle of the process before it checks the identity, so that the id cannot
+// be reused in between.
 func (id Identity) Signal(sig syscall.Signal) error {
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
@@ -118,8 +118,8 @@ func (id Identity) awaitStopped(limit time.Duration) error {
 	return fmt.Errorf("process %d does not stop", id.PID)
 }
 
-// allThreadsStopped reports whether every thread is in state T (stopped). It ignores threads
-// that have ended meanwhile.
+// allThreadsStopped reports whether every thread is in state T (stopped). It ignores threads that
+// have ended.
 func (id Identity) allThreadsStopped() bool {
 	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/task/*/stat")
 	if err != nil {
@@ -137,8 +137,8 @@ func (id Identity) allThreadsStopped() bool {
 	return true
 }
 
-// Stop sends a signal, and kills the process if it still runs after grace. It returns when the
-// process is gone, or with an error if it could not be ended.
+// Stop sends a signal, and kills the process if it still runs after the time grace. It returns when
+// the process has ended, or with an error if it could not be ended.
 func (id Identity) Stop(sig syscall.Signal, grace time.Duration) error {
 	if err := id.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)
@@ -165,7 +165,7 @@ func (id Identity) waitGone(limit time.Duration) bool {
 // processState has the fields of /proc/<pid>/stat (proc_pid_stat(5)) that this package reads.
 type processState struct {
 	state   byte
-	threads int    // of the whole process
+	threads int    // number of threads of the process
 	start   uint64 // clock ticks after boot
 }
 

@@ -59,7 +59,7 @@ func TestStopKillsAfterTheGracePeriod(t *testing.T) {
 	require.NoError(t, p.Stop(syscall.SIGTERM, 0), "stopping twice is stopping once")
 }
 
-// A killed server that is restarted immediately must not find its port still in use.
+// After SIGKILL, Signal returns only when the process has ended, so that its port is free again.
 func TestSignalWaitsForAKilledProcessToEnd(t *testing.T) {
 	t.Parallel()
 	for range 20 {

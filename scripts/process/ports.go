@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// PortTaken is the error of a port on which this process cannot listen.
+// PortTaken is the error that this process cannot listen on a port.
 type PortTaken struct {
 	Port  int
 	Owner string // "redis-server (process 123)", "another user's process", or "an outgoing connection"
@@ -23,7 +23,7 @@ func (e *PortTaken) Error() string {
 }
 
 // CheckPort returns a *PortTaken if nothing can listen on 127.0.0.1:port. It retries for a second,
-// because a child process that is just starting may briefly hold the socket of an earlier check.
+// because a child process that is starting may hold the socket of an earlier check for a moment.
 func CheckPort(port int) error {
 	const step, limit = 20 * time.Millisecond, time.Second
 	for deadline := time.Now().Add(limit); ; time.Sleep(step) {
@@ -33,7 +33,7 @@ func CheckPort(port int) error {
 	}
 }
 
-// CheckPortOnce returns a *PortTaken if nothing can listen on 127.0.0.1:port, after one attempt.
+// CheckPortOnce does the same as CheckPort, but tries only once.
 func CheckPortOnce(port int) error {
 	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
@@ -45,8 +45,8 @@ func CheckPortOnce(port int) error {
 // Free reports whether a process could listen on 127.0.0.1:port now.
 func Free(port int) bool { return CheckPortOnce(port) == nil }
 
-// portOwner describes the process that uses a port. It looks up the listening socket in the
-// kernel's table of TCP connections, and then, if it may, the process that has that socket open.
+// portOwner describes the process that uses a port. It finds the listening socket in the kernel's
+// table of TCP connections, and then, if permitted, the process that has this socket open.
 func portOwner(port int) string {
 	inode := listenerInode(port)
 	if inode == "" {

@@ -14,8 +14,8 @@ import (
 	"urr.guru/pkg/backendtest"
 )
 
-// This test is not parallel: a process that another test starts would inherit the socket until its
-// exec.
+// This test is not parallel: until its exec, a process that another test starts would have a copy
+// of the socket.
 func TestCheckPortNamesTheOwner(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.Equal(t, port, taken.Port)
 	require.Contains(t, taken.Owner, fmt.Sprintf("(process %d)", os.Getpid()))
 
-	// A port of an outgoing connection is in use too, though it has no listener.
+	// The port of an outgoing connection is in use too, although nothing listens on it.
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp4", l.Addr().String())
 	require.NoError(t, err)
 	require.ErrorAs(t, CheckPortOnce(conn.LocalAddr().(*net.TCPAddr).Port), &taken)
@@ -38,8 +38,8 @@ func TestCheckPortNamesTheOwner(t *testing.T) {
 	require.NoError(t, CheckPort(port))
 }
 
-// A process that starts during a port check holds the check's socket until its exec. The port must
-// still count as free.
+// A process that starts during a port check holds the check's socket until its exec. The next check
+// must still find the port free.
 func TestPortsStayFreeWhileProcessesStart(t *testing.T) {
 	stop := make(chan struct{})
 	var starts sync.WaitGroup

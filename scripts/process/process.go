@@ -28,7 +28,7 @@ type Spec struct {
 	Dir        string
 	Log        string // output is appended to this file
 	Credential *syscall.Credential
-	// Bound kills the process when the thread that has started it ends; see Children.
+	// Bound: the kernel kills the process when the thread that has started it ends; see Children.
 	Bound bool
 }
 
@@ -71,7 +71,7 @@ func Start(spec Spec) (*Process, error) {
 
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit returns how the process ended ("exit status 1", "signal: killed"). Call it only after Done.
+// Exit returns how the process ended: "exit status 1", "signal: killed". Call it only after Done.
 func (p *Process) Exit() string {
 	if p.err == nil {
 		return "exit status 0"
@@ -80,7 +80,7 @@ func (p *Process) Exit() string {
 }
 
 // WaitReady repeats check until it succeeds. If the process ends first, the error contains the last
-// lines of its log; if ctx ends first, the last error of check.
+// lines of its log. If ctx ends first, the error contains the last error of check.
 func (p *Process) WaitReady(ctx context.Context, spec Spec, check func(context.Context) error) error {
 	const step, tries = 100 * time.Millisecond, 2 * time.Second
 	for {
@@ -141,14 +141,14 @@ func Load(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
-// LogEnd returns the last 15 lines of a log, with its path, for an error message.
+// LogEnd returns the path of a log and its last 15 lines, for an error message.
 func LogEnd(path string) string { return fmt.Sprintf("the end of %s:\n%s", path, Tail(path, 15)) }
 
 // Tail returns the last n lines of a file, or the error if the file cannot be read.
 func Tail(path string, n int) string { return TailFrom(path, 0, n) }
 
-// TailFrom returns the last n lines of a file after its first `offset` bytes. If the file has
-// become shorter than that, it uses the whole file.
+// TailFrom returns the last n lines of the part of a file after the first `offset` bytes. If the
+// file is shorter than that, it uses the whole file.
 func TailFrom(path string, offset int64, n int) string {
 	const window = 64 << 10
 	f, err := os.Open(path)
@@ -190,8 +190,8 @@ func openLog(path string) (*os.File, error) {
 }
 
 // Children starts processes that end when this program ends, even if it is killed or panics. The
-// kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so one thread that lives as
-// long as the program starts them all.
+// kernel ends a child when the thread that started it ends (PR_SET_PDEATHSIG), so all are started
+// by one thread, which lives as long as the program.
 type Children struct {
 	queue chan func()
 }

@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// TestInterruptedStartIsUndone: Ctrl-C during `make up` stops what that start has started,
-// and nothing that ran before.
+// When `make up` is interrupted by Ctrl-C, the processes that it has started are stopped. If others
+// ran before, nothing is stopped.
 func TestInterruptedStartIsUndone(t *testing.T) {
 	r := setup(t)
 	require.True(t, r.isIdle())
@@ -28,8 +28,7 @@ func TestInterruptedStartIsUndone(t *testing.T) {
 	require.True(t, r.isIdle())
 }
 
-// TestUpChecksBeforeStopping: invalid settings and ports in use are found while the previous
-// processes still run.
+// restart finds invalid settings and ports in use before it stops the running processes.
 func TestUpChecksBeforeStopping(t *testing.T) {
 	r := setup(t)
 	p := startOne(t, r)
@@ -48,7 +47,7 @@ func TestUpChecksBeforeStopping(t *testing.T) {
 	require.NoError(t, r.stopServices())
 }
 
-// startOne starts the first service, like a supervisor.
+// startOne starts the first service and saves its run file, as the supervisor does.
 func startOne(t *testing.T, r *Runner) *process.Process {
 	t.Helper()
 	s := r.services[0]

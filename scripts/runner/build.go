@@ -19,11 +19,11 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// supervisorProgram is the name of the program that runs the supervisor: a copy of the command dev
-// in .urr/bin.
+// supervisorProgram is the program in .urr/bin that runs the supervisor, a copy of the command dev.
 const supervisorProgram = "dev"
 
-// Build bundles the web pages, and builds every service, the sandbox and this program in .urr/bin.
+// Build bundles the web pages, and builds every service, the sandbox and this program into
+// .urr/bin.
 func (r *Runner) Build(ctx context.Context) error {
 	if err := r.buildPages(ctx); err != nil {
 		return err
@@ -62,14 +62,14 @@ func (r *Runner) command(ctx context.Context, s platform.Service, name string) (
 	return cmd.CombinedOutput()
 }
 
-// env returns all environment variables of a service: those of the platform, replaced by those that
-// the user has set for the service (LOG_LEVEL=debug make up).
+// env returns all environment variables of a service. Those that the user has set for the service
+// (LOG_LEVEL=debug make up) replace those of the platform.
 func (r *Runner) env(s platform.Service) []string {
 	return r.ReplicaSpec(s, s.Name, r.layout.Listen(s)).Env
 }
 
-// ReplicaSpec describes the process of a service's replica that listens at the given addresses. The
-// supervisor does not know additional replicas: whoever starts one must stop it.
+// ReplicaSpec describes the process of a replica of a service that listens at the given addresses.
+// The supervisor does not know additional replicas, so the caller must stop them.
 func (r *Runner) ReplicaSpec(s platform.Service, name string, at platform.ListenAddrs) process.Spec {
 	base := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	return process.Spec{
@@ -77,7 +77,7 @@ func (r *Runner) ReplicaSpec(s platform.Service, name string, at platform.Listen
 	}
 }
 
-// serviceEnv returns a service's environment variables without PATH and HOME.
+// serviceEnv returns the environment variables of a service, except PATH and HOME.
 func (r *Runner) serviceEnv(s platform.Service, at platform.ListenAddrs) []string {
 	env := r.layout.Wiring(r.secrets).Env(s, at)
 	ownPrefix := strings.ToUpper(s.Name) + "_"
@@ -86,7 +86,7 @@ func (r *Runner) serviceEnv(s platform.Service, at platform.ListenAddrs) []strin
 	}
 	for _, kv := range os.Environ() {
 		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(kv, prefix) }) {
-			env = append(env, kv) // of two values of a variable, the last one counts
+			env = append(env, kv) // if a variable is there twice, the last value is used
 		}
 	}
 	return env
@@ -110,8 +110,8 @@ func (r *Runner) fingerprint(s platform.Service) (string, error) {
 }
 
 // Env prints the environment that `make up` gives a service, as shell commands. With it, you can
-// run the service in a debugger, or one of its commands (migrate). The output contains the
-// checkout's secrets, which are valid nowhere else.
+// run the service in a debugger, or one of its commands (migrate). The output contains the secrets
+// of this checkout, which are valid only here.
 func (r *Runner) Env(w io.Writer, name string) error {
 	s, err := platform.Lookup(name)
 	if err != nil {

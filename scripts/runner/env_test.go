@@ -12,8 +12,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// TestEnvPrintsTheServiceEnvironment: a shell that runs the printed lines has the environment of
-// the service, for any values.
+// A shell that runs the printed lines has the environment of the service, whatever the values are.
 func TestEnvPrintsTheServiceEnvironment(t *testing.T) {
 	r := setup(t)
 	t.Setenv("QUEUE_NOTE", `two words, "quotes", it's $HOME and \n`)
@@ -37,7 +36,7 @@ func TestEnvPrintsTheServiceEnvironment(t *testing.T) {
 	require.ErrorContains(t, r.Env(&printed, "qeue"), "make env S=queue")
 }
 
-// values returns an environment without the variables that every process gets from its shell.
+// values returns the variables of an environment, except those that every shell sets.
 func values(env []string) map[string]string {
 	all := map[string]string{}
 	for _, kv := range env {

@@ -26,13 +26,13 @@ func TestBackoffResetsAfterAStableRun(t *testing.T) {
 	require.Equal(t, 400*ms, b.nextDelay(30*time.Second))
 }
 
-// fakeBackend dies after the configured lifetimes, and its restart fails where the lifetime is 0.
+// fakeBackend dies after a given lifetime. If the lifetime is 0, its restart fails.
 type fakeBackend struct {
 	born, dies time.Time
 	dead       bool
 	stopped    atomic.Bool
-	lives      []time.Duration // after each restart; 0: the restart fails
-	revived    []time.Duration // since the start of the test
+	lives      []time.Duration // the lifetime after each restart; 0: the restart fails
+	revived    []time.Duration // times of the restarts, since the start of the test
 	testStart  time.Time
 }
 
@@ -75,7 +75,7 @@ func TestDeadBackendIsRevivedRepeatedly(t *testing.T) {
 			steady + 200*ms,             // it ran for a while
 			steady + 600*ms,             // the restart failed
 			steady + 1400*ms,            // the restart failed again
-			2*steady + 1400*ms + 200*ms, // it ran for a while again; its death is seen at the next poll
+			2*steady + 1400*ms + 200*ms, // it ran for a while again; 200 ms more pass until the next poll
 		}
 		require.Len(t, m.revived, len(want))
 		for i, at := range m.revived {
@@ -96,7 +96,7 @@ func TestStoppedDeadBackendStaysStopped(t *testing.T) {
 			k := &restarter{name: "redis", backends: m, log: slog.New(slog.DiscardHandler)}
 			k.run(ctx)
 		}()
-		synctest.Wait() // it waits before the first restart
+		synctest.Wait() // until the restarter waits before the first restart
 		m.stopped.Store(true)
 		time.Sleep(time.Hour)
 		cancel()

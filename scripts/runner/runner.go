@@ -1,5 +1,5 @@
-// Package runner runs the platform for development: it builds the services, starts them under a
-// supervisor process that runs on after the command, and prints their status.
+// Package runner runs the platform for development. It builds the services, starts them under a
+// supervisor, a process that continues when the command ends, and prints their status.
 package runner
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	readyLimit   = 60 * time.Second // per service
+	readyLimit   = 60 * time.Second // until a started service is ready
 	migrateLimit = 2 * time.Minute
 	stopGrace    = 30 * time.Second // more than the services' own SHUTDOWN_TIMEOUT of 20 s
 )
@@ -36,7 +36,7 @@ type Runner struct {
 	after    func(time.Duration) <-chan time.Time // waits before a restart; time.After, except in tests
 }
 
-// New prepares a runner. It generates the checkout's secrets if there are none.
+// New returns a runner. If the checkout has no secrets, it generates them.
 func New(ctx context.Context, layout platform.Layout, say func(format string, args ...any)) (*Runner, error) {
 	secrets, err := platform.LoadSecrets(ctx, layout)
 	if err != nil {
@@ -45,7 +45,7 @@ func New(ctx context.Context, layout platform.Layout, say func(format string, ar
 	return &Runner{layout: layout, services: platform.Services(), secrets: secrets, say: say, after: time.After}, nil
 }
 
-// runRecord is the content of a service's run file, for the commands status and down.
+// runRecord is the content of a service's run file, which the commands status and down read.
 type runRecord struct {
 	process.Identity
 	Started     time.Time `json:"started"`
@@ -60,19 +60,19 @@ func (r *Runner) loadRecord(name string) (runRecord, bool, error) {
 	return rec, found, err
 }
 
-// lock lets one command at a time start or stop the platform.
+// lock waits until no other command of this checkout starts or stops the platform.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 	return filelock.Lock(ctx, r.layout.State("run", "lock"), func() { r.say("waiting for another command in this checkout to finish") })
 }
 
 // Down stops the services, the supervisor and the backends. If it returns no error, no process of
-// this checkout is left.
+// this checkout runs any more.
 func (r *Runner) Down(ctx context.Context) error {
 	return r.stopAll(ctx, func(set *backends.Set) error { return set.Stop(ctx) })
 }
 
-// Reset does what Down does, and removes the data of the backends and the payment sandbox. It keeps
-// programs, jars and secrets, so that the next start downloads nothing.
+// Reset does what Down does, and removes the data of the backends and the payment sandbox. The
+// programs, jars and secrets stay, so that the next start downloads nothing.
 func (r *Runner) Reset(ctx context.Context) error {
 	err := r.stopAll(ctx, (*backends.Set).Wipe)
 	if err == nil {
@@ -96,7 +96,7 @@ func (r *Runner) stopAll(ctx context.Context, stopBackends func(*backends.Set) e
 	return r.layout.ForgetOffset()
 }
 
-// StopBackends stops only the backends. If services run, the checkout keeps its ports.
+// StopBackends stops the backends only. While services run, the checkout's port offset stays.
 func (r *Runner) StopBackends(ctx context.Context) error {
 	if err := backends.New(r.layout, true, r.say).Stop(ctx); err != nil || r.anyRunning() {
 		return err

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/runner"
 )
 
-// The demo sale is created once, by an operator of the gateway at the URL.
+// Seed creates the demo sale only if it does not exist, as an operator of the gateway at the URL.
 func TestSeedCreatesTheSaleOnce(t *testing.T) {
 	t.Parallel()
 	created := 0

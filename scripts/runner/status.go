@@ -104,7 +104,7 @@ func (r *Runner) Logs(ctx context.Context, name string) error {
 	}
 	cmd := exec.CommandContext(ctx, "tail", "-n", "200", "-F", path)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	// tail gets its own process group: Ctrl-C reaches only this process, which then ends tail.
+	// tail runs in its own process group: Ctrl-C reaches only this process, which then ends tail.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("follow %s: %w", path, err)

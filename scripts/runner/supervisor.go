@@ -19,9 +19,9 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Supervise starts each service after the services that it needs, restarts it when it exits, and
-// when ctx ends stops all services in the reverse order. It also restarts backends that die, but
-// does not stop them.
+// Supervise starts each service after the services that it needs, and restarts it when it exits.
+// When ctx ends, it stops all services in the reverse order. It also restarts backends that die,
+// but does not stop them.
 func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 	// The kernel releases this lock when the supervisor ends, even if it is killed.
 	unlock, alone, err := filelock.TryLock(r.layout.State("run", "supervisor.lock"))
@@ -32,7 +32,7 @@ func (r *Runner) Supervise(ctx context.Context, log *slog.Logger) error {
 		return errors.New("another supervisor of this checkout runs")
 	}
 	defer unlock()
-	// The command that started this supervisor saves the same run file, but it may be killed before.
+	// The command that started this supervisor saves the same file, unless it is killed before that.
 	if err := r.saveRecord(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r *Runner) saveRecord() error {
 	return process.Save(r.layout.RunFile(supervisorName), runRecord{Identity: me, Started: time.Now()})
 }
 
-// serviceWatcher keeps one service running: it starts it, and restarts it after an exit.
+// serviceWatcher starts one service, and restarts it whenever it exits.
 type serviceWatcher struct {
 	*Runner
 	service platform.Service
@@ -89,7 +89,7 @@ type serviceWatcher struct {
 	current *process.Process
 }
 
-// run starts the service whenever it is not running, until end is called.
+// run starts the service whenever it is not running. It returns after end is called.
 func (w *serviceWatcher) run(ctx context.Context) {
 	if !w.awaitNeeds(ctx) {
 		return
@@ -144,7 +144,7 @@ func (w *serviceWatcher) stopping() bool {
 	}
 }
 
-// begin starts the service unless it is being stopped. The lock keeps end from missing the process.
+// begin starts the service unless it is being stopped. While it holds mu, end waits for it.
 func (w *serviceWatcher) begin(rec runRecord) (runRecord, *process.Process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,8 +183,8 @@ func (w *serviceWatcher) end() error {
 	return nil
 }
 
-// awaitNeeds waits until the services that this one needs are ready. It returns false if this
-// service must not start.
+// awaitNeeds waits until the services that this one needs are ready. It returns false if ctx ends
+// first.
 func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	for _, name := range w.service.Needs {
 		i := slices.IndexFunc(w.services, func(s platform.Service) bool { return s.Name == name })
@@ -198,14 +198,14 @@ func (w *serviceWatcher) awaitNeeds(ctx context.Context) bool {
 	return true
 }
 
-// The delay before a restart grows until the process has run for a while.
+// The delay before a restart doubles until the process has run for steadyAfter.
 const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 10 * time.Second
 	steadyAfter  = 30 * time.Second
 )
 
-// backoff is the delay before the latest restart of a process.
+// backoff is the delay before a process was last restarted.
 type backoff time.Duration
 
 // nextDelay returns the delay before the next restart of a process that has run for uptime.
@@ -219,19 +219,19 @@ func (b *backoff) nextDelay(uptime time.Duration) time.Duration {
 	return time.Duration(*b)
 }
 
-// pollInterval is the time between two checks of a restarter whether its backend has died.
+// pollInterval is how often a restarter checks whether its backend has died.
 const pollInterval = 250 * time.Millisecond
 
 // backendReviver has the methods of backends.Set that a restarter uses.
 type backendReviver interface {
-	// Died reports whether a backend has ended without being stopped, and when it was last started.
+	// Died reports whether a backend has ended without being stopped. It also returns its last start.
 	Died(name string) (lastStart time.Time, died bool)
-	// Revive restarts a backend. revived is false if it runs, or should not run.
+	// Revive restarts a backend. revived is false if the backend runs, or should not run.
 	Revive(ctx context.Context, name string) (revived bool, err error)
 }
 
-// restarter restarts one backend when it dies. It never stops the backend, which outlives the
-// services.
+// restarter restarts one backend whenever it dies. It never stops the backend, which runs on when
+// the services stop.
 type restarter struct {
 	name     string
 	backends backendReviver
@@ -261,8 +261,8 @@ func (k *restarter) run(ctx context.Context) {
 	}
 }
 
-// awaitDeath waits until the backend has died. It returns when the backend was last started; died
-// is false if ctx ended first.
+// awaitDeath waits until the backend has died, and returns when the backend was last started. If
+// ctx ends first, died is false.
 func (k *restarter) awaitDeath(ctx context.Context) (lastStart time.Time, died bool) {
 	for {
 		if lastStart, died = k.backends.Died(k.name); died {

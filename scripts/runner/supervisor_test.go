@@ -22,7 +22,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// The services of these tests are this test binary itself, which then only serves its ops port.
+// In these tests, the services are this test binary: it then only serves the service's ops port.
 func TestMain(m *testing.M) {
 	if os.Getenv("LOG_LEVEL") != "a service of a test" {
 		os.Exit(m.Run())
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(3)
 }
 
-// setup creates a checkout with two services, of which queue depends on ticket.
+// setup creates a checkout with two services; the queue service needs the ticket service.
 func setup(t *testing.T) *Runner {
 	t.Helper()
 	t.Setenv("LOG_LEVEL", "a service of a test")

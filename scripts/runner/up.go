@@ -20,7 +20,7 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Up starts all processes that do not run, and restarts outdated services.
+// Up starts all processes that do not run, and restarts services whose program or settings changed.
 func (r *Runner) Up(ctx context.Context) error {
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *Runner) isIdle() bool {
 	return !r.anyRunning() && !slices.ContainsFunc(set.Names(), set.Running)
 }
 
-// undoStart cleans up after an interrupted start. If nothing ran before (idle), it stops what was
-// started, so that no partial platform is left.
+// undoStart cleans up after an interrupted start. If nothing ran before (idle), it stops the
+// started processes, so that no part of a platform runs on.
 func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	if !idle {
 		return errors.New("interrupted; what ran before runs on (make status, make down)")
@@ -87,8 +87,8 @@ func (r *Runner) undoStart(ctx context.Context, idle bool) error {
 	return errors.New("interrupted; everything that was started is stopped again")
 }
 
-// isCurrent reports whether the supervisor runs, and every service runs the newest program with the
-// current settings.
+// isCurrent reports whether the supervisor runs, and all services run with their newest programs
+// and current settings.
 func (r *Runner) isCurrent() (bool, error) {
 	supervisor, found, err := r.loadRecord(supervisorName)
 	if err != nil || !found || !supervisor.Alive() {
@@ -110,8 +110,8 @@ func (r *Runner) isCurrent() (bool, error) {
 	return true, nil
 }
 
-// restart stops the running services, migrates the stores, and starts a new supervisor. Before it
-// stops anything, it looks for problems that would prevent the start.
+// restart stops the running services, migrates the stores, and starts a new supervisor. Before
+// that, it returns an error if it finds a problem that would prevent the start.
 func (r *Runner) restart(ctx context.Context) error {
 	if err := r.checkSettings(ctx); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (r *Runner) restart(ctx context.Context) error {
 	return nil
 }
 
-// checkSettings has every service check the settings with which it would start.
+// checkSettings runs each service's command that checks the settings with which it would start.
 func (r *Runner) checkSettings(ctx context.Context) error {
 	for _, s := range r.services {
 		if s.Name == platform.Sandbox {
@@ -177,7 +177,7 @@ func (r *Runner) checkPorts(services []platform.Service) error {
 	return nil
 }
 
-// migrate runs a service's command migrate, which updates its tables, topics and queues.
+// migrate runs a service's command migrate, which updates the service's tables, topics and queues.
 func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -189,8 +189,8 @@ func (r *Runner) migrate(ctx context.Context, s platform.Service) error {
 	return nil
 }
 
-// awaitReady waits until a service is ready. If the service exits three times before, it returns an
-// error with the end of its log.
+// awaitReady waits until a service is ready. If the service first exits three times, it returns an
+// error with the end of the service's log.
 func (r *Runner) awaitReady(ctx context.Context, s platform.Service) error {
 	const crashes = 3
 	began := time.Now()
@@ -237,11 +237,11 @@ URR is up.
 make status, make logs S=queue, make down.`, r.layout.GatewayURL(), demoEvent, r.layout.Wiring(r.secrets).SandboxURL)
 }
 
-// demoEvent is the event id of the sale that a new platform has.
+// demoEvent is the event id of the demo sale, which a new platform gets.
 const demoEvent = "demo"
 
 // seed creates the demo sale on this platform. If users sign in at the sandbox's identity provider,
-// it signs the operator's session with the checkout's own key.
+// it makes a session for the operator, signed with the checkout's own key.
 func (r *Runner) seed(ctx context.Context) error {
 	if !r.layout.Wiring(r.secrets).OIDC {
 		return Seed(ctx, r.layout.GatewayURL(), r.say)
@@ -260,8 +260,8 @@ func (r *Runner) seed(ctx context.Context) error {
 	})
 }
 
-// Seed creates the demo sale if it does not exist, by the API of the gateway at url, which must
-// have DEV_LOGIN. Tickets sold in it are kept.
+// Seed creates the demo sale if it does not exist, by the API of the gateway at url. That gateway
+// must have DEV_LOGIN. Tickets sold in the sale are kept.
 func Seed(ctx context.Context, url string, say func(format string, args ...any)) error {
 	return seedAs(ctx, url, say, func(ctx context.Context, operator *crowd.Session) error {
 		return operator.DevLogin(ctx, "operator", "admin")

@@ -15,10 +15,10 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// maxSize is the maximum size of a file or response in bytes, much more than the largest draw has.
+// maxSize is the most bytes of a file or response. The largest draw has far fewer.
 const maxSize = 1 << 30
 
-// pieceSize is the size in bytes of a full chunk of entries, each an id of 16 bytes.
+// pieceSize is the number of bytes of a full chunk of entries; each entry is an id of 16 bytes.
 const pieceSize = fairdraw.ChunkSize * 16
 
 func isURL(s string) bool { return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") }
@@ -60,7 +60,7 @@ func (a *arguments) open(ctx context.Context, source string) (io.ReadCloser, err
 	return response.Body, nil
 }
 
-// readEntries yields the entries of the draw or shuffle in pieces; only one piece is in memory.
+// readEntries yields the entries of the draw or shuffle in pieces, with one piece in memory.
 func (a *arguments) readEntries(ctx context.Context) iter.Seq2[[]byte, error] {
 	switch {
 	case a.entries != "":
@@ -100,7 +100,7 @@ func (a *arguments) chunks(ctx context.Context, base string) iter.Seq2[[]byte, e
 	}
 }
 
-// pieces yields the content of a source in pieces of whole ids; only one piece is in memory.
+// pieces yields the content of a source in pieces of whole ids. Only one at a time is in memory.
 func (a *arguments) pieces(ctx context.Context, source string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		body, err := a.open(ctx, source)

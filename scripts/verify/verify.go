@@ -23,12 +23,12 @@ const (
 	genuine = iota
 	faulty
 	notChecked
-	trusting // all is consistent, but the beacon's owner may know its values beforehand
+	trusting // no fault, but the beacon's owner may have known its values beforehand
 )
 
 const usage = "usage: verify draw|shuffle URL|FILE [--receipt FILE]… [--earlier FILE]… [--entries FILE] [--save FILE] [--trust-chain HASH]"
 
-// Run runs the command verify with its arguments, and returns the exit code.
+// Run runs the command verify with its arguments. It returns the exit code.
 func Run(ctx context.Context, args []string, out, problems io.Writer, now func() time.Time) int {
 	a, err := parseArguments(args)
 	if err != nil {
@@ -56,7 +56,7 @@ func Run(ctx context.Context, args []string, out, problems io.Writer, now func()
 	return genuine
 }
 
-// arguments has the parsed command-line arguments, and the HTTP client.
+// arguments has the values of the command-line arguments, and the HTTP client.
 type arguments struct {
 	algorithm string
 	source    string
@@ -64,12 +64,12 @@ type arguments struct {
 	save      string
 	receipts  []string
 	earlier   []string
-	trusted   string // hash of a beacon's chain whose owner the user trusts
+	trusted   string // hash of the chain of a beacon whose owner the user trusts
 	client    *http.Client
 }
 
 // knowsBeacon reports whether the draw's beacon is a public network, or one that the user trusts.
-// It is true without a beacon: the report then says that the operator must be trusted.
+// It is also true if there is no beacon: the report then says that the operator must be trusted.
 func (a *arguments) knowsBeacon(c *fairdraw.Commitment) bool {
 	return c.Beacon == nil || c.Beacon.Network() != "" || c.Beacon.ChainHash == a.trusted
 }
@@ -90,7 +90,7 @@ func parseArguments(args []string) (*arguments, error) {
 	flags.StringVar(&a.trusted, "trust-chain", "", "")
 	flags.Func("receipt", "", func(s string) error { a.receipts = append(a.receipts, s); return nil })
 	flags.Func("earlier", "", func(s string) error { a.earlier = append(a.earlier, s); return nil })
-	// Options may precede and follow the source.
+	// Options may come before and after the source, but Parse stops at the source.
 	for remaining := args[1:]; len(remaining) > 0; {
 		if err := flags.Parse(remaining); err != nil {
 			return nil, err
@@ -109,8 +109,8 @@ func parseArguments(args []string) (*arguments, error) {
 	return a, nil
 }
 
-// verify reads the document, the entries and the receipts, and checks them. With --save it keeps a
-// copy, also of a faulty draw, as evidence.
+// verify reads the document, the entries and the receipts, and checks them. With --save it writes a
+// copy, which is evidence, even of a faulty draw.
 func (a *arguments) verify(ctx context.Context, now func() time.Time) (*fairdraw.VerificationReport, error) {
 	options := fairdraw.Options{Algorithm: a.algorithm, Now: now()}
 	for _, file := range a.receipts {
@@ -166,8 +166,8 @@ func readReceipt(file string) (string, error) {
 	return answer.Receipt, nil
 }
 
-// readEarlier reads a copy of the document that was saved earlier. If the copy does not say when it
-// was saved, the file's modification time counts.
+// readEarlier reads a copy of the document that was saved earlier. If the copy does not contain the
+// time when it was saved, the modification time of the file is used.
 func readEarlier(file string) (*fairdraw.Document, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -187,7 +187,7 @@ func readEarlier(file string) (*fairdraw.Document, error) {
 	return document, nil
 }
 
-// save writes the document, with the time, to a file, and the entries to another beside it. It
+// save writes the document with the time to a file, and the entries to another file beside it. It
 // never overwrites a file, since an earlier copy is evidence.
 func save(file string, raw []byte, d *fairdraw.Document, entries iter.Seq2[[]byte, error], savedAt time.Time) error {
 	document := map[string]json.RawMessage{}

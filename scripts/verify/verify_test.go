@@ -38,7 +38,7 @@ func vectors(t *testing.T) (draw, shuffle published) {
 	return v.Draw, v.Shuffle
 }
 
-// beforeRound is a time between the publication of the root and the beacon round of the vectors.
+// beforeRound is a time after the publication of the root, but before the vectors' beacon round.
 var beforeRound = time.Date(2026, 11, 1, 12, 5, 0, 0, time.UTC)
 
 // call runs the command verify, which trusts the beacon of the vectors.
@@ -49,7 +49,7 @@ func call(t *testing.T, args ...string) (code int, out, problems string) {
 	return code, o.String(), p.String()
 }
 
-// developmentChain is the hash of the vectors' beacon chain.
+// developmentChain is the hash of the chain of the vectors' beacon.
 const developmentChain = "39f39081d41ec7de6603369cb1c5e5cdcfda5cb72518b354614ca6bfb7eb3444"
 
 func run(t *testing.T, args []string, now time.Time, out, problems *bytes.Buffer) int {
@@ -64,8 +64,8 @@ func file(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// onDisk writes a draw as two files.
-func onDisk(t *testing.T, p published) string {
+// writeDraw writes a draw to two files, and returns the path of the document.
+func writeDraw(t *testing.T, p published) string {
 	t.Helper()
 	path := file(t, "draw.json", p.Document)
 	require.NoError(t, os.WriteFile(path+".entries", p.Entries, 0o600))
@@ -77,7 +77,7 @@ func TestDrawOnDisk(t *testing.T) {
 	draw, shuffle := vectors(t)
 	receipt := file(t, "receipt", []byte(draw.Receipts[0]+"\n"))
 	answer := file(t, "answer.json", []byte(`{"requestId": "x", "receipt": "`+draw.Receipts[2]+`"}`))
-	code, out, problems := call(t, "draw", "--receipt", receipt, onDisk(t, draw), "--receipt", answer)
+	code, out, problems := call(t, "draw", "--receipt", receipt, writeDraw(t, draw), "--receipt", answer)
 	require.Equal(t, 0, code, out+problems)
 	require.Contains(t, out, "promo-1: a draw of 3")
 	require.Contains(t, out, "claimed by the operator")
@@ -86,15 +86,15 @@ func TestDrawOnDisk(t *testing.T) {
 	require.Contains(t, out, "was excluded by the operator: WITHDRAWN")
 	require.True(t, strings.HasSuffix(out, "\nok: all 3 winners are genuine\n"), out)
 
-	code, out, _ = call(t, "shuffle", onDisk(t, shuffle))
+	code, out, _ = call(t, "shuffle", writeDraw(t, shuffle))
 	require.Equal(t, 0, code)
 	require.Contains(t, out, "ok: the order of all entries is genuine\n")
-	code, out, _ = call(t, "draw", onDisk(t, shuffle))
+	code, out, _ = call(t, "draw", writeDraw(t, shuffle))
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "FAULT ALGORITHM_OTHER: ")
 }
 
-// A copy from before the round, saved from the URL, proves the time of the root.
+// A copy that was saved from the URL before the round proves that the root existed then.
 func TestDrawByURL(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
@@ -120,8 +120,8 @@ func TestDrawByURL(t *testing.T) {
 	require.Contains(t, problems, "404")
 }
 
-// The entries of a draw are read in chunks, up to the first that is not full, so that entries
-// behind the signed ones are found. No copy is saved if a chunk is missing.
+// The entries of a draw are read in chunks up to the first one that is not full, so that entries
+// after the signed ones are found. If a chunk is missing, no copy is saved.
 func TestChunksByURL(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
@@ -165,13 +165,13 @@ func TestFaultsAreNamed(t *testing.T) {
 	draw, shuffle := vectors(t)
 	removed := draw
 	removed.Entries = draw.Entries[16:]
-	code, out, _ := call(t, "draw", onDisk(t, removed))
+	code, out, _ := call(t, "draw", writeDraw(t, removed))
 	require.Equal(t, 1, code)
 	require.Regexp(t, `^FAULT ENTRY_REMOVED: there are 19 entries, but 20 were signed\n$`, out)
-	code, out, _ = call(t, "draw", onDisk(t, draw), "--earlier", file(t, "other.json", shuffle.Document))
+	code, out, _ = call(t, "draw", writeDraw(t, draw), "--earlier", file(t, "other.json", shuffle.Document))
 	require.Equal(t, 1, code)
 	require.Contains(t, out, `FAULT COMMITMENT_CHANGED: the earlier copy has other terms: algorithm was "urr/shuffle/1", is "urr/draw/1"`)
-	code, out, _ = call(t, "draw", onDisk(t, draw), "--receipt", file(t, "forged", []byte("AAAA")))
+	code, out, _ = call(t, "draw", writeDraw(t, draw), "--receipt", file(t, "forged", []byte("AAAA")))
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "FAULT RECEIPT_FORGED: ")
 }
@@ -181,7 +181,7 @@ func TestControlCharactersAreReplaced(t *testing.T) {
 	draw, _ := vectors(t)
 	forged := bytes.Replace(draw.Document, []byte(`"eventId": "promo-1"`), []byte(`"eventId": "x\u001b[1A\rok: genuine"`), 1)
 	forged = bytes.Replace(forged, []byte(`"eventId":"promo-1"`), []byte(`"eventId":"x\u001b[1A\rok: genuine"`), 1)
-	code, out, _ := call(t, "draw", onDisk(t, published{Document: forged, Entries: draw.Entries}))
+	code, out, _ := call(t, "draw", writeDraw(t, published{Document: forged, Entries: draw.Entries}))
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "x\ufffd[1A\ufffdok: genuine")
 	require.NotContains(t, out, "\x1b")
@@ -200,10 +200,10 @@ func TestWhatCannotBeChecked(t *testing.T) {
 		"no such file":          {"draw", alone + "x"},
 		"no entries":            {"draw", alone},
 		"no such entries":       {"draw", alone, "--entries", alone + "x"},
-		"no such receipt":       {"draw", onDisk(t, draw), "--receipt", alone + "x"},
-		"no receipt in JSON":    {"draw", onDisk(t, draw), "--receipt", alone},
-		"no such copy":          {"draw", onDisk(t, draw), "--earlier", alone + "x"},
-		"a copy of no draw":     {"draw", onDisk(t, draw), "--earlier", file(t, "x", []byte("{}"))},
+		"no such receipt":       {"draw", writeDraw(t, draw), "--receipt", alone + "x"},
+		"no receipt in JSON":    {"draw", writeDraw(t, draw), "--receipt", alone},
+		"no such copy":          {"draw", writeDraw(t, draw), "--earlier", alone + "x"},
+		"a copy of no draw":     {"draw", writeDraw(t, draw), "--earlier", file(t, "x", []byte("{}"))},
 		"a document of no draw": {"draw", file(t, "x", []byte("{}"))},
 		"nobody listens":        {"draw", "http://127.0.0.1:1/draws/x"},
 	} {
@@ -216,20 +216,20 @@ func TestWhatCannotBeChecked(t *testing.T) {
 	require.Equal(t, 0, code)
 }
 
-// A draw by a beacon that is no public network is proven only to those who trust its owner.
+// If the beacon is no public network, a draw is proven only to those who trust the beacon's owner.
 func TestUnknownBeacon(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
 	var out, problems bytes.Buffer
-	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw)}, beforeRound, &out, &problems), problems.String())
+	require.Equal(t, 3, run(t, []string{"draw", writeDraw(t, draw)}, beforeRound, &out, &problems), problems.String())
 	require.Contains(t, out.String(), "whoever has its key knows every value")
 	require.True(t, strings.HasSuffix(out.String(),
 		"\nNOT PROVEN: all 3 winners are genuine, if you trust the owner of the beacon: --trust-chain "+developmentChain+"\n"), out.String())
-	require.Equal(t, 3, run(t, []string{"draw", onDisk(t, draw), "--trust-chain", strings.Repeat("0", 64)}, beforeRound, &out, &problems))
+	require.Equal(t, 3, run(t, []string{"draw", writeDraw(t, draw), "--trust-chain", strings.Repeat("0", 64)}, beforeRound, &out, &problems))
 	require.Equal(t, 2, run(t, nil, beforeRound, &out, &problems))
 }
 
-// A draw is faulty while its result is overdue. A copy counts as checked when it was saved.
+// A draw is faulty while its result is overdue. For a copy, the time when it was saved is decisive.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	draw, _ := vectors(t)
@@ -241,7 +241,7 @@ func TestOverdue(t *testing.T) {
 	document["phase"] = json.RawMessage(`"ROOT"`)
 	pendingDocument, err := json.Marshal(document)
 	require.NoError(t, err)
-	path := onDisk(t, published{Document: pendingDocument, Entries: draw.Entries})
+	path := writeDraw(t, published{Document: pendingDocument, Entries: draw.Entries})
 	yearsLater := beforeRound.AddDate(3, 0, 0)
 	saved := filepath.Join(t.TempDir(), "copy.json")
 	var out, problems bytes.Buffer

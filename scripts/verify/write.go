@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/fairdraw"
 )
 
-// printReport prints the report of a check that found no faults. The last line begins with ok, or
-// with NOT PROVEN if knownBeacon is false: the beacon is neither public nor trusted by the user.
+// printReport prints the report of a check that found no faults. The last line begins with ok or,
+// if knownBeacon is false, with NOT PROVEN: the beacon is neither public nor trusted by the user.
 func printReport(out io.Writer, r *fairdraw.VerificationReport, knownBeacon bool) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -94,7 +94,7 @@ func summaryText(r *fairdraw.VerificationReport) string {
 	}
 }
 
-// printable replaces control characters, with which a forged document could fake the output on a
+// printable replaces control characters: with them, a forged document could fake other output on a
 // terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -18,15 +18,15 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// output has the built files by their paths in the folder dist, which the gateway embeds. It also
-// has the source maps, which the gateway does not embed.
+// output has the built files by their paths in the folder dist, which the gateway embeds, and the
+// source maps, which it does not embed.
 type output struct {
 	files  map[string][]byte
 	maps   map[string][]byte
-	packed int // size of the files compressed by brotli, in bytes
+	packed int // sum of the sizes of the files when compressed by brotli, in bytes
 }
 
-// manifest lists the files that each page needs. The gateway reads it
+// manifest contains the files that each page needs. The gateway reads it
 // (services/gateway/internal/web).
 type manifest struct {
 	Pages       map[string]manifestEntry `json:"pages"`
@@ -42,7 +42,7 @@ type manifestEntry struct {
 	Styles  []string `json:"styles"`
 }
 
-// metafile has the fields that bundle reads of esbuild's metafile, which describes the output.
+// metafile describes the output of a build. It has the fields of esbuild's metafile that are used.
 type metafile struct {
 	Outputs map[string]struct {
 		EntryPoint string `json:"entryPoint"`
@@ -110,8 +110,8 @@ func bundle(web string) (*output, error) {
 	return out, nil
 }
 
-// pageOptions returns esbuild's options for pages: for modern browsers, under the gateway's path
-// /assets/, with hashes of the content in the names.
+// pageOptions returns esbuild's options for pages: for modern browsers, with URLs under the
+// gateway's path /assets/, and with hashes of the contents in the names of files.
 func pageOptions(web string) api.BuildOptions {
 	return api.BuildOptions{
 		AbsWorkingDir: web, Outdir: "assets", Outbase: "src", PublicPath: "/assets/",
@@ -135,8 +135,8 @@ func (o *output) addScript(web, source string) (string, error) {
 	return meta.outputOf(source), nil
 }
 
-// addDocs builds one script and one style sheet for the page of the API reference, with the
-// licences of the packages.
+// addDocs builds one script and one style sheet for the page of the API reference. They contain the
+// licences of the packages in them.
 func (o *output) addDocs(web string) (manifestEntry, error) {
 	options := pageOptions(web)
 	options.EntryPoints, options.Splitting, options.Format = []string{docsSource}, false, api.FormatIIFE
@@ -173,7 +173,7 @@ func (o *output) addBuild(options api.BuildOptions) (*metafile, error) {
 	return &meta, nil
 }
 
-// problems joins esbuild's warnings and errors into one error, so that warnings fail the build.
+// problems joins esbuild's errors and warnings into one error, so that a warning fails the build.
 func problems(result api.BuildResult) error {
 	messages := slices.Concat(result.Errors, result.Warnings)
 	if len(messages) == 0 {
@@ -183,7 +183,7 @@ func problems(result api.BuildResult) error {
 	return fmt.Errorf("bundle:\n%s", strings.Join(texts, ""))
 }
 
-// outputOf returns the URL path of the file that was built from a source file; "" if there is none.
+// outputOf returns the URL path of the file built from a source file, or "" if there is none.
 func (m *metafile) outputOf(source string) string {
 	for name, o := range m.Outputs {
 		if o.EntryPoint == source {
@@ -193,8 +193,8 @@ func (m *metafile) outputOf(source string) string {
 	return ""
 }
 
-// preload lists every chunk that a file imports, also indirectly, so that the browser can fetch
-// them concurrently.
+// preload returns every chunk that a file imports, directly or indirectly, so that the browser can
+// fetch them concurrently.
 func (m *metafile) preload(name string) []string {
 	seen := map[string]bool{}
 	var walk func(string)
@@ -217,8 +217,8 @@ func (m *metafile) preload(name string) []string {
 
 func publicPath(name string) string { return "/assets/" + path.Base(name) }
 
-// waitingRoom describes the waiting room's page, which is a single file. Script and Style are the
-// hashes by which its Content-Security-Policy allows its inline script and style.
+// waitingRoom describes the waiting room's page, which is a single file. Script and Style are
+// hashes of its inline script and style, by which its Content-Security-Policy allows them.
 type waitingRoom struct {
 	File   string `json:"file"`
 	Script string `json:"script"`
@@ -226,11 +226,11 @@ type waitingRoom struct {
 	page   []byte
 }
 
-// proofSource is the source of the web worker that does proofs of work; only in the waiting room.
+// proofSource is the web worker that does proofs of work. Only the waiting room has it.
 const proofSource = "src/room/proof.worker.ts"
 
-// buildRoom puts the script and the style into the page's file. The script contains the workers as
-// strings, since the page must load no other file.
+// buildRoom puts the script and the style into the page's file. The script contains the web workers
+// as strings, since the page must load no other file.
 func buildRoom(web, clock string) (*waitingRoom, error) {
 	if clock == "" {
 		return nil, errors.New("bundle: the clock's worker is empty")
@@ -279,7 +279,7 @@ func buildRoom(web, clock string) (*waitingRoom, error) {
 	return &waitingRoom{File: "vwr.html", Script: cspHash(script), Style: cspHash(style), page: page}, nil
 }
 
-// bundleFile builds an entry point from which exactly one file must result.
+// bundleFile builds an entry point, from which exactly one file must result.
 func bundleFile(options api.BuildOptions) ([]byte, error) {
 	result := api.Build(options)
 	if err := problems(result); err != nil {

@@ -63,7 +63,7 @@ func TestManifestNamesExistingFiles(t *testing.T) {
 	}
 }
 
-// withoutNamespaces removes the names of XML namespaces, which look like URLs and are never
+// withoutNamespaces removes the names of XML namespaces: they look like URLs, but are never
 // fetched.
 func withoutNamespaces(text string) string {
 	return regexp.MustCompile(`https?://www\.w3\.org/[\w./]+`).ReplaceAllString(text, "")
@@ -115,7 +115,7 @@ func TestWriteReplacesTheLastBuild(t *testing.T) {
 	require.Equal(t, before.ModTime(), after.ModTime(), "an unchanged file is not written")
 }
 
-// A file is compressed again when its content has changed, and when a build was interrupted.
+// A file is compressed again if its content has changed, or if an earlier build was interrupted.
 func TestCompressedFilesMatchTheirFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "a.js")

@@ -21,7 +21,7 @@ import (
 )
 
 // Build installs the npm packages if needed, checks the types, bundles the pages, and writes the
-// result, compressed, to the folder that the gateway embeds.
+// result, with compressed forms, to the folder that the gateway embeds.
 func Build(ctx context.Context, layout platform.Layout) error {
 	start := time.Now()
 	web := filepath.Join(layout.Root, "services/gateway/web")
@@ -50,7 +50,7 @@ func install(ctx context.Context, web string) error {
 	if err != nil {
 		return fmt.Errorf("read the lock file: %w", err)
 	}
-	// npm writes this file last; without it, an install was interrupted and is repeated.
+	// npm writes this file last. If it is missing, an install was interrupted, and it is repeated.
 	done, err := os.Stat(filepath.Join(web, "node_modules/.package-lock.json"))
 	switch {
 	case err == nil && !done.ModTime().Before(lock.ModTime()):
@@ -83,8 +83,8 @@ func (o *output) size() int {
 	return n
 }
 
-// write writes all files and, except for the manifest, their compressed forms to dist, and removes
-// all others. It writes the manifest last: after an interrupted build, it names no missing file.
+// write writes all files to dist and, except for the manifest, their compressed forms, and removes
+// all other files. It writes the manifest last, so that it never contains a missing file.
 func (o *output) write(dist, maps string) error {
 	keep := map[string]bool{".keep": true}
 	for name, body := range o.files {
@@ -115,7 +115,7 @@ func (o *output) write(dist, maps string) error {
 const brotliSuffix, gzipSuffix = ".br", ".gz"
 
 // putPacked writes a file and its compressed forms, and returns the size of the smallest. If the
-// file already has this content, it writes nothing, since compressing takes most of a build's time.
+// file has this content already, it writes nothing, since compressing takes most of a build's time.
 // It writes the uncompressed file last, so that an interrupted build is repeated.
 func putPacked(name string, body []byte) (size int, err error) {
 	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, body) {
@@ -140,7 +140,7 @@ func putPacked(name string, body []byte) (size int, err error) {
 	return len(packed[brotliSuffix]), files.Put(name, body)
 }
 
-// compress returns the compressed forms of a file, at the best levels: it runs once per build.
+// compress returns the compressed forms of a file, each at its best level.
 func compress(body []byte) (map[string][]byte, error) {
 	packed := map[string][]byte{}
 	for suffix, open := range map[string]func(io.Writer) (io.WriteCloser, error){

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/plan"
 )
 
-// sales returns the sizes of sale that the documents have as examples.
+// sales returns the sizes of the sales in the documents' examples.
 func sales() []plan.Opening {
 	return []plan.Opening{
 		{Kind: plan.Sale, Expected: plan.Expected{Visitors: 100_000, WithinSeconds: 60}},
@@ -17,7 +17,7 @@ func sales() []plan.Opening {
 	}
 }
 
-// planned returns the figures of the report in the form that package plan needs.
+// planned returns the figures of the report in the form that the package plan needs.
 func (r report) planned() plan.Figures {
 	f := plan.Figures{Processors: r.Processors}
 	for _, row := range r.Rows {
@@ -26,7 +26,7 @@ func (r report) planned() plan.Figures {
 	return f
 }
 
-// planFile is the file with the figures of plans, which the gateway's image contains.
+// planFile returns the path of the file with the figures of plans; the gateway's image contains it.
 func planFile(root string) string { return filepath.Join(root, "pkg", "plan", "figures.json") }
 
 // planText returns the content of planFile.
@@ -69,8 +69,8 @@ func (r report) calculationTable(sales []plan.Opening) string {
 	return b.String()
 }
 
-// capacityTable returns a table of the processors that each process needs for each sale, and of the
-// memory and writes that its stores need.
+// capacityTable returns a table of the processors that each process needs for each sale. It also
+// has the memory and the writes that the stores need.
 func (r report) capacityTable(sales []plan.Opening) string {
 	var b strings.Builder
 	f := r.planned()

@@ -1,5 +1,5 @@
-// Package figures generates the sections of the documents that have measured figures, from the
-// report of `make bench` in the repository: the table of rows, and the processors that sales need.
+// Package figures generates the sections with measured figures in documents, from the reference
+// report of `make bench`: the table of rows, and the processors that sales need.
 package figures
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // Write generates the sections with measured figures in the documents of the checkout at root, and
-// the figures of plans.
+// the file with the figures of plans.
 func Write(root string) error {
 	reference, err := bench.Reference(root)
 	if err != nil {
@@ -39,7 +39,7 @@ func Write(root string) error {
 	return nil
 }
 
-// document is a generated section: the path of the document, the name of the section, and its text.
+// document is a generated section: the path of its document, its name, and its text.
 type document struct{ path, section, text string }
 
 func (r report) generatedSections() []document {
@@ -50,7 +50,7 @@ func (r report) generatedSections() []document {
 	}
 }
 
-// report is the repository's report of `make bench`, with methods that format it as tables.
+// report is the reference report of `make bench`, with methods that format it as tables.
 type report struct{ bench.Report }
 
 // rowsTable returns two tables of all rows: what each row measures, and the measured figures.
@@ -67,7 +67,7 @@ func (r report) rowsTable() string {
 	return what.String() + "\n" + b.String()
 }
 
-// baselineFigure formats a figure of a row that has a baseline; it returns "" for other rows.
+// baselineFigure formats a figure of a row that has a baseline. For other rows it returns "".
 func baselineFigure(row rounds.Result, figure float64) string {
 	if row.Besides == "" {
 		return ""
@@ -75,7 +75,7 @@ func baselineFigure(row rounds.Result, figure float64) string {
 	return plan.Number(figure)
 }
 
-// requirements lists the limits of a row: the least ratio to the baseline, and limits of its parts.
+// requirements returns the limits of a row: the least ratio to the baseline, and limits of parts.
 func requirements(row rounds.Result) string {
 	var all []string
 	if row.Must > 0 {
@@ -87,7 +87,7 @@ func requirements(row rounds.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// judgement says whether a row keeps its limits, and if not, which figures miss them.
+// judgement returns whether a row keeps its limits or, if not, which figures do not.
 func judgement(row rounds.Result) string {
 	var missed []string
 	if row.Ratio < row.Must {

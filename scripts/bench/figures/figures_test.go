@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The documents have the figures of the reference report.
+// The generated sections in documents have the figures of the reference report.
 func TestDocumentsAreCurrent(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

@@ -1,8 +1,8 @@
-// Command bench measures what the frequent operations of the platform cost, each compared with a
+// Command bench measures the cost of the platform's frequent operations, each compared with a
 // baseline. It starts the processes with the settings of production, and writes
 // .urr/bench/report.json.
 //
-// The variable ROWS=serving,event measures only these rows; ROUNDS is the number of rounds of each.
+// The variable ROWS=serving,event selects the rows; ROUNDS is the number of rounds of each row.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) error {
 	}}
 	report, interrupted := bench.Run(ctx, opts)
 	if report.StartedAt.IsZero() {
-		return interrupted // before any row
+		return interrupted // no row was measured
 	}
 	report.Print(os.Stdout)
 	say("\n%d rows in %.0f s: %s", len(report.Rows), report.TookSeconds, file)
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // printSlowerRows prints the rows whose ratio to the baseline is more than a fifth lower than in
-// the reference report, which the repository has.
+// the reference report, which is in the repository.
 func printSlowerRows(layout platform.Layout, r bench.Report) error {
 	reference, err := bench.Reference(layout.Root)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The adapters of a service must not import each other, since app wires them. Only the adapter in
-// the folder above may import queries that sqlc generates.
+// The adapters of a service do not import each other, since the package app connects them. Only the
+// adapter in the folder above may import queries that sqlc generates.
 func TestAdaptersDoNotImportEachOther(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -33,14 +33,14 @@ func TestAdaptersDoNotImportEachOther(t *testing.T) {
 				continue
 			}
 			isAbove := func(adapter string) bool { return strings.HasPrefix(pkg+"/", adapter+"/") }
-			shared := imported == "services/ticket/internal/postgres" && isAbove(imported) // by its stores
+			shared := imported == "services/ticket/internal/postgres" && isAbove(imported) // the ticket service's stores share it
 			require.False(t, slices.ContainsFunc(adapters, isAbove) && !shared, "%s imports the adapter %s", file, imported)
 		}
 	}
 }
 
-// adapters lists the folders of the services' adapters: folders named after a store or a protocol,
-// and the clients that the linter's rule `domain` (.golangci.yml) excludes.
+// adapters returns the folders of the services' adapters: folders named after a store or a
+// protocol, and the clients that the linter's rule `domain` (.golangci.yml) excludes.
 func adapters(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
@@ -61,7 +61,7 @@ func adapters(t *testing.T, root string) []string {
 	return all
 }
 
-// imports lists the packages of the checkout that a file imports.
+// imports returns the packages of the checkout that a file imports.
 func imports(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fuzzTest is a Go fuzz test, which generates inputs. `make test` runs it only on its saved inputs.
+// fuzzTest is a Go fuzz test. `make test` runs it on its saved inputs only, not on generated ones.
 type fuzzTest struct {
 	name string
 	dir  string // the folder of its package, relative to the checkout
@@ -20,7 +20,7 @@ type fuzzTest struct {
 
 var fuzzName = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f `)
 
-// fuzzTests finds the fuzz tests of the services and pkg below the folder root.
+// fuzzTests returns the fuzz tests of the services and of pkg under the folder root.
 func fuzzTests(root string) (found []fuzzTest, err error) {
 	for _, parent := range []string{"pkg", "services"} {
 		err := filepath.WalkDir(filepath.Join(root, parent), func(path string, d fs.DirEntry, err error) error {
@@ -47,8 +47,8 @@ func fuzzTests(root string) (found []fuzzTest, err error) {
 	return found, nil
 }
 
-// runFuzzTests runs all fuzz tests, or the named one, on generated inputs for a given time each. An
-// input that fails is saved with the test's other inputs, so that `make test` repeats it.
+// runFuzzTests runs all fuzz tests, or the one with the given name, on generated inputs for a given
+// time each. It saves an input that fails, so that `make test` repeats it.
 func (c *checker) runFuzzTests(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New(usage)
@@ -71,7 +71,7 @@ func (c *checker) runFuzzTests(ctx context.Context, args []string) error {
 		}
 		ran = true
 		say("%s of %s:", f.name, f.dir)
-		// go test would read "10x" as ten inputs; a time.Duration always gives a time.
+		// go test would read "10x" as ten inputs, but a time.Duration is always printed as a time.
 		err := c.command(ctx, c.layout.Root, "go", "test", "-run=^$", "-fuzz=^"+f.name+"$", "-fuzztime="+each.String(), "./"+f.dir).Run()
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s was interrupted: %w", f.name, ctx.Err())

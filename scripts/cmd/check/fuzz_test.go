@@ -9,7 +9,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Without saved inputs a fuzz test checks nothing in `make test` but its own examples.
+// Each fuzz test has saved inputs: without them, `make test` would check only its own examples.
 func TestFuzzTestsHaveSavedInputs(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

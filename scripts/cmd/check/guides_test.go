@@ -14,7 +14,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// files lists the checkout's own files with one of the given extensions, relative to its root.
+// files returns the checkout's own files with one of the given extensions, relative to its root.
 func files(t *testing.T, root string, endings ...string) []string {
 	t.Helper()
 	var found []string
@@ -60,7 +60,7 @@ var (
 	notInAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the fragment names of a document's headings, as GitHub generates them.
+// anchors returns the fragment names that GitHub generates for a document's headings.
 func anchors(doc string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range headingPattern.FindAllStringSubmatch(fencePattern.ReplaceAllString(doc, ""), -1) {
@@ -74,8 +74,8 @@ var (
 	linkPattern    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 )
 
-// TestDocumentsNameExistingFiles checks that every command, file and heading that a document names
-// exists.
+// TestDocumentsNameExistingFiles checks that every command, file and heading exists to which a
+// document refers.
 func TestDocumentsNameExistingFiles(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -105,8 +105,8 @@ var (
 	publicPattern = regexp.MustCompile(`RFC \d+ $`)
 )
 
-// TestCodeCitesOnlyExistingDocuments checks that comments cite only documents of the checkout and
-// sections of RFCs: a reader of the code has no other documents.
+// TestCodeCitesOnlyExistingDocuments checks that comments refer only to documents of the checkout
+// and sections of RFCs, since a reader of the code has no other documents.
 func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()
@@ -130,7 +130,7 @@ func TestCodeCitesOnlyExistingDocuments(t *testing.T) {
 	}
 }
 
-// The guide of the scripts names every part of `make chaos`, and no other.
+// The guide of the scripts contains the name of every part of `make chaos`, and no other name.
 func TestGuideNamesThePartsOfChaos(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// domainRule is the linter's rule for domain packages: which files it covers, and which packages
-// they may not import directly.
+// domainRule is the linter's rule for domain packages: the files that it covers, and the packages
+// that they may not import directly.
 type domainRule struct {
 	Files []string `yaml:"files"`
 	Deny  []struct {
@@ -59,7 +59,7 @@ func (r domainRule) covers(file string) bool {
 	return covered
 }
 
-// globPattern translates ** (any path) and * (any name).
+// globPattern returns a regular expression for a glob, in which ** is any path and * any name.
 func globPattern(glob string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(glob)
 	pattern = strings.ReplaceAll(pattern, `/\*\*/`, `/(.*/)?`)
@@ -67,7 +67,7 @@ func globPattern(glob string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(pattern, `\*`, `[^/]*`) + "$")
 }
 
-// clients returns the client libraries that the rule denies. Packages of pkg are followed instead.
+// clients returns the denied client libraries. Packages of pkg are left out: the test follows them.
 func (r domainRule) clients() []string {
 	var clients []string
 	for _, deny := range r.Deny {
@@ -103,8 +103,8 @@ func listPackages(t *testing.T, root string) map[string]listedPackage {
 	}
 }
 
-// errorStatus lists what pkg/errs may import although it is denied. That package converts an error
-// to a gRPC status and back, and connects to nothing.
+// errorStatus has what pkg/errs may import although it is denied, since that package only converts
+// an error to a gRPC status and back, and connects to nothing.
 var errorStatus = map[string][]string{
 	"urr.guru/pkg/errs": {
 		"google.golang.org/genproto/googleapis/rpc/errdetails", "google.golang.org/grpc/codes", "google.golang.org/grpc/status",
@@ -138,7 +138,7 @@ func clientOf(listed map[string]listedPackage, start string, clients []string) [
 	return nil
 }
 
-// The linter sees direct imports only: a package of pkg could bring a client library into a domain.
+// No domain imports a client library by a package of pkg. The linter sees direct imports only.
 func TestDomainsImportNoClients(t *testing.T) {
 	t.Parallel()
 	root, _ := tracked(t)

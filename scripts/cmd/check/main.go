@@ -84,7 +84,7 @@ func makePlan(_ context.Context, args []string) error {
 	return plan.Command([]string{"--visitors", args[0], "--within", args[1]}, os.Stdout)
 }
 
-// noArguments returns a command that calls run and refuses any argument.
+// noArguments returns a command that calls run, and refuses all arguments.
 func noArguments(run func(context.Context) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		if len(args) > 0 {
@@ -100,7 +100,7 @@ type module struct {
 	dir  string
 }
 
-// modules lists the modules of go.work, in its order.
+// modules returns the modules of go.work, in their order there.
 func (c *checker) modules(ctx context.Context) ([]module, error) {
 	out, err := c.quietCommand(ctx, c.layout.Root, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -135,15 +135,15 @@ func (c *checker) eachModule(ctx context.Context, name string, args ...string) e
 	return failed
 }
 
-// command prepares a command that writes to this process's standard output and error.
+// command returns a command that writes to this process's standard output and error.
 func (c *checker) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := c.quietCommand(ctx, dir, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd
 }
 
-// quietCommand prepares a command whose output is not shown. When ctx ends, the command first gets
-// an interrupt, and is killed only later, so that a test run can stop its own processes.
+// quietCommand returns a command whose output is not shown. When ctx ends, it gets an interrupt, so
+// that a test run can stop its own processes. It is killed only later.
 func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -151,7 +151,7 @@ func (c *checker) quietCommand(ctx context.Context, dir, name string, args ...st
 	return cmd
 }
 
-// buildTools builds the tools that scripts/tools pins, and returns the folder with the programs.
+// buildTools builds the tools whose versions scripts/tools pins, and returns the folder with them.
 func (c *checker) buildTools(ctx context.Context, names ...string) (string, error) {
 	return tools.Build(ctx, c.layout, tools.General, say, names...)
 }

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// failureCollector is an io.Writer for the output of go test. It passes the output on and keeps the
-// first lines of each failure, which the caller prints again at the end: thousands of lines of
-// other packages and of the services' logs may follow a failure.
+// failureCollector is an io.Writer for the output of go test. It forwards the output and keeps the
+// first lines of each failure. The caller prints them again at the end, since thousands of lines of
+// other packages and of services' logs may follow a failure.
 type failureCollector struct {
 	out         io.Writer
 	partial     []byte
-	linesToKeep int // how many more lines of the current failure to keep
+	linesToKeep int // how many more lines of the current failure are kept
 	kept        strings.Builder
 }
 
-// linesPerFailure limits the kept lines of a failure. They show what a test expected and where.
+// linesPerFailure is the most lines kept of a failure; they show what a test expected and where.
 const linesPerFailure = 25
 
 var (
 	failureBegins = regexp.MustCompile(`^\s*--- FAIL: |^panic: |^fatal error: |^WARNING: DATA RACE|^FAIL\t|^# |\[build failed\]`)
-	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // the latter introduces a log that the harness prints
+	failureEnds   = regexp.MustCompile(`^(ok  |\?   |FAIL$|\s*--- )|: the end of `) // after "the end of", the harness prints a log
 )
 
 func (f *failureCollector) Write(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (f *failureCollector) keepLine(line string) {
 
 func (f *failureCollector) String() string { return f.kept.String() }
 
-// heldOutput buffers the output of the second of two parallel commands until the first has finished.
+// heldOutput buffers the output of one of two concurrent commands until the other has finished.
 type heldOutput struct {
 	out io.Writer
 

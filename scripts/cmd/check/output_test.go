@@ -25,7 +25,7 @@ FAIL
 `
 	var out strings.Builder
 	f := failureCollector{out: &out}
-	for part := range strings.SplitAfterSeq(output, "T") { // a pipe cuts lines anywhere
+	for part := range strings.SplitAfterSeq(output, "T") { // as from a pipe, parts end anywhere in a line
 		_, err := f.Write([]byte(part))
 		require.NoError(t, err)
 	}
@@ -40,7 +40,7 @@ Read at 0x00
 `, f.String())
 }
 
-// A long failure, such as a goroutine dump, is cut to linesPerFailure lines.
+// Of a long failure, such as a goroutine dump, only linesPerFailure lines are kept.
 func TestFailuresAreCut(t *testing.T) {
 	f := failureCollector{out: &strings.Builder{}}
 	_, err := f.Write([]byte("panic: test timed out\n" + strings.Repeat("goroutine\n", 1000)))

@@ -16,10 +16,10 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// generatedPairs matches the callers and callees that make settings writes into a chart's values.
+// generatedPairs matches the callers and callees in a chart's values that `make settings` writes.
 var generatedPairs = regexp.MustCompile(`(?ms)^ *# rpc: make settings$.*?^ *# rpc end$`)
 
-// statesPairs reports whether the values of a chart state callers or callees by hand.
+// statesPairs reports whether callers or callees are written by hand into the values of a chart.
 func statesPairs(t *testing.T, values string) bool {
 	t.Helper()
 	var byHand map[string]any
@@ -36,8 +36,8 @@ func TestStatesPairs(t *testing.T) {
 	require.True(t, statesPairs(t, "# rpc: make settings\n# rpc end\nrpc:\n  calls:\n    ticket: {address: \"\"}\n"))
 }
 
-// Only the RPCs' option `access` says which service calls which. Everything else is generated or
-// read from it.
+// Which service calls which is written only in the option `access` of the RPCs. Everything else is
+// generated or read from it.
 func TestPairsAreStatedOnce(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

@@ -10,11 +10,11 @@ import (
 	"urr.guru/scripts/internal/tools"
 )
 
-// realProviders has the variables for keys. With a key, a provider's own test API is checked too.
+// realProviders has the variables for keys of providers; with a key, its test API is tested too.
 var realProviders = []struct{ name, variable string }{{"Stripe", "STRIPE_TEST_KEY"}, {"Toss Payments", "TOSS_TEST_KEY"}}
 
-// checkProviders tests the clients of payment providers on fakes, beside programs that know the
-// shapes of requests, and on the providers' own test APIs if there are keys.
+// checkProviders tests the clients of payment providers with fakes, with programs that know the
+// providers' request formats, and, if there are keys, with the providers' own test APIs.
 func (c *checker) checkProviders(ctx context.Context) error {
 	if err := c.prepareStripeMock(ctx); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (c *checker) checkProviders(ctx context.Context) error {
 	return nil
 }
 
-// prepareStripeMock builds the pinned stripe-mock and passes its path to tests in a variable.
+// prepareStripeMock builds the pinned stripe-mock, and sets the variable by which tests find it.
 func (c *checker) prepareStripeMock(ctx context.Context) error {
 	dir, err := tools.Build(ctx, c.layout, tools.Providers, say, "stripe-mock")
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	guideFile  = ".github/CONTRIBUTING.md"
 )
 
-// tracked returns the root of the checkout and the paths of its files, relative to the root.
+// tracked returns the root of the checkout and the paths of its files relative to the root.
 func tracked(t *testing.T) (root string, names []string) {
 	t.Helper()
 	layout, err := platform.Find()
@@ -37,24 +37,24 @@ func tracked(t *testing.T) (root string, names []string) {
 // oldWords matches phrases for the release before, also across a line break in a comment or list.
 var oldWords = regexp.MustCompile(`(?i)\b(previous|earlier|former)[\s/*#>;-]+releases?\b`)
 
-// namesRelease returns the first phrase for the release before in a text; empty: there is none.
-func namesRelease(text string) string {
+// releasePhrase returns the first phrase for the release before in a text; empty: there is none.
+func releasePhrase(text string) string {
 	if strings.Contains(text, "\x00") {
 		return "" // not text
 	}
 	return oldWords.FindString(text)
 }
 
-// Whatever is kept for the release before must be a switch. No other file may mention that release.
+// Only switches may mention the release before, since whatever is kept for it must be a switch.
 func TestOnlySwitchesNameTheReleaseBefore(t *testing.T) {
 	t.Parallel()
-	require.NotEmpty(t, namesRelease("\t// of the Former\n\t// release, which"))
-	require.NotEmpty(t, namesRelease("- of the previous\n  releases"))
-	require.Empty(t, namesRelease("the previous revision, released"))
+	require.NotEmpty(t, releasePhrase("\t// of the Former\n\t// release, which"))
+	require.NotEmpty(t, releasePhrase("- of the previous\n  releases"))
+	require.Empty(t, releasePhrase("the previous revision, released"))
 	root, names := tracked(t)
 	var found []string
 	for _, name := range names {
-		if words := namesRelease(text(t, root, name)); words != "" && name != switchFile && name != guideFile {
+		if words := releasePhrase(text(t, root, name)); words != "" && name != switchFile && name != guideFile {
 			found = append(found, fmt.Sprintf("%s: %q", name, words))
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"urr.guru/scripts/internal/interrupt"
 )
 
-// stressTests runs the tests of packages many times, in a different order each time, while all
-// processors are busy. It finds tests that pass only on an idle machine or in one order.
+// stressTests runs the tests of packages many times, each time in another order, while all
+// processors are busy. It finds tests that pass only on an idle machine or in a certain order.
 func (c *checker) stressTests(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New(usage)
@@ -54,7 +54,7 @@ func (c *checker) stressTests(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// testedPackages lists the folders, relative to the checkout, of the packages that have tests.
+// testedPackages returns the folders, relative to the checkout, of the packages that have tests.
 func (c *checker) testedPackages(ctx context.Context, patterns []string) (names []string, err error) {
 	list := c.quietCommand(ctx, c.layout.Root, "go", append([]string{"list", testTags,
 		"-f", `{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}`}, patterns...)...)
@@ -76,8 +76,8 @@ func (c *checker) testedPackages(ctx context.Context, patterns []string) (names 
 	return names, nil
 }
 
-// stressAll tests packages concurrently, one more than there are processors. When fewer packages
-// are left, busy loops take their place, so that the processors stay busy.
+// stressAll tests several packages at a time, one more than there are processors. When fewer are
+// left, busy loops replace them, so that all processors stay busy.
 func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (failed int, err error) {
 	waiting := make(chan string, len(packages))
 	for _, name := range packages {
@@ -106,8 +106,8 @@ func (c *checker) stressAll(ctx context.Context, packages []string, runs int) (f
 	return int(failures.Load()), err
 }
 
-// stressPackage compiles a package's tests with the flags of `make test`, runs them `runs` times,
-// and returns how many of these runs failed.
+// stressPackage compiles the tests of a package with the flags of `make test`, runs them `runs`
+// times, and returns how many of these runs failed.
 func (c *checker) stressPackage(ctx context.Context, name string, runs int) (failed int, err error) {
 	path := c.layout.State("stress", strings.ReplaceAll(name, "/", "_"))
 	flags := []string{"test", "-c", noDebugInformation, "-o", path + ".test"}

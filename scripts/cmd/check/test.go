@@ -18,37 +18,37 @@ import (
 	"urr.guru/scripts/internal/tools"
 )
 
-// scriptsModule is the module whose tests start compiled programs and whole platforms. Its tests
-// run without the race detector, which would see only the test process, and without cached results,
-// which would hide changes in the started programs.
+// scriptsModule is the module whose tests start compiled programs and whole platforms. They run
+// without the race detector, which would not see these programs, and without cached results, which
+// would hide changes in them.
 const scriptsModule = "scripts"
 
-// parallelTests allows more tests at a time than processors: most of them wait for a server.
+// parallelTests lets more tests run at a time than there are processors, as most wait for a server.
 const parallelTests = "-parallel=4"
 
-// parallelPackages tests three packages of services and pkg at a time, because most tests wait for
-// a server. More packages would delay each other.
+// parallelPackages lets three packages of services and pkg be tested at a time, because most tests
+// wait for a server. More packages would delay each other.
 const parallelPackages = "-p=3"
 
 // noDebugInformation makes linking a test program cheaper by about a quarter (measured with
-// queue/internal/rpc). For packages with short tests, most of the time is spent on linking. The
-// stack traces of panics and data races do not need debug information.
+// queue/internal/rpc); for packages with short tests, linking takes most of the time. The stack
+// traces of panics and data races do not need debug information.
 const noDebugInformation = "-ldflags=-s -w"
 
-// testTags compile failpoints into the programs, which tests activate. They leave gRPC's traces
-// out, since these import html/template, for which the linker keeps every exported method.
+// testTags compile failpoints, which tests activate, into the programs. They also leave out gRPC's
+// traces: these import html/template, for which the linker would keep every exported method.
 const testTags = "-tags=failpoint,grpcnotrace"
 
-// noSleepAtExit makes a process with the race detector end at once. By default it sleeps for a
-// second first, to find races of goroutines that still run.
+// noSleepAtExit makes a process with the race detector end at once. By default it first sleeps for
+// a second, in which it looks for races of goroutines that still run.
 const noSleepAtExit = "GORACE=atexit_sleep_ms=0"
 
-// rareCollection lets the go command, the linker and the tests use more memory before they collect
-// garbage. Linking a test program then takes a seventh less processor time.
+// rareCollection makes the go command, the linker and the tests collect garbage less often, which
+// takes more memory. Linking a test program then takes a seventh less processor time.
 const rareCollection = "GOGC=400"
 
-// runTests runs every module's tests. It starts the backends if needed, and stops them afterwards
-// unless another command uses them.
+// runTests runs the tests of every module. It starts the backends if needed. Afterwards it stops
+// them, unless another command uses them.
 func (c *checker) runTests(ctx context.Context) (err error) {
 	if err := c.prepareTests(ctx); err != nil {
 		return err
@@ -61,9 +61,9 @@ func (c *checker) runTests(ctx context.Context) (err error) {
 	return c.testModules(ctx)
 }
 
-// raceFirst and scriptsFirst are the packages whose tests take longest. go test starts packages in
-// the order of its arguments, so these come first and the others run beside them. If they came
-// last, they would run alone at the end.
+// raceFirst and scriptsFirst are the packages whose tests take longest. They are the first
+// arguments of go test, which starts packages in that order, so that other packages run beside
+// them. At the end they would run alone.
 var (
 	raceFirst = []string{
 		"./services/queue/internal/redis", "./services/gateway/internal/app", "./services/ingest/internal/rpc",
@@ -74,9 +74,9 @@ var (
 	scriptsFirst = []string{"./scripts/e2e", "./scripts/e2e/pages", "./scripts/chaos"}
 )
 
-// testModules runs one go test for the services and pkg, and another for scripts at the same time:
-// the first needs the processors, while many tests of scripts wait. Each runs to its end even if
-// the other fails, so that all failures are shown.
+// testModules runs one go test for the services and pkg and, at the same time, another for scripts:
+// the former needs the processors, while many tests of the latter wait. If one fails, the other
+// still runs to its end, so that all failures are shown.
 func (c *checker) testModules(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -108,8 +108,8 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 	failed := failureCollector{out: out}
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout = &failed
-	cmd.Stderr = cmd.Stdout          // the same writer: exec does not call it concurrently
-	cmd.WaitDelay = 10 * time.Second // a process that a test left behind may keep the output open
+	cmd.Stderr = cmd.Stdout          // with the same writer for both, exec does not call it concurrently
+	cmd.WaitDelay = 10 * time.Second // a process that a test did not stop may keep the output open
 	err := cmd.Run()
 	if _, err := fmt.Fprintf(out, "tests of %s: %.0f s\n", title, time.Since(began).Seconds()); err != nil {
 		return fmt.Errorf("say how long the tests took: %w", err)
@@ -120,7 +120,7 @@ func (c *checker) goTest(ctx context.Context, out io.Writer, title string, env [
 	return nil
 }
 
-// prepareTests installs and builds what tests need: a compiler, npm, Helm, stripe-mock and a browser.
+// prepareTests provides what tests need: a compiler, npm, Helm, stripe-mock and a browser.
 func (c *checker) prepareTests(ctx context.Context) error {
 	if _, err := c.apt.Ensure(ctx, "gcc", "build-essential"); err != nil { // for the race detector
 		return err
@@ -141,7 +141,7 @@ func (c *checker) buildPages(ctx context.Context) error {
 	return nil
 }
 
-// prepareHelm builds the pinned Helm and passes its path to the tests in an environment variable.
+// prepareHelm builds the pinned version of Helm, and sets the variable by which tests find it.
 // Otherwise each test program would ask the go command, which takes two seconds.
 func (c *checker) prepareHelm(ctx context.Context) error {
 	dir, err := tools.Build(ctx, c.layout, tools.Kubernetes, say, "helm")
@@ -154,7 +154,7 @@ func (c *checker) prepareHelm(ctx context.Context) error {
 	return nil
 }
 
-// prepareBrowser installs a Chromium and a Korean font. It prefers the headless shell, which uses
+// prepareBrowser installs Chromium and a Korean font. It prefers the headless shell, which needs
 // less processor time, if the distribution has it.
 func (c *checker) prepareBrowser(ctx context.Context) error {
 	if _, err := exec.LookPath("chromium-headless-shell"); err == nil {
@@ -174,11 +174,11 @@ func (c *checker) prepareBrowser(ctx context.Context) error {
 	return nil
 }
 
-// faultFolders have the fault tests. Of a service's tests only those count that walk through many
-// seeds or simulate a crowd (see walkName). They need the checkout's backends.
+// faultFolders are the folders with fault tests. In those of services, only tests that try many
+// seeds or simulate a crowd are fault tests (see walkName); they need the checkout's backends.
 var faultFolders = []string{scriptsModule + "/chaos", "services/payment/internal/rpc", "services/queue/internal/line"}
 
-// runFaultTests runs the fault tests in their long form, which `make test` does not run.
+// runFaultTests runs the fault tests in their long form; `make test` does not.
 func (c *checker) runFaultTests(ctx context.Context, args []string) (err error) {
 	if len(args) > 1 {
 		return errors.New(usage)
@@ -217,7 +217,7 @@ func (c *checker) runFaultFolder(ctx context.Context, folder string, names []str
 		}
 		defer func() { err = errors.Join(err, release(ctx)) }()
 	} else {
-		if err := c.buildPages(ctx); err != nil { // buyers pay at pages of the gateway
+		if err := c.buildPages(ctx); err != nil { // the tests' buyers pay on pages of the gateway
 			return err
 		}
 		if previous := os.Getenv("PREVIOUS"); previous != "" {
@@ -266,8 +266,8 @@ func chaosParts(root string) (parts []faultPart, err error) {
 	return parts, nil
 }
 
-// testQuickly runs those tests of one service, or of one package of pkg, that start no process and
-// need no Kafka. It starts the backends if needed and leaves them running.
+// testQuickly runs the tests of one service, or of one package of pkg, that start no process and
+// need no Kafka. It starts the backends if needed, and they continue to run.
 func (c *checker) testQuickly(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New(usage)
@@ -283,8 +283,8 @@ func (c *checker) testQuickly(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	// Most of the time after an edit is spent compiling and linking. `make lint` runs vet, and these
-	// test programs need no debug information.
+	// After an edit, compiling and linking take most of the time. So it leaves out vet, which `make
+	// lint` runs, and debug information, which these test programs do not need.
 	cmd := c.command(ctx, c.layout.Root, "go", "test", "-short", "-vet=off", testTags, noDebugInformation, "-timeout=2m",
 		parallelTests, "./"+dir+"/...")
 	cmd.Env = append(os.Environ(), rareCollection)
@@ -294,7 +294,7 @@ func (c *checker) testQuickly(ctx context.Context, args []string) error {
 	return nil
 }
 
-// quickFolder returns the folder of a service or of a package in pkg, given its name or path.
+// quickFolder returns the folder of a service or of a package of pkg, given its name or path.
 func (c *checker) quickFolder(name string) (string, error) {
 	var folders []string
 	for _, parent := range []string{"services", "pkg"} {

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// go test would run nothing if one of the packages in its arguments did not exist.
+// The packages exist: if one of its arguments did not, go test would run nothing.
 func TestFirstPackagesExist(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

@@ -21,8 +21,8 @@ import (
 )
 
 // verify checks that generated files are current, that each module builds without the workspace,
-// that the interfaces are compatible with those of the newest release, and that the code is within
-// the limits of size.
+// that the interfaces are compatible with the newest release, and that the size of the code is
+// within its limits.
 func (c *checker) verify(ctx context.Context) error {
 	steps := []struct {
 		name string
@@ -106,7 +106,7 @@ func (c *checker) treeID(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	cmd := c.quietCommand(ctx, c.layout.Root, "bash", "-ec", "git read-tree HEAD; git add -A; git write-tree")
-	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // leaves the user's index unchanged
+	cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+filepath.Join(dir, "index")) // another index, so that the user's index does not change
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("look at the tree: %w", err)
@@ -118,8 +118,8 @@ func (c *checker) verifyTidy(ctx context.Context) error {
 	return c.eachModule(ctx, "go", "mod", "tidy", "-diff")
 }
 
-// verifyAlone builds each module without the workspace. Within it, a requirement that is missing
-// from a go.mod would not be noticed.
+// verifyAlone builds each module without the workspace, to find requirements that are missing from
+// a go.mod: inside the workspace, they would not be noticed.
 func (c *checker) verifyAlone(ctx context.Context) error {
 	modules, err := c.modules(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *checker) verifyBreaking(ctx context.Context) error {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(old) }()
-	// Third-party files are not in git, so both sides import those of the working tree.
+	// Third-party files are not in git, so both versions import those of the working tree.
 	script := `git archive "$1" proto | tar -x -C "$2" && cp -r proto/third_party "$2/proto/"`
 	if _, err := os.Stat(filepath.Join(c.layout.Root, "proto", "third_party")); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("proto/third_party is missing: run make proto")
@@ -195,5 +195,5 @@ func (c *checker) generateSettings(ctx context.Context) error {
 	return derived.Write(ctx, c.layout.Root, services, access.Calls())
 }
 
-// generateFigures generates the documents' tables of measured figures, from the reference report.
+// generateFigures writes the tables of measured figures in documents, from the reference report.
 func (c *checker) generateFigures(context.Context) error { return figures.Write(c.layout.Root) }

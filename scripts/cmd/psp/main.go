@@ -1,13 +1,13 @@
-// Command psp runs the fakes of payment providers, each at an address of its own. Stripe's is at
-// STRIPE_ADDR. Its API takes the key STRIPE_SECRET_KEY. Browsers reach its page below
-// STRIPE_PUBLIC_URL (default: http:// and STRIPE_ADDR). It sends webhooks to STRIPE_WEBHOOK_URL,
-// signed with STRIPE_WEBHOOK_SECRET. STRIPE_FAULTS has its faults at the start, as JSON. PUT
-// /control/faults changes them, and GET /control/orders lists the orders for an audit.
+// Command psp runs the fakes of payment providers, each at its own address. Stripe's fake is at
+// STRIPE_ADDR. Its API accepts the key STRIPE_SECRET_KEY. The URL of its page in browsers begins
+// with STRIPE_PUBLIC_URL (default: http:// and STRIPE_ADDR). It sends webhooks to
+// STRIPE_WEBHOOK_URL, signed with STRIPE_WEBHOOK_SECRET. STRIPE_FAULTS has its faults at the start,
+// as JSON. PUT /control/faults changes them, and GET /control/orders lists the orders for an audit.
 //
-// The fake of Toss Payments is at TOSS_ADDR. Its API takes the key TOSS_SECRET_KEY, and its script,
-// at /v2/standard, TOSS_CLIENT_KEY. It sends webhooks to TOSS_WEBHOOK_URL, unsigned. TOSS_FAULTS
-// and /control work as for Stripe. All fakes are ready once /readyz answers at one of the
-// addresses.
+// The fake of Toss Payments is at TOSS_ADDR. Its API accepts the key TOSS_SECRET_KEY, and its
+// script at /v2/standard accepts TOSS_CLIENT_KEY. It sends unsigned webhooks to TOSS_WEBHOOK_URL.
+// TOSS_FAULTS and /control work as for Stripe. If /readyz answers at one address, all fakes are
+// ready.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	interrupt.Main("psp", func(ctx context.Context, _ []string) error { return run(ctx, os.Getenv) })
 }
 
-// provider is a fake and its webhooks.
+// provider is the fake of a payment provider, with its webhooks.
 type provider struct {
 	name, addr, webhookURL string
 	handler                http.Handler
@@ -130,8 +130,8 @@ func setFaults(variable, text string, calls *fakes.Calls) error {
 	return nil
 }
 
-// serve serves a fake until ctx ends. It keeps no connections alive, because an HTTP client by
-// itself repeats a call that is lost on a reused connection.
+// serve serves a fake until ctx ends. It closes every connection after a response: on a reused
+// connection, an HTTP client would itself repeat a call that is lost.
 func (p provider) serve(ctx context.Context, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", p.handler)

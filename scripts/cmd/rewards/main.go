@@ -1,7 +1,7 @@
-// Command rewards runs the rewards demo on the checkout's platform: members attend and draw, a
-// provider that loses answers pays them, and a replica of reward is killed meanwhile. The last line
-// is `demo-rewards ok: …` or `demo-rewards FAILED: …`; the exit code is 1 if an invariant is
-// violated.
+// Command rewards runs the rewards demo on the checkout's platform: members record attendances and
+// take part in a prize draw, a provider that loses answers pays them, and a replica of the reward
+// service is killed meanwhile. The last line is `demo-rewards ok: …` or `demo-rewards FAILED: …`;
+// the exit code is 1 if an invariant is violated.
 package main
 
 import (

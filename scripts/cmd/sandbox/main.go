@@ -1,12 +1,12 @@
-// Command sandbox runs the sandbox payment provider and, under /rewards, the sandbox provider of
-// points and coupons, as one HTTP server at HTTP_ADDR. It keeps their ledgers in LEDGER_FILE and
+// Command sandbox runs one HTTP server at HTTP_ADDR: the sandbox payment provider and, under
+// /rewards, the sandbox provider of points and coupons. It keeps their ledgers in LEDGER_FILE and
 // LEDGER_FILE.rewards, and sends webhooks of payments to WEBHOOK_URL, signed with
-// SANDBOX_WEBHOOK_SECRET. SANDBOX_REFUND_FAULTS and SANDBOX_REWARD_FAULTS are JSON: the faults that
-// the two providers show at the beginning. With SANDBOX_BEACON_SECRET, which determines its key, it
-// publishes a beacon in drand's scheme under /beacon, with a round every SANDBOX_BEACON_PERIOD
-// (3s). With SANDBOX_OIDC_ISSUER, the sandbox's own URL with the path /oidc, it is also an identity
-// provider for one client: the gateway at SANDBOX_OIDC_CLIENT_URL, with the id
-// SANDBOX_OIDC_CLIENT_ID and the secret SANDBOX_OIDC_CLIENT_SECRET. With SANDBOX_MAIL_ADDR it accepts
+// SANDBOX_WEBHOOK_SECRET. SANDBOX_REFUND_FAULTS and SANDBOX_REWARD_FAULTS are the faults, as JSON,
+// that the two providers have at the start. With SANDBOX_BEACON_SECRET, from which its key is
+// derived, it publishes a beacon in drand's scheme under /beacon, with a round every
+// SANDBOX_BEACON_PERIOD (3s). With SANDBOX_OIDC_ISSUER, its own URL with the path /oidc, it is also
+// an identity provider for the gateway at SANDBOX_OIDC_CLIENT_URL, with the client id
+// SANDBOX_OIDC_CLIENT_ID and secret SANDBOX_OIDC_CLIENT_SECRET. With SANDBOX_MAIL_ADDR it accepts
 // mails there by SMTP, keeps them in the folder SANDBOX_MAIL_DIR, and shows them under /mail/.
 package main
 
@@ -79,7 +79,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 		WebhookURL: env("WEBHOOK_URL"), WebhookSecret: secret, Faults: refundFaults,
 	}, log)
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
-	// The timeout is longer than any delay that a simulated visitor can request by a payment key.
+	// WriteTimeout is longer than any delay that a simulated visitor can request by a payment key.
 	server := &http.Server{
 		Handler: routes(payments, rewarding, beacon, identities, mails), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
@@ -103,8 +103,8 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	return errors.Join(err, ledger.Close(), payouts.Close())
 }
 
-// routes returns the handler of all providers, the beacon and the mails. The beacon, the identity provider
-// and the mails may be nil.
+// routes returns the handler of all providers, the beacon and the mails. beacon, identities and
+// mails may be nil.
 func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities, mails http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", payments)
@@ -121,7 +121,7 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 	return mux
 }
 
-// openMails returns the handler that shows mails; nil if none are accepted.
+// openMails returns the handler that shows mails, or nil if no mails are accepted.
 func openMails(ctx context.Context, env func(string) string) (handler http.Handler, closeMails func(), err error) {
 	addr := env("SANDBOX_MAIL_ADDR")
 	if addr == "" {
@@ -131,10 +131,10 @@ func openMails(ctx context.Context, env func(string) string) (handler http.Handl
 	if err != nil {
 		return nil, nil, err
 	}
-	return sink, func() { _ = sink.Close() }, nil // the process ends
+	return sink, func() { _ = sink.Close() }, nil // an error is ignored: the process ends
 }
 
-// openIdentities returns the identity provider's handler; nil if no issuer is configured.
+// openIdentities returns the identity provider's handler, or nil if no issuer is configured.
 func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, error) {
 	issuer := env("SANDBOX_OIDC_ISSUER")
 	if issuer == "" {
@@ -146,7 +146,7 @@ func openIdentities(env func(string) string, log *slog.Logger) (http.Handler, er
 	}, log)
 }
 
-// openBeacon returns the randomness beacon; nil if secret is empty.
+// openBeacon returns the randomness beacon, or nil if secret is empty.
 func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	if secret == "" {
 		return nil, nil
@@ -161,7 +161,7 @@ func openBeacon(secret, period string) (*beacontest.Beacon, error) {
 	return beacontest.New([]byte(secret), options)
 }
 
-// readJSONVariable decodes a variable's JSON into a value, or does nothing without the variable.
+// readJSONVariable decodes the JSON in a variable into a value. It does nothing if it is not set.
 func readJSONVariable(env func(string) string, name string, into any) error {
 	text := env(name)
 	if text == "" {

@@ -18,10 +18,10 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce limits a burst's concurrent applications, and signingIn the concurrent logins before it.
+// atOnce is the most concurrent applications in a burst, and signingIn the most logins before it.
 const atOnce, signingIn = 512, 32
 
-// burst is a group of users who all apply to one promotion at the same time, and their answers.
+// burst is a group of users who all apply to one promotion at the same time, with their answers.
 type burst struct {
 	name  string
 	event string
@@ -52,11 +52,11 @@ func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 type application struct {
 	RequestID, Receipt string
 	Duplicate          bool
-	soldOut            bool // no place was left, so there may be no request
+	soldOut            bool // it was refused since no place is left; there may be no stored request
 }
 
-// applyAs sends the application of the i-th user. Some users send it twice concurrently; both
-// answers must name the same request.
+// applyAs sends the application of the i-th user. Some users send it twice at the same time; both
+// answers must contain the id of the same request.
 func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome string) {
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
@@ -88,8 +88,8 @@ func (b *burst) recordAnswers(outcome string, err error, all ...application) str
 	return outcome
 }
 
-// send sends an application until it is accepted. Repeating it is safe: the service answers with
-// the same request.
+// send sends an application until it is accepted. This is safe: each answer has the id of the same
+// request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
 	err = demo.PostUntilDone(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	var refused *demo.RefusedError
@@ -107,8 +107,8 @@ func (r *run) firstComeTerms() map[string]any {
 	}
 }
 
-// lotteryTerms returns the terms of a lottery that takes applications for the time window and is
-// drawn with the randomness of the sandbox's beacon.
+// lotteryTerms returns the terms of a lottery that accepts applications during window, and that the
+// randomness of the sandbox's beacon decides.
 func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map[string]any, cutoff time.Time, err error) {
 	chain, err := readChain(ctx, r.wiring.BeaconURL())
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *run) lotteryTerms(ctx context.Context, window time.Duration) (terms map
 	}, cutoff, nil
 }
 
-// readChain asks the beacon at url for its chain: public key, period and start.
+// readChain reads, from the beacon at url, the chain's public key, period and start.
 func readChain(ctx context.Context, url string) (chain beacon.Chain, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -146,19 +146,19 @@ func (r *run) createPromotion(ctx context.Context, terms map[string]any) (event 
 	return demo.CreateOffer(ctx, r.operator, crowd.StepPromotion, "/api/v1/admin/promotions", terms)
 }
 
-// sampleEvery is the interval at which the demo reads the figures of a burst.
+// sampleEvery is how often the demo reads the figures of a burst.
 const sampleEvery = 500 * time.Millisecond
 
 // observedDraw is what the demo has seen of the lottery's draw before the results.
 type observedDraw struct {
 	announced time.Time
 	phase     fairdraw.Phase
-	// earlier is the first public document with the root of the entries: proof that it existed then.
+	// earlier is the first public document with the root of the entries: the root existed then.
 	earlier *fairdraw.Document
 }
 
-// runBurst has all users of a burst apply at the same time. It waits until all requests to a
-// first-come promotion are settled. A lottery need only accept them, since its draw comes later.
+// runBurst has all users of a burst apply at the same time. It waits until the requests have
+// results or, for a lottery, whose draw is later, until they are accepted.
 func (r *run) runBurst(ctx context.Context, b *burst) error {
 	gone := make(chan struct{})
 	go func() {
@@ -193,7 +193,7 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 			return 0, fmt.Errorf("sample: %w", err)
 		}
 		var figures struct{ Accepted, Unsettled int64 }
-		if !answer.OK() { // the platform is overloaded for a moment
+		if !answer.OK() { // the platform is overloaded; the next sample may succeed
 			return 1, nil
 		}
 		if err := json.Unmarshal(answer.Body, &figures); err != nil {
@@ -207,7 +207,7 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
 	return unsettled, nil
 }
 
-// awaitDraw polls the draw's public document until every request has its result.
+// awaitDraw polls until every request has its result, and reads the draw's public document.
 func (r *run) awaitDraw(ctx context.Context) error {
 	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
 	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.RunState, error) {

@@ -1,6 +1,6 @@
-// Package promo is the promotions demo. One group of users applies to a first-come promotion,
-// another to a lottery, both through the gateway; some apply twice. The verdict is based on the
-// table, the results' topic and the draw's public document.
+// Package promo is the promotions demo. Through the gateway, one group of users applies to a
+// first-come promotion, and another to a lottery; some apply twice. The verdict is based on the
+// table, the topic with the results, and the draw's public document.
 package promo
 
 import (
@@ -32,13 +32,13 @@ type Config struct {
 	Break string `env:"BREAK"`
 }
 
-// Validate refuses a Break that names no known fault.
+// Validate returns an error if Break is no known kind of fault.
 func (c *Config) Validate() error { return demo.CheckFaultKind(c.Break, audit.PromotionFaultKinds()) }
 
 const (
-	// lead is the time from the beacon's round to the announcement of the results.
+	// lead is the time from the beacon's round until the results are announced.
 	lead = 15 * time.Second
-	// minWindow is the shortest time in which the lottery takes applications.
+	// minWindow is the shortest time in which the lottery accepts applications.
 	minWindow = 20 * time.Second
 )
 
@@ -105,7 +105,7 @@ func (r *run) Play(ctx context.Context) error {
 	return r.awaitDraw(ctx)
 }
 
-// evidence returns what the demo has seen; the audit compares it with the stores.
+// evidence returns what the demo has done and seen, which the audit compares with the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
 		Applicants: r.cfg.Applicants,

@@ -9,7 +9,7 @@ import (
 	"urr.guru/pkg/fairdraw/beacontest"
 )
 
-// The terms of the lottery name the chain that the sandbox's beacon publishes.
+// The terms of the lottery contain the chain that the sandbox's beacon publishes.
 func TestChainOfTheBeacon(t *testing.T) {
 	t.Parallel()
 	beacon, err := beacontest.New([]byte("a secret of at least thirty-two bytes"), beacontest.Options{})

@@ -11,12 +11,12 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// atOnce limits the members who use the platform at the same time. With more, some would be refused
-// because of overload, which this demo does not test.
+// atOnce is the most members who use the platform at the same time. With more, some would be
+// refused because of overload, which this demo does not test.
 const atOnce = 64
 
-// visit is the visit of the i-th member, who signs in, records an attendance, takes part in the
-// prize draw and reads the rewards. It returns the prize, "no prize", or the error.
+// visit has the i-th member sign in, record an attendance, take part in the prize draw and read the
+// rewards. It returns the prize, "no prize", or the error.
 func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 	s, name := d.API.NewSession(), fmt.Sprintf("member-%05d", i)
 	if err := s.DevLogin(ctx, name); err != nil {
@@ -39,14 +39,14 @@ func (d *Demo) visit(ctx context.Context, i int) (outcome string) {
 	return "prize: " + e.Prize.Name
 }
 
-// entry is the response to an attendance or a draw.
+// entry is the response to an attendance or to a part in the prize draw.
 type entry struct {
 	EntryID string
 	Prize   *struct{ Name, Kind string }
 }
 
-// takePart records an attendance or draws a prize. If twice is true, it does so by two concurrent
-// clicks, which must return the same entry. Its requests are safe to repeat.
+// takePart records an attendance or draws a prize. If twice is true, it sends two requests at the
+// same time, which must return the same entry. Its requests are safe to repeat.
 func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step crowd.Step, path string, twice bool) (entry, error) {
 	click := func(s *crowd.Session) (e entry, err error) {
 		err = demo.PostUntilDone(ctx, s, step, path, &e)
@@ -62,7 +62,7 @@ func (d *Demo) takePart(ctx context.Context, s *crowd.Session, name string, step
 	return first, err
 }
 
-// campaigns are the ids of the run's campaigns.
+// campaigns has the ids of the run's campaigns: the attendance campaign and the prize draw.
 type campaigns struct{ attendance, random string }
 
 func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
@@ -70,8 +70,8 @@ func (c campaigns) ids() []string { return []string{c.attendance, c.random} }
 // attendancePoints is the reward for one day of attendance, in points.
 const attendancePoints = 100
 
-// prizes describes n prizes for the draw, coupons and points, and the blank: no prize. The blank is
-// as likely as the three kinds of prizes together.
+// prizes describes n prizes for the draw, which are coupons and points, and the blank (no prize).
+// The blank is as likely as the three kinds of prizes together.
 func prizes(n int) []map[string]any {
 	grand := max(1, n/10)
 	coupons := (n - grand) / 2
@@ -107,15 +107,15 @@ func openCampaigns(ctx context.Context, admin *crowd.Session, n int) (c campaign
 	return c, err
 }
 
-// sampleEvery is the interval at which the demo reads the state of the rewards.
+// sampleEvery is how often the demo reads the state of the rewards.
 const sampleEvery = 250 * time.Millisecond
 
-// slots is the default of REWARD_SLOTS: the number of rewards of a kind that one replica pays at a
-// time. If more are in progress, several replicas pay.
+// slots is the default of REWARD_SLOTS: the most rewards of a kind that one replica pays at a time.
+// If more are in progress, several replicas pay.
 const slots = 32
 
 // awaitPayouts takes samples until all members have gone, the killed replica runs again and no
-// reward is due. It calls busy when several replicas pay, or when half of the rewards are paid.
+// reward is due. When several replicas pay, or half of the rewards are paid, it calls busy.
 func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
 	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.RunState, error) {
@@ -139,11 +139,11 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
 }
 
-// rewardState has the numbers of the campaigns' entries (attendances and draws) and of their
-// rewards: paid ones, due ones (still to be paid), and rewards in points that are PROCESSING.
+// rewardState has the number of entries (attendances and draws) in the campaigns, and the numbers
+// of their rewards: paid, due (still to be paid), and those in points that are PROCESSING.
 type rewardState struct{ entered, paid, due, processing int64 }
 
-// readRewardState reads the numbers of the campaigns' entries and rewards from reward's database.
+// readRewardState reads these numbers from the reward service's database.
 func (d *Demo) readRewardState(ctx context.Context) (s rewardState, err error) {
 	err = d.target.DB.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM event_entry WHERE event_id = ANY($1)),

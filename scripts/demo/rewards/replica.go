@@ -20,7 +20,7 @@ const (
 	stopGrace  = 15 * time.Second
 )
 
-// replica is an additional replica of reward, beside that of `make up`, on another loopback
+// replica is a second replica of the reward service, beside that of `make up`, at another loopback
 // address. It ends when this program ends, for whatever reason.
 type replica struct {
 	spec     process.Spec

@@ -1,6 +1,6 @@
-// Package rewards is the demo of attendance, draws and payouts. Members take part in two campaigns
-// through the gateway, a provider that loses answers pays them, and a replica of reward is killed
-// meanwhile. The verdict is based on the provider's ledger and reward's tables.
+// Package rewards is the rewards demo. Members take part in two campaigns through the gateway, a
+// provider that loses answers pays them, and a replica of the reward service is killed meanwhile.
+// The verdict is based on the provider's ledger and the reward service's tables.
 package rewards
 
 import (
@@ -33,7 +33,7 @@ type Config struct {
 	Break string `env:"BREAK"`
 }
 
-// Validate refuses a Break that names no known fault, and takes a missing seed from the clock.
+// Validate returns an error if Break is no known kind of fault. It replaces the seed 0 by the time.
 func (c *Config) Validate() error {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
@@ -43,19 +43,19 @@ func (c *Config) Validate() error {
 
 // Platform gives access to the platform on which the rewards demo runs.
 type Platform struct {
-	// Gateway is the gateway's URL, and Provider that of the sandbox provider that pays rewards.
+	// Gateway is the gateway's URL. Provider is that of the sandbox provider, which pays rewards.
 	Gateway, Provider string
-	// DB is reward's database.
+	// DB is the reward service's database.
 	DB *pgxpool.Pool
-	// Replica is a replica of reward that the demo kills; at least one other runs.
+	// Replica is a replica of the reward service that the demo kills. At least one other must run.
 	Replica Replica
 	// Reconcile runs `reward reconcile` and returns its output and exit code.
 	Reconcile func(ctx context.Context) (output string, code int)
-	// Slow is how long every fifth payment takes; it must be below REWARD_CALL_TIMEOUT.
+	// Slow is the duration of every fifth payment; it must be less than REWARD_CALL_TIMEOUT.
 	Slow time.Duration
 }
 
-// Replica is a replica of reward that the demo may kill.
+// Replica is a replica of the reward service that the demo may kill.
 type Replica interface {
 	// Start starts the replica and returns when it is ready.
 	Start(ctx context.Context) error
@@ -81,7 +81,7 @@ func New(cfg *Config, target Platform) *Demo {
 	return &Demo{Stage: demo.NewStage(target.Gateway), cfg: cfg, target: target, provider: sandbox.Client{URL: target.Provider}}
 }
 
-// Run runs the demo on the checkout's platform, to which it adds a replica of reward.
+// Run runs the demo on the checkout's platform, with a second replica of the reward service.
 func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	local, err := runner.New(ctx, layout, func(string, ...any) {})
 	if err != nil {
@@ -105,17 +105,17 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, d, cfg.Break, layout.State("demo-rewards"))
 }
 
-// providerFaults returns the faults of the provider. Slow answers keep both replicas busy, so that
-// the one that is killed has calls in progress.
+// providerFaults returns the faults of the provider. Its slow answers keep both replicas busy, so
+// that the replica that is killed has calls in progress.
 func (d *Demo) providerFaults() sandbox.Faults {
 	return sandbox.Faults{Seed: d.cfg.Seed, Lost: 0.2, Slow: 0.2, SlowFor: d.target.Slow}
 }
 
-// cleanupLimit limits the cleanup at the end of a run, even of an interrupted one.
+// cleanupLimit is the time limit of the cleanup at the end of a run, even of an interrupted one.
 const cleanupLimit = 20 * time.Second
 
-// Play lets the members visit, and injects the faults. It returns when no reward is due any more,
-// or after the limit. It then restores the provider and the replicas.
+// Play runs the members' visits and injects the faults until no reward is due, or until the limit.
+// It then restores the provider's faults and stops the second replica.
 func (d *Demo) Play(ctx context.Context) (err error) {
 	before, err := d.provider.Faults(ctx)
 	if err != nil {
@@ -192,14 +192,14 @@ func (d *Demo) InjectFault(ctx context.Context, fault string) error {
 	return d.evidence().InjectFault(ctx, fault)
 }
 
-// Judge computes the verdict from the provider's ledger and reward's tables.
+// Judge computes the verdict from the provider's ledger and the reward service's tables.
 func (d *Demo) Judge(ctx context.Context) (audit.RewardsVerdict, audit.Findings, error) {
 	return d.evidence().Judge(ctx)
 }
 
 func (d *Demo) Report(ctx context.Context, v audit.RewardsVerdict) (*demo.Report, error) {
-	// Calls to the provider: all, those without an answer, and those during which the replica died;
-	// and the number of rewards that took more than one call.
+	// The numbers of all calls to the provider, of those without an answer, and of those during which
+	// the replica was killed; and the number of rewards that needed more than one call.
 	var calls, unknown, cutOff, repeated int64
 	err := d.target.DB.QueryRow(ctx, `
 		SELECT coalesce(sum(n), 0), coalesce(sum(unknown), 0), coalesce(sum(cut_off), 0), count(*) FILTER (WHERE n > 1) FROM (

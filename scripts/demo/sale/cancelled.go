@@ -11,28 +11,28 @@ import (
 	"urr.guru/scripts/demo"
 )
 
-// The size of the small sale that is cancelled at the end; it has a seat for every buyer.
+// The size of the small sale, which is cancelled at the end. It has seats for all its buyers.
 const (
 	cancelledBuyers = 10
 	cancelledSeats  = 2 * cancelledBuyers
 )
 
-// cancellationState is the gateway's answer about a cancelled event: its state, and how many holds,
-// orders and refunds are left.
+// cancellationState is the gateway's answer about a cancelled event: its state, and the numbers of
+// holds, orders, tickets and refunds that are left.
 type cancellationState struct {
 	State                           string
 	Holds, Orders, Tickets, Refunds int
 }
 
-// over reports whether the event has ended and no hold, order or refund is left.
+// over reports whether the event has ended and no holds, orders and refunds are left.
 func (s cancellationState) over() bool { return s.State == "ENDED" && s.Holds+s.Orders+s.Refunds == 0 }
 
 // cancelledSale is a small sale beside the large one. When all its buyers have tickets, an operator
-// cancels the sale, undoes the cancellation, cancels it again, and has the refunds begin.
+// cancels the sale, undoes this, cancels the sale again, and starts the refunds.
 type cancelledSale struct {
 	sale  crowd.Sale
 	crowd *crowd.Crowd
-	// faults are sentences about answers that contradict each other.
+	// faults describe, in a sentence each, answers that contradict each other.
 	faults []string
 }
 
@@ -46,7 +46,7 @@ func newCancelled(large crowd.Sale, api *crowd.API, after *crowd.AfterSale, seed
 	})}
 }
 
-// refundWithin limits the time that all refunds of the cancelled sale take.
+// refundWithin is the time limit of all refunds of the cancelled sale.
 const refundWithin = time.Minute
 
 // cancel cancels the sale, and waits until everything is refunded.

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/crowd"
 )
 
-// The operator acts in this order. If an undo loses a ticket, that is recorded as a fault.
+// The operator acts in this order. If the undo does not bring all tickets back, that is a fault.
 func TestCancelSmallSale(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]int{"all come back": 0, "a ticket is lost": 1} {

@@ -79,14 +79,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// How long holds and slots last, in seconds: short, so that abandoned seats return while the crowd
-// is there.
+// How long holds and slots last, in seconds. It is short, so that others can have abandoned seats
+// while the crowd is there.
 const (
 	holdSeconds = 30
 	slotSeconds = 30
 )
 
-// validateStores refuses store addresses without a URL, and a URL with only some store addresses.
+// validateStores returns an error if there are store addresses without a URL, or only some of them.
 func (c *Config) validateStores() error {
 	var named, missing []string
 	for _, v := range []struct{ name, value string }{
@@ -115,7 +115,7 @@ func (c *Config) validateStores() error {
 // withoutStores reports whether the run is judged without access to the stores.
 func (c *Config) withoutStores() bool { return c.URL != "" && c.TicketDatabase == "" }
 
-// storesWiring returns the addresses of the stores to audit: those in w, or the configured ones.
+// storesWiring returns the addresses of the stores to audit: those in w, unless a URL is set.
 func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 	if c.URL == "" {
 		return w
@@ -128,7 +128,7 @@ func (c *Config) storesWiring(w platform.Wiring) platform.Wiring {
 
 func (c *Config) sale() crowd.Sale {
 	return crowd.Sale{
-		// With the seed, ids differ even if two runs start in the same second.
+		// The seed makes the ids of runs differ that start in the same second.
 		EventID: fmt.Sprintf("demo-%s-%04x", time.Now().UTC().Format("20060102-150405"), uint16(c.Seed)),
 		Seats:   c.Seats, Threshold: c.Threshold, Rate: c.Rate, Proof: c.Proof, Hold: holdSeconds, Slot: slotSeconds,
 	}

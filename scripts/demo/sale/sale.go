@@ -1,5 +1,5 @@
-// Package sale is the demo of a sale: a crowd of visitors buys all seats of an event, then the
-// stores are audited. Without access to the stores, only what the visitors saw is audited.
+// Package sale is the sale demo: a crowd of visitors buys all seats of an event, then the stores
+// are audited. Without access to the stores, only what the visitors saw is audited.
 package sale
 
 import (
@@ -18,14 +18,14 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// discardLogger discards the logs of the Redis client, which would garble the progress bars. The
-// audit itself reports unavailable stores.
+// discardLogger discards the logs of the Redis client, which would disturb the progress bars. The
+// audit reports unavailable stores itself.
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// maxPaymentAttempts is the number of valid cards that a visitor tries. More than one is needed
-// because a charge that fails while a store is unavailable is reported as declined.
+// maxPaymentAttempts is the most valid cards that a visitor tries. One is not enough: a charge that
+// fails while a store is unavailable is reported as declined.
 const maxPaymentAttempts = 3
 
 // run is one run of the sale demo.
@@ -33,7 +33,7 @@ type run struct {
 	*demo.Stage
 
 	cfg       *Config
-	url       string // of the gateway
+	url       string // the gateway's URL
 	auditor   audit.SaleJudge
 	sale      crowd.Sale
 	crowd     *crowd.Crowd
@@ -70,8 +70,8 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo"))
 }
 
-// Play runs the visitors and waits until nothing is in progress any more. It closes the sale of an
-// interrupted run.
+// Play runs the visitors and waits until no request is in progress any more. If the run is
+// interrupted, it closes the sales.
 func (r *run) Play(ctx context.Context) error {
 	err := r.play(ctx)
 	switch {
@@ -86,10 +86,10 @@ func (r *run) Play(ctx context.Context) error {
 // operator is the user who opens, cancels and closes the sales.
 const operator = "crowd-operator"
 
-// closeLimit limits the cleanup after an interrupted run.
+// closeLimit is the time limit of the cleanup after an interrupted run.
 const closeLimit = 10 * time.Second
 
-// closeSale closes the sale of an interrupted run, which must not continue unobserved.
+// closeSale closes both sales of an interrupted run, since nobody watches them any more.
 func (r *run) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r *run) closeSale(ctx context.Context) error {
 	return fmt.Errorf("%w; %s is closed, the platform runs on (make status, make down)", demo.ErrInterrupted, r.sale.EventID)
 }
 
-// play opens the sales, runs the visitors, takes samples meanwhile, and cancels the small sale.
+// play opens the sales, runs the visitors while it takes samples, and cancels the small sale.
 func (r *run) play(ctx context.Context) error {
 	if err := r.auditor.Begin(ctx); err != nil {
 		return err
@@ -138,12 +138,12 @@ func (r *run) play(ctx context.Context) error {
 	return r.cancelled.cancel(ctx, admin)
 }
 
-// presaleLasts is the time in which only members and users on a list may buy. Most visitors are
-// there before its end.
+// presaleLasts is how long only members and users on a list may buy. Most visitors have arrived
+// before it ends.
 const presaleLasts = 10 * time.Second
 
-// openSales sells memberships to some visitors, and opens the large sale with a presale for them, and
-// the small one.
+// openSales sells memberships to some visitors. It then opens the large sale, with a presale for
+// them, and the small sale.
 func (r *run) openSales(ctx context.Context) (err error) {
 	if r.sale.Presale, err = r.crowd.PreparePresale(ctx, operator, presaleLasts); err != nil {
 		return fmt.Errorf("prepare the presale: %w", err)
@@ -156,10 +156,10 @@ func (r *run) openSales(ctx context.Context) (err error) {
 	return nil
 }
 
-// sampleEvery is the time between samples: short enough to see a threshold exceeded for one tick.
+// sampleEvery is the time between samples. It is so short that they show a tick over the threshold.
 const sampleEvery = 250 * time.Millisecond
 
-// watch takes samples of the sale and shows the progress, until ctx ends.
+// watch takes samples of the sale and shows its progress until ctx ends.
 func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -173,7 +173,7 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 			s, err := r.auditor.ReadNumbers(ctx)
 			outages.Record(began, err)
 			if err != nil {
-				continue // a missed sample; the final verdict does not depend on it
+				continue // one sample is missing; the verdict does not need each of them
 			}
 			r.samples = append(r.samples, s)
 			r.AddSample(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
@@ -187,7 +187,7 @@ const (
 	checkedIn = "checked in"
 )
 
-// shownValues returns the values of a sample that bars and plots show. Some are only in the stores.
+// shownValues returns the values that bars and plots show. Some of them are only in the stores.
 func (r *run) shownValues(s audit.SaleNumbers, served int64) []demo.NamedNumber {
 	tally := r.crowd.Tally()
 	values := []demo.NamedNumber{{Name: "arrived", N: tally.Arrived.Load()}, {Name: "served", N: served}}
@@ -199,7 +199,7 @@ func (r *run) shownValues(s audit.SaleNumbers, served int64) []demo.NamedNumber 
 		demo.NamedNumber{Name: checkedIn, N: tally.CheckedIn.Load()}, demo.NamedNumber{Name: "gone", N: tally.Gone.Load()})
 }
 
-// readServingCounter reads tier 1's serving counter from the gateway, as a page does.
+// readServingCounter reads the serving counter of tier 1 from the gateway, as a page does.
 func readServingCounter(ctx context.Context, s *crowd.Session, eventID string) int64 {
 	var out struct {
 		ServingCounter int64 `json:"servingCounter"`

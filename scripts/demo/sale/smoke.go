@@ -66,7 +66,7 @@ func Smoke(ctx context.Context) error {
 	return errors.Join(probes.printResult(), judgeSmoke(c.Tally(), recorder.Summaries()))
 }
 
-// sale describes a sale with seats for all visitors, so that none is sold out.
+// sale describes a sale with seats for all visitors, so that it does not sell out.
 func (c *SmokeConfig) sale() crowd.Sale {
 	event := c.Event
 	if event == "" {
@@ -77,7 +77,7 @@ func (c *SmokeConfig) sale() crowd.Sale {
 	}
 }
 
-// judgeSmoke prints the results, and returns an error that lists the violations.
+// judgeSmoke prints the results, and returns an error that contains all violations.
 func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 	var problems []string
 	requests := 0
@@ -108,8 +108,8 @@ func judgeSmoke(t *crowd.Tally, steps []crowd.Summary) error {
 }
 
 // prober requests one page at a steady rate, each time on a new connection. It notices moments in
-// which new visitors would be refused. The crowd would not: it sends few requests, most of them on
-// existing connections.
+// which new visitors would be refused. The crowd might not, since it sends few requests, most of
+// them on existing connections.
 type prober struct {
 	url    string
 	client *http.Client

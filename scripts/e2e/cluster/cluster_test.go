@@ -112,9 +112,9 @@ func withAdded(installed bool) []string {
 	return args
 }
 
-// upgrade replaces every pod by one of another version and with other settings, and adds reward,
-// ingest and worker, while a crowd buys. Meanwhile each service runs in both versions, and no request
-// fails.
+// upgrade replaces every pod by one of another version and with other settings, and adds the
+// reward, ingest and worker services, while a crowd buys. Meanwhile each service runs in both
+// versions, and no request fails.
 func (w *world) upgrade(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)

@@ -64,7 +64,7 @@ func (w *world) interruption(t *testing.T) {
 	}
 }
 
-// recovery returns the time from the end of a fault to the start of the last request that failed.
+// recovery returns how long after the end of a fault the last request that failed was started.
 func (p *polls) recovery(t *testing.T, ended time.Time) time.Duration {
 	t.Helper()
 	last := ended

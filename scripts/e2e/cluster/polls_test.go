@@ -20,12 +20,12 @@ const (
 	pollers = 8
 	// pollEvery is the interval of one poller: all together send 20 requests per second.
 	pollEvery = 400 * time.Millisecond
-	// pollLimit is how long a poller waits for a response.
+	// pollLimit is the longest time that a poller waits for a response.
 	pollLimit = 3 * time.Second
 )
 
-// polls are steady requests that queue answers from Redis. Signed-in users join the line and ask
-// for their place, alternately.
+// polls are steady requests that the queue service answers from Redis. Signed-in users join the
+// line and ask for their place, alternately.
 type polls struct {
 	event string
 

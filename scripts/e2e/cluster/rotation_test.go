@@ -13,15 +13,15 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// The rotated RPC key: gateways sign their calls with it, and queue verifies them.
+// The rotated RPC key: gateways sign calls with it, and the queue service verifies them.
 const (
 	pairSecret  = "urr-rpc-gateway-queue"
 	signingKey  = "QUEUE_RPC_KEY"
 	acceptedKey = "RPC_ACCEPT"
 )
 
-// rotation rotates the RPC key between gateway and queue while visitors buy, in the documented
-// order. No request fails.
+// rotation rotates the RPC key between the gateway and queue services while visitors buy, in the
+// documented order. No request fails.
 func (w *world) rotation(t *testing.T) {
 	t.Helper()
 	before := w.pods(t)

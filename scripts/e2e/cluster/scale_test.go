@@ -14,8 +14,8 @@ import (
 // trafficWithin is the time within which a new pod that is ready must receive calls.
 const trafficWithin = 60 * time.Second
 
-// scaleUp doubles the pods of queue under load, and then removes two. Callers find the new pods,
-// and no request fails.
+// scaleUp doubles the pods of the queue service under load, and then removes two. Callers find the
+// new pods, and no request fails.
 func (w *world) scaleUp(t *testing.T) {
 	t.Helper()
 	oldPods := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// upgradedConnections is what the upgrade changes: ticket's maximum of PostgreSQL connections.
+// upgradedConnections is the ticket service's maximum of PostgreSQL connections after the upgrade.
 const upgradedConnections = 13
 
 // everyPod selects the pods of all services, but not those of migrations.
@@ -86,8 +86,8 @@ func (w *world) seeVersions(t *testing.T, both map[string]bool) {
 	}
 }
 
-// requireUpgraded requires that each service that was installed before ran in both versions, and that
-// every pod has the new version and setting.
+// requireUpgraded requires that each service that was installed before ran in both versions, and
+// that every pod has the new version and setting.
 func (w *world) requireUpgraded(t *testing.T, both map[string]bool) {
 	t.Helper()
 	for _, s := range platform.Services() {

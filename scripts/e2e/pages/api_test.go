@@ -68,7 +68,7 @@ var (
 // uniqueID returns an id that no earlier run has used.
 func uniqueID(prefix string) string { return fmt.Sprintf("%s-%x-%d", prefix, runID, idCount.Add(1)) }
 
-// call sends a request, requires success, and returns the members of the JSON response. It repeats
+// call sends a request, requires success, and returns the fields of the JSON response. It repeats
 // the request while the platform is overloaded.
 func (v *visitor) call(method, path string, body any) (members object) {
 	v.t.Helper()
@@ -154,7 +154,7 @@ func (v *visitor) occupy(event string) {
 			case <-ctx.Done():
 				return
 			}
-			// A new request each time: the client's cookie jar adds its cookies to those of a used one.
+			// A new request each time: the cookie jar adds its cookies to those of a request sent before.
 			answer, err := v.client.Do(v.request(ctx, http.MethodPost, "/api/v1/queue/heartbeat/"+event, nil))
 			if err != nil {
 				continue // retried at the next tick

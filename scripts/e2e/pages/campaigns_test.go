@@ -61,8 +61,8 @@ func testCampaignOpens(t *testing.T) {
 	require.NotContains(t, b.text("main"), closed)
 }
 
-// testCampaignUnavailable: while reward is unavailable or the network is away, the page says so and
-// shows the campaign once it is back.
+// testCampaignUnavailable: while the reward service or the network is unavailable, the page says so
+// and shows the campaign once it is back.
 func testCampaignUnavailable(t *testing.T) {
 	parallelTab(t)
 	event := campaign{}.open(t)

@@ -208,7 +208,7 @@ func testVerifiableDraws(t *testing.T) {
 	}
 }
 
-// testSuspiciousDraws: the page names the first fault of a draw, and what visitors have to trust if
+// testSuspiciousDraws: the page shows the first fault of a draw, and what visitors have to trust if
 // the draw has no beacon.
 func testSuspiciousDraws(t *testing.T) {
 	parallelTab(t)

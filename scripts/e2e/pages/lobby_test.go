@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLobby: the waiting room of a coming sale takes entries of signed-in users, keeps the receipt
-// over a reload, and lets everybody in when an operator deactivates it.
+// testLobby: the waiting room of a coming sale accepts entries of signed-in users, keeps the
+// receipt over a reload, and lets everybody in when an operator deactivates it.
 func testLobby(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)

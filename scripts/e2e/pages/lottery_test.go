@@ -67,7 +67,7 @@ func openLottery(t *testing.T) (base string, l *lottery) {
 	return base, l
 }
 
-// set changes the promotion's status, and members of the visitor's request.
+// set changes the promotion's status, and fields of the visitor's request.
 func (l *lottery) set(status string, request object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *lottery) set(status string, request object) {
 	}
 }
 
-// publish publishes the draw: its terms, and members of the document. Round 1000 of the beacon is in
+// publish publishes the draw: its terms, and fields of the document. Round 1000 of the beacon is in
 // an hour.
 func (l *lottery) publish(phase string, document object) {
 	genesis := time.Now().Add(time.Hour).Unix() - 999*30
@@ -94,8 +94,8 @@ func (l *lottery) publish(phase string, document object) {
 }
 
 // testLottery: a visitor applies and gets a receipt, which stays in the browser and can be saved,
-// withdraws, applies again, and follows the draw; at each step the page shows the same after a reload
-// and on the way back.
+// withdraws, applies again, and follows the draw. At each step the page shows the same after a
+// reload and on the way back.
 func testLottery(t *testing.T) {
 	t.Parallel()
 	for _, p := range []variant{{phone, "ko"}, {desktop, "en"}} {
@@ -150,7 +150,7 @@ func testLottery(t *testing.T) {
 	}
 }
 
-// testLotteryResults: the page distinguishes winners, others, and requests that do not take part.
+// testLotteryResults: the page distinguishes requests that win, lose, or do not take part.
 func testLotteryResults(t *testing.T) {
 	parallelTab(t)
 	says := words(t, "en")

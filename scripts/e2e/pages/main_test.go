@@ -21,7 +21,7 @@ import (
 var (
 	browser     context.Context
 	platformURL string
-	// services is the platform that the tests have started; nil: a foreign one.
+	// services is the platform that the tests have started; nil: they use one at URR_E2E_URL.
 	services *harness.Platform
 	// identityProvider is the URL of the provider at which the gateway at signInURL signs users in.
 	identityProvider, signInURL string
@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestPages starts one platform and one browser for all tests; each test has its own visitors and
-// events. URR_E2E_URL names a running platform, for example that of `make up`.
+// events. URR_E2E_URL may be the URL of a running platform to use, such as that of `make up`.
 func TestPages(t *testing.T) {
 	layout, err := platform.Find()
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func startBrowser(t *testing.T) {
 		// tab.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,PaintHolding"),
 		chromedp.Flag("disable-site-isolation-trials", true),
-		// A page of a test is closed before optimised code has saved what compiling it costs.
+		// Compiling optimised code costs more than it saves: a page of a test is closed too soon.
 		chromedp.Flag("js-flags", "--no-opt --no-maglev"),
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),

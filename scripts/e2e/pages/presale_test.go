@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testPresale: a visitor without an entitlement waits in the line for the general sale, and reads why. With
-// a code the same visitor is let in and holds seats.
+// testPresale: a visitor without an entitlement waits in the line for the general sale, and reads
+// why. With a code the same visitor is let in and holds seats.
 func testPresale(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {

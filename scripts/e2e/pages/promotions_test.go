@@ -37,7 +37,7 @@ func (p promotion) open(t *testing.T) string {
 }
 
 // testFirstCome: a visitor signs in from the page of a promotion, applies, and gets the only place.
-// The next visitor, whose page was open before, is told that all places are gone. Both see their
+// The next visitor, whose page was open before, reads that all places are gone. Both see their
 // result after a reload, on the way back, and among their own requests.
 func testFirstCome(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func testPromotionStates(t *testing.T) {
 	visitor.checkPage("the list")
 }
 
-// testPromotionTrouble: while too many requests are not settled, the page says so and lets the
+// testPromotionTrouble: while too many requests wait for results, the page says so and lets the
 // visitor try again. An application whose responses were lost counts once, and not as repeated.
 func testPromotionTrouble(t *testing.T) {
 	parallelUnlimited(t)

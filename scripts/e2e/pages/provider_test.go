@@ -16,15 +16,15 @@ import (
 // payPage is a provider's payment page, and how buyers use it.
 type payPage struct {
 	provider string
-	// path is the beginning of the page's path, link a part of the URL that leads to the page.
+	// path is the beginning of the page's path. link is a part of the URL that leads there.
 	path, link string
 	servers    []string // the other servers that pages may call
 	// The ids of buttons. late approves the payment after some seconds.
 	pay, late, decline, stay string
 	// ours is true if a page of the shop leads to the provider's; the back button leads there.
 	ours bool
-	// unseen is true if a payment is unknown until the buyer comes back, again is true if the page
-	// takes another card after a decline.
+	// unseen is true if a payment is unknown until the buyer comes back. again is true if the page
+	// accepts another card after a decline.
 	unseen, again bool
 	variants      []variant
 }
@@ -104,7 +104,7 @@ func eachVariant(t *testing.T, at payPage, test func(t *testing.T, p variant)) {
 	}
 }
 
-// testDeclinedThenPaid: after a decline the page takes another card, or the checkout leads to
+// testDeclinedThenPaid: after a decline the page accepts another card, or the checkout leads to
 // another page.
 func testDeclinedThenPaid(t *testing.T, at payPage) {
 	t.Helper()

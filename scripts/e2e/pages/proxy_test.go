@@ -200,7 +200,7 @@ func blockAfterPayment(t *testing.T, path string) (base string, release func()) 
 }
 
 // dropResponses starts a proxy in front of the platform that forwards all requests, but closes the
-// connection instead of responding to those that `lose` selects.
+// connection instead of responding to requests that `lose` selects.
 func dropResponses(t *testing.T, lose func(r *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(platformURL)

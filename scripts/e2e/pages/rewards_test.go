@@ -77,8 +77,8 @@ func attendedBefore(t *testing.T, event string, member *visitor, user string, da
 	}
 }
 
-// testAttendance: a visitor signs in from the page of a campaign, attends on the third day in a
-// row, and sees the day, the streak, the bonus and the rewards there and among the own rewards.
+// testAttendance: a visitor signs in from the page of a campaign and attends on the third day in a
+// row. The page shows the day, the streak, the bonus and the rewards, as does the list of rewards.
 func testAttendance(t *testing.T) {
 	skipOnForeignPlatform(t)
 	t.Parallel()

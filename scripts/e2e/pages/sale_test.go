@@ -93,8 +93,8 @@ func testLineWithoutSaleStatus(t *testing.T) {
 	b.visit("/events/" + event)
 	b.click(".enter a")
 	b.waitForPath("/queue/" + event)
-	// The page polls a few times, in case queue does not know the sale yet. Then it queries the sale
-	// and the line only about every five minutes.
+	// The page polls a few times, in case the queue service does not know the sale yet. Then it
+	// queries the sale and the line only about every five minutes.
 	testkit.Until(t, func() bool { return len(pauses()) > 0 }, "the page waits for the sale")
 	require.Greater(t, queried.Load(), int32(1))
 	require.GreaterOrEqual(t, slices.Min(pauses()), 270.0)
@@ -153,7 +153,7 @@ func testSoldOut(t *testing.T) {
 }
 
 // testTimesShowTheirZone: times of an event are in the zone of its venue, and also in the visitor's
-// zone if clocks differ there. Each time names its zone.
+// zone if clocks differ there. Each time is shown with its zone.
 func testTimesShowTheirZone(t *testing.T) {
 	parallelTab(t)
 	event := sale{timeZone: "Asia/Tokyo"}.open(t)

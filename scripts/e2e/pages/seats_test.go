@@ -88,8 +88,8 @@ func testMouseOnTheMap(t *testing.T) {
 	require.Equal(t, "selection", eval[string](b, "document.activeElement.id"), "the focus stays near")
 }
 
-// testSeatsTakenMeanwhile: the page names the seats that another visitor took and deselects them.
-// The others can be bought.
+// testSeatsTakenMeanwhile: the page lists the seats that another visitor has taken, and deselects
+// them. The remaining seats can be bought.
 func testSeatsTakenMeanwhile(t *testing.T) {
 	parallelTab(t)
 	event := sale{}.open(t)

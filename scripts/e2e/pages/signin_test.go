@@ -7,7 +7,7 @@ import (
 )
 
 // testSignInAtTheProvider: a visitor signs in at the identity provider, comes back to the page, and
-// signs out at both. A visitor who refuses there is told so, and can try again.
+// signs out at both. A visitor who refuses to sign in sees why, and can try again.
 func testSignInAtTheProvider(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {

@@ -25,7 +25,7 @@ type requestRecord struct {
 	request, outcome string
 }
 
-// shownRequests is the number of a tab's last requests that are shown.
+// shownRequests is how many of a tab's last requests are shown.
 const shownRequests = 30
 
 func newTraffic() *traffic {
@@ -60,7 +60,7 @@ func (r *traffic) ended(id network.RequestID, outcome string) {
 	}
 }
 
-// contain reports whether a request was sent with this beginning, as "GET http://host/path".
+// contain reports whether a request beginning so was sent, such as "GET http://host/path".
 func (r *traffic) contain(beginning string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package apt installs missing packages on Debian and Ubuntu. If it cannot, its error says what to
+// Package apt installs missing packages on Debian and Ubuntu. If it cannot, the error says what to
 // install by hand.
 package apt
 
@@ -16,12 +16,12 @@ import (
 // Installer installs packages by apt-get, and writes the output of the last run to a log file.
 type Installer struct {
 	Log string                           // file for apt-get's output
-	Say func(format string, args ...any) // prints which package is being installed
+	Say func(format string, args ...any) // called with the package that is being installed
 
 	installing sync.Mutex
 }
 
-// Ensure returns the path of a program; it installs the package pkg if the program is missing.
+// Ensure returns the path of a program. If the program is missing, it installs the package pkg.
 func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, error) {
 	return i.EnsureFound(ctx, pkg, func() (string, error) {
 		path, err := exec.LookPath(program)
@@ -32,8 +32,8 @@ func (i *Installer) Ensure(ctx context.Context, program, pkg string) (string, er
 	})
 }
 
-// EnsureFound returns the path that find returns; if find fails, it installs the package pkg and
-// calls find again. It may be called concurrently: the package is installed once.
+// EnsureFound returns the path that find returns. If find fails, it installs the package pkg and
+// calls find again. Concurrent calls install the package only once.
 func (i *Installer) EnsureFound(ctx context.Context, pkg string, find func() (string, error)) (string, error) {
 	i.installing.Lock()
 	defer i.installing.Unlock()
@@ -82,18 +82,18 @@ func (i *Installer) install(ctx context.Context, pkg string) error {
 }
 
 func (i *Installer) aptGet(ctx context.Context, args ...string) error {
-	// RUNLEVEL=1 keeps the package from starting its own server: URR starts servers itself, on its own
+	// RUNLEVEL=1 prevents the package from starting a server: URR starts servers itself, on its own
 	// ports.
 	command := append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1",
 		"apt-get", "-o", "Acquire::Retries=3",
-		"-o", "DPkg::Lock::Timeout=300"}, args...) // a new machine may be updating itself
+		"-o", "DPkg::Lock::Timeout=300"}, args...) // a new machine may be installing updates
 	if os.Geteuid() != 0 {
 		command = append([]string{"sudo"}, command...)
 	}
 	return RunLogged(exec.CommandContext(ctx, command[0], command[1:]...), i.Log)
 }
 
-// RunLogged runs a command with its output in the file log. Its error quotes the last lines.
+// RunLogged runs a command and writes its output to the file log. Its error has the last lines.
 func RunLogged(cmd *exec.Cmd, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("make log folder: %w", err)

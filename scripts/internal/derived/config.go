@@ -11,8 +11,8 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// givenVariables returns the environment variables that the library chart sets itself; they do not
-// come from the values' block "config".
+// givenVariables returns the environment variables that the library chart sets itself. They are not
+// set by the block "config" of the values.
 func givenVariables(dir string) (map[string]bool, error) {
 	path := filepath.Join(dir, library, "templates", "_environment.tpl")
 	raw, err := os.ReadFile(path)
@@ -29,8 +29,8 @@ func givenVariables(dir string) (map[string]bool, error) {
 // queueVariable matches the environment variables that the charts set from their block "queues".
 var queueVariable = regexp.MustCompile(`_QUEUE_(URL|ENDPOINT)$`)
 
-// configProperties returns the schemas of the settings in a chart's block "config": those of the
-// service's Config that are neither secret nor in chartVariables.
+// configProperties returns the schemas of the settings in a chart's block "config": of all settings
+// in the service's Config but secrets, addresses of peers and queues, and those in chartVariables.
 func configProperties(service settings.Service, chartVariables map[string]bool) object {
 	config := object{}
 	for _, s := range service.Settings {
@@ -41,8 +41,8 @@ func configProperties(service settings.Service, chartVariables map[string]bool) 
 	return config
 }
 
-// settingSchema returns the JSON schema of a variable. A schema cannot limit durations, so their
-// limits are only in the description.
+// settingSchema returns the JSON schema of a variable. The limits of durations are only in the
+// description, since a schema cannot contain them.
 func settingSchema(s settings.Setting) object {
 	schema := object{"description": s.Meaning}
 	switch s.Type {

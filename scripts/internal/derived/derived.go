@@ -1,5 +1,5 @@
 // Package derived implements `make settings`. It writes the files that are generated from the list
-// of services, their Config structs and the access options of RPCs.
+// of services, their Config structs, and the access options of RPCs.
 package derived
 
 import (
@@ -15,9 +15,9 @@ import (
 	"urr.guru/scripts/internal/settings"
 )
 
-// Write generates these parts of a checkout: the modules in go.work; the lists of settings in the
-// READMEs; in the charts, the blocks "rpc", the schemas of the values, and the umbrella chart's
-// dependencies and tests. calls maps a service to those that it calls.
+// Write generates these parts of a checkout: the modules in go.work; the lists of settings in
+// READMEs; the charts' blocks "rpc" and the schemas of their values; the dependencies and tests of
+// the umbrella chart. calls has, by service, the services that it calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
@@ -31,7 +31,7 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts))
 	}
-	// The schemas come last: they are generated from the values and the umbrella's dependencies.
+	// The schemas are last, since they are generated from the values and the umbrella's dependencies.
 	return errors.Join(append(errs, WriteSchemas(charts, all))...)
 }
 
@@ -66,13 +66,13 @@ func useModules(ctx context.Context, root string, services []string) error {
 }
 
 const (
-	leftOut = "stats" // a service that one of the umbrella's tests leaves out
+	leftOut = "stats" // the service that one of the umbrella's tests does not install
 	watches = `- matchRegex: {path: "spec.groups[0].rules[?(@.alert == 'UrrServiceDown')].expr", ` +
 		`pattern: '^sum.*absent\(up\{namespace="shop",app_kubernetes_io_name="(%s)"\}\)$'}`
 )
 
-// writeTests generates the parts of the umbrella chart's tests that name every service or count the
-// Secrets with keys: one Secret per pair of services, and those that the values name.
+// writeTests generates the parts of the umbrella chart's tests that contain each service's name or
+// the number of Secrets with keys: one per pair of caller and callee, and those in the values.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string

@@ -20,7 +20,7 @@ import (
 
 type object = map[string]any
 
-// WriteSchemas generates the schemas of all charts in the folder dir, and writes the changed ones.
+// WriteSchemas generates the schemas of all charts in the folder dir. It writes the changed ones.
 func WriteSchemas(dir string, services []settings.Service) error {
 	schemas, err := Schemas(dir, services)
 	for path, text := range schemas {
@@ -30,10 +30,10 @@ func WriteSchemas(dir string, services []settings.Service) error {
 }
 
 // Schemas generates the values.schema.json of every chart in the folder dir: of the services and
-// the umbrella. The keys of the result are the files' paths.
+// the umbrella. The keys of the result are the paths of the files.
 //
 // Helm does not resolve references between files, so each values.schema.json has to contain the
-// library chart's definitions. It is merged from these sources, later ones replacing earlier ones:
+// library chart's definitions. It is merged from these sources; later ones replace earlier ones:
 //
 //	urr-lib/defs.json   definitions that charts share
 //	<chart>/values.yaml which definitions apply (a block "kafka" gets the definition "kafka"), the
@@ -64,14 +64,14 @@ func Schemas(dir string, services []settings.Service) (map[string][]byte, error)
 	return schemas, nil
 }
 
-// dependency is an entry under "dependencies" in a Chart.yaml.
+// dependency is an entry in the list "dependencies" of a Chart.yaml.
 type dependency struct {
 	Name         string   `yaml:"name"`
 	ImportValues []string `yaml:"import-values"`
 }
 
-// generateSchema returns the values schema of one chart. config has the properties of its block
-// "config", and calls the services that it calls.
+// generateSchema returns the schema of a chart's values. config has the properties of the block
+// "config", and calls the services that this service calls.
 func generateSchema(chart string, defs, config object, calls map[string]bool) (object, error) {
 	ownSchema := object{}
 	var meta struct {
@@ -108,8 +108,8 @@ func generateSchema(chart string, defs, config object, calls map[string]bool) (o
 	return schema, nil
 }
 
-// withImports returns the values of a chart as Helm computes them: its own values.yaml replaces
-// what it imports.
+// withImports returns the values of a chart as Helm computes them: what it imports, replaced by its
+// own values.yaml.
 func withImports(chart string, dependencies []dependency) (object, error) {
 	var ownValues object
 	var shared struct {
@@ -126,7 +126,7 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 	for _, d := range dependencies {
 		for _, name := range d.ImportValues {
 			block, exists := shared.Exports[name]
-			if !exists { // Helm would only log this
+			if !exists { // Helm would only log a warning
 				return nil, fmt.Errorf("import-values of Chart.yaml has %s, which %s/values.yaml does not export", name, library)
 			}
 			merge(values, block)
@@ -136,7 +136,7 @@ func withImports(chart string, dependencies []dependency) (object, error) {
 	return values, nil
 }
 
-// describeUmbrella adds the properties of the umbrella chart, which has all others as dependencies.
+// describeUmbrella adds the properties of the umbrella chart, which depends on all other charts.
 func describeUmbrella(schema, ownSchema object, dependencies []dependency) {
 	properties := object{"global": definitionRef("global")}
 	merge(properties, ownSchema)
@@ -144,7 +144,7 @@ func describeUmbrella(schema, ownSchema object, dependencies []dependency) {
 	for _, d := range dependencies {
 		properties[d.Name] = object{"type": "object", "description": "values of the chart " + d.Name}
 	}
-	// A chart that depends on this one may set the condition for installing it.
+	// A chart that depends on the umbrella may set this condition for installing it.
 	properties["enabled"] = object{"type": "boolean", "description": "whether an umbrella installs the chart"}
 	schema["additionalProperties"] = false
 	schema["properties"] = properties
@@ -153,20 +153,20 @@ func describeUmbrella(schema, ownSchema object, dependencies []dependency) {
 // describeService adds the properties of a service's chart to a schema.
 func describeService(schema, properties, defs object) {
 	schema["properties"] = properties
-	// The schema lists the allowed names. With additionalProperties instead, one invalid value of the
-	// service would cause two errors.
+	// The allowed names are in propertyNames. With additionalProperties instead, one invalid value of
+	// the service would cause two errors.
 	names := maps.Clone(properties)
 	maps.Copy(names, commonProperties(defs))
 	schema["propertyNames"] = object{"enum": slices.Sorted(maps.Keys(names))}
 	schema["$ref"] = "#/$defs/common"
-	// Only complete values must have all blocks: helm lint also checks values.yaml alone.
+	// All blocks are required only in complete values, since helm lint also checks values.yaml alone.
 	complete := definitionRef("complete")
 	complete["required"] = slices.Sorted(maps.Keys(properties))
 	schema["dependentSchemas"] = object{library: complete}
 }
 
-// deriveServiceSchemas returns the schemas of a service's values: from the library's definitions,
-// the service's Config and the services that it calls.
+// deriveServiceSchemas returns the schemas of a service's values. They follow from the library's
+// definitions, the service's Config, and the services that it calls.
 func deriveServiceSchemas(values, defs, config object, calls map[string]bool) object {
 	properties := object{}
 	common := commonProperties(defs)
@@ -215,7 +215,7 @@ func commonProperties(defs object) object {
 	return properties
 }
 
-// closedObject returns the schema of an object with exactly these members and their schemas.
+// closedObject returns the schema of an object with exactly these fields, by the fields' schemas.
 func closedObject(members object) object {
 	schema := object{"type": "object", "additionalProperties": false, "properties": members}
 	if len(members) > 0 {
@@ -234,8 +234,8 @@ func sameSchemaFor(names object, schema any) object {
 
 func definitionRef(name string) object { return object{"$ref": "#/$defs/" + name} }
 
-// merge copies the members of from into to. If both have an object under a name, it merges the two
-// recursively, except for references, which it replaces.
+// merge copies the fields of from into to. If both have an object of the same name, it merges the
+// two recursively; but it replaces references.
 func merge(to, from object) {
 	for name, value := range from {
 		existing, exists := to[name].(object)
@@ -248,7 +248,7 @@ func merge(to, from object) {
 	}
 }
 
-// collectDefinitions adds to used all definitions that a schema refers to, also indirectly.
+// collectDefinitions adds to used all definitions that a schema refers to, directly or indirectly.
 func collectDefinitions(used, defs object, schema any) error {
 	switch node := schema.(type) {
 	case []any:
@@ -277,15 +277,15 @@ func collectDefinitions(used, defs object, schema any) error {
 	return nil
 }
 
-// format writes a schema as JSON, each member of properties and $defs on a line, for clear diffs.
+// format writes a schema as JSON. Each property and definition is on one line, for clear diffs.
 func format(schema object) ([]byte, error) {
 	var out bytes.Buffer
 	err := writeMembers(&out, schema, "", "properties", "$defs")
 	return append(out.Bytes(), '\n'), err
 }
 
-// writeMembers writes an object with one line per member. The members named in expanded are
-// objects, whose members it also writes one per line.
+// writeMembers writes an object with one line per field. For objects whose names are in expanded,
+// it writes each of their fields on a line too.
 func writeMembers(out *bytes.Buffer, members object, indent string, expanded ...string) error {
 	separator := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {

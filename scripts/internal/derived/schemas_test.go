@@ -36,13 +36,13 @@ secrets: {KEY: {}}
 config: {X: 1}
 `
 
-// own is the chart's schema.json. It restricts the schema that follows from the Config.
+// own is the chart's schema.json. It restricts what the schema would be by the Config alone.
 const own = `{"config": {"properties": {"X": {"minimum": 3}, "TEXT": {"pattern": "^a"}}}}`
 
-// template is the library's template of variables: it sets ADDR.
+// template is the library's template of environment variables. It sets ADDR.
 const template = "{{ define }}\nADDR: a\n{{ end }}\n"
 
-// services are the services with a chart.
+// services are the services that have a chart.
 var services = []settings.Service{{
 	Name: "promo", Calls: map[string]bool{"b": false, "c": true},
 	Settings: []settings.Setting{
@@ -59,8 +59,8 @@ var services = []settings.Service{{
 	},
 }}
 
-// write creates a folder of charts: the library, one service that imports blocks of its values, and
-// the umbrella.
+// write creates a folder with three charts: the library, a service that imports blocks of its
+// values, and the umbrella.
 func write(t *testing.T, imports, values, ownSchema string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"urr.guru/scripts/internal/derived"
 )
 
-// writeUmbrella creates a folder of charts: the library, two services, and the umbrella with a link to a
-// service that no longer exists.
+// writeUmbrella creates a folder with the library, two services' charts, and the umbrella. The
+// umbrella has a link to a service that no longer exists.
 func writeUmbrella(t *testing.T, chart string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestWriteUmbrellaNamesTheProblem(t *testing.T) {
 	require.ErrorContains(t, derived.WriteUmbrella(dir, []string{"unknown"}), "version of chart unknown")
 }
 
-// links maps the symbolic links in a chart's folder charts/ to their targets.
+// links returns, by name, the targets of the symbolic links in a chart's folder charts/.
 func links(t *testing.T, dir, chart string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, chart, "charts"))

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Get returns the body at a URL; any other status than 2xx is an error.
+// Get returns the body at a URL. A status other than 2xx is an error.
 func Get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

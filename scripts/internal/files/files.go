@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Put writes a file and creates its parent folders. It does not touch a file that has this content
-// already, so that caches which compare modification times stay valid.
+// Put writes a file and creates its parent folders. If the file has this content already, Put
+// leaves it unchanged, so that caches which compare modification times stay valid.
 func Put(path string, content []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil

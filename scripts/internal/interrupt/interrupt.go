@@ -1,5 +1,5 @@
-// Package interrupt lets commands clean up after Ctrl-C, and end with one line of output and an
-// exit code that make recognizes.
+// Package interrupt lets commands clean up after Ctrl-C. They then end with one line of output, and
+// with an exit code that make recognizes.
 package interrupt
 
 import (
@@ -14,7 +14,7 @@ import (
 // Code is the exit code of a command after an interrupt, as shells define it.
 const Code = 130
 
-// Context returns a context that ends at SIGINT or SIGTERM. A second signal ends the process.
+// Context returns a context that SIGINT or SIGTERM ends. A second signal ends the process.
 func Context() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -1,5 +1,5 @@
-// Package payer acts as a buyer in a browser on the payment pages of the fakes of Stripe and Toss
-// Payments.
+// Package payer simulates a buyer with a browser on the payment pages of the fakes of Stripe and
+// Toss Payments.
 package payer
 
 import (
@@ -25,16 +25,16 @@ type Choice string
 const (
 	Pay     Choice = "pay"
 	Decline Choice = "decline" // pay with a card that is declined
-	Stay    Choice = "stay"    // pay, and never go back to the shop
+	Stay    Choice = "stay"    // pay, and do not go back to the shop
 	Back    Choice = "back"    // go back without paying
 )
 
-// timeLimit limits a request. It is long because thousands of requests may run at once.
+// timeLimit is the time limit of a request. It is long because thousands may run at the same time.
 const timeLimit = time.Minute
 
-// Choose makes a choice on a payment's page. It returns the address to which the page sends the
-// buyer, or "" if the page keeps the buyer: after Stay, when nothing can be paid there any more,
-// and at Stripe after Decline, where another card can be tried.
+// Choose makes a choice on a payment's page, and returns the address to which the page sends the
+// buyer. This is "" if the buyer stays on the page: after Stay, if nothing can be paid there any
+// more, and after Decline at Stripe, where the buyer can try another card.
 func Choose(ctx context.Context, page string, choice Choice) (next string, err error) {
 	pageURL, err := url.Parse(page)
 	if err != nil {
@@ -61,8 +61,8 @@ func Choose(ctx context.Context, page string, choice Choice) (next string, err e
 
 var pageData = regexp.MustCompile(`(?s)<script type="application/json" id="page">(.*?)</script>`)
 
-// openToss does what the gateway's page does with the vendor's script. It opens a payment for the
-// order in the fragment of the page's address, and returns the address of the vendor's page.
+// openToss does what the gateway's page does by Toss's script. It opens a payment for the order in
+// the fragment of the page's address, and returns the address of Toss's page.
 func openToss(ctx context.Context, pageURL *url.URL) (*url.URL, error) {
 	order, err := url.ParseQuery(pageURL.EscapedFragment())
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package programs builds the checkout's programs. Several processes may build at the same time.
+// Package programs builds the checkout's programs. Several processes may use it at the same time.
 package programs
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Build builds one program per package in the folder dir, named after the package's folder. It
-// builds in a temporary folder and renames, since a running program cannot be overwritten. It
-// hard-links the existing programs into the temporary folder, so that the compiler skips those that
-// are current: linking takes most of the time. args are flags of go build (-tags=failpoint). The
-// compiler's output goes to out.
+// Build builds one program per package into the folder dir, with the name of the package's folder.
+// It builds into a temporary folder and renames the programs, since one that runs cannot be
+// overwritten. That folder first gets hard links to the existing programs, so that the compiler
+// skips current ones: linking takes most of the time. args are flags of go build (-tags=failpoint).
+// The compiler's output goes to out.
 func Build(ctx context.Context, root, dir string, out io.Writer, args []string, packages ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
@@ -31,12 +31,12 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	}
 	for _, pkg := range packages {
 		name := filepath.Base(pkg)
-		_ = os.Link(filepath.Join(dir, name), filepath.Join(tmp, name)) // on failure, it is built again
+		_ = os.Link(filepath.Join(dir, name), filepath.Join(tmp, name)) // without the link, the program is built again
 	}
 	args = append([]string{"build", "-o", tmp + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, out
-	// An interrupted compiler removes its temporary files; a killed one does not.
+	// When ctx ends, the compiler is interrupted, not killed, so that it removes its temporary files.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
@@ -50,9 +50,9 @@ func Build(ctx context.Context, root, dir string, out io.Writer, args []string, 
 	return nil
 }
 
-// sweep removes the temporary folders that killed builds left in dir.
+// sweep removes the temporary folders of killed builds from dir.
 func sweep(dir string) error {
-	const maxBuildTime = time.Hour // no build runs longer
+	const maxBuildTime = time.Hour // the longest time of a build that still runs
 	leftovers, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if err != nil {
 		return fmt.Errorf("look for leftovers: %w", err)

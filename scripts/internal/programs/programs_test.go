@@ -14,8 +14,8 @@ import (
 	"urr.guru/scripts/internal/programs"
 )
 
-// module creates a checkout with one program that prints a word. Its path contains characters that
-// shells and lists treat specially.
+// module creates a checkout with one program, which prints a word. Its path contains characters
+// that are special in shells and lists.
 func module(t *testing.T) (root, dir string) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "a checkout, mine")
@@ -62,7 +62,7 @@ func TestBuildLinksOnlyWhatHasChanged(t *testing.T) {
 	require.NoError(t, build(t, root, dir))
 	require.True(t, os.SameFile(first, requireSays(t, dir, "one")), "the same file, as nothing has changed")
 
-	// A copy that is still running is not overwritten.
+	// A new build does not overwrite the file of the old program, which may still run.
 	kept := filepath.Join(root, "kept")
 	require.NoError(t, os.Mkdir(kept, 0o755))
 	require.NoError(t, os.Link(filepath.Join(dir, "word"), filepath.Join(kept, "word")))

@@ -1,5 +1,5 @@
-// Package releases finds the newest release of a checkout. Checks compare the working tree with it,
-// and tests upgrade from it.
+// Package releases finds the newest release of a checkout. Checks compare the working tree with
+// that release, and tests upgrade from it.
 package releases
 
 import (
@@ -13,7 +13,7 @@ import (
 // Tag is the git tag of a release, such as v0.1.0.
 type Tag string
 
-// versionNumbers returns a tag's major, minor and patch number; nil for tags such as v1.0.0-rc1.
+// versionNumbers returns a tag's major, minor and patch number, or nil for tags such as v1.0.0-rc1.
 func versionNumbers(tag string) []int {
 	n := make([]int, 3)
 	version := strings.TrimPrefix(tag, "v")
@@ -23,7 +23,7 @@ func versionNumbers(tag string) []int {
 	return n
 }
 
-// Reaches reports whether the release has at least the given version, such as 0.3.0.
+// Reaches reports whether the release has the given version, such as 0.3.0, or a later one.
 func (t Tag) Reaches(version string) (bool, error) {
 	wanted := versionNumbers(version)
 	if wanted == nil {
@@ -32,7 +32,7 @@ func (t Tag) Reaches(version string) (bool, error) {
 	return slices.Compare(versionNumbers(string(t)), wanted) >= 0, nil
 }
 
-// Newest returns the tag with the highest version; "" if none is the tag of a release.
+// Newest returns the tag with the highest version, or "" if no tag is that of a release.
 func Newest(tags []string) Tag {
 	var newest Tag
 	for _, tag := range tags {
@@ -43,7 +43,7 @@ func Newest(tags []string) Tag {
 	return newest
 }
 
-// Of returns the newest release of the git clone at root; "" if there is no release.
+// Of returns the newest release of the git clone at root, or "" if there is none.
 func Of(ctx context.Context, root string) (Tag, error) {
 	cmd := exec.CommandContext(ctx, "git", "tag", "--list", "v*")
 	cmd.Dir = root

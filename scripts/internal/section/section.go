@@ -16,7 +16,7 @@ func Write(path, name, text string) error {
 	return rewrite(path, func(document string) (string, error) { return Replace(document, name, text) })
 }
 
-// WriteYAML replaces the text of a section in the YAML file at path, indented like its first mark.
+// WriteYAML replaces a section in the YAML file at path. It indents the text like the first mark.
 func WriteYAML(path, name, text string) error {
 	return rewrite(path, func(document string) (string, error) {
 		begin, end := "# "+name+": make settings\n", "# "+name+" end\n"

@@ -10,14 +10,14 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// columns is the maximum width of the lists, in characters.
+// columns is the most characters in a line of the lists.
 const columns = 150
 
-// shared reports whether a setting is defined in pkg. pkg/README.md lists such settings.
+// shared reports whether a setting is defined in pkg; such settings are listed in pkg/README.md.
 func (s Setting) shared() bool { return strings.HasPrefix(s.Of, "pkg/") }
 
-// List returns a Markdown list of the settings that a service itself defines. For all other
-// settings it lists only their packages in pkg, and the addresses of called services.
+// List returns a Markdown list of the settings that a service itself defines. For other settings,
+// it has only their packages in pkg, and the addresses of called services.
 func List(settings []Setting) string {
 	var packages, required, optional, items []string
 	for _, s := range settings {
@@ -51,7 +51,7 @@ func Shared(services []Service) string {
 	for _, service := range services {
 		for _, s := range service.Settings {
 			group := s.group()
-			if s.IsPeer() { // the settings of all peers are alike: the list has one
+			if s.IsPeer() { // all peers have the same settings, so the list has them once, for X
 				s.Name = "X_" + s.Name[strings.Index(s.Name, "_")+1:]
 				group += ", for a service X that is called" + map[bool]string{true: " and may be absent"}[s.optionalPeer()]
 			}
@@ -92,10 +92,10 @@ func (s Setting) item() string {
 	return wrap(fmt.Sprintf("- `%s` (%s): %s", s.Name, takes, s.Meaning))
 }
 
-// lines is a pattern that matches as many words of a text as fit on one line.
+// lines is a pattern for as many words of a text as fit on one line.
 var lines = regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?:\s|$)`, columns))
 
-// wrap breaks a text into lines at its spaces; it indents all lines but the first.
+// wrap breaks a text into lines at its spaces, and indents all lines but the first.
 func wrap(text string) string { return strings.TrimSpace(lines.ReplaceAllString(text, "$1\n  ")) }
 
 // Write puts the lists of settings into the READMEs of services and pkg, in the checkout at root.

@@ -11,17 +11,17 @@ import (
 	"urr.guru/scripts/internal/section"
 )
 
-// Service describes a service's settings, callers and callees. They are read from its Config and
-// the RPCs' access options.
+// Service has a service's settings, callers and callees. They are read from its Config and from the
+// access options of RPCs.
 type Service struct {
 	Name     string
 	Settings []Setting
 	Callers  []string        // sorted
-	Calls    map[string]bool // called services; true: the service also runs without it
+	Calls    map[string]bool // the services that it calls; true: it also runs without that service
 }
 
-// Describe reads the Config of a service, and checks that it has an address for every service that
-// this one calls, and no other. calls maps a service to those that it calls.
+// Describe reads the Config of a service. It checks that this has an address for every service that
+// this one calls, and no other. calls has, by service, the services that it calls.
 func Describe(root, name string, calls map[string][]string) (Service, error) {
 	all, err := Read(root, name)
 	if err != nil {
@@ -39,12 +39,12 @@ func Describe(root, name string, calls map[string][]string) (Service, error) {
 	return s, nil
 }
 
-// IsPeer reports whether the variable is the address or key of a service that this one calls.
+// IsPeer reports whether the variable is the address or key of a service that this service calls.
 func (s Setting) IsPeer() bool { return s.Of == "pkg/rpc.Peer" || s.optionalPeer() }
 
 func (s Setting) optionalPeer() bool { return s.Of == "pkg/rpc.OptionalPeer" }
 
-// rpcBlock returns the block "rpc" for the values of the service's chart, as YAML.
+// rpcBlock returns the block "rpc" for the values of the service's chart, as YAML text.
 func (s Service) rpcBlock() string {
 	if len(s.Callers)+len(s.Calls) == 0 {
 		return "rpc: {}"
@@ -66,7 +66,7 @@ func (s Service) rpcBlock() string {
 	return strings.Join(lines, "\n")
 }
 
-// WriteRPC puts the block "rpc" into the values of the service's chart. charts is the folder of all
+// WriteRPC writes the block "rpc" into the values of the service's chart, which is in the folder
 // charts.
 func (s Service) WriteRPC(charts string) error {
 	return section.WriteYAML(filepath.Join(charts, s.Name, "values.yaml"), "rpc", s.rpcBlock())

@@ -1,6 +1,6 @@
 // Package settings reads the services' environment variables from the source of their Config
 // structs: names, types, limits and defaults from tags, descriptions from comments. It generates
-// the lists in the READMEs; the charts' schemas and blocks "rpc" are generated from its results.
+// the lists in READMEs. The charts' schemas and blocks "rpc" are generated from what it has read.
 package settings
 
 import (
@@ -19,25 +19,25 @@ import (
 // Setting describes one environment variable of a service.
 type Setting struct {
 	Name     string
-	Takes    string // "duration, 1s–10m"
+	Takes    string // the accepted values, such as "duration, 1s–10m"
 	Default  string // empty: none
-	Required bool   // regardless of other settings
+	Required bool   // always, whatever other settings are
 	Meaning  string
 
 	Type     string   // Go type of the field, such as time.Duration
-	Min, Max string   // bounds; empty: none
+	Min, Max string   // the least and greatest value; empty: none
 	OneOf    []string // the accepted values; nil: any
 	Of       string   // the struct that has the field, such as pkg/rpc.Peer
 }
 
-// Secret reports whether the charts take the variable from a Kubernetes Secret.
+// Secret reports whether the charts read the variable from a Kubernetes Secret.
 func (s Setting) Secret() bool { return strings.HasSuffix(s.Type, "config.Secret") }
 
 // module is the prefix of all import paths in the checkout.
 const module = "urr.guru/"
 
-// Read returns the settings of a service's Config, in the order of the fields. It is an error if a
-// field with a variable has no comment.
+// Read returns the settings of a service's Config, in the order of the fields. If a field with a
+// variable has no comment, it returns an error.
 func Read(root, service string) ([]Setting, error) {
 	r := configReader{root: root}
 	all, err := r.readStruct(filepath.Join("services", service, "internal", "app"), "Config", "")
@@ -82,13 +82,13 @@ func (r configReader) readStruct(dir, name, prefix string) ([]Setting, error) {
 		}
 		all = append(all, innerSettings...)
 	}
-	// NAME_FILE is left out: that every secret can come from a file is described once for all.
+	// NAME_FILE is left out: the documents say once that every secret can be read from a file.
 	return slices.DeleteFunc(all, func(s Setting) bool {
 		return strings.HasSuffix(s.Name, "_FILE") && slices.ContainsFunc(all, func(o Setting) bool { return o.Name+"_FILE" == s.Name })
 	}), nil
 }
 
-// findStruct parses a package's files until it finds the declaration of the named struct.
+// findStruct parses the files of a package until it finds the declaration of a struct.
 func (r configReader) findStruct(dir, name string) (*ast.File, *ast.StructType, error) {
 	paths, err := filepath.Glob(filepath.Join(r.root, dir, "*.go"))
 	if err != nil {
@@ -118,8 +118,8 @@ func (r configReader) findStruct(dir, name string) (*ast.File, *ast.StructType, 
 	return nil, nil, fmt.Errorf("%s declares no struct %s", dir, name)
 }
 
-// structOrigin returns the folder and name of a field's struct type; the folder is "" for types
-// outside the checkout.
+// structOrigin returns the folder and name of the struct that is a field's type. For types outside
+// the checkout, the folder is "".
 func (configReader) structOrigin(file *ast.File, dir string, t ast.Expr) (folder, name string) {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -150,7 +150,7 @@ func fieldName(f *ast.Field) string {
 	return f.Names[0].Name
 }
 
-// tagOf returns a field's tag, and the prefix that the tag sets for the variables of its struct.
+// tagOf returns a field's tag, and the prefix in it for the variables of the field's struct.
 func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	if f.Tag == nil {
 		return "", ""
@@ -159,7 +159,7 @@ func tagOf(f *ast.Field) (tag reflect.StructTag, prefix string) {
 	return tag, tagOption(tag, "prefix=")
 }
 
-// variablesByField maps the names of a struct's own fields to the names of their variables.
+// variablesByField returns, by the names of a struct's own fields, the names of their variables.
 func variablesByField(t *ast.StructType, prefix string) map[string]string {
 	found := map[string]string{}
 	for _, f := range t.Fields.List {
@@ -237,8 +237,8 @@ func typeText(t ast.Expr) string {
 
 var verb = regexp.MustCompile(`^(is|are) `)
 
-// describeField makes a setting's description from a field's comment. It removes the field's name
-// at the beginning, and replaces the names of other fields by those of their variables.
+// describeField makes the description of a setting from its field's comment, without the field's
+// name at the beginning. It replaces the names of other fields by those of their variables.
 func describeField(field, comment string, siblings map[string]string) string {
 	text := strings.Join(strings.Fields(comment), " ")
 	if rest, ok := strings.CutPrefix(text, field+" "); ok {

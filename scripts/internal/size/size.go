@@ -1,5 +1,5 @@
-// Package size counts what is written by hand in the checkout and compares it with limits, so that
-// the project stays small enough to read.
+// Package size counts what is written by hand in the checkout. The counts have limits, so that the
+// project stays small enough to read.
 package size
 
 import (
@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Figure is a count with its limit.
+// Figure is a count and its limit.
 type Figure struct {
 	Name         string
 	Value, Limit int
@@ -43,11 +43,11 @@ func (f Figure) String() string {
 // counts has the numbers that are compared with limits.
 type counts struct {
 	source, tests, scripts int // lines
-	words, longest         int // of documents
+	words, longest         int // words of documents, and characters of their longest line
 	rows                   int
 }
 
-// MaxColumns limits the length of a document's lines, in characters.
+// MaxColumns is the most characters that a line of a document may have.
 const MaxColumns = 160
 
 // Figures counts the hand-written files of the clone at root. rows is the number of benchmark rows.
@@ -70,7 +70,7 @@ func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
 	return c.figures(), nil
 }
 
-// Files lists the files of the clone at root that git tracks or would add: those not ignored.
+// Files returns the files of the clone at root that git tracks, or would add because they are new.
 func Files(ctx context.Context, root string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	cmd.Dir = root
@@ -82,7 +82,7 @@ func Files(ctx context.Context, root string) ([]string, error) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		info, err := os.Lstat(filepath.Join(root, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // deleted, but the deletion is not committed
+		case errors.Is(err, fs.ErrNotExist): // the file is deleted, but this is not committed
 		case err != nil:
 			return nil, fmt.Errorf("list the files of git: %w", err)
 		case info.Mode().IsRegular():
@@ -116,15 +116,15 @@ func (c *counts) addFile(name string, text []byte) {
 // figures returns the counts with their limits.
 func (c *counts) figures() []Figure {
 	return []Figure{
-		// Every .go file but tests and generated ones; blank lines and comments count.
+		// All .go files except tests and generated files; blank lines and comments count too.
 		{"hand-written lines of Go", c.source, 126_200, false},
-		// Every _test.go file. The limit is 85 lines of tests for 100 of source.
+		// All _test.go files. There must be 85 lines of tests for 100 lines of source.
 		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
 		// The part of the first figure that is under scripts/.
 		{"hand-written lines of Go of scripts", c.scripts, 23_900, false},
-		// Words of every .md file as wc -w counts them: separated by white space, in tables and code too.
+		// Words of all .md files as wc -w counts them: separated by white space, also in tables and code.
 		{"words of documents", c.words, 58_100, false},
-		// Characters of a line of an .md file: links, tables and code are no exception.
+		// Characters of the longest line of all .md files, including links, tables and code.
 		{"columns of the longest line of a document", c.longest, MaxColumns, false},
 		// What `make bench` measures without ROWS=: 20, and two of a crowd of a million.
 		{"rows of make bench", c.rows, 22, false},

@@ -12,7 +12,7 @@ import (
 	"urr.guru/scripts/internal/size"
 )
 
-// clone creates a git clone with these files.
+// clone creates a git clone that has these files.
 func clone(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Open returns a DynamoDB client with the region and access key of the services: DynamoDB Local
-// keeps separate tables for each of these.
+// Open returns a DynamoDB client with the region and access key of the services. DynamoDB Local has
+// separate tables for each region and access key.
 func Open(w platform.Wiring) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: w.AWSRegion, BaseEndpoint: aws.String(w.DynamoDBEndpoint),

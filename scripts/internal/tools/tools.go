@@ -1,5 +1,5 @@
 // Package tools builds the checkout's development tools in pinned versions, so that all developers
-// use the same ones without installing any.
+// use the same versions and need not install any.
 package tools
 
 import (
@@ -18,9 +18,9 @@ import (
 	"urr.guru/scripts/platform"
 )
 
-// Paths, relative to the checkout, of modules that pin the versions of tools by `tool` directives.
-// Tools for Kubernetes, images and payment providers have modules of their own, since they need
-// different versions of shared dependencies.
+// Paths, relative to the checkout, of modules whose `tool` directives pin the versions of tools.
+// Tools for Kubernetes, images and payment providers are in modules of their own, since they need
+// other versions of shared dependencies.
 const (
 	General    = "scripts/tools"
 	Kubernetes = "scripts/tools/helm"
@@ -28,9 +28,9 @@ const (
 	Providers  = "scripts/tools/stripe"
 )
 
-// Build builds the programs of a tools module that are missing in .urr/bin/tools-<version>, and
-// returns that folder. The version is a hash of the module, so that the tools of other branches
-// stay beside it. The compiler's output is shown to the user.
+// Build builds those programs of a tools module that are not yet in .urr/bin/tools-<version>, and
+// returns that folder. The version is a hash of the module, so that tools of other branches are
+// kept in other folders. The compiler's output is shown to the user.
 func Build(ctx context.Context, layout platform.Layout, pins string, say func(format string, args ...any), names ...string) (string, error) {
 	pins = filepath.Join(layout.Root, pins)
 	dir, err := toolsFolder(layout, pins)
@@ -57,7 +57,7 @@ func Build(ctx context.Context, layout platform.Layout, pins string, say func(fo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	// The tools are built one after the other, to show the progress: compiling all takes minutes.
+	// The tools are built one by one to show the progress, since compiling all of them takes minutes.
 	for i, pkg := range missing {
 		say("building %s, %d of %d tools that are missing (the first time takes minutes)", path.Base(pkg), i+1, len(missing))
 		began := time.Now()
@@ -84,7 +84,7 @@ func toolsFolder(layout platform.Layout, pins string) (string, error) {
 	return layout.Shared("bin", "tools-"+hex.EncodeToString(h.Sum(nil)[:4])), nil
 }
 
-// listTools returns the packages that the `tool` directives of a module name.
+// listTools returns the packages in the `tool` directives of a module.
 func listTools(ctx context.Context, pins string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
 	cmd.Dir = pins

@@ -1,5 +1,5 @@
-// Package topics reads whole Kafka topics for tests and audits, from the beginning and without a
-// consumer group.
+// Package topics reads whole Kafka topics, from the beginning and without a consumer group, for
+// tests and audits.
 package topics
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // Read returns all records that a topic has now, in the order of each partition.
 func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error) {
-	// A partition without new records must not delay the others for long.
+	// A short wait, so that a partition without new records does not delay the others for long.
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(200*time.Millisecond), kgo.MetadataMinAge(200*time.Millisecond))
 	if err != nil {
 		return nil, fmt.Errorf("open kafka: %w", err)
@@ -25,7 +25,7 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	if err != nil {
 		return nil, err
 	}
-	unread := map[int32]int64{} // end offsets, by partition not yet read to its end
+	unread := map[int32]int64{} // the end offsets of the partitions not yet read to their ends
 	starts := map[int32]kgo.Offset{}
 	for _, e := range ranges {
 		if e.end > e.start {
@@ -51,8 +51,8 @@ func Read(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, e
 	return records, nil
 }
 
-// Depths returns the number of records of every topic whose name has this prefix and suffix,
-// without empty topics.
+// Depths returns the number of records in every topic whose name has this prefix and suffix. It
+// leaves out empty topics.
 func Depths(ctx context.Context, brokers []string, prefix, suffix string) (map[string]int64, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
