@@ -122,17 +122,9 @@ func (s *Sender) mustWait(ctx context.Context, event string) bool {
 	}
 	paused := s.now().UnixMilli() < s.pausedUntil.Load()
 	if paused {
-		s.listUnsent(ctx, event)
+		_ = s.unsent.Add(ctx, event) // else the sweeper finds the request
 	}
 	return paused
-}
-
-// listUnsent lists a promotion of which a request was not sent, also after the time limit of its
-// call. If that fails too, the sweeper finds the request.
-func (s *Sender) listUnsent(ctx context.Context, event string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
-	defer cancel()
-	_ = s.unsent.Add(ctx, event)
 }
 
 func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([]batch.Result[promotion.Request], error) {
@@ -153,6 +145,9 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	}
 	refused := s.sendMessages(ctx, copies)
 	takenAt := s.now().UnixMilli()
+	// Calls that ran out of time list their promotions too, within one time limit for all requests.
+	listing, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
 	for i, r := range requests {
 		n, sent := index[r.RequestID]
 		if !sent || out[i].Err != nil { // the request is still to be sent, or another call has sent it
@@ -161,7 +156,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 		if out[i].Err = refused[n]; refused[n] == nil {
 			out[i].Value = r.Queued(takenAt).After
 		} else {
-			s.listUnsent(ctx, r.EventID)
+			_ = s.unsent.Add(listing, r.EventID) // else the sweeper finds the request
 			s.recent.Delete(r.RequestID)
 		}
 	}
