@@ -231,14 +231,14 @@ func (b *tab) click(selector string) {
 	b.t.Helper()
 	ctx, cancel := b.bounded()
 	defer cancel()
-	watch := fmt.Sprintf(`window.clicked = new Promise(hit => document.addEventListener("pointerdown", e => {
+	watch := fmt.Sprintf(`void (window.clicked = new Promise(hit => document.addEventListener("pointerdown", e => {
 		const at = document.querySelector(%q)?.getBoundingClientRect();
 		hit(!at || e.clientX >= at.left && e.clientX <= at.right && e.clientY >= at.top && e.clientY <= at.bottom);
-	}, {capture: true, once: true}))`, selector)
+	}, {capture: true, once: true})))`, selector)
 	// The event of a touch comes later. Without any event, the click counts as a hit.
 	const hit = "Promise.race([window.clicked ?? true, new Promise(done => setTimeout(done, 2000, true))])"
 	for {
-		_, _ = tryEval[any](ctx, "void ("+watch+")")
+		_, _ = tryEval[any](ctx, watch)
 		b.onElement(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 		if landed, err := tryEval[bool](ctx, hit); landed || err != nil {
 			return
