@@ -56,21 +56,21 @@ func insertStatement(table string, names []string) string {
 	return fmt.Sprintf(`INSERT INTO "%s" VALUE {'%s': ?}`, table, strings.Join(names, "': ?, '"))
 }
 
-// insertOnce inserts items[i] for each i in todo and sets results[i]. It returns each throttled i.
-func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, todo []int, results []error) (throttled []int) {
-	statements := make([]types.BatchStatementRequest, len(todo))
-	values := make([]types.AttributeValue, 0, len(todo)*len(names))
-	for n, i := range todo {
+// insertOnce inserts items[i] for each i in pending and sets results[i]. It returns each throttled i.
+func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string, names []string, items []Item, pending []int, results []error) (throttled []int) {
+	statements := make([]types.BatchStatementRequest, len(pending))
+	values := make([]types.AttributeValue, 0, len(pending)*len(names))
+	for n, i := range pending {
 		for _, name := range names {
 			values = append(values, items[i][name])
 		}
 		statements[n] = types.BatchStatementRequest{Statement: statement, Parameters: values[n*len(names) : (n+1)*len(names)]}
 	}
 	out, err := client.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
-	if err == nil && len(out.Responses) != len(todo) {
-		err = fmt.Errorf("%d statements have %d responses", len(todo), len(out.Responses))
+	if err == nil && len(out.Responses) != len(pending) {
+		err = fmt.Errorf("%d statements have %d responses", len(pending), len(out.Responses))
 	}
-	for n, i := range todo {
+	for n, i := range pending {
 		results[i] = err
 		if err != nil || out.Responses[n].Error == nil {
 			continue
