@@ -54,8 +54,8 @@ func watchClock(s *middleware.Stack) error {
 }
 
 // skewEstimate is an interval for how far this process's clock is ahead of DynamoDB's. One response
-// shows that it is at least sent − Date − 1 s, since the header Date has whole seconds, and at most
-// received − Date. With many responses the interval becomes as short as the shortest call.
+// shows that it is at least sent − Date − 1 s, since the header Date has whole seconds, and at
+// most received − Date. With many responses the interval becomes as short as the shortest call.
 type skewEstimate struct {
 	mu          sync.Mutex
 	since       time.Time

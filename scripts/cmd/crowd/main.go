@@ -1,8 +1,8 @@
 // Command crowd simulates the visitors of a sale, who use a platform through its gateway.
 //
 // Without an argument it runs the sale demo: visitors buy all seats of a sale, then the stores are
-// audited. The last line is `demo ok: …` or `demo FAILED: …`. The exit code is 1 if an invariant is
-// violated.
+// audited. The last line is `demo ok: …` or `demo FAILED: …`. The exit code is 1 if an invariant
+// is violated.
 //
 // `crowd smoke` is a short sale with seats for all visitors, in which every request must succeed.
 // It needs only the gateway's URL, so it also runs inside a cluster.

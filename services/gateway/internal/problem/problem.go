@@ -199,7 +199,7 @@ func retryAfter(e *errs.Error) int64 {
 	}
 }
 
-// encodeProblem returns the JSON of a problem document, with the error's metadata as fields.
+// encodeProblem returns the JSON of a problem document, with the error's metadata as members.
 // Metadata whose name ends in Ids or Reasons is a list joined by commas, and becomes an array.
 func encodeProblem(e *errs.Error, lang string, request requestMembers) []byte {
 	code, ok := encodedCodes[codeKey{e.Reason, lang, e.Kind}]

@@ -41,8 +41,8 @@ func TestEveryCodeHasADetailInBothLanguages(t *testing.T) {
 	}
 }
 
-// The Korean word for an event is 공연. Only errors about a seat mention seats, since standing places
-// have none.
+// The Korean word for an event is 공연. Only errors about a seat mention seats, since standing
+// places have none.
 func TestSentencesFitEverySale(t *testing.T) {
 	t.Parallel()
 	seats := regexp.MustCompile(`(?i)\bseats?\b|좌석`)

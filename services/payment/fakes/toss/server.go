@@ -23,8 +23,8 @@ const (
 	Listings   = "GET /v1/transactions"
 )
 
-// From /reference#결제-승인, /reference/using-api/webhook-events#payment_status_changed, and (keyLife)
-// /reference/using-api/authorization#멱등키-헤더.
+// From /reference#결제-승인, /reference/using-api/webhook-events#payment_status_changed, and
+// /reference/using-api/authorization#멱등키-헤더 (keyLife).
 const (
 	readyFor     = 30 * time.Minute // from opening until the buyer has paid on the page
 	inProgress   = 10 * time.Minute // from then on, until the shop confirms
