@@ -310,8 +310,8 @@ func (d *Dispatcher) readIdempotencyKey(q *edge.Request) error {
 	return nil
 }
 
-// readIfMatch stores the header If-Match of a mutating request in q, with several lines joined (RFC
-// 9110 §5.3). The service that has the resource compares it with the resource's version.
+// readIfMatch stores the header If-Match of a mutating request in q, with several lines joined
+// (RFC 9110 §5.3). The service that has the resource compares it with the resource's version.
 func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 	if !q.Route.Mutates() {
 		return nil
