@@ -37,7 +37,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("sqs: %w", err)
 	}
-	store := dynamo.New(db, cfg.Dynamo, failpoint.Now)
+	store := dynamo.New(db, cfg.Dynamo, dynamo.CallTimeout, failpoint.Now)
 	store.Log = log
 	unsent := request.NewUnsent(store, failpoint.Now)
 	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, min(sqs.MarkAfter, cfg.SendAfter/4), failpoint.Now)

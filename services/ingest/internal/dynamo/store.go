@@ -21,10 +21,12 @@ const (
 	maxGroup       = 10   // the most applications in one transaction; each needs at most 6 items
 	groupsInflight = 4    // how many transactions of one promotion a replica writes at once
 	maxPromotions  = 1024 // the most promotions with applications in progress
-	groupTimeout   = 5 * time.Second
 	leaseLife      = 15 * time.Second
 	retryAfter     = time.Second
 )
+
+// CallTimeout is the time limit of a call that applications share.
+const CallTimeout = 5 * time.Second
 
 var (
 	_ request.Store          = (*Store)(nil)
@@ -46,8 +48,9 @@ type Store struct {
 	refusals *batch.Coalescer[request.Application, struct{}]
 }
 
-// New returns a Store that uses the table whose name begins with the prefix in cfg.
-func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
+// New returns a Store that uses the table whose name begins with the prefix in cfg. timeout is
+// CallTimeout, except in tests, where stores are slow.
+func New(db *dynamodb.Client, cfg dynamo.Config, timeout time.Duration, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
 	s := &Store{
@@ -55,9 +58,9 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 		Skew:   dynamo.ClockSkew,
 		leases: leases,
 	}
-	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: groupTimeout}, maxPromotions, s.acceptGroup)
-	s.locks = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: groupTimeout}, s.readLockItems)
-	s.earlier = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: groupTimeout}, s.readEarlier)
+	s.accepts = batch.NewGroups(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: timeout}, maxPromotions, s.acceptGroup)
+	s.locks = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: timeout}, s.readLockItems)
+	s.earlier = batch.NewItems(batch.Config{Max: maxEarlier, Inflight: groupsInflight, Timeout: timeout}, s.readEarlier)
 	s.refusals = batch.NewItems(batch.Config{Max: maxGroup, Inflight: groupsInflight, Timeout: refusalTimeout, Keep: true}, s.recordRefusals)
 	return s
 }

@@ -93,7 +93,7 @@ func (w *environment) replica(t *testing.T, o options) replica {
 			so.BaseEndpoint, so.Retryer = aws.String("http://"+o.sqsAddr), aws.NopRetryer{}
 		})
 	}
-	store := dynamo.New(db, w.tables, w.clock.Now)
+	store := dynamo.New(db, w.tables, time.Minute, w.clock.Now)
 	unsent := request.NewUnsent(store, w.clock.Now)
 	sender := sqs.New(queue.New(client, w.queues), store, unsent, o.markAfter, w.clock.Now)
 	t.Cleanup(func() {
