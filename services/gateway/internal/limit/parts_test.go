@@ -193,11 +193,13 @@ func TestPartsOfNewVisitors(t *testing.T) {
 		free++
 	}
 	require.GreaterOrEqual(t, free, 20)
-	require.LessOrEqual(t, free, 20+3*3)
-	for _, l := range all {
+	for _, l := range all { // one with nothing to report does not know yet that the others have used all
 		limit.Report(t.Context(), l)
-		require.Positive(t, count(l))
+		for count(l) == 0 {
+			free++
+		}
 	}
+	require.LessOrEqual(t, free, 20+3*3)
 	for _, l := range all {
 		require.NoError(t, l.Close(t.Context()))
 	}
