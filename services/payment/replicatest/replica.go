@@ -82,7 +82,7 @@ func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 // If an operator asks, the fees are refunded too.
 func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
 	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
-		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Want: payment.Want{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
+		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Scope: payment.RefundScope{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
 	})
 	return refusal(err)
 }

@@ -32,11 +32,11 @@ type Config struct {
 	ReadMaxConns int `env:"DATABASE_READ_MAX_CONNS, default=4" min:"1" max:"1000"`
 	// Providers are the names of the payment providers in use, the default one first.
 	Providers []string `env:"PAYMENT_PROVIDERS, default=sandbox" oneof:"sandbox stripe toss"`
-	// ProviderTimeout bounds one call to the sandbox; the outcome of a longer charge is unknown
-	// until it is settled.
+	// ProviderTimeout bounds one call to the sandbox. The outcome of a charge that takes longer is
+	// unknown until the sandbox is asked about it.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
-	// VoidAfter is how long a charge that the sandbox does not know may still arrive before it is
-	// voided.
+	// VoidAfter is the wait before a charge that the sandbox does not know is voided, since its
+	// request may still be on its way.
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
 	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.
 	ChargesAtOnce int `env:"PAYMENT_CHARGES_AT_ONCE, default=256" min:"1" max:"10000"`

@@ -35,7 +35,7 @@ var refused = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknog
 
 // Limits are the limits of one replica's calls to the provider.
 type Limits struct {
-	// ChargesAtOnce is the most concurrent charges.
+	// ChargesAtOnce is the maximum number of concurrent charges.
 	ChargesAtOnce int
 	// ChargeTime is the time limit of one charge.
 	ChargeTime time.Duration

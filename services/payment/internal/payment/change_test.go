@@ -60,7 +60,7 @@ func TestDecisions(t *testing.T) {
 		"unreachable too late":   {unreachable(2), nil},
 		"expired":                {expired, nil},
 		"owed":                   {owed(Refund{Cause: Compensation}), map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
-		"requested":              {whenPaid(requested(Refund{Cause: ByUser, Want: Want{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
+		"requested":              {whenPaid(requested(Refund{Cause: ByUser, Scope: RefundScope{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
 		"wrong amount": {
 			wrongAmount(uuid.New(), Outcome{Amount: 999}),
 			map[Status]Status{Prepared: Declined, Open: Declined, Confirming: Declined, Unknown: Declined, Declined: Declined, Expired: Expired},
@@ -120,7 +120,7 @@ func TestBeginChecksUserBeforeAmount(t *testing.T) {
 // whenPaid converts decide to a Decide that changes nothing when the payment is not paid.
 func whenPaid(decide DecideRequest) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		c, err := decide(p, Requested{}, now)
+		c, err := decide(p, EarlierRefunds{}, now)
 		if errors.Is(err, ErrNotRefundable) {
 			return nil, nil //nolint:nilnil // refused, so nothing changes
 		}

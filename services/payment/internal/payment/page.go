@@ -119,7 +119,7 @@ func (s *Service) claimForPage(ctx context.Context, p Payment) (time.Time, error
 // includes payments that were released before: since then a process that has died may have claimed
 // the reference for a page.
 func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released bool) {
-	ids, err := s.store.OfReference(ctx, ref)
+	ids, err := s.store.PaymentIDsByReference(ctx, ref)
 	for _, id := range ids {
 		var p Payment
 		p, err = s.store.Get(ctx, id)

@@ -26,7 +26,7 @@ type Payout struct {
 func (s *Service) PayOut(ctx context.Context, p Payout) error {
 	n := Refund{
 		ID: newID(), Cause: TransferPayout, Request: p.TransferID.String(), Reason: string(TransferPayout), Amount: p.Item.Amount,
-		Items: []RefundItem{p.Item}, Want: Want{BuyerPaymentID: &p.BuyerPaymentID}, SendAfter: s.opts.PayoutAfter,
+		Items: []RefundItem{p.Item}, Scope: RefundScope{BuyerPaymentID: &p.BuyerPaymentID}, SendAfter: s.opts.PayoutAfter,
 	}
 	err := s.store.ApplyOnce(ctx, p.EventKey, p.PaymentID, owed(n))
 	s.wakeSweeper(Requests)
@@ -36,10 +36,10 @@ func (s *Service) PayOut(ctx context.Context, p Payout) error {
 // buyerDisputes reports whether the refund r pays the seller of a ticket whose buyer disputes the
 // charge at the bank, or has won such a dispute.
 func (s *Service) buyerDisputes(ctx context.Context, r Refund) (bool, error) {
-	if r.Want.BuyerPaymentID == nil {
+	if r.Scope.BuyerPaymentID == nil {
 		return false, nil
 	}
-	p, err := s.store.Show(ctx, *r.Want.BuyerPaymentID)
+	p, err := s.store.Show(ctx, *r.Scope.BuyerPaymentID)
 	if err != nil {
 		return false, fmt.Errorf("payment of the buyer: %w", err)
 	}

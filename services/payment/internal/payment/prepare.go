@@ -120,9 +120,9 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 	return p, nil
 }
 
-// OfReference returns the payments of a reference with timeline and refunds, oldest first.
-func (s *Service) OfReference(ctx context.Context, ref Reference) ([]Shown, error) {
-	ids, err := s.store.OfReference(ctx, ref)
+// ByReference returns the payments of a reference with timeline and refunds, oldest first.
+func (s *Service) ByReference(ctx context.Context, ref Reference) ([]Shown, error) {
+	ids, err := s.store.PaymentIDsByReference(ctx, ref)
 	list := make([]Shown, len(ids))
 	for i := 0; i < len(ids) && err == nil; i++ {
 		list[i], err = s.store.Show(ctx, ids[i])

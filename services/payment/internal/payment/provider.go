@@ -196,8 +196,8 @@ func (r RefundReport) lostDispute() bool {
 	return slices.ContainsFunc(r.Refunds, func(x ProviderRefund) bool { return x.Lost })
 }
 
-// Left returns the amount that the provider could still refund.
-func (r RefundReport) Left() int64 {
+// Refundable returns the amount that the provider could still refund.
+func (r RefundReport) Refundable() int64 {
 	left := r.Captured
 	for _, x := range r.Refunds {
 		if x.State != ProviderFailed {

@@ -65,14 +65,14 @@ type RefundItem struct {
 	Amount   int64
 }
 
-// Left is a ticket that a refund does not end. Reason is the ticket's status, or another reason.
-type Left struct {
+// KeptTicket is a ticket that a refund leaves as it is; Reason is its status, or another reason.
+type KeptTicket struct {
 	TicketID uuid.UUID `json:"ticketId"`
 	Reason   string    `json:"reason"`
 }
 
-// Want is what is asked of the ticket service for a refund.
-type Want struct {
+// RefundScope is what is asked of the ticket service for a refund.
+type RefundScope struct {
 	// UserID is the user who asks for the refund.
 	UserID string `json:"userId,omitempty"`
 	// TicketIDs are the tickets; none: every valid ticket of the payment.
@@ -86,7 +86,7 @@ type Want struct {
 }
 
 // equal reports whether w and o ask for the same refund. BuyerPaymentID is not compared.
-func (w Want) equal(o Want) bool {
+func (w RefundScope) equal(o RefundScope) bool {
 	sameFees := w.Fees == o.Fees || w.Fees != nil && o.Fees != nil && *w.Fees == *o.Fees
 	return sameFees && w.UserID == o.UserID && w.Whole == o.Whole && slices.Equal(w.TicketIDs, o.TicketIDs)
 }
@@ -102,7 +102,7 @@ type Refund struct {
 	Request string
 	Reason  string
 	Status  RefundStatus
-	Want    Want
+	Scope   RefundScope
 	// Amount is what is owed, in the currency's minor unit. Send is what the provider is asked to give
 	// back: Amount minus what a person has given back by hand.
 	Amount, Send int64
@@ -124,9 +124,9 @@ type Refund struct {
 	Lease     int64
 	LastError string
 	CreatedAt time.Time
-	// Items are the tickets that the refund ends, Left those that the ticket service did not claim.
+	// Items are the tickets that the refund ends, Kept those that the ticket service did not claim.
 	Items []RefundItem
-	Left  []Left
+	Kept  []KeptTicket
 	// SendAfter is the time from insertion until the refund is first due. Only a new refund has it.
 	SendAfter time.Duration
 }

@@ -39,7 +39,7 @@ func begun(claim Claim) DecideRefund {
 			return nil, nil //nolint:nilnil // the answer is recorded already
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
-		c.Refund.Left = claim.Left[:min(len(claim.Left), maxNamed)]
+		c.Refund.Kept = claim.Kept[:min(len(claim.Kept), maxNamed)]
 		sum := claim.MembershipAmount
 		for _, item := range claim.Items {
 			sum += item.Amount
@@ -255,7 +255,7 @@ func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
 	}
 	return Refund{
 		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: reason,
-		Status: RefundRequested, Amount: x.Amount, ProviderID: x.ID, Want: Want{Whole: b.Whole},
+		Status: RefundRequested, Amount: x.Amount, ProviderID: x.ID, Scope: RefundScope{Whole: b.Whole},
 	}
 }
 

@@ -31,13 +31,13 @@ type RefundRequest struct {
 	PaymentID uuid.UUID
 	Cause     Cause // ByUser or ByOperator
 	Reason    string
-	Want      Want
+	Scope     RefundScope
 	// IdempotencyKey is required. A repeated request returns the first refund.
 	IdempotencyKey string
 }
 
-// Requested has the earlier refunds on which the decision about a new request depends.
-type Requested struct {
+// EarlierRefunds has the earlier refunds on which the decision about a new request depends.
+type EarlierRefunds struct {
 	// Holding are the payment's refunds for which Refund.Holds is true.
 	Holding []Refund
 	// Asked are the times of the user's requests within RefundHour, for any payment, oldest first. It
@@ -46,7 +46,7 @@ type Requested struct {
 }
 
 // DecideRequest is a Decide about a request for a refund; before has the earlier refunds.
-type DecideRequest func(p Payment, before Requested, now time.Time) (*Change, error)
+type DecideRequest func(p Payment, before EarlierRefunds, now time.Time) (*Change, error)
 
 // AskRefund stores a refund that a person asks for, and waits for the ticket service's answer. If
 // that does not come in time, the refund is returned as REQUESTED, and the sweeper continues.
@@ -66,7 +66,7 @@ func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error
 // always the same payment, so a repeated request finds the first refund. Errors: those of
 // AskRefund, ErrMembershipNotFound.
 func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRequest) (Refund, error) {
-	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
+	if _, err := idempotency.Require(q.Scope.UserID, "refund", q.IdempotencyKey); err != nil {
 		return Refund{}, err
 	}
 	askCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
@@ -99,12 +99,12 @@ func (r Refund) rejection() error {
 	case ErrTicketsPending.Reason:
 		return ErrTicketsPending.WithRetry(pendingRetry)
 	default:
-		return notRefundable(r.Left)
+		return notRefundable(r.Kept)
 	}
 }
 
 // notRefundable returns ErrNotRefundable with the tickets that cannot be refunded and the reasons.
-func notRefundable(left []Left) *errs.Error {
+func notRefundable(left []KeptTicket) *errs.Error {
 	if len(left) == 0 {
 		return ErrNotRefundable
 	}
@@ -119,16 +119,16 @@ func notRefundable(left []Left) *errs.Error {
 // of idempotency, ErrNotFound (also if a user asks for another user's payment), ErrNotRefundable,
 // ErrTooManyRefunds.
 func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
-	if _, err := idempotency.Require(q.Want.UserID, "refund", q.IdempotencyKey); err != nil {
+	if _, err := idempotency.Require(q.Scope.UserID, "refund", q.IdempotencyKey); err != nil {
 		return Refund{}, err
 	}
-	slices.SortFunc(q.Want.TicketIDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
-	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Want: q.Want}
+	slices.SortFunc(q.Scope.TicketIDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Scope: q.Scope}
 	stored, err := s.store.AddRefund(ctx, r, requested(r))
 	if err != nil {
 		return Refund{}, err
 	}
-	if !stored.Want.equal(q.Want) {
+	if !stored.Scope.equal(q.Scope) {
 		return Refund{}, idempotency.ErrReused
 	}
 	failpoint.Hit("payment.refund.requested")
@@ -137,9 +137,9 @@ func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, e
 
 // requested returns the decision that inserts a refund that a person asks for.
 func requested(r Refund) DecideRequest {
-	return func(p Payment, before Requested, now time.Time) (*Change, error) {
+	return func(p Payment, before EarlierRefunds, now time.Time) (*Change, error) {
 		switch {
-		case r.Cause == ByUser && p.UserID != r.Want.UserID:
+		case r.Cause == ByUser && p.UserID != r.Scope.UserID:
 			return nil, ErrNotFound
 		case p.Status != Confirmed:
 			return nil, ErrNotRefundable
@@ -147,7 +147,7 @@ func requested(r Refund) DecideRequest {
 			oldest := before.Asked[len(before.Asked)-RefundsPerHour]
 			return nil, ErrTooManyRefunds.WithRetry(oldest.Add(RefundHour).Sub(now))
 		}
-		if taken := before.taken(r.Want.TicketIDs); len(taken) > 0 {
+		if taken := before.taken(r.Scope.TicketIDs); len(taken) > 0 {
 			return nil, notRefundable(taken)
 		}
 		n := r
@@ -160,7 +160,7 @@ func requested(r Refund) DecideRequest {
 
 // taken returns which of the tickets another refund has claimed or asked for. The ticket service
 // would refuse them too, but a refusal here costs neither a row nor a call.
-func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
+func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []KeptTicket) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {
 		why := "REFUNDING"
@@ -171,14 +171,14 @@ func (b Requested) taken(tickets []uuid.UUID) (taken []Left) {
 			held[item.TicketID] = why
 		}
 		if r.Status == RefundRequested {
-			for _, id := range r.Want.TicketIDs {
+			for _, id := range r.Scope.TicketIDs {
 				held[id] = why
 			}
 		}
 	}
 	for _, id := range tickets {
 		if why, ok := held[id]; ok {
-			taken = append(taken, Left{TicketID: id, Reason: why})
+			taken = append(taken, KeptTicket{TicketID: id, Reason: why})
 		}
 	}
 	return taken

@@ -45,7 +45,7 @@ const (
 
 // Options are the options of a Service.
 type Options struct {
-	// ChargesAtOnce is the most concurrent charges for buyers back from a page; default 16.
+	// ChargesAtOnce limits the concurrent charges for buyers back from a page; default 16.
 	ChargesAtOnce int
 	// AwaitRefund waits until a refund with this cause may be sent to the provider; nil: no wait.
 	AwaitRefund func(ctx context.Context, provider string, c Cause) error
@@ -107,8 +107,8 @@ type Claim struct {
 	Items   []RefundItem
 	// MembershipAmount is the amount to give back for a claimed membership.
 	MembershipAmount int64
-	// Left are the tickets that were not claimed.
-	Left []Left
+	// Kept are the tickets that were not claimed.
+	Kept []KeptTicket
 }
 
 // Store keeps payments; every method is one transaction.
@@ -139,8 +139,8 @@ type Reader interface {
 	// Show returns a payment with its timeline and refunds, or ErrNotFound. Payers poll it, so it uses
 	// no connections of the pool for charges.
 	Show(ctx context.Context, id uuid.UUID) (Shown, error)
-	// OfReference returns the ids of the payments of a reference, oldest first.
-	OfReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
+	// PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
+	PaymentIDsByReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
 	// OfOrder returns the id of the payment with a provider's order id, or ErrNotFound.
 	OfOrder(ctx context.Context, orderID string) (uuid.UUID, error)
 	// OrderOfCharge returns the order of a charge by the provider's id of the charge, or ErrNotFound.

@@ -15,20 +15,20 @@ import (
 )
 
 var (
-	_ reconcile.Books    = (*Store)(nil)
-	_ reconcile.Findings = (*Store)(nil)
-	_ reconcile.Desk     = (*Store)(nil)
+	_ reconcile.PaymentReader   = (*Store)(nil)
+	_ reconcile.DifferenceStore = (*Store)(nil)
+	_ reconcile.OperatorStore   = (*Store)(nil)
 )
 
-func (s *Store) OfOrders(ctx context.Context, provider string, orders []string) (map[string]reconcile.Here, error) {
+func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]reconcile.PaymentWithRefunds, error) {
 	rows, err := s.reads.PaymentsOfOrders(ctx, db.PaymentsOfOrdersParams{Provider: provider, Orders: orders})
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	found, orderOf, ids := make(map[string]reconcile.Here, len(rows)), make(map[uuid.UUID]string, len(rows)), make([]uuid.UUID, len(rows))
+	found, orderOf, ids := make(map[string]reconcile.PaymentWithRefunds, len(rows)), make(map[uuid.UUID]string, len(rows)), make([]uuid.UUID, len(rows))
 	for i, row := range rows {
 		p := toPayment(row.Payment)
-		found[p.OrderID], orderOf[p.ID], ids[i] = reconcile.Here{Payment: p}, p.OrderID, p.ID
+		found[p.OrderID], orderOf[p.ID], ids[i] = reconcile.PaymentWithRefunds{Payment: p}, p.OrderID, p.ID
 	}
 	refunds, err := s.reads.RefundsOfPayments(ctx, ids)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) OfOrders(ctx context.Context, provider string, orders []string) 
 	return found, nil
 }
 
-func (s *Store) Moved(
+func (s *Store) ListMovements(
 	ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after reconcile.Mark, limit int,
 ) (page []reconcile.Movement, err error) {
 	q := db.CapturedBetweenParams{Provider: provider, Until: to, After: after.At, AfterID: after.ID, Max: int32(limit)} //nolint:gosec // a page
@@ -78,7 +78,7 @@ func (s *Store) Unclosed(ctx context.Context, provider string) ([]reconcile.Diff
 	return list, postgres.Err(err)
 }
 
-func (s *Store) Record(ctx context.Context, l reconcile.Look) (statuses []reconcile.Status, gone []reconcile.Difference, err error) {
+func (s *Store) Record(ctx context.Context, l reconcile.Comparison) (statuses []reconcile.Status, gone []reconcile.Difference, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		statuses, gone = nil, nil
 		for _, d := range l.Found {
@@ -97,7 +97,7 @@ func (s *Store) Record(ctx context.Context, l reconcile.Look) (statuses []reconc
 	return statuses, gone, err
 }
 
-func recordDifference(ctx context.Context, q *db.Queries, l reconcile.Look, d reconcile.Difference) (reconcile.Status, error) {
+func recordDifference(ctx context.Context, q *db.Queries, l reconcile.Comparison, d reconcile.Difference) (reconcile.Status, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return "", err

@@ -21,7 +21,7 @@ func TestLaterLookCounts(t *testing.T) {
 	_, clock, s := setup(t)
 	record := func(at time.Time, found ...reconcile.Difference) (statuses []reconcile.Status, gone int) {
 		t.Helper()
-		statuses, closed, err := s.Record(t.Context(), reconcile.Look{Provider: "sandbox", OrderID: "o", Day: clock.Now(), At: at, Found: found})
+		statuses, closed, err := s.Record(t.Context(), reconcile.Comparison{Provider: "sandbox", OrderID: "o", Day: clock.Now(), At: at, Found: found})
 		require.NoError(t, err)
 		return statuses, len(closed)
 	}
@@ -42,7 +42,7 @@ func TestLaterLookCounts(t *testing.T) {
 // The gauge has a value for each kind of difference and each configured provider; 0: none.
 func TestDifferencesAreMeasured(t *testing.T) { //nolint:paralleltest // metrics are of the process
 	pool, clock, s := setup(t)
-	_, _, err := s.Record(t.Context(), reconcile.Look{Provider: "sandbox", OrderID: "o", Day: clock.Now(), At: clock.Now(), Found: []reconcile.Difference{
+	_, _, err := s.Record(t.Context(), reconcile.Comparison{Provider: "sandbox", OrderID: "o", Day: clock.Now(), At: clock.Now(), Found: []reconcile.Difference{
 		{Kind: reconcile.RefundSum}, {Kind: reconcile.CaptureUnknown, EntryID: "a"}, {Kind: reconcile.CaptureUnknown, EntryID: "b"},
 		{Kind: reconcile.RefundState, Moves: true},
 	}})

@@ -39,7 +39,7 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 			return err
 		}
 		if _, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
-			return decide(p, payment.Requested{Holding: holding, Asked: times}, now)
+			return decide(p, payment.EarlierRefunds{Holding: holding, Asked: times}, now)
 		}); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func limitedUser(r payment.Refund) string {
 	if r.Cause != payment.ByUser {
 		return ""
 	}
-	return r.Want.UserID
+	return r.Scope.UserID
 }
 
 // requestTimes returns when a user has asked for refunds within the last hour.

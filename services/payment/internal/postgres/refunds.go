@@ -42,12 +42,12 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 // insertRefund inserts a refund with its items. inserted is false if the payment already has a
 // refund with the same cause and Request.
 func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refund) (inserted bool, err error) {
-	want, err := json.Marshal(r.Want)
+	scope, err := json.Marshal(r.Scope)
 	if err != nil {
 		return false, fmt.Errorf("refund of payment %s: %w", r.PaymentID, err)
 	}
 	n, err := q.InsertRefund(ctx, db.InsertRefundParams{
-		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Want: want,
+		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Scope: scope,
 		AskedBy: limitedUser(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
 		SendAfterSeconds: r.SendAfter.Seconds(),
 	})
@@ -144,7 +144,7 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	if r.Status != before.Status || r.Gen != before.Gen {
 		r.Attempts = 0 // the refund has made progress
 	}
-	left, err := json.Marshal(append([]payment.Left{}, r.Left...))
+	left, err := json.Marshal(append([]payment.KeptTicket{}, r.Kept...))
 	if err != nil {
 		return fmt.Errorf("update refund %s: %w", r.ID, err)
 	}
@@ -224,7 +224,7 @@ func toRefund(row db.Refund) (payment.Refund, error) {
 	if row.ProviderID != nil {
 		r.ProviderID = *row.ProviderID
 	}
-	if err := errors.Join(json.Unmarshal(row.Want, &r.Want), json.Unmarshal(row.LeftOut, &r.Left)); err != nil {
+	if err := errors.Join(json.Unmarshal(row.Scope, &r.Scope), json.Unmarshal(row.LeftOut, &r.Kept)); err != nil {
 		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
 	}
 	return r, nil

@@ -108,8 +108,8 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	return shown, postgres.Err(err)
 }
 
-// OfReference returns the ids of the payments for one reservation, transfer or membership.
-func (s *Store) OfReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
+// PaymentIDsByReference returns the payments for one reservation, transfer or membership.
+func (s *Store) PaymentIDsByReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
 	ids, err := s.reads.PaymentsOfReference(ctx, db.PaymentsOfReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
 	return ids, postgres.Err(err)
 }

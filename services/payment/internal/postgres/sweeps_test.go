@@ -223,7 +223,7 @@ func TestAdoptIsAllOrNothing(t *testing.T) {
 		require.Equal(t, want, adopted, "each once")
 	}
 	require.Equal(t, 1000, count(`SELECT hand FROM payments WHERE status = 'REFUNDED' AND refunded = 1000`))
-	require.Equal(t, 2, count(`SELECT count(*) FROM refunds WHERE want = '{"whole": true}'`))
+	require.Equal(t, 2, count(`SELECT count(*) FROM refunds WHERE scope = '{"whole": true}'`))
 }
 
 // A replica works on the payments of its own providers only.

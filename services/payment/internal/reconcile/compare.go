@@ -10,33 +10,33 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// There is what a provider's account has about one order.
-type There struct {
+// ProviderOrder is what a provider's account has about one order.
+type ProviderOrder struct {
 	Provider string
 	OrderID  string
 	Entries  []payment.LedgerEntry
-	// Whole says that Entries has all entries of the order. Otherwise other days may have more.
-	Whole bool
+	// Complete says that Entries has all entries of the order. Otherwise other days may have more.
+	Complete bool
 }
 
-// Here is a payment with its refunds, in any order. REJECTED refunds may be missing.
-type Here struct {
+// PaymentWithRefunds is a payment with its refunds, in any order. REJECTED refunds may be missing.
+type PaymentWithRefunds struct {
 	Payment payment.Payment
 	Refunds []payment.Refund
 }
 
-// Ours reports whether an order id has the form of this service's order ids. A provider's account
-// may have orders of other shops.
-func Ours(orderID string) bool {
+// IsOurOrderID reports whether an order id has the form of this service's order ids. A provider's
+// account may have orders of other shops.
+func IsOurOrderID(orderID string) bool {
 	_, err := uuid.Parse(orderID)
 	return err == nil
 }
 
 // Compare returns the differences of one order. here is nil if no payment has this order id.
-func Compare(there There, here *Here) []Difference {
+func Compare(there ProviderOrder, here *PaymentWithRefunds) []Difference {
 	c := comparison{there: there}
 	if here == nil {
-		c.compareUnknown()
+		c.reportMissingHere()
 		return c.found
 	}
 	c.here, c.p = here, here.Payment
@@ -46,8 +46,8 @@ func Compare(there There, here *Here) []Difference {
 }
 
 type comparison struct {
-	there There
-	here  *Here
+	there ProviderOrder
+	here  *PaymentWithRefunds
 	p     payment.Payment
 	found []Difference
 }
@@ -61,8 +61,8 @@ func (c *comparison) add(kind Kind, e payment.LedgerEntry, ours, theirs string) 
 	return &c.found[len(c.found)-1]
 }
 
-func (c *comparison) compareUnknown() {
-	if !Ours(c.there.OrderID) {
+func (c *comparison) reportMissingHere() {
+	if !IsOurOrderID(c.there.OrderID) {
 		return
 	}
 	for _, e := range c.there.Entries {
@@ -94,7 +94,7 @@ func (c *comparison) compareCaptures() {
 		}
 		hasCapture = true
 	}
-	if c.there.Whole && c.p.Captured > 0 && !hasCapture {
+	if c.there.Complete && c.p.Captured > 0 && !hasCapture {
 		c.add(CaptureOnlyHere, payment.LedgerEntry{ID: c.p.ChargeID}, ours, "no capture")
 	}
 }
@@ -120,11 +120,11 @@ func (c *comparison) compareRefunds() {
 			continue
 		}
 		ours += r.Send
-		if c.there.Whole && r.Send > 0 && !matched[r.ID] {
+		if c.there.Complete && r.Send > 0 && !matched[r.ID] {
 			c.add(RefundOnlyHere, payment.LedgerEntry{ID: cmp.Or(r.ProviderID, r.ID.String())}, ourRefund(r), "no refund")
 		}
 	}
-	if !c.there.Whole {
+	if !c.there.Complete {
 		sum = ours // refunds of other days are not listed, so sums cannot be compared
 	}
 	if len(c.found) == 0 && sum != c.p.Refunded {

@@ -16,8 +16,8 @@ var (
 )
 
 // paid returns a payment of 1000, of which the refund "re" has given back 300.
-func paid() *reconcile.Here {
-	return &reconcile.Here{
+func paid() *reconcile.PaymentWithRefunds {
+	return &reconcile.PaymentWithRefunds{
 		Payment: payment.Payment{ID: uuid.New(), OrderID: order, Currency: "KRW", Status: payment.Confirmed, ChargeID: "ch", Captured: 1000, Refunded: 300},
 		Refunds: []payment.Refund{{ID: refund, Status: payment.RefundDone, Cause: payment.ByUser, Send: 300, ProviderID: "re"}},
 	}
@@ -34,7 +34,7 @@ func account() []payment.LedgerEntry {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type sides struct {
-		here  *reconcile.Here
+		here  *reconcile.PaymentWithRefunds
 		there []payment.LedgerEntry
 		part  bool   // the entries are only one day of the order
 		order string // empty: an order of this service
@@ -117,7 +117,7 @@ func TestCompare(t *testing.T) {
 			for _, change := range tc.change {
 				change(b)
 			}
-			found := reconcile.Compare(reconcile.There{Provider: "sandbox", OrderID: b.order, Entries: b.there, Whole: !b.part}, b.here)
+			found := reconcile.Compare(reconcile.ProviderOrder{Provider: "sandbox", OrderID: b.order, Entries: b.there, Complete: !b.part}, b.here)
 			var kinds []reconcile.Kind
 			for _, d := range found {
 				kinds = append(kinds, d.Kind)

@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The errors of Desk.CloseDifference.
+// The errors of OperatorStore.CloseDifference.
 var (
 	ErrNotFound = errs.ErrDifferenceNotFound
 	ErrNotOpen  = errs.ErrDifferenceNotOpen
@@ -108,8 +108,8 @@ type Stored struct {
 	ClosedBy, Note string
 }
 
-// Desk lists and closes differences, for operators.
-type Desk interface {
+// OperatorStore lists and closes differences for operators.
+type OperatorStore interface {
 	// ListDifferences returns up to limit differences in a status with smaller ids than before (zero:
 	// all), newest first.
 	ListDifferences(ctx context.Context, status Status, limit int, before uuid.UUID) ([]Stored, error)

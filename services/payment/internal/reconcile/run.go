@@ -14,27 +14,27 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Books reads the stored payments and refunds.
-type Books interface {
-	// OfOrders returns the provider's payments that have these order ids, by order id.
-	OfOrders(ctx context.Context, provider string, orders []string) (map[string]Here, error)
-	// Moved returns up to limit captures or refunds of a provider that became known here before to.
-	// They follow after, in the order of their marks.
-	Moved(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
+// PaymentReader reads the stored payments and refunds.
+type PaymentReader interface {
+	// ByOrderIDs returns the provider's payments that have these order ids, by order id.
+	ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]PaymentWithRefunds, error)
+	// ListMovements returns up to limit captures or refunds of a provider that became known here
+	// before to. They follow after, in the order of their marks.
+	ListMovements(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
 }
 
-// Findings stores differences.
-type Findings interface {
+// DifferenceStore stores the differences that runs find.
+type DifferenceStore interface {
 	// Now returns the time by the clock of the store.
 	Now(ctx context.Context) (time.Time, error)
 	// Unclosed returns the differences of a provider that are not CLOSED.
 	Unclosed(ctx context.Context, provider string) ([]Difference, error)
-	// Record stores the differences that a look at an order has found, and closes those that it no
-	// longer finds. A look that began later counts, whichever is recorded last. It returns the status
+	// Record stores the differences that a comparison has found, and closes those that it no longer
+	// finds. A comparison that began later counts, whichever is recorded last. It returns the status
 	// of each difference, and the differences that it has closed.
-	Record(ctx context.Context, l Look) (statuses []Status, gone []Difference, err error)
+	Record(ctx context.Context, l Comparison) (statuses []Status, gone []Difference, err error)
 }
 
 // Mark is the position of a capture or refund in the order of their times, as a cursor.
@@ -50,8 +50,8 @@ type Movement struct {
 	OrderID, EntryID string
 }
 
-// Look is the comparison of both sides of one order, begun at the time At of the store's clock.
-type Look struct {
+// Comparison is the comparison of one order's two sides, begun At a time of the store's clock.
+type Comparison struct {
 	Provider, OrderID string
 	Day, At           time.Time
 	Found             []Difference
@@ -101,7 +101,7 @@ func (s Summary) String() string {
 // Run compares a provider's account with the payments, for a day (given by its midnight in UTC) and
 // for all differences that are not CLOSED yet. report receives each finding. After an error about
 // one order the other orders are still compared. Runs may overlap and be repeated.
-func Run(ctx context.Context, books Books, findings Findings, source Source, day time.Time, report func(Finding) error) (Summary, error) {
+func Run(ctx context.Context, books PaymentReader, findings DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
 	r := &run{
 		books: books, findings: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
 		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
@@ -130,8 +130,8 @@ func Run(ctx context.Context, books Books, findings Findings, source Source, day
 // run is the state of a Run: captures has the orders of listed captures, refunds the ids of listed
 // refunds, and suspects the orders that may have a difference, with their listed entries.
 type run struct {
-	books    Books
-	findings Findings
+	books    PaymentReader
+	findings DifferenceStore
 	source   Source
 	report   func(Finding) error
 	summary  Summary
@@ -174,7 +174,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	for _, e := range entries {
 		byOrder[e.OrderID] = append(byOrder[e.OrderID], e)
 	}
-	known, err := r.books.OfOrders(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
+	known, err := r.books.ByOrderIDs(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 				continue
 			}
 		}
-		if !ok && !Ours(order) {
+		if !ok && !IsOurOrderID(order) {
 			r.summary.Foreign += len(list)
 			continue
 		}
@@ -201,7 +201,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 				r.refunds[e.ID] = true
 			}
 		}
-		there := There{Provider: r.source.Name, OrderID: order, Entries: list}
+		there := ProviderOrder{Provider: r.source.Name, OrderID: order, Entries: list}
 		if !ok || len(Compare(there, &here)) > 0 {
 			r.suspect(order, list...)
 		}
@@ -226,7 +226,7 @@ func (r *run) readHere(ctx context.Context) error {
 	from, to := r.summary.Day, r.summary.Day.Add(24*time.Hour)
 	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
 		for after := (Mark{At: from}); ; {
-			page, err := r.books.Moved(ctx, kind, r.source.Name, to, after, pageSize)
+			page, err := r.books.ListMovements(ctx, kind, r.source.Name, to, after, pageSize)
 			if err != nil {
 				return err
 			}
@@ -284,7 +284,7 @@ func (r *run) look(ctx context.Context, order string) error {
 	}
 	r.summary.Looked++
 	found := Compare(there, here)
-	statuses, gone, err := r.findings.Record(ctx, Look{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
+	statuses, gone, err := r.findings.Record(ctx, Comparison{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
 	if err != nil {
 		return err
 	}
@@ -328,8 +328,8 @@ func (r *run) reportStored(ctx context.Context, d Difference, status Status) err
 
 // bothSides reads the payment of an order and asks the provider about it. It does both again if the
 // payment has changed in between.
-func (r *run) bothSides(ctx context.Context, order string) (here *Here, there There, err error) {
-	there = There{Provider: r.source.Name, OrderID: order, Entries: r.suspects[order]}
+func (r *run) bothSides(ctx context.Context, order string) (here *PaymentWithRefunds, there ProviderOrder, err error) {
+	there = ProviderOrder{Provider: r.source.Name, OrderID: order, Entries: r.suspects[order]}
 	for range 3 {
 		before, err := r.here(ctx, order)
 		if err != nil || before == nil {
@@ -342,7 +342,7 @@ func (r *run) bothSides(ctx context.Context, order string) (here *Here, there Th
 		if err != nil {
 			return nil, there, err
 		}
-		there.Entries, there.Whole = entries, true
+		there.Entries, there.Complete = entries, true
 		if here, err = r.here(ctx, order); err != nil || here != nil && here.Payment.Version == before.Payment.Version {
 			return here, there, err
 		}
@@ -350,8 +350,8 @@ func (r *run) bothSides(ctx context.Context, order string) (here *Here, there Th
 	return here, there, nil
 }
 
-func (r *run) here(ctx context.Context, order string) (*Here, error) {
-	found, err := r.books.OfOrders(ctx, r.source.Name, []string{order})
+func (r *run) here(ctx context.Context, order string) (*PaymentWithRefunds, error) {
+	found, err := r.books.ByOrderIDs(ctx, r.source.Name, []string{order})
 	here, ok := found[order]
 	if err != nil || !ok {
 		return nil, err

@@ -23,7 +23,7 @@ func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 		if parseErr != nil {
 			return nil, errs.ErrInvalidID.Wrap(parseErr)
 		}
-		list, err = s.payments.OfReference(ctx, payment.Reference{Type: payment.Type(reference.GetPaymentType()), ID: id})
+		list, err = s.payments.ByReference(ctx, payment.Reference{Type: payment.Type(reference.GetPaymentType()), ID: id})
 	} else {
 		list, err = s.payments.OfOrder(ctx, in.GetOrderId())
 	}

@@ -20,11 +20,11 @@ import (
 type differences struct {
 	paymentv1.UnimplementedDifferenceAdminServiceServer
 
-	desk reconcile.Desk
+	desk reconcile.OperatorStore
 }
 
 // RegisterDifferences registers DifferenceAdminService at r.
-func RegisterDifferences(r grpc.ServiceRegistrar, desk reconcile.Desk) {
+func RegisterDifferences(r grpc.ServiceRegistrar, desk reconcile.OperatorStore) {
 	paymentv1.RegisterDifferenceAdminServiceServer(r, &differences{desk: desk})
 }
 

@@ -67,7 +67,7 @@ func (w *pageWalk) all() (list []payment.Payment) {
 	store := postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now})
 	for _, b := range w.buyers {
 		for _, ref := range b.refs {
-			ids, err := store.OfReference(w.t.Context(), payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)})
+			ids, err := store.PaymentIDsByReference(w.t.Context(), payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)})
 			require.NoError(w.t, err)
 			for _, id := range ids {
 				p, err := store.Get(w.t.Context(), id)

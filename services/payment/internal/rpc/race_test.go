@@ -275,16 +275,16 @@ func TestHintDuringALookup(t *testing.T) {
 	require.Equal(t, "CONFIRMED", b.get(p).GetStatus())
 }
 
-// lateClaims is a ticket service where a claim takes effect only after ends has ended its payment.
-// The answer is lost.
+// lateClaims is a ticket service where a claim takes effect only after endFirst has ended its
+// payment. The answer is lost.
 type lateClaims struct {
 	payment.Tickets
 
-	ends func(payment.Payment)
+	endFirst func(payment.Payment)
 }
 
 func (l lateClaims) Begin(ctx context.Context, p payment.Payment, t payment.PayTime) (time.Time, error) {
-	l.ends(p)
+	l.endFirst(p)
 	_, _ = l.Tickets.Begin(ctx, p, t)
 	return time.Time{}, errs.ErrUnavailable
 }

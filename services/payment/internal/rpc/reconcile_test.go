@@ -211,7 +211,7 @@ type pagedStore struct {
 	largest int
 }
 
-func (p *pagedStore) OfOrders(ctx context.Context, provider string, orders []string) (map[string]reconcile.Here, error) {
+func (p *pagedStore) ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]reconcile.PaymentWithRefunds, error) {
 	p.largest = max(p.largest, len(orders))
-	return p.Store.OfOrders(ctx, provider, orders)
+	return p.Store.ByOrderIDs(ctx, provider, orders)
 }

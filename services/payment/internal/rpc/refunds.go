@@ -21,7 +21,7 @@ func (s *Server) RefundPayment(ctx context.Context, in *paymentv1.RefundPaymentR
 		return nil, err
 	}
 	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
-		Cause: payment.ByUser, Reason: in.GetReason(), Want: payment.Want{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+		Cause: payment.ByUser, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
 }
 
@@ -31,7 +31,7 @@ func (s *Server) RefundAnyPayment(ctx context.Context, in *paymentv1.RefundAnyPa
 		return nil, err
 	}
 	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
-		Cause: payment.ByOperator, Reason: in.GetReason(), Want: payment.Want{UserID: user, Fees: in.Fees},
+		Cause: payment.ByOperator, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user, Fees: in.Fees},
 		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
 }
@@ -46,7 +46,7 @@ func (s *Server) RefundMembership(ctx context.Context, in *paymentv1.RefundMembe
 		return nil, errs.ErrInvalidID.Wrap(err)
 	}
 	r, err := s.payments.RefundMembership(ctx, id, payment.RefundRequest{
-		Cause: payment.ByOperator, Reason: in.GetReason(), Want: payment.Want{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+		Cause: payment.ByOperator, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *Server) askRefund(ctx context.Context, paymentID string, tickets []stri
 		if err != nil {
 			return nil, errs.ErrInvalidID.Wrap(err)
 		}
-		q.Want.TicketIDs = append(q.Want.TicketIDs, id)
+		q.Scope.TicketIDs = append(q.Scope.TicketIDs, id)
 	}
 	r, err := s.payments.AskRefund(ctx, q)
 	if err != nil {

@@ -38,10 +38,10 @@ func (b *bundle) issue(p *paymentv1.PrepareResponse, prices ...int64) {
 func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key string, tickets ...int) payment.Refund {
 	b.t.Helper()
 	q := payment.RefundRequest{
-		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: cause, Reason: "asked", Want: payment.Want{UserID: user}, IdempotencyKey: key,
+		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: cause, Reason: "asked", Scope: payment.RefundScope{UserID: user}, IdempotencyKey: key,
 	}
 	for _, i := range tickets {
-		q.Want.TicketIDs = append(q.Want.TicketIDs, uuid.MustParse(b.tickets.Of(p.GetPaymentId())[i].ID))
+		q.Scope.TicketIDs = append(q.Scope.TicketIDs, uuid.MustParse(b.tickets.Of(p.GetPaymentId())[i].ID))
 	}
 	r, err := b.service.RequestRefund(b.t.Context(), q)
 	require.NoError(b.t, err)
@@ -131,7 +131,7 @@ func TestRefundByUserOfOneTicket(t *testing.T) {
 	again := b.ask(p, payment.ByUser, "k1", 0)
 	require.Equal(t, r.ID, again.ID, "a repeated request")
 	_, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
-		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: payment.ByUser, Want: payment.Want{UserID: user}, IdempotencyKey: "k1",
+		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: payment.ByUser, Scope: payment.RefundScope{UserID: user}, IdempotencyKey: "k1",
 	})
 	require.ErrorIs(t, err, idempotency.ErrReused)
 	done := b.untilRefund(p, "USER", "DONE")
@@ -162,7 +162,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	id := uuid.MustParse(p.GetPaymentId())
 	ask := func(id uuid.UUID, userID, key string) error {
 		_, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
-			PaymentID: id, Cause: payment.ByUser, Want: payment.Want{UserID: userID}, IdempotencyKey: key,
+			PaymentID: id, Cause: payment.ByUser, Scope: payment.RefundScope{UserID: userID}, IdempotencyKey: key,
 		})
 		return err
 	}
@@ -174,7 +174,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 
 	early, _ := b.confirmed() // the ticket service does not know it yet
 	_, err := b.service.AskRefund(t.Context(), payment.RefundRequest{
-		PaymentID: uuid.MustParse(early.GetPaymentId()), Cause: payment.ByUser, Want: payment.Want{UserID: user}, IdempotencyKey: "k",
+		PaymentID: uuid.MustParse(early.GetPaymentId()), Cause: payment.ByUser, Scope: payment.RefundScope{UserID: user}, IdempotencyKey: "k",
 	})
 	require.ErrorIs(t, err, payment.ErrTicketsPending)
 	require.Positive(t, errs.From(err).RetryAfter)

@@ -91,11 +91,11 @@ func (w *refundWalk) pass(d time.Duration) {
 
 func (w *refundWalk) request(p *paymentv1.PrepareResponse, key string, cause payment.Cause) {
 	q := payment.RefundRequest{
-		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: cause, Reason: "walk", Want: payment.Want{UserID: user}, IdempotencyKey: key,
+		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: cause, Reason: "walk", Scope: payment.RefundScope{UserID: user}, IdempotencyKey: key,
 	}
 	if w.rand.IntN(3) > 0 {
 		tickets := w.tickets.Of(p.GetPaymentId())
-		q.Want.TicketIDs = []uuid.UUID{uuid.MustParse(tickets[w.rand.IntN(len(tickets))].ID)}
+		q.Scope.TicketIDs = []uuid.UUID{uuid.MustParse(tickets[w.rand.IntN(len(tickets))].ID)}
 	}
 	if _, err := w.service.RequestRefund(w.t.Context(), q); err != nil {
 		require.ErrorIs(w.t, err, payment.ErrNotRefundable)

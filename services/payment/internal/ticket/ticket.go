@@ -90,12 +90,12 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.Refund) (payment.Claim, error) {
 	in := &ticketv1.BeginRefundRequest{
 		RefundId: r.ID.String(), PaymentId: p.ID.String(), PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
-		Cause: string(r.Cause), Fees: r.Want.Fees, Whole: r.Want.Whole, AskedAt: timestamppb.New(r.CreatedAt),
+		Cause: string(r.Cause), Fees: r.Scope.Fees, Whole: r.Scope.Whole, AskedAt: timestamppb.New(r.CreatedAt),
 	}
 	if r.Cause == payment.ByUser {
-		in.UserId = r.Want.UserID
+		in.UserId = r.Scope.UserID
 	}
-	for _, id := range r.Want.TicketIDs {
+	for _, id := range r.Scope.TicketIDs {
 		in.TicketIds = append(in.TicketIds, id.String())
 	}
 	out, err := c.payables.BeginRefund(ctx, in)
@@ -131,7 +131,7 @@ func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
 		if err != nil {
 			return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("problem %v of a claim: %w", problem, err))
 		}
-		claim.Left = append(claim.Left, payment.Left{TicketID: id, Reason: problem.GetReason()})
+		claim.Kept = append(claim.Kept, payment.KeptTicket{TicketID: id, Reason: problem.GetReason()})
 	}
 	return claim, nil
 }

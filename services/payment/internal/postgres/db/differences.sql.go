@@ -453,7 +453,7 @@ func (q *Queries) RecordDifference(ctx context.Context, arg RecordDifferencePara
 }
 
 const RefundsOfPayments = `-- name: RefundsOfPayments :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
 `
 
 type RefundsOfPaymentsRow struct {
@@ -477,7 +477,7 @@ func (q *Queries) RefundsOfPayments(ctx context.Context, paymentIds []uuid.UUID)
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,

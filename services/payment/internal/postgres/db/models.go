@@ -88,7 +88,7 @@ type Refund struct {
 	Reason     string
 	Amount     int64
 	Send       int64
-	Want       []byte
+	Scope      []byte
 	AskedBy    string
 	LeftOut    []byte
 	Status     string

@@ -58,7 +58,7 @@ FROM (
     ORDER BY due.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -101,7 +101,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,
@@ -182,7 +182,7 @@ func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64,
 }
 
 const FindRefund = `-- name: FindRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
 `
 
 type FindRefundParams struct {
@@ -206,7 +206,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Refund.Reason,
 		&i.Refund.Amount,
 		&i.Refund.Send,
-		&i.Refund.Want,
+		&i.Refund.Scope,
 		&i.Refund.AskedBy,
 		&i.Refund.LeftOut,
 		&i.Refund.Status,
@@ -231,7 +231,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const GetRefund = `-- name: GetRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
 `
 
 type GetRefundRow struct {
@@ -249,7 +249,7 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 		&i.Refund.Reason,
 		&i.Refund.Amount,
 		&i.Refund.Send,
-		&i.Refund.Want,
+		&i.Refund.Scope,
 		&i.Refund.AskedBy,
 		&i.Refund.LeftOut,
 		&i.Refund.Status,
@@ -274,7 +274,7 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 }
 
 const HoldingRefunds = `-- name: HoldingRefunds :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
 `
 
 type HoldingRefundsRow struct {
@@ -298,7 +298,7 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,
@@ -330,7 +330,7 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
         CASE WHEN $3::text = 'BY_HAND' THEN coalesce($12::timestamptz, now()) END,
         coalesce($12::timestamptz, now()) + make_interval(secs => $13::float),
@@ -345,7 +345,7 @@ type InsertRefundParams struct {
 	Request          string
 	Reason           string
 	Amount           int64
-	Want             []byte
+	Scope            []byte
 	AskedBy          string
 	Status           string
 	Provider         string
@@ -363,7 +363,7 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 		arg.Request,
 		arg.Reason,
 		arg.Amount,
-		arg.Want,
+		arg.Scope,
 		arg.AskedBy,
 		arg.Status,
 		arg.Provider,
@@ -418,7 +418,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -449,7 +449,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,
@@ -519,7 +519,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.want, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.left_out, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -551,7 +551,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,
@@ -631,7 +631,7 @@ func (q *Queries) LockAsker(ctx context.Context, userID string) error {
 }
 
 const LockRefund = `-- name: LockRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
 `
 
 type LockRefundRow struct {
@@ -649,7 +649,7 @@ func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, 
 		&i.Refund.Reason,
 		&i.Refund.Amount,
 		&i.Refund.Send,
-		&i.Refund.Want,
+		&i.Refund.Scope,
 		&i.Refund.AskedBy,
 		&i.Refund.LeftOut,
 		&i.Refund.Status,
@@ -789,7 +789,7 @@ func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]Refund
 }
 
 const RefundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.want, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
 WHERE id = ANY (ARRAY(SELECT h.id FROM refunds h WHERE h.payment_id = $1 AND h.holds
                       UNION ALL
                       (SELECT o.id FROM refunds o WHERE o.payment_id = $1 AND NOT o.holds ORDER BY o.created_at DESC LIMIT 50)))
@@ -818,7 +818,7 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 			&i.Refund.Reason,
 			&i.Refund.Amount,
 			&i.Refund.Send,
-			&i.Refund.Want,
+			&i.Refund.Scope,
 			&i.Refund.AskedBy,
 			&i.Refund.LeftOut,
 			&i.Refund.Status,

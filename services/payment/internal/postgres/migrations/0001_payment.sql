@@ -111,7 +111,7 @@ CREATE TABLE refunds (
     amount       bigint      NOT NULL CHECK (amount >= 0),
     send         bigint      NOT NULL,
     -- What was asked of ticket: tickets, fees, and whether the whole payment is gone.
-    want         jsonb       NOT NULL DEFAULT '{}',
+    scope        jsonb       NOT NULL DEFAULT '{}',
     -- The user who asked for it; empty for other causes than USER.
     asked_by     text        NOT NULL DEFAULT '',
     -- The tickets that ticket would not let go, and why.

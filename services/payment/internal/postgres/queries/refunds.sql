@@ -1,7 +1,7 @@
 -- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, want, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
-VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @want, @asked_by, @status, @provider, sqlc.narg('provider_id'),
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
+VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @scope, @asked_by, @status, @provider, sqlc.narg('provider_id'),
         CASE WHEN @cause::text = 'BY_HAND' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
         coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float),
         coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float), coalesce(sqlc.narg('now')::timestamptz, now()))
