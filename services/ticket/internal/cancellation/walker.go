@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// holdBatch is the most unpaid reservations that one transaction ends.
+	// holdBatch is the maximum number of unpaid reservations that one transaction ends.
 	holdBatch = 200
 	// ticketBatch is the most tickets of one event whose refunds begin together, which happens at most
 	// once a second. So the Kafka events of its refunds do not delay those of other events. The

@@ -120,8 +120,8 @@ func (s *Service) Kinds(ctx context.Context, e *event.Event, users []User) ([]Ki
 	return kinds, nil
 }
 
-// Mine says what one user may buy at an event, by its presale and its limits.
-type Mine struct {
+// Allowance says what one user may buy at an event, by its presale and its limits.
+type Allowance struct {
 	// Kind is the kind of the user's entitlement for the presale.
 	Kind Kind
 	// GeneralOpensAt is when everybody may buy.
@@ -130,26 +130,26 @@ type Mine struct {
 	Left int64
 }
 
-// Mine returns what a user may buy at an event, by its presale and its limits.
-func (s *Service) Mine(ctx context.Context, eventID string, u User) (Mine, error) {
+// AllowanceOf returns what a user may buy at an event, by its presale and its limits.
+func (s *Service) AllowanceOf(ctx context.Context, eventID string, u User) (Allowance, error) {
 	e, err := s.events.Head(ctx, eventID)
 	if err != nil {
-		return Mine{}, err
+		return Allowance{}, err
 	}
 	kinds, err := s.Kinds(ctx, &e, []User{u})
 	if err != nil {
-		return Mine{}, err
+		return Allowance{}, err
 	}
 	used, err := s.Used(ctx, eventID, *e.SeriesID, u.ID)
 	if err != nil {
-		return Mine{}, err
+		return Allowance{}, err
 	}
 	sale := e.Sale()
 	left := int64(sale.Limit(used.At)) - used.InEvent
 	if sale.MaxPerUserInSeries > 0 {
 		left = min(left, int64(sale.MaxPerUserInSeries)-used.InSeries)
 	}
-	return Mine{Kind: kinds[0], GeneralOpensAt: e.SalesOpenAt, Left: max(0, left)}, nil
+	return Allowance{Kind: kinds[0], GeneralOpensAt: e.SalesOpenAt, Left: max(0, left)}, nil
 }
 
 // addStored sets the kinds of users who are on a list or have used a code.

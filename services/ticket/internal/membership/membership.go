@@ -73,8 +73,8 @@ type Membership struct {
 	// ActivatedAt is when it was paid. The membership is valid from StartsAt until EndsAt. All three
 	// are zero while it is not paid.
 	ActivatedAt, StartsAt, EndsAt time.Time
-	// Given is the amount that was given back, or that a refund under way gives back.
-	Given int64
+	// GivenBack is the amount that was given back, or that a refund under way gives back.
+	GivenBack int64
 	// RefundID is the refund that ends it; zero: none.
 	RefundID  uuid.UUID
 	Version   int64

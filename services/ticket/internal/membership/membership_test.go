@@ -103,7 +103,7 @@ func TestDecideRefund(t *testing.T) {
 			require.Equal(t, refund.ReasonNotRefundable, membership.DecideRefund(refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon}, m, noon).Reason)
 			require.Error(t, m.Unclaim(uuid.New(), c.amount), "another refund has claimed it")
 			require.NoError(t, m.Unclaim(req.ID, c.amount))
-			require.Zero(t, m.Given)
+			require.Zero(t, m.GivenBack)
 		}
 	}
 }

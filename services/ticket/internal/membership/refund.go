@@ -24,8 +24,8 @@ func DecideRefund(req refund.Request, m *Membership, now time.Time) refund.Claim
 	} else if reason := refusal(&req, m, now); reason != "" {
 		return c.Refuse(reason)
 	}
-	c.MembershipID, c.MembershipAmount = m.ID, m.Price-m.Given
-	m.Status, m.RefundID, m.Given = Refunding, req.ID, m.Price
+	c.MembershipID, c.MembershipAmount = m.ID, m.Price-m.GivenBack
+	m.Status, m.RefundID, m.GivenBack = Refunding, req.ID, m.Price
 	m.Version++
 	return c
 }
@@ -52,7 +52,7 @@ func (m *Membership) Unclaim(claim uuid.UUID, amount int64) error {
 		return m.notClaimed(claim)
 	}
 	m.Status, m.RefundID = Active, uuid.Nil
-	m.Given -= amount
+	m.GivenBack -= amount
 	m.Version++
 	return nil
 }

@@ -102,9 +102,9 @@ type New struct {
 	Data            any
 }
 
-// OfNew returns the notices about new tickets: one for the tickets of each order, and one for each
-// ticket that was passed on. Tickets that nobody has claimed by their link yet have none.
-func OfNew(tickets []ticket.Ticket) []New {
+// ForNewTickets returns the notices about new tickets: one for the tickets of each order, and one
+// for each ticket that was passed on. Tickets that nobody has claimed by their link yet have none.
+func ForNewTickets(tickets []ticket.Ticket) []New {
 	var issued []*ticket.Ticket
 	var all []New
 	for i := range tickets {
@@ -124,9 +124,9 @@ func OfNew(tickets []ticket.Ticket) []New {
 	return append(ofOrders(TicketsIssued, issued, func(t *ticket.Ticket) int64 { return t.Paid }), all...)
 }
 
-// OfRefunded returns the notices about tickets that were refunded: one for each holder in an order.
-func OfRefunded(tickets []*ticket.Ticket) []New {
-	return ofOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.Given })
+// ForRefunds returns the notices about tickets that were refunded: one for each holder in an order.
+func ForRefunds(tickets []*ticket.Ticket) []New {
+	return ofOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.GivenBack })
 }
 
 // ofOrders returns one notice for the tickets of each order and holder.
@@ -161,7 +161,7 @@ func seatID(t *ticket.Ticket) string {
 	return t.Seat.ID
 }
 
-// OfEvent returns a notice about an event.
-func OfEvent(t Type, e Event) New {
+// ForEvent returns a notice about an event.
+func ForEvent(t Type, e Event) New {
 	return New{Type: t, Entity: e.EventID, EventID: e.EventID, Data: e}
 }

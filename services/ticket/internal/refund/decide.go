@@ -85,7 +85,7 @@ func refundAmount(req *Request, t *ticket.Ticket, terms *Terms) int64 {
 	if byUser {
 		kept += terms.CancellationFees.Kept(t.Paid-t.Fee, terms.Now)
 	}
-	return max(0, t.Paid-t.Given-kept)
+	return max(0, t.Paid-t.GivenBack-kept)
 }
 
 // Offer says whether a ticket's holder could give the ticket back now, and for how much.

@@ -34,7 +34,7 @@ func request(cause refund.Cause) refund.Request {
 func bought(status ticket.Status) *ticket.Ticket {
 	t := &ticket.Ticket{ID: uuid.New(), UserID: "u", PaymentID: payment, Price: 70, Paid: 75, Fee: 5, Status: status}
 	if status == ticket.Refunding || status == ticket.Refunded {
-		t.RefundID, t.Given = uuid.New(), 75
+		t.RefundID, t.GivenBack = uuid.New(), 75
 	}
 	return t
 }
@@ -68,14 +68,14 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 		"dated, but postponed":    {request(refund.User), postponed, 0, 75},
 	} {
 		tk := bought(ticket.Valid)
-		tk.Given = c.given
+		tk.GivenBack = c.given
 		claim := refund.Decide(c.req, []*ticket.Ticket{tk}, c.sale)
 		require.Equal(t, refund.Claim{
 			ID: c.req.ID, PaymentID: payment, Cause: c.req.Cause, Status: refund.Begun, BegunAt: noon,
 			Items: []refund.Item{{TicketID: tk.ID, Amount: c.want}},
 		}, claim, name)
 		require.Equal(t, ticket.Refunding, tk.Status, name)
-		require.Equal(t, c.given+c.want, tk.Given, name)
+		require.Equal(t, c.given+c.want, tk.GivenBack, name)
 		require.Equal(t, c.req.ID, tk.RefundID, name)
 	}
 }
@@ -176,7 +176,7 @@ func TestOfferIsWhatARequestGets(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(tk *ticket.Ticket, sale *refund.Terms){
 		"in time": func(*ticket.Ticket, *refund.Terms) {},
-		"given":   func(tk *ticket.Ticket, _ *refund.Terms) { tk.Given = 30 },
+		"given":   func(tk *ticket.Ticket, _ *refund.Terms) { tk.GivenBack = 30 },
 		"dated": func(_ *ticket.Ticket, s *refund.Terms) {
 			s.CancellationFees = event.CancellationFees{{Until: noon, Percent: 50}}
 		},

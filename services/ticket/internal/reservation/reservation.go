@@ -72,7 +72,7 @@ type Reservation struct {
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
 	Section string
-	// Seats are in the order of their places' numbers. They include seats that were given back.
+	// Seats are in the order of their numbers. They include seats that were given back.
 	Seats    []Seat
 	Quantity int
 	// Released is the number of paid places that were given back.

@@ -38,7 +38,7 @@ func (s *Entitlements) GetMyEvent(ctx context.Context, req *ticketv1.GetMyEventR
 		return nil, err
 	}
 	c := req.GetCaller()
-	mine, err := s.entitlements.Mine(ctx, req.GetEventId(), entitlement.User{ID: user, Email: c.GetEmail(), Claims: c.GetClaims()})
+	mine, err := s.entitlements.AllowanceOf(ctx, req.GetEventId(), entitlement.User{ID: user, Email: c.GetEmail(), Claims: c.GetClaims()})
 	if err != nil {
 		return nil, err
 	}

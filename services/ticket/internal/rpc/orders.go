@@ -95,7 +95,7 @@ func fromOrder(o *order.Order) *ticketv1.Order {
 func fromOrderTicket(t *order.Ticket) *ticketv1.OrderTicket {
 	out := &ticketv1.OrderTicket{
 		TicketId: t.ID.String(), Place: int32(t.N), Previous: optionalID(t.Previous), UserId: t.UserID, Section: t.Section, //nolint:gosec // ≤ 1000
-		Status: string(t.Status), Price: t.Price, Paid: t.Paid, Fee: t.Fee, Given: t.Given, PaymentId: optionalID(t.PaymentID),
+		Status: string(t.Status), Price: t.Price, Paid: t.Paid, Fee: t.Fee, Given: t.GivenBack, PaymentId: optionalID(t.PaymentID),
 		RefundId: optionalID(t.RefundID), Serial: int32(t.Serial), IssuedAt: timestamp(t.IssuedAt), //nolint:gosec // counts codes
 		Disputed: t.Disputed,
 	}

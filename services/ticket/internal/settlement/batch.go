@@ -31,8 +31,8 @@ type Batch struct {
 	Ticket      func(id uuid.UUID) *ticket.Ticket
 	Transfer    func(id uuid.UUID) *transfer.Transfer
 	Membership  func(id uuid.UUID) *membership.Membership
-	// Beside returns the other locked memberships of the same user in the same plan.
-	Beside func(m *membership.Membership) []*membership.Membership
+	// OtherMemberships returns the other locked memberships of the same user in the same plan.
+	OtherMemberships func(m *membership.Membership) []*membership.Membership
 	// Claims has the claims of refunds by the ids of the refunds.
 	Claims map[uuid.UUID]*refund.Claim
 	// Ended has, by payment id, the reason why a payment can never pay for anything.
@@ -134,7 +134,7 @@ func (b *Batch) applyToMembership(e PaymentEvent) {
 		return
 	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
-	if reason := m.Settle(e.Payment, b.Beside(m), b.Now); reason != "" {
+	if reason := m.Settle(e.Payment, b.OtherMemberships(m), b.Now); reason != "" {
 		b.endPayment(e.Payment.ID, reason)
 	}
 }
@@ -197,7 +197,7 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 	if m == nil {
 		return fmt.Errorf("refund %s of membership %s, which does not exist: %w", c.ID, c.MembershipID, ErrUnclaimed)
 	}
-	if err := m.EndRefund(c.ID, c.Cause, b.Beside(m), b.Now); err != nil {
+	if err := m.EndRefund(c.ID, c.Cause, b.OtherMemberships(m), b.Now); err != nil {
 		return err
 	}
 	c.Status = refund.Done
@@ -209,7 +209,7 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 // it will be for sale again. If the event has ended, no time is chosen, since nothing is sold then.
 func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
 	closing := b.Closings[t.EventID]
-	place := reservation.GivenBack{N: t.N, Fee: t.FeeGiven(), House: !c.BegunAt.Before(closing.ClosesAt)}
+	place := reservation.GivenBack{N: t.N, Fee: t.FeeGivenBack(), House: !c.BegunAt.Before(closing.ClosesAt)}
 	if place.House || closing.State == event.Ended {
 		return place
 	}

@@ -73,7 +73,7 @@ func TestApplyEndsTheClaimedTickets(t *testing.T) {
 	r, tickets, c := sold()
 	b := batchOf(r, tickets...)
 	b.Claims[c.ID] = c
-	tickets[0].Paid, tickets[0].Fee, tickets[0].Given = 70, 10, 65
+	tickets[0].Paid, tickets[0].Fee, tickets[0].GivenBack = 70, 10, 65
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c), refundMade(c)}))
 	require.Equal(t, []ticket.Status{ticket.Refunded, ticket.Valid}, []ticket.Status{tickets[0].Status, tickets[1].Status})
 	require.Equal(t, reservation.Confirmed, r.Status)

@@ -16,6 +16,6 @@ func (t *Ticket) PassOn(holder string, price int64, payment uuid.UUID) Ticket {
 		UserID: holder, Section: t.Section, Seat: t.Seat, Price: t.Price, Paid: price, Currency: t.Currency, PaymentID: payment, Status: Valid, Serial: 1,
 	}
 	t.Status = Transferred
-	t.Given += price
+	t.GivenBack += price
 	return passed
 }

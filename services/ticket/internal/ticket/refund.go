@@ -14,17 +14,17 @@ var ErrNotClaimed = errors.New("the ticket is not claimed by this refund")
 // Claim claims a VALID ticket, or a USED one of a cancelled event, for a refund of this amount.
 func (t *Ticket) Claim(refundID uuid.UUID, amount int64) {
 	t.Status, t.RefundID = Refunding, refundID
-	t.Given += amount
+	t.GivenBack += amount
 }
 
 // Owed returns the amount that the holder has paid, less what was given or promised back before.
-func (t *Ticket) Owed() int64 { return t.Paid - t.Given }
+func (t *Ticket) Owed() int64 { return t.Paid - t.GivenBack }
 
 // End ends a ticket of a cancelled event for which nothing is owed.
 func (t *Ticket) End() { t.Status = Refunded }
 
-// PromiseRest sets Given to all that was paid, for a ticket that was transferred to a new holder.
-func (t *Ticket) PromiseRest() { t.Given = t.Paid }
+// PromiseRest sets GivenBack to all that was paid, for a ticket that was transferred.
+func (t *Ticket) PromiseRest() { t.GivenBack = t.Paid }
 
 // Unclaim makes a ticket VALID again after its refund was refused.
 func (t *Ticket) Unclaim(refundID uuid.UUID, amount int64) error {
@@ -32,7 +32,7 @@ func (t *Ticket) Unclaim(refundID uuid.UUID, amount int64) error {
 		return t.notClaimed(refundID)
 	}
 	t.Status, t.RefundID = Valid, uuid.Nil
-	t.Given -= amount
+	t.GivenBack -= amount
 	return nil
 }
 
@@ -49,8 +49,8 @@ func (t *Ticket) EndRefund(refundID uuid.UUID) (ended bool, err error) {
 	return true, nil
 }
 
-// FeeGiven returns the fee within the amount that was given back. The price is given back first.
-func (t *Ticket) FeeGiven() int64 { return max(0, t.Given-(t.Paid-t.Fee)) }
+// FeeGivenBack returns the fee within GivenBack. The price is given back first.
+func (t *Ticket) FeeGivenBack() int64 { return max(0, t.GivenBack-(t.Paid-t.Fee)) }
 
 func (t *Ticket) notClaimed(refundID uuid.UUID) error {
 	return fmt.Errorf("ticket %s is %s, refund %s: %w", t.ID, t.Status, refundID, ErrNotClaimed)

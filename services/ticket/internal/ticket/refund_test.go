@@ -20,7 +20,7 @@ func TestRefundOfATicketInEveryStatus(t *testing.T) {
 	for _, status := range statuses {
 		hasClaim := status == ticket.Refunding || status == ticket.Refunded
 		for _, refund := range []uuid.UUID{claim, another} {
-			before := ticket.Ticket{Status: status, Paid: 75, Given: 75}
+			before := ticket.Ticket{Status: status, Paid: 75, GivenBack: 75}
 			if hasClaim {
 				before.RefundID = claim
 			}
@@ -49,12 +49,12 @@ func TestRefundOfATicketInEveryStatus(t *testing.T) {
 	}
 	valid := ticket.Ticket{Status: ticket.Valid, Paid: 75}
 	valid.Claim(claim, 70)
-	require.Equal(t, ticket.Ticket{Status: ticket.Refunding, RefundID: claim, Paid: 75, Given: 70}, valid)
+	require.Equal(t, ticket.Ticket{Status: ticket.Refunding, RefundID: claim, Paid: 75, GivenBack: 70}, valid)
 }
 
 func TestFeesAreGivenBackLast(t *testing.T) {
 	t.Parallel()
 	for given, fee := range map[int64]int64{0: 0, 70: 0, 100: 0, 105: 5, 110: 10} {
-		require.Equal(t, fee, (&ticket.Ticket{Paid: 110, Fee: 10, Given: given}).FeeGiven(), given)
+		require.Equal(t, fee, (&ticket.Ticket{Paid: 110, Fee: 10, GivenBack: given}).FeeGivenBack(), given)
 	}
 }

@@ -62,10 +62,10 @@ type Ticket struct {
 	Seat *reservation.Seat
 	// Price is the face value in the currency's minor unit.
 	Price int64
-	// Paid is what the holder has paid for the ticket, Fee the part of Paid that is a fee. Given is
-	// the part of Paid that was given back, or was promised to be given back.
-	Paid, Fee, Given int64
-	Currency         string
+	// Paid is what the holder has paid for the ticket, Fee the part of Paid that is a fee. GivenBack
+	// is the part of Paid that was given back, or was promised to be given back.
+	Paid, Fee, GivenBack int64
+	Currency             string
 	// PaymentID is the payment that has paid for the ticket; zero: the ticket was a gift.
 	PaymentID uuid.UUID
 	Status    Status

@@ -42,7 +42,7 @@ func (s *Store) EndCancelled(ctx context.Context) (ids []string, err error) {
 		ids = make([]string, len(ended))
 		newNotices := make([]notice.New, len(ended))
 		for i, e := range ended {
-			ids[i], newNotices[i] = e.EventID, notice.OfEvent(notice.EventCancelled, notice.Event{EventID: e.EventID, Title: e.Title, StartsAt: e.StartsAt.UTC()})
+			ids[i], newNotices[i] = e.EventID, notice.ForEvent(notice.EventCancelled, notice.Event{EventID: e.EventID, Title: e.Title, StartsAt: e.StartsAt.UTC()})
 		}
 		return notices.Insert(ctx, tx.Queries, newNotices)
 	})

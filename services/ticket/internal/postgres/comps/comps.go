@@ -234,7 +234,7 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to r
 				given = append(given, t)
 			}
 		}
-		return notices.Insert(ctx, tx.Queries, notice.OfNew(given))
+		return notices.Insert(ctx, tx.Queries, notice.ForNewTickets(given))
 	})
 	if err != nil {
 		return comp.Comp{}, err

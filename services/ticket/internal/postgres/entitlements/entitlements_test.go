@@ -79,9 +79,9 @@ func TestWhoIsEntitled(t *testing.T) {
 	_, err = svc.Entitlements.HoldAny(t.Context(), "unknown", users)
 	require.ErrorIs(t, err, event.ErrNotFound)
 
-	mine, err := svc.Entitlements.Mine(t.Context(), "e", users[0])
+	mine, err := svc.Entitlements.AllowanceOf(t.Context(), "e", users[0])
 	require.NoError(t, err)
-	require.Equal(t, entitlement.Mine{Kind: entitlement.Code, GeneralOpensAt: storetest.Start.Add(time.Hour), Left: 2}, mine)
+	require.Equal(t, entitlement.Allowance{Kind: entitlement.Code, GeneralOpensAt: storetest.Start.Add(time.Hour), Left: 2}, mine)
 
 	// An upload replaces the whole list, and the former list is deleted.
 	upload(t, svc, "partners", []string{"listed-2"}, nil)

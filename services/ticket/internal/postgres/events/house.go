@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// dueBatch is the most expired holds that are ended at a time, to free places for the house.
+	// dueBatch limits the expired holds that are ended at a time to free places for the house.
 	dueBatch = 1000
 	// houseAttempts is how often a change is tried, again each time after expired holds were ended.
 	houseAttempts = 20

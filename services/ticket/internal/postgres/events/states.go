@@ -64,7 +64,7 @@ func (s *Store) beginRefunds(ctx context.Context, id string) (changed int64, err
 			return err
 		}
 		e := notice.Event{EventID: id, Title: ended[0].Title, StartsAt: ended[0].StartsAt.UTC()}
-		return notices.Insert(ctx, tx.Queries, []notice.New{notice.OfEvent(notice.EventCancelled, e)})
+		return notices.Insert(ctx, tx.Queries, []notice.New{notice.ForEvent(notice.EventCancelled, e)})
 	})
 	return changed, err
 }
@@ -99,7 +99,7 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 		if err != nil {
 			return err
 		}
-		postponed := notice.OfEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: times.StartsAt, FormerStartsAt: &e.StartsAt})
+		postponed := notice.ForEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: times.StartsAt, FormerStartsAt: &e.StartsAt})
 		if err := notices.Insert(ctx, tx.Queries, []notice.New{postponed}); err != nil {
 			return err
 		}

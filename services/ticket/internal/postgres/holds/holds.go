@@ -40,7 +40,7 @@ const (
 	// seriesAttempts is the most times that a transaction is repeated because the event's series has
 	// changed, which can happen only before the sale.
 	seriesAttempts = 3
-	// releaseBatch is the most expired holds that are released at once.
+	// releaseBatch is the maximum number of expired holds that are released at once.
 	releaseBatch = 1000
 	// defaultTimeout is the time limit of a request in the database.
 	defaultTimeout = 5 * time.Second

@@ -38,10 +38,10 @@ func LockOfPayment(ctx context.Context, q *postgres.Queries, payment uuid.UUID) 
 	return fromRows(rows), err
 }
 
-// LockBeside locks and reads memberships, and the paid ones of the same users in the same plans,
-// whose periods must not overlap. It takes the members' advisory locks first, so that the second of
-// two transactions reads what the first has written.
-func LockBeside(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
+// LockWithOthers locks and reads memberships, and the paid ones of the same users in the same
+// plans, whose periods must not overlap. It takes the members' advisory locks first, so that the
+// second of two transactions reads what the first has written.
+func LockWithOthers(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
 	}
@@ -113,7 +113,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership
 		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.PayUntil)
 		arg.PaymentIds, arg.Opens = append(arg.PaymentIds, m.PaymentID), append(arg.Opens, int32(m.Opens)) //nolint:gosec // a small number
 		arg.Activated, arg.Starts = append(arg.Activated, postgres.OrEpoch(m.ActivatedAt)), append(arg.Starts, postgres.OrEpoch(m.StartsAt))
-		arg.Ends, arg.Given = append(arg.Ends, postgres.OrEpoch(m.EndsAt)), append(arg.Given, m.Given)
+		arg.Ends, arg.Given = append(arg.Ends, postgres.OrEpoch(m.EndsAt)), append(arg.Given, m.GivenBack)
 		arg.RefundIds = append(arg.RefundIds, m.RefundID)
 	}
 	if len(arg.MembershipIds) > 0 {

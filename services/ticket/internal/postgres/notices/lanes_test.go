@@ -184,7 +184,7 @@ func (w *world) insertNotices(t *testing.T, n int, ids map[string][]string) {
 	require.NoError(t, w.database.InTx(t.Context(), func(ctx context.Context, tx *postgres.Tx) error {
 		var list []notice.New
 		for i := range n {
-			list = append(list, notice.OfEvent(notice.EventPostponed, notice.Event{EventID: fmt.Sprint("e", i)}))
+			list = append(list, notice.ForEvent(notice.EventPostponed, notice.Event{EventID: fmt.Sprint("e", i)}))
 		}
 		if err := notices.Insert(ctx, tx.Queries, list); err != nil {
 			return err

@@ -57,7 +57,7 @@ func insertCodesDue(ctx context.Context, tx *postgres.Tx) error {
 	rows, err := tx.CodesDue(ctx, tx.AsOf)
 	codesDue := make([]notice.New, len(rows))
 	for i, r := range rows {
-		codesDue[i] = notice.OfEvent(notice.CodesDue, notice.Event{EventID: r.EventID, Title: r.Title, StartsAt: r.StartsAt.UTC()})
+		codesDue[i] = notice.ForEvent(notice.CodesDue, notice.Event{EventID: r.EventID, Title: r.Title, StartsAt: r.StartsAt.UTC()})
 	}
 	if err != nil {
 		return err

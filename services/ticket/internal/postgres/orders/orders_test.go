@@ -149,7 +149,7 @@ func TestDetail(t *testing.T) {
 	require.Equal(t, reservation.Refunded, d.Status)
 	require.Equal(t, ticket.Refunded, d.Tickets[0].Status)
 	require.NotEqual(t, uuid.Nil, d.Tickets[0].RefundID)
-	require.EqualValues(t, 70, d.Tickets[0].Given)
+	require.EqualValues(t, 70, d.Tickets[0].GivenBack)
 
 	w.Clock.Advance(storetest.HoldFor)
 	d, err = w.Orders.FindOrder(t.Context(), w.held.ID)

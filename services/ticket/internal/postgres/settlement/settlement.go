@@ -86,7 +86,7 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	}
 	batch := settlement.Batch{
 		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Membership: l.memberships.Find,
-		Beside: l.memberships.Beside, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
+		OtherMemberships: l.memberships.Beside, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -161,7 +161,7 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	if l.transfers, err = transfers.Lock(ctx, tx.Queries, transferIDs); err != nil {
 		return l, err
 	}
-	l.memberships, err = memberships.LockBeside(ctx, tx, membershipIDs)
+	l.memberships, err = memberships.LockWithOthers(ctx, tx, membershipIDs)
 	return l, err
 }
 

@@ -25,7 +25,7 @@ type ticketChange struct {
 }
 
 func (c *ticketChange) changed() bool {
-	return c.before.Status != c.current.Status || c.before.Given != c.current.Given || c.before.RefundID != c.current.RefundID
+	return c.before.Status != c.current.Status || c.before.GivenBack != c.current.GivenBack || c.before.RefundID != c.current.RefundID
 }
 
 // Lock locks and reads tickets. Missing tickets are left out.
@@ -85,7 +85,7 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 		}
 		arg.TicketIds = append(arg.TicketIds, c.before.ID)
 		arg.Was, arg.Statuses = append(arg.Was, c.stored), append(arg.Statuses, string(c.current.Status))
-		arg.WasGiven, arg.Given = append(arg.WasGiven, c.before.Given), append(arg.Given, c.current.Given)
+		arg.WasGiven, arg.Given = append(arg.WasGiven, c.before.GivenBack), append(arg.Given, c.current.GivenBack)
 		arg.RefundIds = append(arg.RefundIds, c.current.RefundID)
 	}
 	if len(arg.TicketIds) == 0 {
@@ -95,7 +95,7 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	if err := postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err); err != nil {
 		return err
 	}
-	return notices.Insert(ctx, q, notice.OfRefunded(l.refunded()))
+	return notices.Insert(ctx, q, notice.ForRefunds(l.refunded()))
 }
 
 // refunded returns the tickets that have become REFUNDED since they were locked.

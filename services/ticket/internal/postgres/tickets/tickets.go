@@ -60,7 +60,7 @@ func toShown(r db.ListTicketsRow) ticket.Shown {
 func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
 	t := ticket.Ticket{
 		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
-		Price: r.Price, Paid: r.Paid, Fee: r.Fee, Given: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
+		Price: r.Price, Paid: r.Paid, Fee: r.Fee, GivenBack: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
 		Status: ticket.Status(r.Status), RefundID: r.RefundID.UUID, Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
 		Disputed: r.Disputed,
 	}
@@ -97,7 +97,7 @@ func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) er
 	if err := q.InsertTickets(ctx, arg); err != nil {
 		return err
 	}
-	return notices.Insert(ctx, q, notice.OfNew(issued))
+	return notices.Insert(ctx, q, notice.ForNewTickets(issued))
 }
 
 func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {

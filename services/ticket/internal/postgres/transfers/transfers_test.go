@@ -114,7 +114,7 @@ func TestAChainOfHolders(t *testing.T) {
 	second, paidB := s.pass("a", "b", ids[0], 60)
 	sold := s.ticket(ids[0])
 	require.Equal(t, ticket.Transferred, sold.Status)
-	require.EqualValues(t, 60, sold.Given)
+	require.EqualValues(t, 60, sold.GivenBack)
 	_, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: second, Seller: "b", Price: 61}, nil)
 	s.requireReason(err, transfer.PriceTooHigh) // more than b has paid
 	third, _ := s.pass("b", "c", second, 0)
