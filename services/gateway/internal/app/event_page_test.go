@@ -51,7 +51,7 @@ func TestUnknownEventIsNotFound(t *testing.T) {
 func TestEventPageIsSharedWithoutARoom(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	browser := credentials{"Accept": "text/html", language.EdgeHeader: "ko"}
+	browser := credentials{"Accept": "text/html", language.CDNHeader: "ko"}
 	rec := w.do(http.MethodGet, "/events/calm", "", browser)
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "public, max-age=0, s-maxage=1", rec.Header().Get("Cache-Control"))

@@ -123,7 +123,7 @@ func TestExamplesMatchTheirMessages(t *testing.T) {
 			status = strconv.Itoa(r.Status)
 		}
 		require.JSONEq(t, r.Example, string(op.Responses[status].Content["application/json"].Example), "%s", r)
-		require.Equal(t, r.Repeats, status == "201" && op.Responses["200"].Content != nil, "%s", r)
+		require.Equal(t, r.RepeatsAnswer, status == "201" && op.Responses["200"].Content != nil, "%s", r)
 		require.Contains(t, op.Description, "Errors:", "%s", r)
 	}
 	require.Greater(t, examples, 5)

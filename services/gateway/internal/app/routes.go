@@ -99,7 +99,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, Stops: true,
+			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, EmergencyStop: true,
 		},
 	}
 }
@@ -130,19 +130,19 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.AssignPosition,
-			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
+			IssuesVisitorID: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
 			Headers: []edge.Header{docs.VWRProof, docs.VWRCaptcha},
 		},
 		{
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
-			Issues: true, Answer: &gatewayv1.Challenge{},
+			IssuesVisitorID: true, Answer: &gatewayv1.Challenge{},
 		},
 		e.waitingPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
 		e.waitingPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
 		e.waitingPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.ServingCounter, &gatewayv1.ServingCounter{}),
 		{
 			ID: "vwr.lobby", Method: http.MethodPost, Pattern: "/vwr-api/vwr/lobby/{event_id}", Access: edge.User, Handler: e.rooms.JoinLobby,
-			Issues: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Answer: &vwrv1.Joined{},
+			IssuesVisitorID: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Answer: &vwrv1.Joined{},
 		},
 	}
 }
@@ -237,11 +237,11 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 		{
 			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Access: edge.User, Event: edge.FromPath,
 			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
-			Repeats: true, Answer: &rewardv1.Earned{},
+			RepeatsAnswer: true, Answer: &rewardv1.Earned{},
 		},
 		{
 			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Access: edge.User, Event: edge.FromPath,
-			Handler: e.rewards.Draw, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.DrawKey}, Status: http.StatusCreated, Repeats: true,
+			Handler: e.rewards.Draw, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.DrawKey}, Status: http.StatusCreated, RepeatsAnswer: true,
 			Answer: &rewardv1.Earned{},
 		},
 	}
@@ -269,7 +269,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
-			Handler: e.promotions.Apply, Remembered: e.promotions.Remembered, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
+			Handler: e.promotions.Apply, RememberedRefusal: e.promotions.Remembered, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
 	}

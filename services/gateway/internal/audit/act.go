@@ -40,8 +40,8 @@ type Act struct {
 	EventID   string
 	RequestID string
 	Body      []byte
-	// Stops is set if the act stops or slows a sale. It is not refused while Kafka is unavailable.
-	Stops bool
+	// EmergencyStop: the act stops or slows a sale, and is not refused while Kafka is unavailable.
+	EmergencyStop bool
 }
 
 // Outcome is the answer that the operator gets.

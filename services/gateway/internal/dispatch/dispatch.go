@@ -249,7 +249,7 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 }
 
 // identify sets the session, the visitor and the address of a request from its cookies and headers.
-// It fails if another site sent the request, or if Route.Remembered returns an error for the user.
+// It fails if another site sent the request, or if Route.RememberedRefusal returns an error.
 func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
@@ -258,16 +258,16 @@ func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 	}
 	q.Session, q.SessionErr = d.Tokens.Session(q.Header)
 	if visitor, ok := d.Tokens.Visitor(q.Header); ok {
-		q.Visitor, q.Anon = visitor, visitor.String()
+		q.Visitor, q.VisitorID = visitor, visitor.String()
 		if d.Tokens.ShowsFormerPosition(q.Header, q.EventInPath(), visitor) {
-			q.Anon = visitor.Former.String()
+			q.VisitorID = visitor.Former.String()
 		}
 	}
 	q.Address = d.Proxies.Client(r)
-	if q.Route.Remembered == nil {
+	if q.Route.RememberedRefusal == nil {
 		return nil
 	}
-	err := q.Route.Remembered(q)
+	err := q.Route.RememberedRefusal(q)
 	if err != nil { // the refusal costs as much as a poll
 		err = cmp.Or(d.Limits.CountPoll(subject(q)), err)
 	}
@@ -289,7 +289,7 @@ func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 
 // subject returns the address, visitor and user for which a request counts.
 func subject(q *edge.Request) limit.Subject {
-	return limit.Subject{Address: q.Address, Visitor: q.Anon, User: q.User()}
+	return limit.Subject{Address: q.Address, Visitor: q.VisitorID, User: q.User()}
 }
 
 // readIdempotencyKey stores the header Idempotency-Key of a mutating request in q. It must be visible

@@ -182,7 +182,7 @@ func describeOperation(op object, r *edge.Route) error {
 		strconv.Itoa(status): answer,
 		"default":            object{"description": "Refused", "schema": object{"$ref": "#/definitions/Problem"}},
 	}
-	if r.Repeats {
+	if r.RepeatsAnswer {
 		repeated := maps.Clone(answer)
 		repeated["description"] = "The same again: an earlier request has done it"
 		delete(repeated, "examples")

@@ -86,7 +86,7 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 func (g *Guard) checkCaller(q *Request) error {
 	switch q.Route.Access {
 	case Visitor:
-		if q.Anon == "" && !q.Route.Issues {
+		if q.VisitorID == "" && !q.Route.IssuesVisitorID {
 			return errs.ErrVisitorRequired
 		}
 	case User:
@@ -153,7 +153,7 @@ func (g *Guard) checkRoom(q *Request) error {
 	if !active || q.Entry != nil {
 		return nil
 	}
-	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.Anon, q.User()); t != nil && t.Round >= round {
+	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.VisitorID, q.User()); t != nil && t.Round >= round {
 		return nil
 	}
 	return errs.ErrVWRTokenRequired.With("redirectTo", "/vwr/"+q.Event)

@@ -27,9 +27,9 @@ type Request struct {
 	SessionErr error
 	// Visitor is the verified cookie of the visitor, the zero value without one.
 	Visitor claims.Anon
-	// Anon is the id of the visitor, "" for none. It is the id in the cookie, or the visitor's former
-	// id if the request shows a position that the former id got.
-	Anon string
+	// VisitorID is the id of the visitor, "" for none. It is the id in the cookie, or the visitor's
+	// former id if the request shows a position that the former id got.
+	VisitorID string
 	// Owes is the difficulty, in zero bits, of the proof of work that the visitor must do to get a new
 	// position in a waiting room.
 	Owes int
@@ -69,7 +69,7 @@ func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 
 // Caller returns the verified identity of the client, which is passed to the services.
 func (q *Request) Caller() *commonv1.Caller {
-	c := &commonv1.Caller{AnonId: q.Anon, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
+	c := &commonv1.Caller{AnonId: q.VisitorID, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
 		c.UserId, c.Roles, c.Email, c.Claims = q.Session.UserID, q.Session.Roles, q.Session.Email, q.Session.Claims
 	}
@@ -85,7 +85,7 @@ func (q *Request) Caller() *commonv1.Caller {
 // so that visitors who have waited keep their order. A position of a later round counts too, since
 // this gateway may not know that round yet.
 func (q *Request) Tier1(v *identity.Verifier, event string, latestRound int64, roomActive bool) *commonv1.Tier1 {
-	if c := v.Tier1Token(q.Header, event, q.Anon, q.User()); c != nil && c.Round >= latestRound {
+	if c := v.Tier1Token(q.Header, event, q.VisitorID, q.User()); c != nil && c.Round >= latestRound {
 		return &commonv1.Tier1{Required: roomActive, Round: c.Round, Position: c.Position, RequestId: c.RequestID}
 	}
 	if !roomActive {

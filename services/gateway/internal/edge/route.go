@@ -89,12 +89,12 @@ type Route struct {
 	// SignsIn is set for the route to which the identity provider redirects browsers. Its requests
 	// have a separate limit per network.
 	SignsIn bool
-	// Stops is set for operators' acts that stop or slow a sale and can be undone. They are not
-	// refused while Kafka cannot store their records.
-	Stops bool
-	// Final reports whether the act of a request with this body cannot be undone; then the request is
-	// served as if Stops were false. Nil: every act of the route can be undone.
-	Final func(body []byte) bool
+	// EmergencyStop is set for operators' acts that stop or slow a sale and can be undone. They are
+	// not refused while Kafka cannot store their records.
+	EmergencyStop bool
+	// Irreversible reports whether the act of a request with this body cannot be undone; then the
+	// request is served as if EmergencyStop were false. Nil: every act of the route can be undone.
+	Irreversible func(body []byte) bool
 	// Personal is set for operators' routes that show personal data: a read is recorded as an act.
 	Personal bool
 	// EventOf finds the event of an operator's act that has no event id in its path or body; it
@@ -107,17 +107,16 @@ type Route struct {
 	FastPath bool
 	// Traced routes take the fast path only while tracing is off.
 	Traced bool
-	// Issues is set for routes that visitors without the cookie urr-anon may call: the handler sets
-	// the cookie.
-	Issues bool
+	// IssuesVisitorID: visitors without the cookie urr-anon may call the route, which sets it.
+	IssuesVisitorID bool
 	// RPC is the full name of the method that gets the request; empty for hand-written routes.
 	RPC string
 	// Timeout is the time-out of a request outside the fast path; 0 = DefaultTimeout.
 	Timeout time.Duration
 	// Status is the HTTP status of success; 0 = 200.
 	Status int
-	// Repeats is set for routes that respond to a repeated request with status 200 and the same body.
-	Repeats bool
+	// RepeatsAnswer: the route responds to a repeated request with status 200 and the same body.
+	RepeatsAnswer bool
 	// Answer is the message that a hand-written route responds with; for the documentation. A route
 	// with status 204 and an Answer responds with 200 when it has an answer.
 	Answer proto.Message
@@ -129,10 +128,10 @@ type Route struct {
 	// Refusal returns the error with which every request is refused during an overload, else nil. It
 	// is called before the checks, which cost more. Nil: an overload refuses no request.
 	Refusal func() error
-	// Remembered returns the error of a user whom the service has refused for good a moment ago, else
-	// nil. It is called before mutations are counted for the rate limits, since that is a call to
-	// Redis. Nil: no refusal is remembered.
-	Remembered func(*Request) error
+	// RememberedRefusal returns the error of a user whom the service has refused for good a moment
+	// ago, else nil. It is called before mutations are counted for the rate limits, since that is a
+	// call to Redis. Nil: no refusal is remembered.
+	RememberedRefusal func(*Request) error
 	// Handler serves the requests that have passed all checks.
 	Handler Handler
 
@@ -202,7 +201,7 @@ func (r *Route) parsePattern() error {
 	if !slices.Contains([]Access{Public, Visitor, User, Entry, Staff, Admin}, r.Access) {
 		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Access)
 	}
-	if r.Stops && !r.Audited() || r.Final != nil && !r.Stops {
+	if r.EmergencyStop && !r.Audited() || r.Irreversible != nil && !r.EmergencyStop {
 		return fmt.Errorf("route %s: only operators' acts stop a sale", r)
 	}
 	if r.Stream && (r.FastPath || r.Mutates()) {

@@ -68,7 +68,7 @@ func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
 	return append(b, '}')
 }
 
-// maxShuffles is the most cached documents about shuffles.
+// maxShuffles is the maximum number of cached documents about shuffles.
 const maxShuffles = 1024
 
 // shuffleKey identifies a shuffle; round 0 means the event's latest one.

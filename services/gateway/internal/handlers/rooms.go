@@ -63,11 +63,11 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 	if err != nil {
 		return err
 	}
-	if q.Anon == "" && identity.Proof(q.Header) != "" {
+	if q.VisitorID == "" && identity.Proof(q.Header) != "" {
 		return errs.ErrVisitorRequired // the browser does not keep the cookie of the challenge, so no proof will do
 	}
 	// A ticket with a position proves that the visitor has done the work. (A lobby's ticket has none.)
-	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User()); !ok || t.Round != s.Started || t.Position == 0 {
+	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.VisitorID, q.User()); !ok || t.Round != s.Round || t.Position == 0 {
 		if err := h.ids.CountForPosition(r.Context(), w, q); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 
 // workDebtOf returns the proof of work that the caller owes for a position in a room.
 func workDebtOf(event string, s *roomstate.State, q *edge.Request) proof.WorkDebt {
-	return proof.WorkDebt{Event: event, Round: s.Started, Visitor: q.Anon, Bits: max(s.ProofOfWork, q.Owes)}
+	return proof.WorkDebt{Event: event, Round: s.Round, Visitor: q.VisitorID, Bits: max(s.ProofOfWork, q.Owes)}
 }
 
 func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
@@ -138,19 +138,19 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 		return errs.ErrVWRInactive
 	}
 	event, request := q.Param("event_id"), q.Param("request_id")
-	t, ticket, ok := h.tokens.Tier1Ticket(q.Header, event, q.Anon, q.User())
+	t, ticket, ok := h.tokens.Tier1Ticket(q.Header, event, q.VisitorID, q.User())
 	if id, err := uuid.Parse(request); err != nil || id != t.RequestID {
 		ok = false
 	}
 	s := h.state.Get(event)
 	if ok {
 		switch {
-		case t.Round < s.Started:
+		case t.Round < s.Round:
 			return errs.ErrVWRRequestUnknown // a position of an ended round is void
-		case t.Round == s.Started && s.Active && t.Position == 0 && s.Lobby.Pending():
+		case t.Round == s.Round && s.Active && t.Position == 0 && s.Lobby.Pending():
 			writeJSON(w, http.StatusOK, edge.NoStore, appendLobbyPoll(make([]byte, 0, 192), s, h.cookies.Now()))
 			return nil
-		case t.Round == s.Started && s.Active && t.Position > s.Serving:
+		case t.Round == s.Round && s.Active && t.Position > s.Serving:
 			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
 			return nil
 		}

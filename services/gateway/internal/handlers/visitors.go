@@ -38,7 +38,7 @@ type VisitorIDs struct {
 
 // Issue gives an id to a visitor without one.
 func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
-	if q.Anon != "" {
+	if q.VisitorID != "" {
 		return nil
 	}
 	return v.CountForPosition(ctx, w, q)
@@ -71,6 +71,6 @@ func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter
 		v.Cookies.Set(w, identity.AnonCookie, v.Tokens.SealVisitor(counted), now.Add(identity.AnonLife))
 		id = counted
 	}
-	q.Visitor, q.Anon, q.Owes = id, id.String(), v.Limits.OwedBits(int(id.Owes))
+	q.Visitor, q.VisitorID, q.Owes = id, id.String(), v.Limits.OwedBits(int(id.Owes))
 	return nil
 }

@@ -20,13 +20,13 @@ var (
 	matcher = language.NewMatcher([]language.Tag{language.English, language.Korean})
 )
 
-// EdgeHeader is the header in which a CDN sends the language that it has derived from the cookie
-// and Accept-Language as Of does: one of All. It is part of the CDN's cache key.
-const EdgeHeader = "X-Urr-Language"
+// CDNHeader is the header in which a CDN sends the language that it has derived from the cookie and
+// Accept-Language as Of does: one of All. It is part of the CDN's cache key.
+const CDNHeader = "X-Urr-Language"
 
-// OfEdge returns the language that a CDN has sent, "" if it has sent none.
-func OfEdge(h http.Header) string {
-	if l := h.Get(EdgeHeader); slices.Contains(All, l) {
+// FromCDN returns the language that a CDN has sent, "" if it has sent none.
+func FromCDN(h http.Header) string {
+	if l := h.Get(CDNHeader); slices.Contains(All, l) {
 		return l
 	}
 	return ""
@@ -34,7 +34,7 @@ func OfEdge(h http.Header) string {
 
 // Of returns the language of a request with this header: one of All.
 func Of(h http.Header) string {
-	if l := OfEdge(h); l != "" {
+	if l := FromCDN(h); l != "" {
 		return l
 	}
 	if strings.Contains(h.Get("Cookie"), Cookie) { // seldom: to parse all cookies costs more

@@ -56,7 +56,7 @@ func (s *Sources) Read(ctx context.Context, event string, operator *commonv1.Cal
 
 // fillRoomFigures sets the figures of the waiting room from memory, if the event ever had a room.
 func (s *Sources) fillRoomFigures(event string, f *gatewayv1.LiveFigures) {
-	if state := s.Rooms.Get(event); state.Started != 0 {
+	if state := s.Rooms.Get(event); state.Round != 0 {
 		f.Serving, f.RoomWaiting = new(state.Serving), new(state.Waiting())
 	}
 }

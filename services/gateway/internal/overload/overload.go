@@ -100,12 +100,12 @@ func (s *Shedder) measure() time.Duration {
 	if first { // the waits since the start of the process
 		return 0
 	}
-	return longest(waits, h.Buckets)
+	return percentile90(waits, h.Buckets)
 }
 
-// longest returns the shortest of the longest tenth of the waits: the lower bound of its bucket.
-// Bucket i has the waits of at least bounds[i] seconds.
-func longest(waits []uint64, bounds []float64) time.Duration {
+// percentile90 returns the 90th percentile of the waits, rounded down to the bound of its bucket.
+// waits[i] is the number of waits from bounds[i] to bounds[i+1] seconds.
+func percentile90(waits []uint64, bounds []float64) time.Duration {
 	var all, above uint64
 	for _, n := range waits {
 		all += n

@@ -19,8 +19,8 @@ import (
 // without one.
 type State struct {
 	Active bool
-	// Started identifies the round: its start in µs since 1970. It stays after the round's end.
-	Started int64
+	// Round identifies the round: its start in µs since 1970. It stays after the round's end.
+	Round   int64
 	Serving int64
 	Issued  int64
 	// Rate is measured, 0 until there is a measurement. Configured is set by operators. Both are in
@@ -96,7 +96,7 @@ func saleJSON(sale string) []byte {
 }
 
 func etagOf(s *State) string {
-	tag := strconv.FormatInt(s.Started, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1]
+	tag := strconv.FormatInt(s.Round, 36) + "-" + strconv.FormatInt(s.Serving, 36) + "-" + strconv.FormatBool(s.Active)[:1]
 	if s.Sale != "" {
 		tag += "-" + url.QueryEscape(s.Sale)
 	}
@@ -116,15 +116,15 @@ func (s *State) Halted() bool {
 // of an older round. Within a round, counters never go back, and a deactivated room stays inactive.
 func mergeReport(old *State, next State) *State {
 	switch {
-	case next.Started < old.Started:
+	case next.Round < old.Round:
 		return old
-	case next.Started == old.Started && old.reported:
+	case next.Round == old.Round && old.reported:
 		next.Serving, next.Issued = max(next.Serving, old.Serving), max(next.Issued, old.Issued)
 		next.Active = next.Active && old.Active
 		next.Lobby.Sized, next.Lobby.Shuffled = next.Lobby.Sized || old.Lobby.Sized, next.Lobby.Shuffled || old.Lobby.Shuffled
 	}
 	next.Sale, next.Paused, next.reported = old.Sale, old.Paused, true
-	if next.Active == old.Active && next.Started == old.Started && next.Serving == old.Serving && next.Issued == old.Issued &&
+	if next.Active == old.Active && next.Round == old.Round && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork &&
 		next.Next == old.Next && next.SignIn == old.SignIn && next.Stalled == old.Stalled {
 		return old
@@ -206,7 +206,7 @@ func (r *Rooms) recordRequest(event string, e *roomEntry) {
 // whether it is active.
 func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	s := r.Get(event)
-	return s.Started, s.Active
+	return s.Round, s.Active
 }
 
 // InLobby reports whether the room of an event is active but does not assign positions yet.
@@ -218,7 +218,7 @@ func (r *Rooms) InLobby(event string, now time.Time) bool {
 // ActiveRound returns the active round of the waiting room of an event, 0 when none is active.
 func (r *Rooms) ActiveRound(event string) int64 {
 	if s := r.Get(event); s.Active {
-		return s.Started
+		return s.Round
 	}
 	return 0
 }
@@ -242,7 +242,7 @@ func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 	for i, e := range r.entries(ids) {
 		c, old := counters[i], e.state.Load()
 		e.state.Store(mergeReport(old, State{
-			Active: c.GetActive(), Started: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
+			Active: c.GetActive(), Round: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
 			Next: c.GetNext(), SignIn: c.GetSignIn(), Stalled: c.GetStalled(),
 		}))
@@ -313,7 +313,7 @@ func (r *Rooms) deactivate(events map[string]bool) {
 		}
 		s := e.state.Load()
 		r.applyCounters([]*vwrv1.Counter{{
-			EventId: id, Round: s.Started, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
+			EventId: id, Round: s.Round, Serving: s.Serving, Issued: s.Issued, Rate: s.Rate, ConfiguredRate: s.Configured,
 		}})
 	}
 }

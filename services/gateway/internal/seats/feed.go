@@ -39,7 +39,8 @@ type seatFeed struct {
 	past    []State       // the states before the present one, oldest first
 }
 
-// seatChange is the present state of an event's seats, with the frames that are sent to readers.
+// seatChange is the state of an event's seats since its latest change, with the frames that clients
+// of the stream get.
 type seatChange struct {
 	State
 

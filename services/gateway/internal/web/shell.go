@@ -92,13 +92,13 @@ func renderAll(f *pageFrame, name string, e bundleEntry, status int, refusal fun
 // do not know the cookie of the language, and would mix up the languages.
 func (s *pageShell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	if s.shared > 0 && language.OfEdge(r.Header) != "" {
+	if s.shared > 0 && language.FromCDN(r.Header) != "" {
 		h.Set("Cache-Control", "public, max-age=0, s-maxage="+strconv.Itoa(s.shared))
-		h.Add("Vary", language.EdgeHeader)
+		h.Add("Vary", language.CDNHeader)
 		h.Del("X-Request-Id") // of the request that fills the cache
 	} else {
 		h.Set("Cache-Control", "private, no-cache")
-		h.Add("Vary", "Accept-Language, Cookie, "+language.EdgeHeader)
+		h.Add("Vary", "Accept-Language, Cookie, "+language.CDNHeader)
 	}
 	h.Set("Content-Security-Policy", s.csp)
 	setSecurityHeaders(h)

@@ -139,21 +139,21 @@ func TestSharedPages(t *testing.T) {
 		"/": "60", "/promo/e1": "60", "/rewards/c1": "60", "/draws/e1": "60", "/queue/e1": "60", "/login": "60", "/events/e1": "1",
 		"/events/e1/seats": "", "/events/e1/book": "", "/checkout/r1": "", "/my": "", "/transfers": "",
 	} {
-		first := get(h, path, language.EdgeHeader, "ko")
+		first := get(h, path, language.CDNHeader, "ko")
 		page := body(t, first)
 		require.Contains(t, page, `<html lang="ko">`, path)
-		again := get(h, path, language.EdgeHeader, "ko", "Cookie", cookies, "Accept-Language", "en")
+		again := get(h, path, language.CDNHeader, "ko", "Cookie", cookies, "Accept-Language", "en")
 		require.Equal(t, page, body(t, again), "%s is the same for everybody", path)
 		require.Equal(t, first.Header, again.Header)
 		want := "public, max-age=0, s-maxage=" + seconds
 		if seconds == "" {
 			want = "private, no-cache"
 		} else {
-			require.Equal(t, []string{language.EdgeHeader, "Accept-Encoding"}, first.Header.Values("Vary"))
+			require.Equal(t, []string{language.CDNHeader, "Accept-Encoding"}, first.Header.Values("Vary"))
 		}
 		require.Equal(t, want, first.Header.Get("Cache-Control"), path)
 		require.NotContains(t, first.Header, "Set-Cookie")
-		for _, headers := range [][]string{{}, {language.EdgeHeader, "tlh"}, {"Cookie", cookies}} {
+		for _, headers := range [][]string{{}, {language.CDNHeader, "tlh"}, {"Cookie", cookies}} {
 			alone := get(h, path, headers...)
 			require.Equal(t, "private, no-cache", alone.Header.Get("Cache-Control"), "%s: the language is not in the key of a cache", path)
 			require.Contains(t, alone.Header.Get("Vary"), "Cookie")
