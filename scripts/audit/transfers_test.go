@@ -28,7 +28,7 @@ const (
 		FROM (VALUES (9, 'transfer', '8', 'e', 50), (7, 'membership', '7', '', 10)) AS v (n, kind, ref, event, price);`
 )
 
-func passedOnLedger() map[string]*sandbox.Charge {
+func ledgerAfterTransfers() map[string]*sandbox.Charge {
 	ledger := honestLedger()
 	ledger["o1"].RefundedAmount = 50
 	ledger["o9"] = &sandbox.Charge{OrderID: "o9", Amount: 50, Status: sandbox.Captured}
@@ -71,7 +71,7 @@ func TestFaultsOfTransfersAndMemberships(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ledger := passedOnLedger()
+			ledger := ledgerAfterTransfers()
 			if c.ledger != nil {
 				c.ledger(ledger)
 			}

@@ -58,7 +58,7 @@ func putEvent(ctx context.Context, p *harness.Platform, id string, threshold int
 		"salesCloseAt": now.Add(24 * time.Hour), "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "threshold": threshold, "sections": sections,
 	}
 	maps.Copy(event, more)
-	p.Operator().Must(ctx, http.MethodPut, "/api/v1/admin/events/"+id, event, nil)
+	p.Operator().MustCall(ctx, http.MethodPut, "/api/v1/admin/events/"+id, event, nil)
 }
 
 func sectionBody(name string, rows, seatsPerRow int) map[string]any {

@@ -48,7 +48,7 @@ func runLimits(ctx context.Context, opts Options, wanted []string, addResult fun
 			return err
 		}
 		putEvent(ctx, p, room, 0, nil, sectionBody("A", 25, 20))
-		p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+		p.Operator().MustCall(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 		r := &limitRow{platform: p, ids: keys.Derive(claims.LabelAnon)}
 		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
 			Name: "limits", What: "2,000 addresses, six mutations each, three gateways", Unit: "Redis commands per allowed mutation",

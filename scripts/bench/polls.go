@@ -186,7 +186,7 @@ func newPollPlatform(ctx context.Context, p *harness.Platform) (*pollPlatform, e
 	for _, event := range []string{room, line} {
 		putEvent(ctx, p, event, 0, nil, sectionBody("A", 25, 20))
 	}
-	p.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	p.Operator().MustCall(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+room, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
 	defer api.Close()
 	return w, runConcurrently(ctx, 16, users, func(ctx context.Context, i int) (err error) {

@@ -109,14 +109,14 @@ func (c *cancelled) charge() (wait func() []*buyer) {
 }
 
 func (c *cancelled) act(act string, body any) {
-	c.Operator().Must(c.t.Context(), http.MethodPost, "/api/v1/admin/events/"+c.event+"/"+act, body, nil)
+	c.Operator().MustCall(c.t.Context(), http.MethodPost, "/api/v1/admin/events/"+c.event+"/"+act, body, nil)
 }
 
 func (c *cancelled) buy(ctx context.Context, b *buyer, key string) {
 	c.hold(ctx, b)
-	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/prepare",
+	b.With("Idempotency-Key", uuid.NewString()).MustCall(ctx, http.MethodPost, "/api/v1/payments/prepare",
 		map[string]any{"paymentType": "reservation", "referenceId": b.ReservationID}, b)
-	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/confirm",
+	b.With("Idempotency-Key", uuid.NewString()).MustCall(ctx, http.MethodPost, "/api/v1/payments/confirm",
 		map[string]any{"orderId": b.OrderID, "paymentKey": key + uuid.NewString(), "amount": b.Amount}, nil)
 }
 
@@ -154,7 +154,7 @@ func (c *cancelled) requirePlaces(places []*harness.Client) {
 
 func (c *cancelled) position(v *harness.Client) int {
 	var place struct{ Position int }
-	v.Must(c.t.Context(), http.MethodGet, "/api/v1/queue/status/"+c.event, nil, &place)
+	v.MustCall(c.t.Context(), http.MethodGet, "/api/v1/queue/status/"+c.event, nil, &place)
 	return place.Position
 }
 

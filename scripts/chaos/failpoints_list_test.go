@@ -144,8 +144,8 @@ func deathsAtProvider(provider string) []death {
 	return list
 }
 
-// TestFailpointsAreListed compares the list of deaths with the failpoints in the code: none is
-// missing, and each listed one exists.
+// TestFailpointsAreListed compares the list of failpoints at which processes are killed with those
+// in the code: none is missing, and each listed one exists.
 func TestFailpointsAreListed(t *testing.T) {
 	t.Parallel()
 	layout, err := platform.Find()

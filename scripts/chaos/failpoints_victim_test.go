@@ -82,7 +82,7 @@ func retry(ctx context.Context, try func() error) error {
 
 func (v *victim) putSale() {
 	now := time.Now().UTC()
-	v.run.Operator().Must(v.run.t.Context(), http.MethodPut, "/api/v1/admin/events/"+v.event, map[string]any{
+	v.run.Operator().MustCall(v.run.t.Context(), http.MethodPut, "/api/v1/admin/events/"+v.event, map[string]any{
 		"title": "Death", "artist": "Nobody", "venue": "Hall", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "returnWithin": 0, "transferable": "PRICED",
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 3600,
 		"slotSeconds": 3600, "threshold": 10, "sections": []map[string]any{{"section": "A", "price": seatPrice, "rows": 1, "seatsPerRow": 10}},
@@ -94,7 +94,7 @@ func (v *victim) putSale() {
 func (v *victim) post(ctx context.Context, c *harness.Client, path string, body, into any) error {
 	c = c.With("Idempotency-Key", uuid.NewString())
 	for {
-		a, err := harness.Settle(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodPost, path, body) })
+		a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodPost, path, body) })
 		if err != nil || a.Code() != errs.ErrIdempotencyInProgress.Reason || !loop.Sleep(ctx, 10*retryWait) {
 			return decodeAnswer(a, err, path, into)
 		}
@@ -102,7 +102,7 @@ func (v *victim) post(ctx context.Context, c *harness.Client, path string, body,
 }
 
 func (v *victim) get(ctx context.Context, c *harness.Client, path string, into any) error {
-	a, err := harness.Settle(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodGet, path, nil) })
+	a, err := harness.RepeatWhileOverloaded(ctx, v.run.t, func() (harness.Answer, error) { return c.Call(ctx, http.MethodGet, path, nil) })
 	return decodeAnswer(a, err, path, into)
 }
 

@@ -66,11 +66,11 @@ func (r *run) floodCallers(n int) []*floodCaller {
 	r.t.Helper()
 	ctx := r.t.Context()
 	require.NoError(r.t, r.open(&sale{Sale: crowd.Sale{EventID: floodRoom, Seats: 10, Threshold: 1, Rate: 1, Hold: 30, Slot: 30}}))
-	r.Operator().Must(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+floodRoom, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	r.Operator().MustCall(ctx, http.MethodPost, "/api/v1/admin/vwr/activate/"+floodRoom, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 	all := make([]*floodCaller, n)
 	for i := range all {
 		c := &floodCaller{Client: r.Visitor()}
-		answer, err := harness.Settle(ctx, r.t, func() (harness.Answer, error) { return c.Assign(ctx, floodRoom) })
+		answer, err := harness.RepeatWhileOverloaded(ctx, r.t, func() (harness.Answer, error) { return c.Assign(ctx, floodRoom) })
 		require.NoError(r.t, err)
 		require.NoError(r.t, answer.Decode(c))
 		require.NotEmpty(r.t, c.Ticket, "%d: %s", answer.Status, answer.Body)

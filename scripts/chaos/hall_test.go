@@ -32,7 +32,7 @@ func openHall(r *run, quantity, capacity, holdSeconds int) *hall {
 	r.t.Helper()
 	h := &hall{run: r, event: "hall-" + uuid.NewString()[:8], quantity: quantity}
 	now := time.Now().UTC()
-	h.Operator().Must(h.t.Context(), http.MethodPut, "/api/v1/admin/events/"+h.event, map[string]any{
+	h.Operator().MustCall(h.t.Context(), http.MethodPut, "/api/v1/admin/events/"+h.event, map[string]any{
 		"title": "Hall", "artist": "Somebody", "venue": "Hall", "seating": "GENERAL", "currency": "KRW", "maxPerUser": quantity,
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": holdSeconds,
 		"slotSeconds": 3600, "threshold": 100_000, "sections": []map[string]any{{"section": "A", "price": 55000, "capacity": capacity}},
@@ -80,7 +80,7 @@ func (h *hall) enter(b *buyer) {
 }
 
 func (h *hall) hold(ctx context.Context, b *buyer) {
-	b.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/reservations",
+	b.With("Idempotency-Key", uuid.NewString()).MustCall(ctx, http.MethodPost, "/api/v1/reservations",
 		map[string]any{"eventId": h.event, "section": "A", "quantity": h.quantity}, b)
 }
 

@@ -60,7 +60,7 @@ func (l *lineRun) open(eventID string, threshold int) {
 	limit.Store(int64(threshold))
 	l.threshold = limit
 	now := time.Now().UTC().Truncate(time.Second)
-	l.Operator().Must(l.t.Context(), http.MethodPut, "/api/v1/admin/events/"+eventID, map[string]any{
+	l.Operator().MustCall(l.t.Context(), http.MethodPut, "/api/v1/admin/events/"+eventID, map[string]any{
 		"title": "Chaos", "artist": "The Crowd", "venue": "Hall 1",
 		"startsAt": now.Add(30 * 24 * time.Hour), "salesOpenAt": now.Add(-time.Minute), "salesCloseAt": now.Add(24 * time.Hour),
 		"seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 2, "holdSeconds": 60, "threshold": threshold,
@@ -79,7 +79,7 @@ func (l *lineRun) open(eventID string, threshold int) {
 func (l *lineRun) setThreshold(n int) {
 	l.t.Helper()
 	l.threshold.Store(max(l.threshold.Load(), int64(n)))
-	l.Operator().Must(l.t.Context(), http.MethodPut, "/api/v1/queue/admin/threshold/"+l.event, map[string]any{"threshold": n}, nil)
+	l.Operator().MustCall(l.t.Context(), http.MethodPut, "/api/v1/queue/admin/threshold/"+l.event, map[string]any{"threshold": n}, nil)
 	l.threshold.Store(int64(n))
 }
 

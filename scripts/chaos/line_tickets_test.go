@@ -63,7 +63,7 @@ func (a *actor) refresh(l *lineRun) {
 
 func (a *actor) ask(l *lineRun, method, action, ticket string) (p placeAnswer) {
 	l.t.Helper()
-	a.client.With("X-Queue-Ticket", ticket).Must(l.t.Context(), method, "/api/v1/queue/"+action+"/"+l.event, nil, &p)
+	a.client.With("X-Queue-Ticket", ticket).MustCall(l.t.Context(), method, "/api/v1/queue/"+action+"/"+l.event, nil, &p)
 	if p.Ticket != "" {
 		a.ticket = p.Ticket
 	}
@@ -76,7 +76,7 @@ func (a *actor) ask(l *lineRun, method, action, ticket string) (p placeAnswer) {
 // leave ends the slot of the entry token or, without a token, the waiting place.
 func (a *actor) leave(l *lineRun) {
 	l.t.Helper()
-	a.client.With("X-Queue-Entry-Token", a.entry).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/leave/"+l.event, nil, nil)
+	a.client.With("X-Queue-Entry-Token", a.entry).MustCall(l.t.Context(), http.MethodPost, "/api/v1/queue/leave/"+l.event, nil, nil)
 }
 
 // useSlots waits until the users at the front have slots, and ends these. Their tickets are older.
@@ -103,15 +103,15 @@ func (a *actor) buy(l *lineRun) {
 	var held struct {
 		ReservationID string `json:"reservationId"`
 	}
-	a.client.With("X-Queue-Entry-Token", a.entry).Must(ctx, http.MethodPost, "/api/v1/seats/reserve",
+	a.client.With("X-Queue-Entry-Token", a.entry).MustCall(ctx, http.MethodPost, "/api/v1/seats/reserve",
 		map[string]any{"eventId": l.event, "seatIds": []string{"A-2-1"}}, &held)
 	var prepared struct {
 		OrderID string `json:"orderId"`
 		Amount  int64  `json:"amount"`
 	}
-	a.client.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/prepare",
+	a.client.With("Idempotency-Key", uuid.NewString()).MustCall(ctx, http.MethodPost, "/api/v1/payments/prepare",
 		map[string]any{"paymentType": "reservation", "referenceId": held.ReservationID}, &prepared)
-	a.client.With("Idempotency-Key", uuid.NewString()).Must(ctx, http.MethodPost, "/api/v1/payments/confirm",
+	a.client.With("Idempotency-Key", uuid.NewString()).MustCall(ctx, http.MethodPost, "/api/v1/payments/confirm",
 		map[string]any{"orderId": prepared.OrderID, "paymentKey": "ok-" + uuid.NewString(), "amount": prepared.Amount}, nil)
 	l.Eventually(func(ctx context.Context) error {
 		has, err := l.store.HExists(ctx, l.key("slot"), a.user).Result()

@@ -116,7 +116,7 @@ func (l *lobbyRun) open() {
 			"groupHash": c.GroupHash, "beaconId": c.BeaconID,
 		}
 	}
-	l.Operator().Must(l.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+l.eventID, settings, nil)
+	l.Operator().MustCall(l.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+l.eventID, settings, nil)
 }
 
 // fill lets all users join, while replicas die at joinPoint and at random times.

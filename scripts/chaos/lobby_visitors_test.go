@@ -251,7 +251,7 @@ func (l *lobbyRun) verify(entrants []*entrant, copies []string) *fairdraw.Verifi
 	require.NoError(l.t, err, "%s", out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	require.Equal(l.t, "ok: the order of all entries is genuine", lines[len(lines)-1])
-	entries := client.Must(l.t.Context(), http.MethodGet, l.shufflePath()+"/entries", nil, nil)
+	entries := client.MustCall(l.t.Context(), http.MethodGet, l.shufflePath()+"/entries", nil, nil)
 	report, err := fairdraw.Verify(document, entries.Body, options)
 	require.NoError(l.t, err)
 	return report

@@ -14,7 +14,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// moneyActor is a person whose acts follow from the seed.
+// moneyActor is a buyer, door or operator whose acts are chosen by the run's random seed.
 type moneyActor struct {
 	*money
 

@@ -104,6 +104,6 @@ func (s *switched) reconcile(day time.Time, want int) (out string) {
 
 func (b *payingBuyer) requestRefund(s *switched) {
 	s.t.Helper()
-	b.With("Idempotency-Key", uuid.NewString()).Must(s.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
+	b.With("Idempotency-Key", uuid.NewString()).MustCall(s.t.Context(), http.MethodPost, "/api/v1/payments/"+b.PaymentID+"/refund",
 		map[string]any{"reason": "cannot come"}, nil)
 }

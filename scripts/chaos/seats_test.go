@@ -98,7 +98,7 @@ func TestFightForSeats(t *testing.T) {
 // putEvent creates the event whose seats the clients compete for.
 func (f *fight) putEvent() {
 	now := time.Now().UTC()
-	f.operator.Must(f.t.Context(), http.MethodPut, "/api/v1/admin/events/"+f.event, map[string]any{
+	f.operator.MustCall(f.t.Context(), http.MethodPut, "/api/v1/admin/events/"+f.event, map[string]any{
 		"title": "Fight", "artist": "Everybody", "venue": "Hall", "currency": "KRW", "maxPerUser": 1000, "returnWithin": 2,
 		"startsAt": now.AddDate(0, 1, 0), "salesOpenAt": now.Add(-time.Hour), "salesCloseAt": now.AddDate(0, 0, 20), "holdSeconds": 5,
 		"slotSeconds": 3600, "threshold": 1000,
@@ -319,8 +319,8 @@ func (f *fight) sellAll() {
 func (f *fight) releaseHouse(ctx context.Context) {
 	path := "/api/v1/admin/events/" + f.event + "/house"
 	var house struct{ SeatIDs []string }
-	f.operator.Must(ctx, http.MethodGet, path, nil, &house)
-	f.operator.Must(ctx, http.MethodPut, path, map[string]any{"release": house.SeatIDs}, nil)
+	f.operator.MustCall(ctx, http.MethodGet, path, nil, &house)
+	f.operator.MustCall(ctx, http.MethodPut, path, map[string]any{"release": house.SeatIDs}, nil)
 }
 
 func (f *fight) buyBest(ctx context.Context, c *harness.Client, holds *atomic.Int64) {

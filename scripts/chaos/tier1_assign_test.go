@@ -243,7 +243,7 @@ func (r *assignRun) oldTokensDoNotCount() {
 		RequestID string `json:"requestId"`
 		Ticket    string `json:"ticket"`
 	}
-	visitor.Must(r.t.Context(), http.MethodPost, "/vwr-api/vwr/assign/"+r.eventID, nil, &a)
+	visitor.MustCall(r.t.Context(), http.MethodPost, "/vwr-api/vwr/assign/"+r.eventID, nil, &a)
 	r.act(func(ctx context.Context, c vwrv1.VwrAdminServiceClient) (*vwrv1.VwrStatus, error) {
 		return c.Advance(ctx, &vwrv1.AdvanceRequest{Caller: roomOperator, EventId: r.eventID})
 	})

@@ -35,7 +35,7 @@ const callsAnswered = "urr_rpc_server_seconds_count"
 func TestInvariantsDuringUpgrade(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
-	old := &harness.Release{Commit: upgradedCommit(t), Env: []string{
+	old := &harness.Release{Commit: commitBeforeUpgrade(t), Env: []string{
 		fmt.Sprintf("%s=%d", databaseSetting, oldConnections), fmt.Sprintf("%s=%d", redisSetting, oldConnections),
 	}}
 	if *full {
@@ -53,8 +53,9 @@ func TestInvariantsDuringUpgrade(t *testing.T) {
 	r.upgrade(rng, old, false)
 }
 
-// upgradedCommit returns the commit to upgrade from; empty: this checkout, under another version.
-func upgradedCommit(t *testing.T) string {
+// commitBeforeUpgrade returns the commit from which the test upgrades; empty: this checkout, with
+// another version number.
+func commitBeforeUpgrade(t *testing.T) string {
 	t.Helper()
 	if *previous != "" || !*full {
 		return *previous

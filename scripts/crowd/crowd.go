@@ -24,7 +24,7 @@ type Crowd struct {
 	behaviours []Behaviour
 	rng        *rand.Rand // for choices that concern the crowd as a whole
 	entitled   []int      // numbers of the visitors who may buy in the presale
-	cards      int        // the most valid cards that a visitor tries
+	cards      int        // the maximum number of valid cards that a visitor tries
 	after      *afterSale // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
@@ -40,8 +40,8 @@ type Options struct {
 	Seed uint64
 	// Behaviours has the behaviour of each visitor. If nil, New chooses them at random.
 	Behaviours []Behaviour
-	// MaxPaymentAttempts is the most valid cards that a visitor tries; 0 means 1. It is for runs in
-	// which outages make charges fail.
+	// MaxPaymentAttempts is the maximum number of valid cards that a visitor tries; 0 means 1. It is
+	// for runs in which outages make charges fail.
 	MaxPaymentAttempts int
 	// AfterSale makes buyers use their tickets; if nil, they only keep them.
 	AfterSale *AfterSale

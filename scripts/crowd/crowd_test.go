@@ -36,13 +36,13 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	key := []byte("a key of thirty-two bytes or more")
 	genuine, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "event", "uid": "alice"}).SignedString(key)
 	require.NoError(t, err)
-	tampered := crowd.Bend(genuine)
+	tampered := crowd.Tamper(genuine)
 	require.NotEqual(t, genuine, tampered)
 	require.Len(t, tampered, len(genuine))
 	_, err = jwt.Parse(tampered, func(*jwt.Token) (any, error) { return key, nil })
 	require.Error(t, err)
-	require.NotEqual(t, "AQIDBAUG", crowd.Bend("AQIDBAUG"), "a value that is no JWT is bent too")
-	require.Empty(t, crowd.Bend(""))
+	require.NotEqual(t, "AQIDBAUG", crowd.Tamper("AQIDBAUG"), "a value that is no JWT is bent too")
+	require.Empty(t, crowd.Tamper(""))
 }
 
 // A session keeps, deletes and copies cookies as a browser does. It returns a refusal as a

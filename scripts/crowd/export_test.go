@@ -56,9 +56,9 @@ func (c *Crowd) OrderBegins() (end func()) {
 // SoldForGood reports whether a sale that was sold out at the time readAt stays sold out.
 func (c *Crowd) SoldForGood(readAt time.Time) bool { return c.after.soldOutForGood(readAt) }
 
-// Bend and Arrivals export internal functions for tests.
+// Tamper and Arrivals export internal functions for tests.
 var (
-	Bend     = tamper
+	Tamper   = tamper
 	Arrivals = spreadArrivals
 )
 

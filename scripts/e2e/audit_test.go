@@ -61,7 +61,7 @@ func TestAuditLog(t *testing.T) {
 	operator := p.Operator().With("X-Forwarded-For", address)
 	threshold := "/api/v1/queue/admin/threshold/" + event
 	began := time.Now().Add(-time.Minute) // a margin: the times may differ by milliseconds
-	answer := operator.Must(t.Context(), http.MethodPut, threshold, `{"threshold":50}`, nil)
+	answer := operator.MustCall(t.Context(), http.MethodPut, threshold, `{"threshold":50}`, nil)
 	act := awaitAct(t, p, operator, event, threshold, `{"threshold":50}`)
 	require.NotEmpty(t, act.ActID)
 	require.True(t, act.At.After(began) && act.At.Before(time.Now().Add(time.Minute)), "%v", act.At)
@@ -81,9 +81,9 @@ func TestAuditLog(t *testing.T) {
 	}, acts[0])
 
 	p.Backend("kafka").Kill()
-	operator.Must(t.Context(), http.MethodPut, threshold, `{"threshold":7}`, nil)
+	operator.MustCall(t.Context(), http.MethodPut, threshold, `{"threshold":7}`, nil)
 	pause := "/api/v1/queue/admin/" + event + "/pause"
-	operator.Must(t.Context(), http.MethodPost, pause, `{}`, nil)
+	operator.MustCall(t.Context(), http.MethodPost, pause, `{}`, nil)
 	other := "/api/v1/admin/events/" + event + "-other"
 	p.Eventually(func(ctx context.Context) error {
 		refused, err := operator.Call(ctx, http.MethodPut, other, saleBody)
@@ -96,15 +96,15 @@ func TestAuditLog(t *testing.T) {
 		return err
 	})
 	p.Service(platform.Gateway).Kill(0)
-	survivor := operator.At(1)
+	survivor := operator.AtReplica(1)
 	var line struct {
 		Threshold int
 		Pauses    []string
 	}
-	survivor.Must(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
+	survivor.MustCall(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
 	require.Equal(t, 7, line.Threshold, "it is in force")
 	require.Contains(t, line.Pauses, "OPERATOR")
-	absent := survivor.Settled(t.Context(), http.MethodGet, other, nil)
+	absent := survivor.CallUntilAnswered(t.Context(), http.MethodGet, other, nil)
 	require.Equal(t, http.StatusNotFound, absent.Status, "the refused act had no effect: %s", absent.Body)
 
 	p.Backend("kafka").Start()
@@ -118,5 +118,5 @@ func TestAuditLog(t *testing.T) {
 		}
 		return err
 	})
-	survivor.Must(t.Context(), http.MethodPut, other, saleBody, nil)
+	survivor.MustCall(t.Context(), http.MethodPut, other, saleBody, nil)
 }

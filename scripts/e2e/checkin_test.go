@@ -23,7 +23,7 @@ func TestCheckIn(t *testing.T) {
 	var list struct {
 		Items []struct{ TicketID, Code string }
 	}
-	b.Must(t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
+	b.MustCall(t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
 	require.Len(t, list.Items, 1)
 	ticket := list.Items[0]
 	qr := "/api/v1/my/tickets/" + ticket.TicketID + "/qr.svg"
@@ -39,17 +39,17 @@ func TestCheckIn(t *testing.T) {
 		ScanID string
 		Seat   struct{ SeatID string }
 	}
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
+	door.MustCall(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
 	require.Equal(t, "A-1-1", scan.Seat.SeatID)
 	requireRefused(t, door, "/api/v1/check-in", body, http.StatusConflict, "ALREADY_USED")
 	image, err = b.Call(t.Context(), http.MethodGet, qr, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusConflict, image.Status, "a used ticket has no code")
 
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in/"+event+"/undo", map[string]any{"scanId": scan.ScanID}, nil)
-	door.Must(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
+	door.MustCall(t.Context(), http.MethodPost, "/api/v1/check-in/"+event+"/undo", map[string]any{"scanId": scan.ScanID}, nil)
+	door.MustCall(t.Context(), http.MethodPost, "/api/v1/check-in", body, &scan)
 	var counts struct{ Sold, CheckedIn, Conflicts int64 }
-	door.Must(t.Context(), http.MethodGet, "/api/v1/check-in/"+event, nil, &counts)
+	door.MustCall(t.Context(), http.MethodGet, "/api/v1/check-in/"+event, nil, &counts)
 	require.EqualValues(t, 1, counts.Sold)
 }
 

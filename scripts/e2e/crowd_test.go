@@ -36,10 +36,10 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 
 	var event struct{ Status string }
 	visitor := p.Client("late")
-	visitor.Must(t.Context(), http.MethodGet, "/api/v1/events/"+sale.EventID, nil, &event)
+	visitor.MustCall(t.Context(), http.MethodGet, "/api/v1/events/"+sale.EventID, nil, &event)
 	require.Equal(t, "CLOSED", event.Status)
 	var room struct{ IsActive bool }
-	visitor.Must(t.Context(), http.MethodGet, "/vwr-api/vwr/status/"+sale.EventID, nil, &room)
+	visitor.MustCall(t.Context(), http.MethodGet, "/vwr-api/vwr/status/"+sale.EventID, nil, &room)
 	require.False(t, room.IsActive)
 }
 

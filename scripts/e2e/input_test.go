@@ -58,7 +58,7 @@ func routes(t *testing.T, p *harness.Platform) map[string]documentedRoute {
 			Who string `json:"x-urr-who"`
 		}
 	}
-	p.Visitor().Must(t.Context(), http.MethodGet, "/docs/openapi.json", nil, &doc)
+	p.Visitor().MustCall(t.Context(), http.MethodGet, "/docs/openapi.json", nil, &doc)
 	all := map[string]documentedRoute{}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
@@ -183,7 +183,8 @@ func (c attemptBuilder) allowed() person {
 	}
 }
 
-// fill inserts the world's ids into the path. If param is set, its id is value instead.
+// fill returns the row's path with the ids of the test's data. The parameter param, if any, becomes
+// value.
 func (c attemptBuilder) fill(param, value string) string {
 	event := c.w.calm
 	if c.row.busy {

@@ -99,7 +99,7 @@ func newInputWorld(t *testing.T) *inputWorld {
 func (w *inputWorld) apply() {
 	w.t.Helper()
 	var created struct{ EventID string }
-	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/promotions", promotionBody, &created)
+	w.p.Operator().MustCall(w.t.Context(), http.MethodPost, "/api/v1/admin/promotions", promotionBody, &created)
 	w.promotion = created.EventID
 	a := w.send(http.MethodPost, "/api/v1/promotions/"+w.promotion+"/requests", "{}", w.owner, false)
 	var request struct{ RequestID, UIResult string }
@@ -116,7 +116,7 @@ func (w *inputWorld) apply() {
 func (w *inputWorld) drawPrize() {
 	w.t.Helper()
 	var created struct{ EventID string }
-	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", campaignBody, &created)
+	w.p.Operator().MustCall(w.t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", campaignBody, &created)
 	w.campaign = created.EventID
 	a := w.send(http.MethodPost, "/api/v1/rewards/"+w.campaign+"/draw", "{}", w.owner, false)
 	var drawn struct {
@@ -132,7 +132,7 @@ func (w *inputWorld) drawPrize() {
 // nobody during the test.
 func (w *inputWorld) openRoom() {
 	w.t.Helper()
-	w.p.Operator().Must(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
+	w.p.Operator().MustCall(w.t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+w.busy, map[string]any{"batch": 1, "intervalSeconds": 3600}, nil)
 }
 
 // buy buys a ticket, and waits until the queue service has ended the buyer's slot because of the
@@ -144,7 +144,7 @@ func (w *inputWorld) buy(b *buyer) {
 	b.awaitStatus(w.p, held, "CONFIRMED")
 	b.awaitStatusAt(w.p, "/api/v1/queue/status/"+b.event, "none")
 	var list struct{ Items []struct{ TicketID string } }
-	b.Must(w.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
+	b.MustCall(w.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
 	require.Len(w.t, list.Items, 1)
 	w.ticket = list.Items[0].TicketID
 }
@@ -199,7 +199,7 @@ func (w *inputWorld) send(method, target, body string, who person, keyless bool)
 	run, cancel := testkit.Context(w.t)
 	defer cancel()
 	for {
-		answer, err := harness.Settle(w.t.Context(), w.t, func() (harness.Answer, error) {
+		answer, err := harness.RepeatWhileOverloaded(w.t.Context(), w.t, func() (harness.Answer, error) {
 			return w.sendOnce(method, target, body, who, key), nil
 		})
 		require.NoError(w.t, err)

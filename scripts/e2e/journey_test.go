@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 func newSale(t *testing.T, p *harness.Platform) string {
 	t.Helper()
 	id := "e2e-" + uuid.NewString()[:8]
-	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, saleSpec(), nil)
+	p.Operator().MustCall(t.Context(), http.MethodPut, "/api/v1/admin/events/"+id, saleSpec(), nil)
 	return id
 }
 
@@ -73,7 +73,7 @@ func newBuyer(t *testing.T, p *harness.Platform, event string) *buyer {
 func (b *buyer) hold(seats ...string) reservation {
 	b.t.Helper()
 	var r reservation
-	a := b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
+	a := b.With("Idempotency-Key", uuid.NewString()).MustCall(b.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
 		map[string]any{"eventId": b.event, "seatIds": seats}, &r)
 	require.Equal(b.t, http.StatusCreated, a.Status)
 	return r
@@ -94,7 +94,7 @@ func (b *buyer) prepare(r reservation) preparedPayment {
 // prepareFor prepares the payment of a reservation, a transfer or a membership.
 func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
 	b.t.Helper()
-	b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
+	b.With("Idempotency-Key", uuid.NewString()).MustCall(b.t.Context(), http.MethodPost, "/api/v1/payments/prepare",
 		map[string]any{"paymentType": kind, "referenceId": id}, &p)
 	return p
 }
@@ -104,7 +104,7 @@ func (b *buyer) prepareFor(kind, id string) (p preparedPayment) {
 func (b *buyer) confirm(p preparedPayment, paymentKey string) (answer harness.Answer, atOnce bool) {
 	b.t.Helper()
 	key, attempts := uuid.NewString(), 0
-	answer, err := harness.Settle(b.t.Context(), b.t, func() (harness.Answer, error) {
+	answer, err := harness.RepeatWhileOverloaded(b.t.Context(), b.t, func() (harness.Answer, error) {
 		attempts++
 		return b.confirmAs(key, p, paymentKey)
 	})
@@ -156,7 +156,7 @@ func (b *buyer) tickets() int {
 	var list struct {
 		Items []struct{ Code, Status string }
 	}
-	b.Must(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
+	b.MustCall(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &list)
 	return len(list.Items)
 }
 

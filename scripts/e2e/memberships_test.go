@@ -29,7 +29,7 @@ func createPlan(t *testing.T, p *harness.Platform, price int64) string {
 		PlanID string
 		OnSale bool
 	}
-	a := p.Operator().With("Idempotency-Key", uuid.NewString()).Must(t.Context(), http.MethodPost, "/api/v1/admin/memberships/plans",
+	a := p.Operator().With("Idempotency-Key", uuid.NewString()).MustCall(t.Context(), http.MethodPost, "/api/v1/admin/memberships/plans",
 		map[string]any{"name": "Friends of the hall", "price": price, "currency": "KRW", "months": 1}, &plan)
 	require.Equal(t, http.StatusCreated, a.Status)
 	require.True(t, plan.OnSale)
@@ -39,13 +39,13 @@ func createPlan(t *testing.T, p *harness.Platform, price int64) string {
 // endSale takes a membership plan off sale.
 func endSale(t *testing.T, p *harness.Platform, plan string) {
 	t.Helper()
-	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, map[string]any{"onSale": false}, nil)
+	p.Operator().MustCall(t.Context(), http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, map[string]any{"onSale": false}, nil)
 }
 
 // buyMembership begins the purchase of a membership by a plan. It is PENDING until it is paid.
 func (b *buyer) buyMembership(plan string) (m shownMembership) {
 	b.t.Helper()
-	a := b.Must(b.t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": plan}, &m)
+	a := b.MustCall(b.t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": plan}, &m)
 	require.Equal(b.t, http.StatusCreated, a.Status)
 	return m
 }
@@ -104,7 +104,7 @@ func TestMemberships(t *testing.T) {
 	b.awaitMembership(p, freeMembership.MembershipID, "ACTIVE")
 
 	refund := p.Operator().With("Idempotency-Key", uuid.NewString())
-	a := refund.Must(t.Context(), http.MethodPost, "/api/v1/admin/memberships/"+first.MembershipID+"/refund", map[string]any{"reason": "moved away"}, nil)
+	a := refund.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/memberships/"+first.MembershipID+"/refund", map[string]any{"reason": "moved away"}, nil)
 	require.Equal(t, http.StatusAccepted, a.Status)
 	b.awaitMembership(p, first.MembershipID, "ENDED")
 	requireCharged(t, p, paid, 9900)
@@ -113,7 +113,7 @@ func TestMemberships(t *testing.T) {
 	var list struct {
 		Items []struct{ MembershipID, UserID, PaymentID, Status string }
 	}
-	p.Operator().Must(t.Context(), http.MethodGet, "/api/v1/admin/memberships?userId="+b.user, nil, &list)
+	p.Operator().MustCall(t.Context(), http.MethodGet, "/api/v1/admin/memberships?userId="+b.user, nil, &list)
 	require.Len(t, list.Items, 3)
 	require.Equal(t, []string{b.user, paidSecond.PaymentID}, []string{list.Items[1].UserID, list.Items[1].PaymentID})
 

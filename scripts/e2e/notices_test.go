@@ -55,7 +55,7 @@ func TestNotices(t *testing.T) {
 		}
 	}))
 	t.Cleanup(receiver.Close)
-	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/webhooks/e2e", map[string]any{
+	p.Operator().MustCall(t.Context(), http.MethodPut, "/api/v1/admin/webhooks/e2e", map[string]any{
 		"url": receiver.URL, "secret": secret, "types": []string{"TICKETS_ISSUED", "TICKETS_REFUNDED", "TICKET_TRANSFERRED", "EVENT_CANCELLED"},
 	}, nil)
 
@@ -70,7 +70,7 @@ func TestNotices(t *testing.T) {
 	friend := &buyer{t: t, user: "friend-of-" + seller.user, event: event}
 	friend.Client = p.Client(friend.user)
 	friend.accept(seller.offer(tickets[0].TicketID, 0).Claim)
-	p.Operator().Must(t.Context(), http.MethodPost, "/api/v1/admin/events/"+event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
+	p.Operator().MustCall(t.Context(), http.MethodPost, "/api/v1/admin/events/"+event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
 
 	p.Eventually(func(context.Context) error {
 		mu.Lock()
@@ -91,10 +91,10 @@ func TestNotices(t *testing.T) {
 			Attempts         int
 		}
 	}
-	p.Operator().Must(t.Context(), http.MethodGet, "/api/v1/admin/webhooks/e2e/deliveries", nil, &log)
+	p.Operator().MustCall(t.Context(), http.MethodGet, "/api/v1/admin/webhooks/e2e/deliveries", nil, &log)
 	require.NotEmpty(t, log.Items)
 	var replayed struct{ Queued int }
-	p.Operator().Must(t.Context(), http.MethodPost, "/api/v1/admin/webhooks/e2e/replay",
+	p.Operator().MustCall(t.Context(), http.MethodPost, "/api/v1/admin/webhooks/e2e/replay",
 		map[string]any{"noticeIds": []string{log.Items[len(log.Items)-1].NoticeID}}, &replayed)
 	require.Equal(t, 1, replayed.Queued)
 

@@ -56,7 +56,7 @@ func TestLineOpensWithItsSale(t *testing.T) {
 func scheduledSale(t *testing.T, p *harness.Platform, ahead time.Duration, threshold int) (event string, opens time.Time) {
 	t.Helper()
 	event, opens = "e2e-"+uuid.NewString()[:8], time.Now().UTC().Add(ahead).Truncate(time.Millisecond)
-	p.Operator().Must(t.Context(), http.MethodPut, "/api/v1/admin/events/"+event, map[string]any{
+	p.Operator().MustCall(t.Context(), http.MethodPut, "/api/v1/admin/events/"+event, map[string]any{
 		"title": "An evening", "artist": "Somebody", "venue": "Hall 1", "seating": "ASSIGNED", "currency": "KRW", "maxPerUser": 4,
 		"startsAt": opens.AddDate(0, 1, 0), "salesOpenAt": opens, "salesCloseAt": opens.AddDate(0, 0, 20), "threshold": threshold,
 		"sections": []map[string]any{{"section": "A", "price": 55000, "rows": 2, "seatsPerRow": 10}},

@@ -44,12 +44,12 @@ func startOperatedLine(t *testing.T) *operatedLine {
 // act sends an operator's act to a gateway.
 func (l *operatedLine) act(gateway int, act string, body, into any) {
 	l.t.Helper()
-	l.operator.At(gateway).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/"+act, body, into)
+	l.operator.AtReplica(gateway).MustCall(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/"+act, body, into)
 }
 
 func (l *operatedLine) status(gateway int) (s lineStatus) {
 	l.t.Helper()
-	l.operator.At(gateway).Must(l.t.Context(), http.MethodGet, "/api/v1/queue/admin/"+l.event, nil, &s)
+	l.operator.AtReplica(gateway).MustCall(l.t.Context(), http.MethodGet, "/api/v1/queue/admin/"+l.event, nil, &s)
 	return s
 }
 
@@ -87,7 +87,7 @@ func (l *operatedLine) awaitPlace(b *buyer, want string) {
 	l.t.Helper()
 	for i := range 2 {
 		l.p.Eventually(func(ctx context.Context) error {
-			status, err := place(ctx, b.At(i), l.event)
+			status, err := place(ctx, b.AtReplica(i), l.event)
 			if err == nil && status != want {
 				err = fmt.Errorf("the visitor is %s at gateway %d, not %s", status, i, want)
 			}
@@ -100,7 +100,7 @@ func (l *operatedLine) awaitPlace(b *buyer, want string) {
 func (l *operatedLine) withToken(b *buyer) *buyer {
 	l.t.Helper()
 	var at struct{ EntryToken string }
-	l.p.Client(b.user).Must(l.t.Context(), http.MethodPost, "/api/v1/queue/check/"+l.event, map[string]any{}, &at)
+	l.p.Client(b.user).MustCall(l.t.Context(), http.MethodPost, "/api/v1/queue/check/"+l.event, map[string]any{}, &at)
 	require.NotEmpty(l.t, at.EntryToken)
 	other := *b
 	other.Client = b.With("x-queue-entry-token", at.EntryToken)
@@ -112,7 +112,7 @@ func (l *operatedLine) withToken(b *buyer) *buyer {
 func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 	l.t.Helper()
 	for i := range 4 {
-		a := b.At(i%2).With("Idempotency-Key", uuid.NewString()).Settled(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
+		a := b.AtReplica(i%2).With("Idempotency-Key", uuid.NewString()).CallUntilAnswered(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
 			map[string]any{"eventId": l.event, "seatIds": []string{seat}})
 		codes = append(codes, fmt.Sprintf("%d %s", a.Status, a.Code()))
 	}
@@ -131,7 +131,7 @@ func (l *operatedLine) requireBlocked(b *buyer) {
 	for i, message := range []struct{ lang, detail string }{{"en", "Your account may not join this line."}, {"ko", "이 대기열에 참여할 수 없는 계정입니다."}} {
 		for method, call := range map[string]string{http.MethodPost: "check", http.MethodGet: "status"} {
 			l.p.Eventually(func(ctx context.Context) error {
-				a, err := b.At(i).With("Accept-Language", message.lang).Call(ctx, method, "/api/v1/queue/"+call+"/"+l.event, nil)
+				a, err := b.AtReplica(i).With("Accept-Language", message.lang).Call(ctx, method, "/api/v1/queue/"+call+"/"+l.event, nil)
 				var problem struct{ Code, Detail string }
 				if err == nil {
 					err = a.Decode(&problem)
@@ -176,9 +176,9 @@ func (l *operatedLine) revoke(b *buyer) {
 	require.Equal(l.t, reserved, l.reserve(b, "A-1-1"), "before")
 	var revoked struct{ Revoked bool }
 	sent := 0
-	a, err := harness.Settle(l.t.Context(), l.t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(l.t.Context(), l.t, func() (harness.Answer, error) {
 		sent++
-		return l.operator.At(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
+		return l.operator.AtReplica(0).Call(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/revoke", map[string]any{"userId": b.user})
 	})
 	require.NoError(l.t, err)
 	require.Equal(l.t, http.StatusOK, a.Status, "%s", a.Body)
@@ -201,7 +201,7 @@ func (l *operatedLine) block(b *buyer) {
 	require.Equal(l.t, refused, l.reserve(b, "A-1-4"))
 	l.requireBlocked(b)
 	stranger := l.p.Client(b.user, "staff")
-	a := stranger.Settled(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
+	a := stranger.CallUntilAnswered(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
 	require.Equal(l.t, "ROLE_REQUIRED", a.Code())
 }
 

@@ -47,16 +47,16 @@ func TestPresale(t *testing.T) {
 	spec["salesOpenAt"], spec["presale"] = now.Add(time.Hour), map[string]any{
 		"opensAt": now.Add(-time.Minute), "maxPerUser": 1, "any": []map[string]any{{"codeList": "friends"}, {"list": "partners"}},
 	}
-	p.Operator().Must(t.Context(), http.MethodPut, path, spec, nil)
+	p.Operator().MustCall(t.Context(), http.MethodPut, path, spec, nil)
 	user := func(name string) *buyer {
 		b := &buyer{t: t, user: name + "-" + uuid.NewString()[:8], event: event}
 		b.Client = p.Client(b.user)
 		return b
 	}
 	listed, coded, anybody := user("listed"), user("coded"), user("anybody")
-	p.Operator().Must(t.Context(), http.MethodPut, path+"/entitlements/partners", "userId,name\n"+listed.user+",L\n", nil)
+	p.Operator().MustCall(t.Context(), http.MethodPut, path+"/entitlements/partners", "userId,name\n"+listed.user+",L\n", nil)
 	var batch struct{ Codes []string }
-	p.Operator().Must(t.Context(), http.MethodPost, path+"/codes", map[string]any{"codeList": "friends", "count": 1}, &batch)
+	p.Operator().MustCall(t.Context(), http.MethodPost, path+"/codes", map[string]any{"codeList": "friends", "count": 1}, &batch)
 	require.Len(t, batch.Codes, 1)
 
 	place := anybody.awaitPlace(p, "queued", false)
@@ -72,13 +72,13 @@ func TestPresale(t *testing.T) {
 	a, err = coded.Call(t.Context(), http.MethodPost, "/api/v1/events/"+event+"/codes", map[string]any{"code": "WRONG"})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, a.Status, "%s", a.Body)
-	coded.Must(t.Context(), http.MethodPost, "/api/v1/events/"+event+"/codes", map[string]any{"code": batch.Codes[0]}, nil)
+	coded.MustCall(t.Context(), http.MethodPost, "/api/v1/events/"+event+"/codes", map[string]any{"code": batch.Codes[0]}, nil)
 	var mine struct {
 		Entitled bool
 		By       string
 		Left     int64
 	}
-	coded.Must(t.Context(), http.MethodGet, "/api/v1/events/"+event+"/me", nil, &mine)
+	coded.MustCall(t.Context(), http.MethodGet, "/api/v1/events/"+event+"/me", nil, &mine)
 	require.True(t, mine.Entitled)
 	require.Equal(t, "CODE", mine.By)
 	require.EqualValues(t, 1, mine.Left)
@@ -87,7 +87,7 @@ func TestPresale(t *testing.T) {
 
 	anybody.awaitPlace(p, "queued", false)
 	spec["salesOpenAt"] = time.Now().UTC()
-	p.Operator().Must(t.Context(), http.MethodPut, path, spec, nil)
+	p.Operator().MustCall(t.Context(), http.MethodPut, path, spec, nil)
 	anybody.awaitPlace(p, "active", false)
 	require.Equal(t, "HELD", anybody.hold("A-1-3", "A-1-4").Status)
 }

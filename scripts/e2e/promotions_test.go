@@ -41,10 +41,10 @@ func openPromotion(t *testing.T, p *harness.Platform, places int) *promotion {
 	}
 	operator := o.operator.With("Idempotency-Key", uuid.NewString())
 	var created, again struct{ EventID, Status string }
-	a := operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/promotions", body, &created)
+	a := operator.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/promotions", body, &created)
 	require.Equal(t, http.StatusCreated, a.Status)
 	require.Equal(t, "Open", created.Status)
-	operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/promotions", body, &again)
+	operator.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/promotions", body, &again)
 	require.Equal(t, created, again, "the same key gets the same promotion")
 	o.event = created.EventID
 	return o
@@ -53,7 +53,7 @@ func openPromotion(t *testing.T, p *harness.Platform, places int) *promotion {
 // apply sends a user's application. The answer has the URL at which its status can be polled.
 func (o *promotion) apply(user *harness.Client) (r eventRequest) {
 	o.t.Helper()
-	a := user.Must(o.t.Context(), http.MethodPost, "/api/v1/promotions/"+o.event+"/requests", map[string]any{}, &r)
+	a := user.MustCall(o.t.Context(), http.MethodPost, "/api/v1/promotions/"+o.event+"/requests", map[string]any{}, &r)
 	require.Equal(o.t, http.StatusAccepted, a.Status)
 	require.Equal(o.t, "/api/v1/requests/"+r.RequestID, a.Header.Get("Location"))
 	require.NotEmpty(o.t, a.Header.Get("Retry-After"))
@@ -75,7 +75,7 @@ func (o *promotion) refused(user *harness.Client) (r eventRequest) {
 		}
 		return nil
 	})
-	require.Equal(o.t, "SOLD_OUT", user.Settled(o.t.Context(), http.MethodPost, path+"/requests", map[string]any{}).Code())
+	require.Equal(o.t, "SOLD_OUT", user.CallUntilAnswered(o.t.Context(), http.MethodPost, path+"/requests", map[string]any{}).Code())
 	o.p.Eventually(func(ctx context.Context) error {
 		a, err := user.Call(ctx, http.MethodGet, path+"/me", nil)
 		return errors.Join(err, a.Decode(&r))
@@ -108,7 +108,7 @@ func (o *promotion) list(query string) (ids []string) {
 			Items      []eventRequest
 			NextCursor string
 		}
-		o.operator.Must(o.t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/requests?limit=1&"+query+"&cursor="+cursor, nil, &page)
+		o.operator.MustCall(o.t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/requests?limit=1&"+query+"&cursor="+cursor, nil, &page)
 		for _, r := range page.Items {
 			ids = append(ids, r.RequestID)
 		}
@@ -126,7 +126,7 @@ func (o *promotion) summary() (s struct {
 	}
 }) {
 	o.t.Helper()
-	o.operator.Must(o.t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/summary", nil, &s)
+	o.operator.MustCall(o.t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/summary", nil, &s)
 	return s
 }
 
@@ -165,10 +165,10 @@ func TestFirstCome(t *testing.T) {
 	require.Empty(t, o.list("status=FAILED_FINAL"))
 	s := o.summary()
 	require.Equal(t, []int{3, 0, 0}, []int{s.Accepted, s.Unsettled, s.CapacityRemaining})
-	winners := o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/winners.csv", nil, nil)
+	winners := o.operator.MustCall(t.Context(), http.MethodGet, "/api/v1/admin/promotions/"+o.event+"/winners.csv", nil, nil)
 	require.Equal(t, "rank,requestId,userId\r\n1,"+first.RequestID+",ann\r\n2,"+second.RequestID+",bob\r\n", string(winners.Body))
 
-	o.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/promotions/"+o.event+"/close", map[string]any{}, nil)
+	o.operator.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/promotions/"+o.event+"/close", map[string]any{}, nil)
 	o.p.Eventually(func(ctx context.Context) error { // the ingest service reads the terms every 2 s
 		a, err := o.p.Client("late").Call(ctx, http.MethodPost, "/api/v1/promotions/"+o.event+"/requests", map[string]any{})
 		if err == nil && a.Code() != "NOT_OPEN" {
@@ -182,13 +182,13 @@ func TestFirstCome(t *testing.T) {
 func (o *promotion) requireOwn(owner, other *harness.Client, id string) {
 	o.t.Helper()
 	var mine eventRequest
-	owner.Must(o.t.Context(), http.MethodGet, "/api/v1/promotions/"+o.event+"/me", nil, &mine)
+	owner.MustCall(o.t.Context(), http.MethodGet, "/api/v1/promotions/"+o.event+"/me", nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)
-	a := other.Settled(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
+	a := other.CallUntilAnswered(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
 	require.Equal(o.t, "REQUEST_NOT_FOUND", a.Code())
-	a = owner.Settled(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
+	a = owner.CallUntilAnswered(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
 	require.Equal(o.t, http.StatusForbidden, a.Status)
-	o.operator.Must(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil, &mine)
+	o.operator.MustCall(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)
 	o.p.Eventually(func(ctx context.Context) error {
 		var own struct{ Items []eventRequest }
@@ -211,7 +211,7 @@ func (o *promotion) requireTimeline(owner *harness.Client, id string) {
 			OccurredAt int64
 		}
 	}
-	owner.Must(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id+"/timeline", nil, &timeline)
+	owner.MustCall(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id+"/timeline", nil, &timeline)
 	var path []string
 	at := int64(0)
 	for _, step := range timeline.Items {
@@ -245,7 +245,7 @@ func TestRedriveOfARequest(t *testing.T) {
 	require.Equal(t, "FAILED", failed.UIResult)
 	type letter struct{ RequestID, ErrorCode string }
 	var letters struct{ Items []letter }
-	o.operator.Must(t.Context(), http.MethodGet, "/api/v1/admin/dlq/requests", nil, &letters)
+	o.operator.MustCall(t.Context(), http.MethodGet, "/api/v1/admin/dlq/requests", nil, &letters)
 	// There is another letter if an overloaded platform answered an earlier application too late.
 	matching := slices.DeleteFunc(letters.Items, func(l letter) bool { return l.RequestID != id })
 	require.Equal(t, []letter{{id, failed.ErrorCode}}, matching)
@@ -253,7 +253,7 @@ func TestRedriveOfARequest(t *testing.T) {
 	p.DynamoDB().Use(nil)
 	var done struct{ Redriven, Refused []string }
 	redrive := func() {
-		o.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/dlq/requests/redrive", map[string]any{"ids": []string{id}}, &done)
+		o.operator.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/dlq/requests/redrive", map[string]any{"ids": []string{id}}, &done)
 	}
 	redrive()
 	require.Equal(t, []string{id}, done.Redriven)

@@ -19,7 +19,7 @@ func TestProofOfWork(t *testing.T) {
 	p := harness.Shared(t)
 	event, _ := scheduledSale(t, p, 0, 10)
 	activate := func(settings map[string]any) (status struct{ ProofOfWork int }) {
-		p.Operator().Must(t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+event, settings, &status)
+		p.Operator().MustCall(t.Context(), http.MethodPost, "/api/v1/admin/vwr/activate/"+event, settings, &status)
 		return status
 	}
 	path := "/vwr-api/vwr/assign/" + event
@@ -36,24 +36,24 @@ func TestProofOfWork(t *testing.T) {
 	script, visitor := p.Visitor(), p.Visitor()
 	requireProofRequired := func(c *harness.Client, caller string) {
 		t.Helper()
-		a := c.Settled(t.Context(), http.MethodPost, path, nil)
+		a := c.CallUntilAnswered(t.Context(), http.MethodPost, path, nil)
 		require.Equal(t, http.StatusForbidden, a.Status, "%s: %s", caller, a.Body)
 		require.Equal(t, platform.ProofRequired, a.Code(), caller)
 	}
 	requireProofRequired(script, "a script")
 	requireProofRequired(script, "a script, again")
 
-	challenge := visitor.Must(t.Context(), http.MethodGet, platform.ChallengePath(event), nil, nil)
+	challenge := visitor.MustCall(t.Context(), http.MethodGet, platform.ChallengePath(event), nil, nil)
 	proof, err := platform.Prove(t.Context(), challenge.Body)
 	require.NoError(t, err)
 	requireProofRequired(script.With(platform.ProofHeader, proof), "another visitor's proof")
 	proven := visitor.With(platform.ProofHeader, proof)
-	first := position(proven.Must(t.Context(), http.MethodPost, path, nil, nil))
-	require.Equal(t, first, position(proven.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated")
-	require.Equal(t, first, position(visitor.Must(t.Context(), http.MethodPost, path, nil, nil)), "repeated without the proof")
+	first := position(proven.MustCall(t.Context(), http.MethodPost, path, nil, nil))
+	require.Equal(t, first, position(proven.MustCall(t.Context(), http.MethodPost, path, nil, nil)), "repeated")
+	require.Equal(t, first, position(visitor.MustCall(t.Context(), http.MethodPost, path, nil, nil)), "repeated without the proof")
 	requireProofRequired(script, "a script, still")
 	other := p.Visitor()
-	assigned, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
+	assigned, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (harness.Answer, error) { return other.Assign(t.Context(), event) })
 	require.NoError(t, err)
 	require.Greater(t, position(assigned), first)
 
@@ -65,5 +65,5 @@ func TestProofOfWork(t *testing.T) {
 		}
 		return err
 	})
-	require.Equal(t, first, position(visitor.Must(t.Context(), http.MethodPost, path, nil, nil)), "the position is kept")
+	require.Equal(t, first, position(visitor.MustCall(t.Context(), http.MethodPost, path, nil, nil)), "the position is kept")
 }

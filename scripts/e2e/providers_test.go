@@ -47,7 +47,7 @@ func TestProviders(t *testing.T) {
 	for _, provider := range []string{platform.Stripe, platform.Toss} {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
-			p := p.For(t)
+			p := p.ForTest(t)
 			event := newSale(t, p)
 			b := newBuyer(t, p, event)
 			held := b.hold("A-1-1", "A-1-2")

@@ -40,14 +40,14 @@ type shownTicket struct {
 func (b *buyer) shownTickets() (list []shownTicket) {
 	b.t.Helper()
 	var page struct{ Items []shownTicket }
-	b.Must(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &page)
+	b.MustCall(b.t.Context(), http.MethodGet, "/api/v1/my/tickets", nil, &page)
 	return page.Items
 }
 
 // requestRefund requests a refund of tickets, requires the status, and decodes the answer.
 func requestRefund[T refundAnswer | refundRefusal](t *testing.T, c *harness.Client, path, key string, status int, tickets ...string) (r T) {
 	t.Helper()
-	a, err := harness.Settle(t.Context(), t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (harness.Answer, error) {
 		return c.With("Idempotency-Key", key).Call(t.Context(), http.MethodPost, path, map[string]any{"ticketIds": tickets, "reason": "cannot come"})
 	})
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestRefundOfOneTicket(t *testing.T) {
 		RefundedAmount int64
 		Refunds        []refundAnswer
 	}
-	b.Must(t.Context(), http.MethodGet, "/api/v1/payments/"+paid.PaymentID, nil, &shown)
+	b.MustCall(t.Context(), http.MethodGet, "/api/v1/payments/"+paid.PaymentID, nil, &shown)
 	require.Equal(t, "CONFIRMED", shown.Status)
 	require.EqualValues(t, 55000, shown.RefundedAmount)
 	require.Equal(t, "DONE", shown.Refunds[0].Status)

@@ -64,7 +64,7 @@ func openDesk(t *testing.T) *desk {
 	})}
 	d.operator = d.p.Operator()
 	var created struct{ EventID string }
-	a := d.operator.Must(t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", map[string]any{
+	a := d.operator.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/rewards/events", map[string]any{
 		"title": "Draw", "kind": "RANDOM", "opensAt": time.Now().Add(-time.Hour), "closesAt": time.Now().Add(time.Hour),
 		"prizes": []map[string]any{{"name": "P", "kind": "POINT", "value": 5, "weight": 1, "stock": 10}},
 	}, &created)
@@ -79,7 +79,7 @@ func openDesk(t *testing.T) *desk {
 func (d *desk) act(status int, path string, body any) {
 	d.t.Helper()
 	sent := 0
-	a, err := harness.Settle(d.t.Context(), d.t, func() (harness.Answer, error) {
+	a, err := harness.RepeatWhileOverloaded(d.t.Context(), d.t, func() (harness.Answer, error) {
 		sent++
 		return d.operator.Call(d.t.Context(), http.MethodPost, "/api/v1/admin/rewards"+path, body)
 	})
@@ -97,7 +97,7 @@ func (d *desk) draw() (reward, member string) {
 	var drawn struct {
 		Rewards []struct{ AllocationID string }
 	}
-	d.p.Client(member).Must(d.t.Context(), http.MethodPost, "/api/v1/rewards/"+d.event+"/draw", map[string]any{}, &drawn)
+	d.p.Client(member).MustCall(d.t.Context(), http.MethodPost, "/api/v1/rewards/"+d.event+"/draw", map[string]any{}, &drawn)
 	require.Len(d.t, drawn.Rewards, 1)
 	return drawn.Rewards[0].AllocationID, member
 }
@@ -110,7 +110,7 @@ func (d *desk) list(query string) (ids []string) {
 			Items      []rewardDetail
 			NextCursor string
 		}
-		d.operator.Must(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards?limit=2&"+query+"&cursor="+cursor, nil, &page)
+		d.operator.MustCall(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards?limit=2&"+query+"&cursor="+cursor, nil, &page)
 		for _, r := range page.Items {
 			ids = append(ids, r.AllocationID)
 		}
@@ -123,7 +123,7 @@ func (d *desk) list(query string) (ids []string) {
 func (d *desk) stock() (left int) {
 	d.t.Helper()
 	var c struct{ Prizes []struct{ Stock int } }
-	d.p.Visitor().Must(d.t.Context(), http.MethodGet, "/api/v1/rewards/"+d.event, nil, &c)
+	d.p.Visitor().MustCall(d.t.Context(), http.MethodGet, "/api/v1/rewards/"+d.event, nil, &c)
 	return c.Prizes[0].Stock
 }
 
@@ -206,7 +206,7 @@ func (d *desk) requireSummary(want map[string]int) {
 			Rewards, Points, Held, Unknown int
 		}
 	}
-	d.operator.Must(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards/events/"+d.event+"/summary", nil, &summary)
+	d.operator.MustCall(d.t.Context(), http.MethodGet, "/api/v1/admin/rewards/events/"+d.event+"/summary", nil, &summary)
 	got := map[string]int{}
 	for _, s := range summary.Totals {
 		got[s.Status] = s.Rewards

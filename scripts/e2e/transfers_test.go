@@ -23,7 +23,7 @@ type shownTransfer struct {
 // offer offers a ticket to anybody who has the link.
 func (b *buyer) offer(ticketID string, price int64) (t shownTransfer) {
 	b.t.Helper()
-	a := b.With("Idempotency-Key", uuid.NewString()).Must(b.t.Context(), http.MethodPost, "/api/v1/my/tickets/"+ticketID+"/transfers",
+	a := b.With("Idempotency-Key", uuid.NewString()).MustCall(b.t.Context(), http.MethodPost, "/api/v1/my/tickets/"+ticketID+"/transfers",
 		map[string]any{"price": price}, &t)
 	require.Equal(b.t, http.StatusCreated, a.Status)
 	return t
@@ -31,7 +31,7 @@ func (b *buyer) offer(ticketID string, price int64) (t shownTransfer) {
 
 func (b *buyer) accept(claim string) (t shownTransfer) {
 	b.t.Helper()
-	b.Must(b.t.Context(), http.MethodPost, "/api/v1/transfers/accept", map[string]any{"claim": claim}, &t)
+	b.MustCall(b.t.Context(), http.MethodPost, "/api/v1/transfers/accept", map[string]any{"claim": claim}, &t)
 	return t
 }
 
@@ -98,7 +98,7 @@ func TestTransfers(t *testing.T) {
 	cancelled := seller.offer(tickets[2].TicketID, 55000)
 	friend.accept(cancelled.Claim)
 	latePayment := friend.prepareFor("transfer", cancelled.TransferID)
-	seller.Must(t.Context(), http.MethodPost, "/api/v1/my/transfers/"+cancelled.TransferID+"/cancel", map[string]any{}, nil)
+	seller.MustCall(t.Context(), http.MethodPost, "/api/v1/my/transfers/"+cancelled.TransferID+"/cancel", map[string]any{}, nil)
 	a, _ := friend.confirm(latePayment, "ok-"+uuid.NewString())
 	require.Equal(t, http.StatusConflict, a.Status, "%s", a.Body)
 	require.Equal(t, "SELLER", friend.awaitTransfer(p, cancelled.TransferID, "CANCELLED").Reason)

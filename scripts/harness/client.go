@@ -104,8 +104,8 @@ func (c *Client) With(name, value string) *Client {
 	return &other
 }
 
-// At returns a client for the same visitor that calls the gateway's replica i.
-func (c *Client) At(i int) *Client {
+// AtReplica returns a client for the same visitor that calls the gateway's replica i.
+func (c *Client) AtReplica(i int) *Client {
 	other := *c
 	other.base = "http://" + c.p.Service(platform.Gateway).Addr(i)
 	return &other
@@ -133,10 +133,11 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Answe
 // overloadPause is the time before a request that was refused because of overload is repeated.
 const overloadPause = time.Second
 
-// Settle repeats send while its answer says that the platform is overloaded, and returns the last
-// answer. It stops when ctx ends, or shortly before the test's deadline. The platform may have
-// executed a request without answering it, so send must always send the same Idempotency-Key.
-func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
+// RepeatWhileOverloaded repeats send while its answer says that the platform is overloaded, and
+// returns the last answer. It stops when ctx ends, or shortly before the test's deadline. The
+// platform may have executed a request without answering it, so send must always use one
+// Idempotency-Key.
+func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
 	run, cancel := testkit.Context(tb)
 	defer cancel()
@@ -149,23 +150,23 @@ func Settle(ctx context.Context, tb testing.TB, send func() (Answer, error)) (An
 	}
 }
 
-// Settled calls the gateway, and repeats the call while the platform is overloaded. If the call
-// must take effect only once, set an Idempotency-Key by With: all repetitions have it. Without a
-// response the test fails.
-func (c *Client) Settled(ctx context.Context, method, path string, body any) Answer {
+// CallUntilAnswered calls the gateway, and repeats the call while the platform is overloaded. If
+// the call must take effect only once, set an Idempotency-Key by With: all repetitions have it.
+// Without a response the test fails.
+func (c *Client) CallUntilAnswered(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
-	a, err := Settle(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
+	a, err := RepeatWhileOverloaded(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
 	if err != nil {
 		c.p.tb.Fatalf("harness: %s %s: %v", method, path, err)
 	}
 	return a
 }
 
-// Must calls the gateway as Settled does, and fails the test unless the status is 2xx. It decodes
-// the body into `into`, which may be nil.
-func (c *Client) Must(ctx context.Context, method, path string, body, into any) Answer {
+// MustCall calls the gateway as CallUntilAnswered does, and fails the test unless the status is
+// 2xx. It decodes the body into `into`, which may be nil.
+func (c *Client) MustCall(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
-	a := c.Settled(ctx, method, path, body)
+	a := c.CallUntilAnswered(ctx, method, path, body)
 	var err error
 	if a.Status/100 != 2 {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)

@@ -13,7 +13,7 @@ import (
 func TestSettleRepeatsWhileOverloaded(t *testing.T) {
 	t.Parallel()
 	statuses := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
-	answer, err := harness.Settle(t.Context(), t, func() (a harness.Answer, err error) {
+	answer, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (a harness.Answer, err error) {
 		a.Status, statuses = statuses[0], statuses[1:]
 		return a, nil
 	})
@@ -25,7 +25,7 @@ func TestSettleRepeatsWhileOverloaded(t *testing.T) {
 func TestSettleEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	answer, err := harness.Settle(ctx, t, func() (harness.Answer, error) {
+	answer, err := harness.RepeatWhileOverloaded(ctx, t, func() (harness.Answer, error) {
 		cancel()
 		return harness.Answer{Status: http.StatusServiceUnavailable}, nil
 	})

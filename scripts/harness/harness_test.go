@@ -166,13 +166,13 @@ func TestSharedPlatformRefusesFaults(t *testing.T) {
 	t.Parallel()
 	one, other := harness.Shared(t), harness.Shared(t)
 	require.Equal(t, one.Wiring().KafkaPrefix, other.Wiring().KafkaPrefix)
-	answer := one.Visitor().Settled(t.Context(), http.MethodGet, "/api/v1/events", nil)
+	answer := one.Visitor().CallUntilAnswered(t.Context(), http.MethodGet, "/api/v1/events", nil)
 	require.Equal(t, http.StatusOK, answer.Status)
 	for name, act := range map[string]func(*harness.Platform){
 		"kill":    func(p *harness.Platform) { p.Service("stats").Kill(0) },
 		"backend": func(p *harness.Platform) { p.Backend("redis") },
 	} {
-		require.Panics(t, func() { act(other.For(&refusing{TB: t})) }, name)
+		require.Panics(t, func() { act(other.ForTest(&refusing{TB: t})) }, name)
 	}
 }
 

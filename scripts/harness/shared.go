@@ -38,13 +38,13 @@ func Shared(tb testing.TB) *Platform {
 	if err != nil {
 		tb.Fatal("harness: ", err)
 	}
-	view := p.For(tb)
+	view := p.ForTest(tb)
 	tb.Cleanup(view.showLogsOfFailure)
 	return view
 }
 
-// For returns a copy of the shared platform whose errors fail the test tb.
-func (p *Platform) For(tb testing.TB) *Platform {
+// ForTest returns a copy of the shared platform whose errors fail the test tb.
+func (p *Platform) ForTest(tb testing.TB) *Platform {
 	tb.Helper()
 	view := *p
 	view.tb, view.services = tb, map[string]*Service{}

@@ -162,7 +162,7 @@ type workspace struct {
 	migrated map[string]bool // paths of the programs that have migrated
 }
 
-// maxWorkspaces is the most concurrent runs of a checkout: each needs its own Redis database.
+// maxWorkspaces limits a checkout's concurrent runs: each needs its own Redis database.
 const maxWorkspaces = 15
 
 // claimWorkspace reserves the first name that no other run of the checkout uses, and free ports.

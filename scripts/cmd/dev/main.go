@@ -1,4 +1,4 @@
-// Command dev runs URR on a development machine: its backends, services, state and logs.
+// Command dev starts and stops URR and its databases on a development machine, and shows its logs.
 package main
 
 import (

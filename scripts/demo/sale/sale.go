@@ -24,8 +24,8 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// maxPaymentAttempts is the most valid cards that a visitor tries. One is not enough: a charge that
-// fails while a store is unavailable is reported as declined.
+// maxPaymentAttempts is the maximum number of valid cards that a visitor tries. One is not enough:
+// a charge that fails while a store is unavailable is reported as declined.
 const maxPaymentAttempts = 3
 
 // run is one run of the sale demo.

@@ -305,7 +305,7 @@ func testDisputed(t *testing.T) {
 		b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
 		id := strings.TrimPrefix(b.path(), "/checkout/")
 		ticket := eval[[]string](b, "fetch('/api/v1/my/tickets').then(r => r.json()).then(l => [l.items[0].ticketId, l.items[0].code, l.items[0].eventId])")
-		shared := services.For(t)
+		shared := services.ForTest(t)
 		var order string
 		require.NoError(t, shared.DB(platform.Payment).QueryRow(t.Context(), `SELECT order_id FROM payments WHERE reference_id = $1`, id).Scan(&order))
 		shared.Fake(platform.Stripe).Control(http.MethodPost, "dispute", map[string]string{"order": order})
