@@ -13,7 +13,7 @@ import (
 const (
 	freshFor  = time.Second // up to this age most values are returned from the cache
 	staleFor  = time.Minute // up to this age a value is returned if reading a newer one fails
-	maxCached = 10_000      // the most cached ids, including ids that do not exist
+	maxCached = 10_000      // the maximum number of cached ids, including ids that do not exist
 )
 
 // Cache keeps each value that load has read for a short time. Concurrent calls share a read.

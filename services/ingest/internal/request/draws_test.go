@@ -165,11 +165,11 @@ func (s drawsByEvent) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UU
 	return s[d.EventID].Winners(ctx, d)
 }
 
-// Draws whose entries need several times the size of the cache are read one after another: each
-// list is read once, and then a proof reads at most two chunks.
+// Five draws, of which each has more entries than the cache can have: the list of each is read in
+// full once, and then a proof reads at most two chunks.
 func TestDrawsThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each of five
+	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each draw
 	s := drawsByEvent{}
 	for i := range 5 {
 		s[fmt.Sprint("d", i)] = newStored(t, n)

@@ -308,8 +308,8 @@ func (r replica) exportedParts(t *testing.T, event string, limit int32) (texts [
 	}
 }
 
-// exported reads all winners in one call.
-func (r replica) exported(t *testing.T, event string) ([][]string, error) {
+// exportedLines exports all winners of a draw in one call, and returns the fields of each CSV line.
+func (r replica) exportedLines(t *testing.T, event string) ([][]string, error) {
 	t.Helper()
 	texts, err := r.exportedParts(t, event, 0)
 	if err != nil {
@@ -333,22 +333,22 @@ func TestExportWinners(t *testing.T) {
 	winners := d.decideDraw(t, draw)
 	d.announce(t, draw)
 	w.clock.Set(announced.Add(-time.Millisecond))
-	_, err := d.exported(t, d.event)
+	_, err := d.exportedLines(t, d.event)
 	require.Equal(t, "ANNOUNCEMENT_EARLY", reason(err))
 	w.clock.Set(announced)
-	lines, err := d.exported(t, d.event)
+	lines, err := d.exportedLines(t, d.event)
 	require.NoError(t, err)
 	require.Len(t, lines, 3)
 	for i, id := range winners {
 		require.Equal(t, []string{fmt.Sprint(i + 1), id.String(), d.users[id.String()]}, lines[i])
 	}
 	d.requireSameExportInParts(t, d.event)
-	_, err = d.exported(t, "none")
+	_, err = d.exportedLines(t, "none")
 	require.Equal(t, "PROMOTION_NOT_FOUND", reason(err))
 
 	w.clock.Set(start)
 	first := d.promotion(t)
-	lines, err = d.exported(t, first)
+	lines, err = d.exportedLines(t, first)
 	require.NoError(t, err)
 	require.Empty(t, lines)
 	var want [][]string
@@ -359,7 +359,7 @@ func TestExportWinners(t *testing.T) {
 		want = append(want, []string{fmt.Sprint(i + 1), read.RequestID, strings.Replace(name, "@", "'@", 1)})
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	lines, err = d.exported(t, first)
+	lines, err = d.exportedLines(t, first)
 	require.NoError(t, err)
 	require.Equal(t, want, lines, "in the order of their places")
 	d.requireSameExportInParts(t, first)
@@ -403,7 +403,7 @@ func TestExportOfAnUnreadableWinner(t *testing.T) {
 			want[0][1], want[0][2] = "", ""
 		}
 	}
-	lines, err := r.exported(t, event)
+	lines, err := r.exportedLines(t, event)
 	require.NoError(t, err)
 	require.Equal(t, want, lines)
 }

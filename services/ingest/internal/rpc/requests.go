@@ -96,8 +96,8 @@ func (s *Requests) GetPromotion(ctx context.Context, in *ingestv1.GetPromotionRe
 	return out, nil
 }
 
-// exactPlaces is the most free places that users see as an exact number. A greater number is
-// rounded down to a multiple of exactPlaces.
+// exactPlaces is the maximum number of free places that users see as an exact number. A greater
+// number is rounded down to a multiple of exactPlaces.
 const exactPlaces = 100
 
 func (s *Requests) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {

@@ -59,7 +59,7 @@ func (d drawing) calls(t *testing.T, name string, caller *commonv1.Caller) map[s
 		"AnnouncePromotion": func(ctx context.Context) (any, error) {
 			return d.admin.AnnouncePromotion(ctx, &ingestv1.AnnouncePromotionRequest{Caller: op, EventId: d.event})
 		},
-		"ExportWinners": func(context.Context) (any, error) { return d.exported(t, d.event) },
+		"ExportWinners": func(context.Context) (any, error) { return d.exportedLines(t, d.event) },
 		"ListRequests": func(ctx context.Context) (any, error) {
 			page, err := d.admin.ListRequests(ctx, &ingestv1.ListRequestsRequest{Caller: op, EventId: d.event})
 			var own []proto.Message

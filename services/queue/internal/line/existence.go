@@ -18,7 +18,7 @@ const (
 	// ticket service may answer again, at any time.
 	negativeTTL        = time.Second
 	existenceTimeout   = 500 * time.Millisecond // the time limit of a call; visitors wait for it
-	existenceCacheSize = 10_000                 // the most cached events, since ids may be made up
+	existenceCacheSize = 10_000                 // the maximum number of cached events, since ids may be made up
 	backgroundLimit    = 8                      // the most calls that run in the background
 )
 

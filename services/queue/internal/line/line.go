@@ -247,9 +247,9 @@ type EntitlementAnswer struct {
 // VisitorStanding is a visitor's state in a line: unknown, waiting, in a slot, or refused.
 type VisitorStanding int
 
-// The states of a visitor in a line. Nowhere means that the line does not know the visitor.
+// The states of a visitor in a line. NotInLine means that the line does not know the visitor.
 const (
-	Nowhere VisitorStanding = iota
+	NotInLine VisitorStanding = iota
 	Waiting
 	Inside
 	// PassTaken means that another user has joined with the visitor's tier-1 position. PassMissing

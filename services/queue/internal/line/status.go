@@ -13,7 +13,7 @@ import (
 func (s *Service) Status(ctx context.Context, reqs []PlaceRequest) []PlaceAnswer {
 	out := make([]PlaceAnswer, len(reqs))
 	s.forEachLine(ctx, len(reqs), func(i int) string { return reqs[i].EventID }, func(eventID string, at []int) error {
-		return s.statusLine(ctx, eventID, reqs, at, out)
+		return s.answerLine(ctx, eventID, reqs, at, out)
 	}, func(i int, err error) { out[i].Err = err })
 	return out
 }
@@ -26,8 +26,8 @@ func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAns
 	return s.Status(ctx, reqs)
 }
 
-// statusLine answers the requests at the given indexes, all for one line.
-func (s *Service) statusLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
+// answerLine answers reqs at the given indexes, all for one line, at the same indexes of out.
+func (s *Service) answerLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
 	state, err := s.currentState(ctx, eventID)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 	f.advance(time.Second)
 	st := f.apply(line.Settings{Threshold: ptr(2), Blocked: []string{"friend", "bot"}})
 	require.Equal(t, []any{int64(5), true}, []any{st.Threshold, st.Paused}, "ticket's settings do not have them yet")
-	require.Equal(t, line.Nowhere, f.status("friend").Standing)
+	require.Equal(t, line.NotInLine, f.status("friend").Standing)
 	for _, user := range []string{"in", "bot"} {
 		require.Equal(t, line.Blocked, f.status(user).Standing)
 	}
@@ -57,7 +57,7 @@ func TestActsAreInForceUntilTicketHasThem(t *testing.T) {
 	f.advance(time.Second)
 	st = f.apply(line.Settings{Threshold: ptr(5)})
 	require.Equal(t, []any{int64(6), false}, []any{st.Threshold, st.Paused})
-	require.Equal(t, line.Nowhere, f.status("in").Standing)
+	require.Equal(t, line.NotInLine, f.status("in").Standing)
 }
 
 // A replica that has cached older settings does not undo an act.

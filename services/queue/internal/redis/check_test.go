@@ -113,7 +113,7 @@ func TestParkedUserCanLeave(t *testing.T) {
 	require.True(t, f.release("gone", ""))
 	require.Empty(t, f.set("parked"))
 	require.Empty(t, f.set("parked-seen"))
-	require.Equal(t, line.Nowhere, f.status("gone").Standing)
+	require.Equal(t, line.NotInLine, f.status("gone").Standing)
 }
 
 func TestArrivalOfEarlierRoundIsNotCounted(t *testing.T) {
@@ -145,7 +145,7 @@ func TestOrderWithinACall(t *testing.T) {
 	f.apply(line.Settings{Threshold: ptr(1)})
 	s, out, err := f.store.Check(f.ctx(), f.event, f.known, []line.PlaceClaim{{UserID: "n", Join: true}, {UserID: "h"}, {UserID: "m", Join: true}})
 	f.observe(s, err)
-	require.Equal(t, []line.VisitorStanding{line.Waiting, line.Nowhere, line.Waiting}, []line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing})
+	require.Equal(t, []line.VisitorStanding{line.Waiting, line.NotInLine, line.Waiting}, []line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing})
 	require.Equal(t, []string{"n", "m"}, f.set("queue"))
 }
 
@@ -205,8 +205,8 @@ func TestPositionIsRequiredWhileRoomIsActive(t *testing.T) {
 
 func TestStatusEnqueuesNobody(t *testing.T) {
 	f := unopened(t)
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
+	require.Equal(t, line.NotInLine, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Join: true}).Standing, "nobody knows that there is such an event")
 	require.False(t, f.release("a", ""))
 	require.False(t, f.hold("a", "x", f.clock().Add(time.Minute)))
 	f.tick()
@@ -218,7 +218,7 @@ func TestStatusEnqueuesNobody(t *testing.T) {
 
 	f.open()
 	f.apply(line.Settings{})
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").Standing)
 	require.Empty(t, f.set("queue"))
 }
 
@@ -234,7 +234,7 @@ func TestManyClaimsInOneCall(t *testing.T) {
 		{UserID: "e", Join: true, Tier1: line.Tier1{Required: true}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []line.VisitorStanding{line.Inside, line.PassTaken, line.Waiting, line.Nowhere, line.Inside, line.PassMissing},
+	require.Equal(t, []line.VisitorStanding{line.Inside, line.PassTaken, line.Waiting, line.NotInLine, line.Inside, line.PassMissing},
 		[]line.VisitorStanding{out[0].Standing, out[1].Standing, out[2].Standing, out[3].Standing, out[4].Standing, out[5].Standing})
 	require.Equal(t, out[0].SlotID, out[4].SlotID)
 	require.Equal(t, int64(2), s.Active)

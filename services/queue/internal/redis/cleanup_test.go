@@ -21,7 +21,7 @@ func TestCleanup(t *testing.T) {
 	require.Equal(t, int64(1), f.clean())
 	require.Empty(t, f.set("parked"))
 	require.Empty(t, f.set("parked-seen"))
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").Standing)
 }
 
 func TestCleanupReportsMore(t *testing.T) {

@@ -186,7 +186,7 @@ func (c *crowd) receive(v *visitor, o line.ClaimOutcome, s line.LineState) {
 		v.inside, v.score, v.entry = false, o.Score, nil
 		v.ticket = &line.Ticket{Score: o.Score, Epoch: s.Epoch, IssuedAt: s.Now}
 		v.tickets = append(v.tickets, v.ticket)
-	case line.Nowhere: // the page joins again
+	case line.NotInLine: // the page joins again
 		if v.score > 0 && !v.inside && v.silent < 140 {
 			c.problem("%s waited and is unknown", v.name)
 		}

@@ -38,7 +38,7 @@ func TestTicketsRestorePlacesAfterWipe(t *testing.T) {
 	require.Equal(t, []string{"u-0", "u-1", "u-2", "u-3", "u-4", "new"}, f.set("queue"))
 
 	require.True(t, f.release("u-0", ""))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "u-0", Ticket: tickets["u-0"]}).Standing, "once per user and epoch")
 	st := f.peek()
 	require.Equal(t, before.Threshold, st.Threshold, "the replica has cached the settings")
 	require.Equal(t, f.clock().Add(30*time.Second).UnixMilli(), st.PauseUntil)
@@ -57,14 +57,14 @@ func TestTicketsFromLongBeforeLossAreRejected(t *testing.T) {
 	f.release("b", "")
 	f.live(152*time.Second, "nobody")
 	f.wipe()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Ticket: g}).Standing, "152 s before it")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: g}).Standing, "152 s before it")
 }
 
 func TestTicketsOfCurrentEpochRestoreNothing(t *testing.T) {
 	f := setup(t, 0)
 	ticket := f.ticket(f.join("a"))
 	f.release("a", "")
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
 func TestTicketsAreValidForAnHour(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTicketsAreValidForAnHour(t *testing.T) {
 	f.advance(3599 * time.Second)
 	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: a}).Standing)
 	f.advance(2 * time.Second)
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Ticket: b}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Ticket: b}).Standing)
 }
 
 func TestLossUnknownToReplicas(t *testing.T) {
@@ -110,7 +110,7 @@ func TestReplicaWithLaterStateNarrowsTickets(t *testing.T) {
 	require.False(t, f.peek().Recovering())
 	f.known = remembers
 	require.True(t, f.peek().Recovering(), "another replica has later state")
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: old}).Standing)
 	require.Equal(t, remembers.Threshold, f.peek().Threshold)
 }
 
@@ -150,7 +150,7 @@ func TestTicketsFromBeforeSurvivingDataAreRejected(t *testing.T) {
 	lostTicket := f.ticket(lost)
 	restore()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Ticket: ticket}).Standing, "the surviving data has the end of the turn")
 	require.Equal(t, lost.Score, f.claim(line.PlaceClaim{UserID: "lost", Ticket: lostTicket}).Score)
 }
 
@@ -329,7 +329,7 @@ func TestLatestAnswerBoundsTickets(t *testing.T) {
 	f.peek()
 	f.known = early
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing, "200 s before the last answer")
 }
 
 // Answers of the old server may arrive after the new one has begun its epoch. They do not show what
@@ -371,5 +371,5 @@ func TestTicketsFromLongBeforeFailoverAreRejected(t *testing.T) {
 	f.release("a", "")
 	f.live(200*time.Second, "nobody")
 	f.failover()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }

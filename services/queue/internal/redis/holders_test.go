@@ -58,7 +58,7 @@ func TestHoldersWithoutContactLoseSlots(t *testing.T) {
 	f.live(2*time.Second, "w")
 	require.Empty(t, f.set("old"))
 	require.Equal(t, []string{"w"}, f.set("active"))
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").Standing)
 }
 
 func TestSlotOfPreviousEpochKeepsItsEnd(t *testing.T) {
@@ -85,10 +85,10 @@ func TestLostSlotsAreAdoptedOnceDuringRecovery(t *testing.T) {
 	require.Equal(t, a.SlotID, back.SlotID)
 	require.Equal(t, a.End, back.End)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing, "once per slot")
 
 	f.live(31 * time.Second)
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "c", Entry: tokens["c"]}).Standing, "the pause is over")
 }
 
 // If a purchase or a leave ends a lost slot before its token restores it, the slot is not restored.
@@ -99,7 +99,7 @@ func TestSlotEndedWhileLostIsNotAdopted(t *testing.T) {
 	f.wipe()
 	f.peek()
 	require.False(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
 }
 
@@ -114,7 +114,7 @@ func TestAdoptionNeverExceedsTheThreshold(t *testing.T) {
 	f.apply(line.Settings{Threshold: &one})
 	f.wipe()
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: tokens["a"]}).Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing)
 	require.True(t, f.release("a", tokens["a"].SlotID))
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "b", Entry: tokens["b"]}).Standing, "there is room again")
 }
@@ -127,7 +127,7 @@ func TestTokensFromBeforeSurvivingDataAreNotAdopted(t *testing.T) {
 	f.advance(20 * time.Second)
 	f.join("a")
 	f.failover() // nothing was lost
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "left", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "left", Entry: token}).Standing)
 }
 
 func TestNewcomersDoNotTakeOldHoldersSlots(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLeftSlotIsNotAdoptedAgain(t *testing.T) {
 	f.failover()
 	require.Equal(t, a.SlotID, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).SlotID)
 	require.True(t, f.release("a", a.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	ttl, err := f.client.PTTL(f.ctx(), f.key("restored")).Result()
 	require.NoError(t, err)
 	require.Positive(t, ttl)
@@ -162,7 +162,7 @@ func TestTakeoverNeverExceedsTheThreshold(t *testing.T) {
 	f.apply(line.Settings{Threshold: &one})
 	f.failover()
 	require.Equal(t, line.Inside, f.status("a").Standing)
-	require.Equal(t, line.Nowhere, f.status("b").Standing)
+	require.Equal(t, line.NotInLine, f.status("b").Standing)
 	require.Empty(t, f.set("old"))
 }
 
@@ -176,7 +176,7 @@ func TestTokensOfOlderEpochsAreNotAdopted(t *testing.T) {
 	last := f.entry(a)
 	f.failover()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing, "those of the last one are")
 }
 
@@ -198,7 +198,7 @@ func TestEndedSlotIsNotTakenOver(t *testing.T) {
 	f.failover()
 	f.peek()
 	f.advance(600 * time.Second)
-	require.Equal(t, line.Nowhere, f.status("a").Standing, "before any tick")
+	require.Equal(t, line.NotInLine, f.status("a").Standing, "before any tick")
 }
 
 func TestTokensThatAreNotAdopted(t *testing.T) {
@@ -209,7 +209,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	remembers := f.known
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: ended}).Standing, "the slot is over")
 
 	// A replica without a cached state opens the line anew. A visitor leaves. Then another replica
 	// reports that the line had been lost.
@@ -224,7 +224,7 @@ func TestTokensThatAreNotAdopted(t *testing.T) {
 	f.release("b", b.SlotID)
 	f.known = remembers
 	require.True(t, f.peek().Recovering())
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "b", Entry: left}).Standing, "of this epoch: the line knows that they left")
 }
 
 // A visitor who joined without the entry token and sends it later is only inside, not in the queue
@@ -271,7 +271,7 @@ func TestTokensOfOlderEpochsAreNotAdoptedAfterWipe(t *testing.T) {
 	last := f.entry(a)
 	f.wipe()
 	f.peek()
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: last}).Standing)
 }
 

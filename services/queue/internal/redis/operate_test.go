@@ -30,7 +30,7 @@ func TestRevokedSlotIsFree(t *testing.T) {
 	f.join("next")
 	require.True(t, f.revoke("in"))
 	require.False(t, f.revoke("in"), "the slot has ended")
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "in", Entry: f.entry(in)}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: f.entry(in)}).Standing)
 	again := f.join("in")
 	require.Equal(t, []any{line.Waiting, int64(1)}, []any{again.Standing, again.Ahead}, "behind who waits")
 	f.live(time.Second, "next", "in")
@@ -81,7 +81,7 @@ func TestRevokedSlotIsNotRestored(t *testing.T) {
 			c.lose(f)
 			require.True(t, f.peek().Recovering())
 			require.Equal(t, c.ended, f.revoke("in"))
-			require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "in", Entry: claims["in"]}).Standing)
+			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "in", Entry: claims["in"]}).Standing)
 			require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "other", Entry: claims["other"]}).Standing)
 		})
 	}

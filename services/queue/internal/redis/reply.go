@@ -103,7 +103,7 @@ func parseOutcome(v any) (line.ClaimOutcome, error) {
 	default:
 		kind, _ := a[0].(string)
 		standings := map[string]line.VisitorStanding{
-			"N": line.Nowhere, "P": line.PassTaken, "V": line.PassMissing, "U": line.AnswerMissing, "B": line.Blocked,
+			"N": line.NotInLine, "P": line.PassTaken, "V": line.PassMissing, "U": line.AnswerMissing, "B": line.Blocked,
 		}
 		if standing, ok := standings[kind]; ok {
 			return line.ClaimOutcome{Standing: standing}, nil

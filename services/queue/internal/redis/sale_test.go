@@ -158,7 +158,7 @@ func TestEndOfSaleFreesLine(t *testing.T) {
 
 			end(f)
 			for _, u := range append(users, "in", "new") {
-				require.Equal(t, line.Nowhere, f.join(u).Standing, u)
+				require.Equal(t, line.NotInLine, f.join(u).Standing, u)
 			}
 			f.tick()
 			f.advance(time.Minute)
@@ -207,7 +207,7 @@ func TestRevertedEndOfSaleKeepsPlaces(t *testing.T) {
 				f.setSale(line.OnSale, f.clock())
 				end(f)
 				for range 60 {
-					require.Equal(t, line.Nowhere, f.join(users[0]).Standing)
+					require.Equal(t, line.NotInLine, f.join(users[0]).Standing)
 					f.tick()
 					f.advance(time.Second - time.Millisecond)
 					f.known.Sale.At = f.clock().UnixMilli()

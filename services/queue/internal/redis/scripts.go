@@ -34,7 +34,7 @@ const (
 	streamSize       = 100_000 // the stream keeps at least this many admissions
 	minSilentWaiters = 10      // fewer waiters without contact are no outage of the platform
 	lateShare        = 20      // at most one of so many slots is kept for late visitors
-	maxLatePassed    = 100     // the most late waiters parked by one call; the rest keep their order
+	maxLatePassed    = 100     // the maximum number of late waiters parked by one call; the rest keep their order
 )
 
 // Durations that are not configurable.

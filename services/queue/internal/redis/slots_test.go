@@ -52,7 +52,7 @@ func TestLeaveEndsUnclaimedSlot(t *testing.T) {
 	f.tick()
 	require.Equal(t, []string{"a"}, f.set("unclaimed"))
 	require.True(t, f.release("a", ""))
-	require.Equal(t, line.Nowhere, f.status("a").Standing)
+	require.Equal(t, line.NotInLine, f.status("a").Standing)
 	require.Zero(t, f.peek().Active)
 	require.Empty(t, f.set("unclaimed"))
 }

@@ -54,7 +54,7 @@ func TestTicketGivesNoSecondTurn(t *testing.T) {
 			f.live(31*time.Second, "in", "a")
 			turn(f, in)
 			got := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket})
-			require.Equal(t, line.Nowhere, got.Standing, "the ticket's place has been used")
+			require.Equal(t, line.NotInLine, got.Standing, "the ticket's place has been used")
 			later := f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket, Join: true})
 			require.NotEqual(t, ticket.Score, later.Score, "who wants more queues again")
 		})
@@ -67,7 +67,7 @@ func TestTicketIssuedAfterAdmissionIsRejected(t *testing.T) {
 		after time.Duration
 		want  line.VisitorStanding
 	}{
-		"5 s after the leave": {5 * time.Second, line.Nowhere},
+		"5 s after the leave": {5 * time.Second, line.NotInLine},
 		"more than 5 s":       {5*time.Second + time.Millisecond, line.Waiting},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestPlaceIsRestoredOnce(t *testing.T) {
 	f.wipe()
 	require.Equal(t, line.Waiting, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
 	require.True(t, f.release("a", ""))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: first}).Standing)
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: first}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: second}).Standing)
 }
 
 // A slot restored by its entry token counts as a turn.
@@ -114,7 +114,7 @@ func TestTicketAfterAdoptionIsRejected(t *testing.T) {
 	f.wipe()
 	require.Equal(t, line.Inside, f.claim(line.PlaceClaim{UserID: "a", Entry: token}).Standing)
 	require.True(t, f.release("a", token.SlotID))
-	require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+	require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 }
 
 // Tickets of an epoch expire an hour after that epoch has ended, not after the latest one has.
@@ -131,7 +131,7 @@ func TestLaterLossRestoresNoOlderTickets(t *testing.T) {
 			lose(f)
 			f.peek()
 			f.advance(11 * time.Minute)
-			require.Equal(t, line.Nowhere, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
+			require.Equal(t, line.NotInLine, f.claim(line.PlaceClaim{UserID: "a", Ticket: ticket}).Standing)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestUnusedLineHasOnlySettings(t *testing.T) {
 	require.Zero(t, n, "reading creates no line")
 }
 
-func TestSettingsAreReadAtOnceAndThenRefreshed(t *testing.T) {
+func TestSettingsAreReadOnFirstUseAndThenRefreshed(t *testing.T) {
 	f := setup(t)
 	f.tickets.set(f.event, &ticketv1.LineSettings{Threshold: proto.Int64(7)})
 	f.tickets.markOpened(f.event)

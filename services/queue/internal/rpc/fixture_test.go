@@ -357,7 +357,7 @@ func (k *tickets) PutLineSettings(_ context.Context, req *ticketv1.PutLineSettin
 	return s, nil
 }
 
-// maxBlocked is the most blocked users that this fake ticket service allows.
+// maxBlocked is the maximum number of blocked users that this fake ticket service allows.
 const maxBlocked = 3
 
 // order decides by order numbers whether an act counts, and records it if so.

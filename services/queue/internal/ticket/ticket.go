@@ -33,8 +33,7 @@ type Option func(*batch.Config)
 // WithAskTimeout replaces the time limit of entitlement calls, since a busy machine may exceed it.
 func WithAskTimeout(d time.Duration) Option { return func(c *batch.Config) { c.Timeout = d } }
 
-// New makes a Directory. It gets one connection for titles, one for settings and sale statuses, and
-// one for entitlements.
+// New makes a Directory with one connection each for titles, settings and entitlements.
 func New(titles, settings, entitlements grpc.ClientConnInterface, opts ...Option) *Directory {
 	d := &Directory{
 		titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings),

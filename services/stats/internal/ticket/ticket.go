@@ -20,7 +20,7 @@ var _ figures.Zones = (*Zones)(nil)
 const (
 	// maxAge is how long a time zone is cached. Operators seldom change one.
 	maxAge = time.Minute
-	// maxCalls is the most concurrent calls to the ticket service for one list.
+	// maxCalls is the maximum number of concurrent calls to the ticket service for one list.
 	maxCalls = 16
 )
 

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxQueuedClaims is the most queued claims of a round. Further claims are dropped, since visitors
-	// never wait for claims.
+	// maxQueuedClaims is the maximum number of queued claims of a round. Further claims are dropped,
+	// since visitors never wait for claims.
 	maxQueuedClaims   = 20_000
 	maxClaimsPerGroup = 500 // the most claims in a group
 	// claimGroupInterval is the shortest time between two groups of claims of a round, to limit writes
