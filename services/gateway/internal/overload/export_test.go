@@ -2,8 +2,8 @@ package overload
 
 import "time"
 
-// Longest is the function longest, for tests with waits of their own.
-var Longest = longest
+// Percentile90 exports percentile90.
+var Percentile90 = percentile90
 
 // Measure returns the result of measure.
 func (s *Shedder) Measure() time.Duration { return s.measure() }

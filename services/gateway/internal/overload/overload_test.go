@@ -71,7 +71,7 @@ func TestShareOfConcurrentPolls(t *testing.T) {
 	require.Equal(t, 4*450, counts[0]+counts[1]+counts[2]+counts[3])
 }
 
-func TestLongestTenth(t *testing.T) {
+func TestPercentile90(t *testing.T) {
 	t.Parallel()
 	bounds := []float64{0, 0.001, 0.01, 0.1, 1}
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestLongestTenth(t *testing.T) {
 		"less than that":   {[]uint64{0, 91, 0, 9}, time.Millisecond},
 		"only short waits": {[]uint64{100, 5, 0, 0}, 0},
 	} {
-		require.Equal(t, c.want, overload.Longest(c.waits, bounds), name)
+		require.Equal(t, c.want, overload.Percentile90(c.waits, bounds), name)
 	}
 }
 
