@@ -1,7 +1,7 @@
 // Package sandbox is a payment provider for development and tests: an HTTP server with a ledger.
-// The prefix of the payment key, which the payer chooses on the payment page, decides whether it
-// captures, declines, answers late or never answers. Audits compare the services with this ledger.
-// The payment service uses only the HTTP API, through internal/sandbox.
+// The prefix of the payment key decides whether a charge is captured, declined, answered late or
+// never answered; the buttons of the payment page make such keys. Audits compare the services with
+// this ledger. The payment service uses only the HTTP API, through internal/sandbox.
 package sandbox
 
 import (

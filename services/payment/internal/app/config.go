@@ -35,7 +35,7 @@ type Config struct {
 	// ProviderTimeout bounds one call to the sandbox. The outcome of a charge that takes longer is
 	// unknown until the sandbox is asked about it.
 	ProviderTimeout time.Duration `env:"PAYMENT_PROVIDER_TIMEOUT, default=8s" min:"100ms" max:"20s"`
-	// VoidAfter is the wait before a charge that the sandbox does not know is voided, since its
+	// VoidAfter is the age from which a charge that the sandbox does not know is voided: before, its
 	// request may still be on its way.
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
 	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.

@@ -186,7 +186,7 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 	if err != nil {
 		return Payment{}, err
 	}
-	id, err := s.store.OfOrder(ctx, auth.OrderID)
+	id, err := s.store.PaymentIDByOrderID(ctx, auth.OrderID)
 	if err != nil {
 		return Payment{}, err
 	}

@@ -130,9 +130,9 @@ func (s *Service) ByReference(ctx context.Context, ref Reference) ([]Shown, erro
 	return list, err
 }
 
-// OfOrder returns the payment with a provider's order id; an empty list if there is none.
-func (s *Service) OfOrder(ctx context.Context, orderID string) ([]Shown, error) {
-	id, err := s.store.OfOrder(ctx, orderID)
+// ByOrderID returns the payment with a provider's order id; an empty list if there is none.
+func (s *Service) ByOrderID(ctx context.Context, orderID string) ([]Shown, error) {
+	id, err := s.store.PaymentIDByOrderID(ctx, orderID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}

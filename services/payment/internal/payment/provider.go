@@ -196,8 +196,8 @@ func (r RefundReport) lostDispute() bool {
 	return slices.ContainsFunc(r.Refunds, func(x ProviderRefund) bool { return x.Lost })
 }
 
-// Refundable returns the amount that the provider could still refund.
-func (r RefundReport) Refundable() int64 {
+// RefundableAmount returns the amount that the provider could still refund.
+func (r RefundReport) RefundableAmount() int64 {
 	left := r.Captured
 	for _, x := range r.Refunds {
 		if x.State != ProviderFailed {

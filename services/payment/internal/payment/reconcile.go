@@ -20,7 +20,7 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 	if err != nil {
 		return report, fmt.Errorf("ask for refunds of order %s: %w", p.OrderID, err)
 	}
-	found := ByHandRefunds{Whole: report.Refundable() <= 0}
+	found := ByHandRefunds{Whole: report.RefundableAmount() <= 0}
 	for _, x := range report.Refunds {
 		ours, err := s.recordOurs(ctx, p, x)
 		if err != nil {

@@ -65,13 +65,15 @@ type RefundItem struct {
 	Amount   int64
 }
 
-// KeptTicket is a ticket that a refund leaves as it is; Reason is its status, or another reason.
-type KeptTicket struct {
+// ExcludedTicket is a ticket that a refund leaves as it is; Reason is its status, or another
+// reason.
+type ExcludedTicket struct {
 	TicketID uuid.UUID `json:"ticketId"`
 	Reason   string    `json:"reason"`
 }
 
-// RefundScope is what is asked of the ticket service for a refund.
+// RefundScope says who asks for a refund, and what it covers. The ticket service gets it without
+// BuyerPaymentID, and UserID only if Cause is ByUser.
 type RefundScope struct {
 	// UserID is the user who asks for the refund.
 	UserID string `json:"userId,omitempty"`
@@ -85,10 +87,10 @@ type RefundScope struct {
 	BuyerPaymentID *uuid.UUID `json:"buyerPaymentId,omitempty"`
 }
 
-// equal reports whether w and o ask for the same refund. BuyerPaymentID is not compared.
-func (w RefundScope) equal(o RefundScope) bool {
-	sameFees := w.Fees == o.Fees || w.Fees != nil && o.Fees != nil && *w.Fees == *o.Fees
-	return sameFees && w.UserID == o.UserID && w.Whole == o.Whole && slices.Equal(w.TicketIDs, o.TicketIDs)
+// equal reports whether s and o ask for the same refund. BuyerPaymentID is not compared.
+func (s RefundScope) equal(o RefundScope) bool {
+	sameFees := s.Fees == o.Fees || s.Fees != nil && o.Fees != nil && *s.Fees == *o.Fees
+	return sameFees && s.UserID == o.UserID && s.Whole == o.Whole && slices.Equal(s.TicketIDs, o.TicketIDs)
 }
 
 // Refund is one refund of a payment.
@@ -125,8 +127,8 @@ type Refund struct {
 	LastError string
 	CreatedAt time.Time
 	// Items are the tickets that the refund ends, Kept those that the ticket service did not claim.
-	Items []RefundItem
-	Kept  []KeptTicket
+	Items    []RefundItem
+	Excluded []ExcludedTicket
 	// SendAfter is the time from insertion until the refund is first due. Only a new refund has it.
 	SendAfter time.Duration
 }

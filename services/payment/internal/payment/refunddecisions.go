@@ -39,7 +39,7 @@ func begun(claim Claim) DecideRefund {
 			return nil, nil //nolint:nilnil // the answer is recorded already
 		}
 		c := &RefundChange{Refund: r, NewItems: claim.Items}
-		c.Refund.Kept = claim.Kept[:min(len(claim.Kept), maxNamed)]
+		c.Refund.Excluded = claim.Excluded[:min(len(claim.Excluded), maxNamed)]
 		sum := claim.MembershipAmount
 		for _, item := range claim.Items {
 			sum += item.Amount

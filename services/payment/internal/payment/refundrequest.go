@@ -99,18 +99,18 @@ func (r Refund) rejection() error {
 	case ErrTicketsPending.Reason:
 		return ErrTicketsPending.WithRetry(pendingRetry)
 	default:
-		return notRefundable(r.Kept)
+		return notRefundable(r.Excluded)
 	}
 }
 
 // notRefundable returns ErrNotRefundable with the tickets that cannot be refunded and the reasons.
-func notRefundable(left []KeptTicket) *errs.Error {
-	if len(left) == 0 {
+func notRefundable(excluded []ExcludedTicket) *errs.Error {
+	if len(excluded) == 0 {
 		return ErrNotRefundable
 	}
 	var ids, reasons []string
-	for _, l := range left[:min(len(left), maxNamed)] {
-		ids, reasons = append(ids, l.TicketID.String()), append(reasons, l.Reason)
+	for _, t := range excluded[:min(len(excluded), maxNamed)] {
+		ids, reasons = append(ids, t.TicketID.String()), append(reasons, t.Reason)
 	}
 	return ErrNotRefundable.With("ticketIds", strings.Join(ids, ",")).With("ticketReasons", strings.Join(reasons, ","))
 }
@@ -160,7 +160,7 @@ func requested(r Refund) DecideRequest {
 
 // taken returns which of the tickets another refund has claimed or asked for. The ticket service
 // would refuse them too, but a refusal here costs neither a row nor a call.
-func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []KeptTicket) {
+func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []ExcludedTicket) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {
 		why := "REFUNDING"
@@ -178,7 +178,7 @@ func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []KeptTicket) {
 	}
 	for _, id := range tickets {
 		if why, ok := held[id]; ok {
-			taken = append(taken, KeptTicket{TicketID: id, Reason: why})
+			taken = append(taken, ExcludedTicket{TicketID: id, Reason: why})
 		}
 	}
 	return taken

@@ -245,10 +245,10 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 			return err
 		}
 	}
-	if answer.State == ProviderRefused && !report.Disputed && report.Refundable() < r.Send {
+	if answer.State == ProviderRefused && !report.Disputed && report.RefundableAmount() < r.Send {
 		answer.State = ProviderTooMuch // what a lost dispute took counts as given back by hand
 	}
-	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.Refundable()))
+	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.RefundableAmount()))
 	if err == nil {
 		s.logHeld(ctx, p, after)
 	}

@@ -107,8 +107,8 @@ type Claim struct {
 	Items   []RefundItem
 	// MembershipAmount is the amount to give back for a claimed membership.
 	MembershipAmount int64
-	// Kept are the tickets that were not claimed.
-	Kept []KeptTicket
+	// Excluded are the tickets that were not claimed.
+	Excluded []ExcludedTicket
 }
 
 // Store keeps payments; every method is one transaction.
@@ -141,8 +141,8 @@ type Reader interface {
 	Show(ctx context.Context, id uuid.UUID) (Shown, error)
 	// PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
 	PaymentIDsByReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
-	// OfOrder returns the id of the payment with a provider's order id, or ErrNotFound.
-	OfOrder(ctx context.Context, orderID string) (uuid.UUID, error)
+	// PaymentIDByOrderID returns the id of the payment with a provider's order id, or ErrNotFound.
+	PaymentIDByOrderID(ctx context.Context, orderID string) (uuid.UUID, error)
 	// OrderOfCharge returns the order of a charge by the provider's id of the charge, or ErrNotFound.
 	OrderOfCharge(ctx context.Context, provider, chargeID string) (string, error)
 	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),

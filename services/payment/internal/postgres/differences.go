@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	_ reconcile.PaymentReader   = (*Store)(nil)
+	_ reconcile.Payments        = (*Store)(nil)
 	_ reconcile.DifferenceStore = (*Store)(nil)
-	_ reconcile.OperatorStore   = (*Store)(nil)
+	_ reconcile.DifferenceAdmin = (*Store)(nil)
 )
 
 func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]reconcile.PaymentWithRefunds, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // If an order was compared twice, the later comparison counts, whichever is recorded first.
-func TestLaterLookCounts(t *testing.T) {
+func TestLaterComparisonCounts(t *testing.T) {
 	t.Parallel()
 	_, clock, s := setup(t)
 	record := func(at time.Time, found ...reconcile.Difference) (statuses []reconcile.Status, gone int) {
@@ -32,7 +32,7 @@ func TestLaterLookCounts(t *testing.T) {
 	_, gone := record(begun.Add(2 * time.Second))
 	require.Equal(t, 1, gone)
 	statuses, _ = record(begun.Add(time.Second), d)
-	require.Equal(t, []reconcile.Status{reconcile.Closed}, statuses, "it began before the look that no longer found it")
+	require.Equal(t, []reconcile.Status{reconcile.Closed}, statuses, "it began before the comparison that no longer found it")
 	statuses, _ = record(begun.Add(3*time.Second), d)
 	require.Equal(t, []reconcile.Status{reconcile.Open}, statuses)
 	_, gone = record(begun.Add(2 * time.Second))

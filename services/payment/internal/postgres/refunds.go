@@ -144,14 +144,14 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	if r.Status != before.Status || r.Gen != before.Gen {
 		r.Attempts = 0 // the refund has made progress
 	}
-	left, err := json.Marshal(append([]payment.KeptTicket{}, r.Kept...))
+	excluded, err := json.Marshal(append([]payment.ExcludedTicket{}, r.Excluded...))
 	if err != nil {
 		return fmt.Errorf("update refund %s: %w", r.ID, err)
 	}
 	update := db.UpdateRefundParams{
 		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
 		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
-		DoubtAt: optional(r.DoubtAt), LeftOut: left, ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
+		DoubtAt: optional(r.DoubtAt), Excluded: excluded, ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
 		Attempts: int32(r.Attempts), LastError: r.LastError, Now: s.now(), //nolint:gosec // a small number
 	}
 	if c.Wait != payment.Keep {
@@ -224,7 +224,7 @@ func toRefund(row db.Refund) (payment.Refund, error) {
 	if row.ProviderID != nil {
 		r.ProviderID = *row.ProviderID
 	}
-	if err := errors.Join(json.Unmarshal(row.Scope, &r.Scope), json.Unmarshal(row.LeftOut, &r.Kept)); err != nil {
+	if err := errors.Join(json.Unmarshal(row.Scope, &r.Scope), json.Unmarshal(row.Excluded, &r.Excluded)); err != nil {
 		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
 	}
 	return r, nil

@@ -108,13 +108,13 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	return shown, postgres.Err(err)
 }
 
-// PaymentIDsByReference returns the payments for one reservation, transfer or membership.
+// PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
 func (s *Store) PaymentIDsByReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
 	ids, err := s.reads.PaymentsOfReference(ctx, db.PaymentsOfReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
 	return ids, postgres.Err(err)
 }
 
-func (s *Store) OfOrder(ctx context.Context, orderID string) (uuid.UUID, error) {
+func (s *Store) PaymentIDByOrderID(ctx context.Context, orderID string) (uuid.UUID, error) {
 	id, err := s.reads.GetPaymentIDByOrder(ctx, orderID)
 	if err != nil {
 		return uuid.Nil, notFound(err)

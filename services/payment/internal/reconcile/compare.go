@@ -34,7 +34,7 @@ func IsOurOrderID(orderID string) bool {
 
 // Compare returns the differences of one order. here is nil if no payment has this order id.
 func Compare(there ProviderOrder, here *PaymentWithRefunds) []Difference {
-	c := comparison{there: there}
+	c := comparer{there: there}
 	if here == nil {
 		c.reportMissingHere()
 		return c.found
@@ -45,7 +45,8 @@ func Compare(there ProviderOrder, here *PaymentWithRefunds) []Difference {
 	return c.found
 }
 
-type comparison struct {
+// comparer collects the differences of one order.
+type comparer struct {
 	there ProviderOrder
 	here  *PaymentWithRefunds
 	p     payment.Payment
@@ -53,7 +54,7 @@ type comparison struct {
 }
 
 // add adds a difference about the provider's entry e; e is zero if the provider has none.
-func (c *comparison) add(kind Kind, e payment.LedgerEntry, ours, theirs string) *Difference {
+func (c *comparer) add(kind Kind, e payment.LedgerEntry, ours, theirs string) *Difference {
 	c.found = append(c.found, Difference{
 		Kind: kind, Provider: c.there.Provider, OrderID: c.there.OrderID, EntryID: e.ID, PaymentID: c.p.ID, Ours: ours, Theirs: theirs,
 		Amount: e.Amount, Currency: e.Currency,
@@ -61,7 +62,7 @@ func (c *comparison) add(kind Kind, e payment.LedgerEntry, ours, theirs string) 
 	return &c.found[len(c.found)-1]
 }
 
-func (c *comparison) reportMissingHere() {
+func (c *comparer) reportMissingHere() {
 	if !IsOurOrderID(c.there.OrderID) {
 		return
 	}
@@ -75,7 +76,7 @@ func (c *comparison) reportMissingHere() {
 	}
 }
 
-func (c *comparison) compareCaptures() {
+func (c *comparer) compareCaptures() {
 	hasCapture := false
 	ours := fmt.Sprintf("%s, %s", c.p.Status, captured(c.p.Captured, c.p.Currency))
 	for _, e := range c.there.Entries {
@@ -99,7 +100,7 @@ func (c *comparison) compareCaptures() {
 	}
 }
 
-func (c *comparison) compareRefunds() {
+func (c *comparer) compareRefunds() {
 	matched := map[uuid.UUID]bool{}
 	var sum int64
 	for _, e := range c.there.Entries {
@@ -134,7 +135,7 @@ func (c *comparison) compareRefunds() {
 
 // refundOf returns the stored refund whose ProviderID is the id of the entry e; nil if there is
 // none.
-func (c *comparison) refundOf(e payment.LedgerEntry) *payment.Refund {
+func (c *comparer) refundOf(e payment.LedgerEntry) *payment.Refund {
 	i := slices.IndexFunc(c.here.Refunds, func(r payment.Refund) bool { return r.ProviderID == e.ID })
 	if i < 0 {
 		return nil
@@ -142,7 +143,7 @@ func (c *comparison) refundOf(e payment.LedgerEntry) *payment.Refund {
 	return &c.here.Refunds[i]
 }
 
-func (c *comparison) compareRefund(e payment.LedgerEntry) {
+func (c *comparer) compareRefund(e payment.LedgerEntry) {
 	failed := e.State == payment.ProviderFailed
 	if r := c.refundOf(e); r != nil {
 		switch {

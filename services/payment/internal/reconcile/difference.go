@@ -14,7 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-// The errors of OperatorStore.CloseDifference.
+// The errors of DifferenceAdmin.CloseDifference.
 var (
 	ErrNotFound = errs.ErrDifferenceNotFound
 	ErrNotOpen  = errs.ErrDifferenceNotOpen
@@ -108,8 +108,8 @@ type Stored struct {
 	ClosedBy, Note string
 }
 
-// OperatorStore lists and closes differences for operators.
-type OperatorStore interface {
+// DifferenceAdmin lists and closes differences for operators.
+type DifferenceAdmin interface {
 	// ListDifferences returns up to limit differences in a status with smaller ids than before (zero:
 	// all), newest first.
 	ListDifferences(ctx context.Context, status Status, limit int, before uuid.UUID) ([]Stored, error)

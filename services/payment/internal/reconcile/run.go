@@ -14,8 +14,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// PaymentReader reads the stored payments and refunds.
-type PaymentReader interface {
+// Payments reads the stored payments and refunds, and makes the sweeper look at an order.
+type Payments interface {
 	// ByOrderIDs returns the provider's payments that have these order ids, by order id.
 	ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]PaymentWithRefunds, error)
 	// ListMovements returns up to limit captures or refunds of a provider that became known here
@@ -50,7 +50,8 @@ type Movement struct {
 	OrderID, EntryID string
 }
 
-// Comparison is the comparison of one order's two sides, begun At a time of the store's clock.
+// Comparison is the result of comparing both sides of one order, begun at the time At of the
+// store's clock; Day is the day that the run compares.
 type Comparison struct {
 	Provider, OrderID string
 	Day, At           time.Time
@@ -88,22 +89,22 @@ type Summary struct {
 	// Captures counts the orders with a listed capture, Refunds the listed refunds, both without other
 	// shops. Foreign counts the entries of other shops.
 	Captures, Refunds, Foreign int
-	// Looked counts the orders compared again. The rest count differences: WATCHED, closed, OPEN.
-	Looked, Watched, Gone, Differences int
+	// Compared counts the orders compared again. The rest count differences: WATCHED, closed, OPEN.
+	Compared, Watched, Gone, Differences int
 }
 
 // String returns the counts in one line.
 func (s Summary) String() string {
-	return fmt.Sprintf("reconcile: day=%s provider=%s captures=%d refunds=%d foreign=%d looked=%d watched=%d gone=%d differences=%d",
-		s.Day.Format(time.DateOnly), s.Provider, s.Captures, s.Refunds, s.Foreign, s.Looked, s.Watched, s.Gone, s.Differences)
+	return fmt.Sprintf("reconcile: day=%s provider=%s captures=%d refunds=%d foreign=%d compared=%d watched=%d gone=%d differences=%d",
+		s.Day.Format(time.DateOnly), s.Provider, s.Captures, s.Refunds, s.Foreign, s.Compared, s.Watched, s.Gone, s.Differences)
 }
 
 // Run compares a provider's account with the payments, for a day (given by its midnight in UTC) and
 // for all differences that are not CLOSED yet. report receives each finding. After an error about
 // one order the other orders are still compared. Runs may overlap and be repeated.
-func Run(ctx context.Context, books PaymentReader, findings DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
+func Run(ctx context.Context, books Payments, findings DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
 	r := &run{
-		books: books, findings: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
+		payments: books, differences: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
 		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
 	}
 	err := r.readThere(ctx)
@@ -117,7 +118,7 @@ func Run(ctx context.Context, books PaymentReader, findings DifferenceStore, sou
 		return r.summary, err
 	}
 	for _, order := range slices.Sorted(maps.Keys(r.suspects)) {
-		if failure := r.look(ctx, order); failure != nil {
+		if failure := r.compareAgain(ctx, order); failure != nil {
 			err = errors.Join(err, fmt.Errorf("order %s: %w", order, failure))
 		}
 		if ctx.Err() != nil {
@@ -130,11 +131,11 @@ func Run(ctx context.Context, books PaymentReader, findings DifferenceStore, sou
 // run is the state of a Run: captures has the orders of listed captures, refunds the ids of listed
 // refunds, and suspects the orders that may have a difference, with their listed entries.
 type run struct {
-	books    PaymentReader
-	findings DifferenceStore
-	source   Source
-	report   func(Finding) error
-	summary  Summary
+	payments    Payments
+	differences DifferenceStore
+	source      Source
+	report      func(Finding) error
+	summary     Summary
 
 	captures, refunds map[string]bool
 	suspects          map[string][]payment.LedgerEntry
@@ -174,7 +175,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	for _, e := range entries {
 		byOrder[e.OrderID] = append(byOrder[e.OrderID], e)
 	}
-	known, err := r.books.ByOrderIDs(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
+	known, err := r.payments.ByOrderIDs(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 		here, ok := known[order]
 		if isDisputed := func(e payment.LedgerEntry) bool { return e.Kind == payment.LedgerDispute }; slices.ContainsFunc(list, isDisputed) {
 			if ok && here.Payment.DisputedAt.IsZero() { // the webhook may have been lost
-				if err := r.books.Hint(ctx, order, true); err != nil {
+				if err := r.payments.Hint(ctx, order, true); err != nil {
 					return err
 				}
 			}
@@ -210,7 +211,7 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	return nil
 }
 
-// suspect adds an order to be looked at again, with those entries that are not listed in it yet.
+// suspect adds an order to be compared again, with those entries that are not listed in it yet.
 func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 	list := r.suspects[order]
 	for _, e := range listed {
@@ -226,7 +227,7 @@ func (r *run) readHere(ctx context.Context) error {
 	from, to := r.summary.Day, r.summary.Day.Add(24*time.Hour)
 	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
 		for after := (Mark{At: from}); ; {
-			page, err := r.books.ListMovements(ctx, kind, r.source.Name, to, after, pageSize)
+			page, err := r.payments.ListMovements(ctx, kind, r.source.Name, to, after, pageSize)
 			if err != nil {
 				return err
 			}
@@ -251,7 +252,7 @@ func (r *run) readHere(ctx context.Context) error {
 // readUnclosed suspects the orders of earlier differences, with their entries: a look-up may no
 // longer return an entry that the provider's account still has.
 func (r *run) readUnclosed(ctx context.Context) error {
-	earlier, err := r.findings.Unclosed(ctx, r.source.Name)
+	earlier, err := r.differences.Unclosed(ctx, r.source.Name)
 	for _, d := range earlier {
 		r.suspect(d.OrderID, entriesOf(d)...)
 	}
@@ -272,9 +273,10 @@ func entriesOf(d Difference) []payment.LedgerEntry {
 	return []payment.LedgerEntry{e}
 }
 
-// look reads both sides of an order once more, and records the differences that it still finds.
-func (r *run) look(ctx context.Context, order string) error {
-	at, err := r.findings.Now(ctx)
+// compareAgain reads both sides of an order once more, and records the differences that it still
+// finds.
+func (r *run) compareAgain(ctx context.Context, order string) error {
+	at, err := r.differences.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -282,9 +284,9 @@ func (r *run) look(ctx context.Context, order string) error {
 	if err != nil {
 		return err
 	}
-	r.summary.Looked++
+	r.summary.Compared++
 	found := Compare(there, here)
-	statuses, gone, err := r.findings.Record(ctx, Comparison{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
+	statuses, gone, err := r.differences.Record(ctx, Comparison{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
 	if err != nil {
 		return err
 	}
@@ -318,9 +320,9 @@ func (r *run) reportStored(ctx context.Context, d Difference, status Status) err
 	}
 	switch d.Kind {
 	case CaptureOnlyThere:
-		return r.books.Hint(ctx, d.OrderID, false)
+		return r.payments.Hint(ctx, d.OrderID, false)
 	case RefundUnknown, RefundState:
-		return r.books.Hint(ctx, d.OrderID, true)
+		return r.payments.Hint(ctx, d.OrderID, true)
 	default:
 		return nil
 	}
@@ -351,7 +353,7 @@ func (r *run) bothSides(ctx context.Context, order string) (here *PaymentWithRef
 }
 
 func (r *run) here(ctx context.Context, order string) (*PaymentWithRefunds, error) {
-	found, err := r.books.ByOrderIDs(ctx, r.source.Name, []string{order})
+	found, err := r.payments.ByOrderIDs(ctx, r.source.Name, []string{order})
 	here, ok := found[order]
 	if err != nil || !ok {
 		return nil, err

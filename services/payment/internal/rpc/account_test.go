@@ -274,7 +274,7 @@ func TestReconcileAgrees(t *testing.T) {
 			a.mixed()
 			code, out := a.reconcile()
 			require.Zero(t, code, out)
-			require.Contains(t, out, " foreign=1 looked=0 watched=0 gone=0 differences=0\n")
+			require.Contains(t, out, " foreign=1 compared=0 watched=0 gone=0 differences=0\n")
 		})
 	}
 }

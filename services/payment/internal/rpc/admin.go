@@ -25,7 +25,7 @@ func (s *Server) FindPayments(ctx context.Context, in *paymentv1.FindPaymentsReq
 		}
 		list, err = s.payments.ByReference(ctx, payment.Reference{Type: payment.Type(reference.GetPaymentType()), ID: id})
 	} else {
-		list, err = s.payments.OfOrder(ctx, in.GetOrderId())
+		list, err = s.payments.ByOrderID(ctx, in.GetOrderId())
 	}
 	if err != nil {
 		return nil, err

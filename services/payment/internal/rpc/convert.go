@@ -97,7 +97,7 @@ var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 func toRefund(r payment.Refund) *paymentv1.Refund {
 	return &paymentv1.Refund{
 		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), Cause: string(r.Cause), Status: string(cmp.Or(payersStatus[r.Status], r.Status)),
-		Amount: r.Amount, Items: toItems(r.Items), Left: toLeft(r.Kept), CreatedAt: timestamppb.New(r.CreatedAt),
+		Amount: r.Amount, Items: toItems(r.Items), Left: toExcluded(r.Excluded), CreatedAt: timestamppb.New(r.CreatedAt),
 	}
 }
 
@@ -106,7 +106,7 @@ func toDetail(d payment.DueRefund) *paymentv1.RefundDetail {
 	return &paymentv1.RefundDetail{
 		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), OrderId: p.OrderID, ProviderRefundId: r.ProviderID, UserId: p.UserID,
 		EventId: p.EventID, Cause: string(r.Cause), Status: string(r.Status), Reason: r.Reason, Amount: r.Amount, Send: r.Send,
-		Currency: p.Currency, Items: toItems(r.Items), Left: toLeft(r.Kept), LastError: r.LastError,
+		Currency: p.Currency, Items: toItems(r.Items), Left: toExcluded(r.Excluded), LastError: r.LastError,
 		Attempts: int32(r.Attempts), CreatedAt: timestamppb.New(r.CreatedAt), //nolint:gosec // a small number
 	}
 }
@@ -119,10 +119,10 @@ func toItems(items []payment.RefundItem) []*paymentv1.RefundItem {
 	return out
 }
 
-func toLeft(left []payment.KeptTicket) []*paymentv1.RefundLeft {
-	out := make([]*paymentv1.RefundLeft, len(left))
-	for i, l := range left {
-		out[i] = &paymentv1.RefundLeft{TicketId: l.TicketID.String(), Reason: l.Reason}
+func toExcluded(tickets []payment.ExcludedTicket) []*paymentv1.RefundLeft {
+	out := make([]*paymentv1.RefundLeft, len(tickets))
+	for i, t := range tickets {
+		out[i] = &paymentv1.RefundLeft{TicketId: t.TicketID.String(), Reason: t.Reason}
 	}
 	return out
 }

@@ -20,12 +20,12 @@ import (
 type differences struct {
 	paymentv1.UnimplementedDifferenceAdminServiceServer
 
-	desk reconcile.OperatorStore
+	store reconcile.DifferenceAdmin
 }
 
 // RegisterDifferences registers DifferenceAdminService at r.
-func RegisterDifferences(r grpc.ServiceRegistrar, desk reconcile.OperatorStore) {
-	paymentv1.RegisterDifferenceAdminServiceServer(r, &differences{desk: desk})
+func RegisterDifferences(r grpc.ServiceRegistrar, store reconcile.DifferenceAdmin) {
+	paymentv1.RegisterDifferenceAdminServiceServer(r, &differences{store: store})
 }
 
 func (s *differences) ListDifferences(ctx context.Context, in *paymentv1.ListDifferencesRequest) (*paymentv1.ListDifferencesResponse, error) {
@@ -37,7 +37,7 @@ func (s *differences) ListDifferences(ctx context.Context, in *paymentv1.ListDif
 		return nil, err
 	}
 	limit := cmp.Or(int(in.GetLimit()), defaultLimit)
-	list, err := s.desk.ListDifferences(ctx, reconcile.Status(cmp.Or(in.GetStatus(), string(reconcile.Open))), limit+1, before)
+	list, err := s.store.ListDifferences(ctx, reconcile.Status(cmp.Or(in.GetStatus(), string(reconcile.Open))), limit+1, before)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *differences) CloseDifference(ctx context.Context, in *paymentv1.CloseDi
 	if err != nil {
 		return nil, errs.ErrInvalidID.Wrap(err)
 	}
-	d, err := s.desk.CloseDifference(ctx, id, user, in.GetNote())
+	d, err := s.store.CloseDifference(ctx, id, user, in.GetNote())
 	if err != nil {
 		return nil, err
 	}

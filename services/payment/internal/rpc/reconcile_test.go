@@ -30,7 +30,7 @@ func TestReconcileNothing(t *testing.T) {
 	require.NoError(t, b.webhook("charge.captured", wrong.GetOrderId()))
 	b.untilRefund(wrong, "COMPENSATION", "DONE")
 	code, out := b.reconcile()
-	require.Equal(t, "reconcile: day=2026-05-01 provider=sandbox captures=6 refunds=5 foreign=1 looked=0 watched=0 gone=0 differences=0\n", out)
+	require.Equal(t, "reconcile: day=2026-05-01 provider=sandbox captures=6 refunds=5 foreign=1 compared=0 watched=0 gone=0 differences=0\n", out)
 	require.Zero(t, code)
 
 	// The provider's time of an entry may be on the other side of midnight: the list has a margin.
@@ -43,13 +43,13 @@ func TestReconcileNothing(t *testing.T) {
 	for _, day := range []string{"2026-05-01", "2026-05-02"} {
 		code, out := b.reconcile("--day", day)
 		require.Zero(t, code)
-		require.Contains(t, out, "looked=0 ")
+		require.Contains(t, out, "compared=0 ")
 	}
 	// A capture that became known here on another day than at the provider is looked up.
 	b.exec(`UPDATE payments SET captured_at = '2026-05-02T11:59:59Z' WHERE captured_at < '2026-05-01T23:00:00Z'`)
 	code, out = b.reconcile("--day", "2026-05-02")
 	require.Zero(t, code)
-	require.Contains(t, out, "looked=6 ")
+	require.Contains(t, out, "compared=6 ")
 	b.provider.Fail(paymenttest.Listings, 1)
 	code, _ = b.reconcile()
 	require.Equal(t, 1, code)
@@ -97,7 +97,7 @@ func TestReconcileLooksAgain(t *testing.T) {
 	source := reconcile.Source{Provider: provider, Name: sandboxclient.Name}
 	sum, err := reconcile.Run(t.Context(), store, store, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
 	require.NoError(t, err)
-	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: 1, Looked: 2}, sum)
+	require.Equal(t, reconcile.Summary{Provider: "sandbox", Day: testDay, Captures: 1, Compared: 2}, sum)
 }
 
 // interruptedStore runs between after the lists are compared, before orders are compared again.

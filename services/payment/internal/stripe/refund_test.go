@@ -37,14 +37,14 @@ func TestRefunds(t *testing.T) {
 	report, err := b.AskRefunds(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, amount, report.Captured)
-	require.Equal(t, amount-25000, report.Refundable())
+	require.Equal(t, amount-25000, report.RefundableAmount())
 	require.Len(t, report.Refunds, 2)
 	require.ElementsMatch(t, []uuid.UUID{r.RefundID, uuid.Nil}, []uuid.UUID{report.Refunds[0].RefundID, report.Refunds[1].RefundID})
 
 	require.NoError(t, b.fake.SettleRefund(answer.ID, "failed"))
 	report, err = b.AskRefunds(t.Context(), p)
 	require.NoError(t, err)
-	require.Equal(t, amount-5000, report.Refundable())
+	require.Equal(t, amount-5000, report.RefundableAmount())
 
 	b.fake.SetRules(fake.Rules{PendingRefunds: true})
 	answer, err = b.Refund(t.Context(), refundCall(p, b, "2", 1000))
@@ -166,7 +166,7 @@ func TestDisputes(t *testing.T) {
 		report, err := b.AskRefunds(t.Context(), p)
 		require.NoError(t, err)
 		require.Equal(t, want.disputed, report.Disputed, status)
-		require.Equal(t, want.left, report.Refundable(), status)
+		require.Equal(t, want.left, report.RefundableAmount(), status)
 		for _, x := range report.Refunds {
 			require.Equal(t, uuid.Nil, x.RefundID)
 		}

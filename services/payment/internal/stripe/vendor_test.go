@@ -83,7 +83,7 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	p.ChargeID = out.ChargeID
 	report, err := c.AskRefunds(ctx, p)
 	require.NoError(t, err)
-	require.Equal(t, amount-20000, report.Refundable())
+	require.Equal(t, amount-20000, report.RefundableAmount())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
 	entries := listAll(ctx, t, c, now().Add(-time.Hour), now().Add(time.Hour))
 	for _, id := range []string{out.ChargeID, answer.ID} {

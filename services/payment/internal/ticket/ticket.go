@@ -131,7 +131,7 @@ func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
 		if err != nil {
 			return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("problem %v of a claim: %w", problem, err))
 		}
-		claim.Kept = append(claim.Kept, payment.KeptTicket{TicketID: id, Reason: problem.GetReason()})
+		claim.Excluded = append(claim.Excluded, payment.ExcludedTicket{TicketID: id, Reason: problem.GetReason()})
 	}
 	return claim, nil
 }

@@ -75,7 +75,7 @@ func check(
 	}
 	report, err := c.AskRefunds(ctx, p)
 	require.NoError(t, err)
-	require.Equal(t, amount-20000, report.Refundable())
+	require.Equal(t, amount-20000, report.RefundableAmount())
 	require.Equal(t, call.RefundID, report.Refunds[0].RefundID)
 	entries, _ := listAll(t, c, now().Add(-time.Hour), now().Add(time.Hour))
 	for _, id := range []string{out.ChargeID, report.Refunds[0].ID} {

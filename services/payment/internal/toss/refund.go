@@ -62,8 +62,8 @@ func (o object) report(paymentKey string) (payment.RefundReport, error) {
 			ID: x.TransactionKey, RefundID: x.refundID(), Amount: x.CancelAmount, State: x.state(),
 		})
 	}
-	if left := report.Refundable(); left != o.BalanceAmount {
-		return payment.RefundReport{}, fmt.Errorf("of order %s %d is left, and toss says %d", o.OrderID, left, o.BalanceAmount)
+	if left := report.RefundableAmount(); left != o.BalanceAmount {
+		return payment.RefundReport{}, fmt.Errorf("order %s: %d can be refunded, but toss says %d", o.OrderID, left, o.BalanceAmount)
 	}
 	return report, nil
 }

@@ -79,7 +79,7 @@ const CloseDifference = `-- name: CloseDifference :one
 UPDATE differences
 SET status = 'CLOSED', closed_at = coalesce($1::timestamptz, now()), closed_by = $2, note = $3
 WHERE id = $4 AND status = 'OPEN'
-RETURNING differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.looked_at, differences.closed_at, differences.closed_by, differences.note
+RETURNING differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.compared_at, differences.closed_at, differences.closed_by, differences.note
 `
 
 type CloseDifferenceParams struct {
@@ -116,7 +116,7 @@ func (q *Queries) CloseDifference(ctx context.Context, arg CloseDifferenceParams
 		&i.Difference.Day,
 		&i.Difference.FirstSeen,
 		&i.Difference.LastSeen,
-		&i.Difference.LookedAt,
+		&i.Difference.ComparedAt,
 		&i.Difference.ClosedAt,
 		&i.Difference.ClosedBy,
 		&i.Difference.Note,
@@ -125,9 +125,9 @@ func (q *Queries) CloseDifference(ctx context.Context, arg CloseDifferenceParams
 }
 
 const CloseGone = `-- name: CloseGone :many
-UPDATE differences SET status = 'CLOSED', closed_at = $1::timestamptz, looked_at = $1::timestamptz, closed_by = '', note = ''
-WHERE provider = $2 AND order_id = $3 AND status <> 'CLOSED' AND looked_at < $1::timestamptz
-RETURNING differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.looked_at, differences.closed_at, differences.closed_by, differences.note
+UPDATE differences SET status = 'CLOSED', closed_at = $1::timestamptz, compared_at = $1::timestamptz, closed_by = '', note = ''
+WHERE provider = $2 AND order_id = $3 AND status <> 'CLOSED' AND compared_at < $1::timestamptz
+RETURNING differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.compared_at, differences.closed_at, differences.closed_by, differences.note
 `
 
 type CloseGoneParams struct {
@@ -140,7 +140,7 @@ type CloseGoneRow struct {
 	Difference Difference
 }
 
-// CloseGone closes the differences of an order that a look no longer found.
+// CloseGone closes the differences of an order that a comparison no longer found.
 func (q *Queries) CloseGone(ctx context.Context, arg CloseGoneParams) ([]CloseGoneRow, error) {
 	rows, err := q.db.Query(ctx, CloseGone, arg.At, arg.Provider, arg.OrderID)
 	if err != nil {
@@ -165,7 +165,7 @@ func (q *Queries) CloseGone(ctx context.Context, arg CloseGoneParams) ([]CloseGo
 			&i.Difference.Day,
 			&i.Difference.FirstSeen,
 			&i.Difference.LastSeen,
-			&i.Difference.LookedAt,
+			&i.Difference.ComparedAt,
 			&i.Difference.ClosedAt,
 			&i.Difference.ClosedBy,
 			&i.Difference.Note,
@@ -275,7 +275,7 @@ func (q *Queries) HasDifference(ctx context.Context, id uuid.UUID) (bool, error)
 }
 
 const ListDifferences = `-- name: ListDifferences :many
-SELECT differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.looked_at, differences.closed_at, differences.closed_by, differences.note FROM differences WHERE status = $1 AND id < $2::uuid ORDER BY id DESC LIMIT $3::int
+SELECT differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.compared_at, differences.closed_at, differences.closed_by, differences.note FROM differences WHERE status = $1 AND id < $2::uuid ORDER BY id DESC LIMIT $3::int
 `
 
 type ListDifferencesParams struct {
@@ -312,7 +312,7 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 			&i.Difference.Day,
 			&i.Difference.FirstSeen,
 			&i.Difference.LastSeen,
-			&i.Difference.LookedAt,
+			&i.Difference.ComparedAt,
 			&i.Difference.ClosedAt,
 			&i.Difference.ClosedBy,
 			&i.Difference.Note,
@@ -400,17 +400,17 @@ func (q *Queries) PaymentsOfOrders(ctx context.Context, arg PaymentsOfOrdersPara
 }
 
 const RecordDifference = `-- name: RecordDifference :exec
-INSERT INTO differences AS d (id, provider, kind, order_id, entry_id, payment_id, ours, theirs, amount, currency, status, day, first_seen, last_seen, looked_at)
+INSERT INTO differences AS d (id, provider, kind, order_id, entry_id, payment_id, ours, theirs, amount, currency, status, day, first_seen, last_seen, compared_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $13)
 ON CONFLICT (provider, kind, order_id, entry_id) DO UPDATE
-SET last_seen = excluded.last_seen, looked_at = excluded.looked_at, payment_id = excluded.payment_id, ours = excluded.ours, theirs = excluded.theirs,
+SET last_seen = excluded.last_seen, compared_at = excluded.compared_at, payment_id = excluded.payment_id, ours = excluded.ours, theirs = excluded.theirs,
     amount = excluded.amount, currency = excluded.currency,
     status = CASE WHEN d.status = 'CLOSED' AND d.closed_by <> '' AND d.ours = excluded.ours AND d.theirs = excluded.theirs THEN 'CLOSED'
                   WHEN d.status = 'OPEN' OR d.status = 'WATCHED' AND d.first_seen < excluded.last_seen - make_interval(secs => $14)
                       THEN 'OPEN'
                   ELSE excluded.status END,
     first_seen = CASE WHEN d.status = 'CLOSED' AND d.closed_by = '' THEN excluded.first_seen ELSE d.first_seen END
-WHERE d.looked_at < excluded.looked_at
+WHERE d.compared_at < excluded.compared_at
 `
 
 type RecordDifferenceParams struct {
@@ -430,7 +430,7 @@ type RecordDifferenceParams struct {
 	MovesSeconds float64
 }
 
-// RecordDifference stores a difference, or that it was found again, unless a later look has been recorded. What moves is counted once it
+// RecordDifference stores a difference, or that it was found again, unless a later comparison has been recorded. What moves is counted once it
 // has been watched for long. What an operator has closed stays closed while the values are the same.
 func (q *Queries) RecordDifference(ctx context.Context, arg RecordDifferenceParams) error {
 	_, err := q.db.Exec(ctx, RecordDifference,
@@ -453,7 +453,7 @@ func (q *Queries) RecordDifference(ctx context.Context, arg RecordDifferencePara
 }
 
 const RefundsOfPayments = `-- name: RefundsOfPayments :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.left_out, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
 `
 
 type RefundsOfPaymentsRow struct {
@@ -479,7 +479,7 @@ func (q *Queries) RefundsOfPayments(ctx context.Context, paymentIds []uuid.UUID)
 			&i.Refund.Send,
 			&i.Refund.Scope,
 			&i.Refund.AskedBy,
-			&i.Refund.LeftOut,
+			&i.Refund.Excluded,
 			&i.Refund.Status,
 			&i.Refund.Gen,
 			&i.Refund.FirstSent,
@@ -532,7 +532,7 @@ func (q *Queries) StatusOfDifference(ctx context.Context, arg StatusOfDifference
 }
 
 const UnclosedDifferences = `-- name: UnclosedDifferences :many
-SELECT differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.looked_at, differences.closed_at, differences.closed_by, differences.note FROM differences WHERE provider = $1 AND status <> 'CLOSED' ORDER BY order_id
+SELECT differences.id, differences.provider, differences.kind, differences.order_id, differences.entry_id, differences.payment_id, differences.ours, differences.theirs, differences.amount, differences.currency, differences.status, differences.day, differences.first_seen, differences.last_seen, differences.compared_at, differences.closed_at, differences.closed_by, differences.note FROM differences WHERE provider = $1 AND status <> 'CLOSED' ORDER BY order_id
 `
 
 type UnclosedDifferencesRow struct {
@@ -563,7 +563,7 @@ func (q *Queries) UnclosedDifferences(ctx context.Context, provider string) ([]U
 			&i.Difference.Day,
 			&i.Difference.FirstSeen,
 			&i.Difference.LastSeen,
-			&i.Difference.LookedAt,
+			&i.Difference.ComparedAt,
 			&i.Difference.ClosedAt,
 			&i.Difference.ClosedBy,
 			&i.Difference.Note,

@@ -11,24 +11,24 @@ import (
 )
 
 type Difference struct {
-	ID        uuid.UUID
-	Provider  string
-	Kind      string
-	OrderID   string
-	EntryID   string
-	PaymentID uuid.NullUUID
-	Ours      string
-	Theirs    string
-	Amount    int64
-	Currency  string
-	Status    string
-	Day       time.Time
-	FirstSeen time.Time
-	LastSeen  time.Time
-	LookedAt  time.Time
-	ClosedAt  *time.Time
-	ClosedBy  string
-	Note      string
+	ID         uuid.UUID
+	Provider   string
+	Kind       string
+	OrderID    string
+	EntryID    string
+	PaymentID  uuid.NullUUID
+	Ours       string
+	Theirs     string
+	Amount     int64
+	Currency   string
+	Status     string
+	Day        time.Time
+	FirstSeen  time.Time
+	LastSeen   time.Time
+	ComparedAt time.Time
+	ClosedAt   *time.Time
+	ClosedBy   string
+	Note       string
 }
 
 type Payment struct {
@@ -90,7 +90,7 @@ type Refund struct {
 	Send       int64
 	Scope      []byte
 	AskedBy    string
-	LeftOut    []byte
+	Excluded   []byte
 	Status     string
 	Gen        int32
 	FirstSent  *time.Time

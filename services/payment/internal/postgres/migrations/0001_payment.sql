@@ -110,12 +110,12 @@ CREATE TABLE refunds (
     -- What is owed, in minor units, and the part of it that the provider gives back: less what was given by hand before.
     amount       bigint      NOT NULL CHECK (amount >= 0),
     send         bigint      NOT NULL,
-    -- What was asked of ticket: tickets, fees, and whether the whole payment is gone.
+    -- Who asked, and for what: tickets, fees, whether the whole payment is gone; the buyer's payment of a transfer.
     scope        jsonb       NOT NULL DEFAULT '{}',
     -- The user who asked for it; empty for other causes than USER.
     asked_by     text        NOT NULL DEFAULT '',
     -- The tickets that ticket would not let go, and why.
-    left_out     jsonb       NOT NULL DEFAULT '[]',
+    excluded     jsonb       NOT NULL DEFAULT '[]',
     status       text        NOT NULL CHECK (status IN
         ('REQUESTED', 'PENDING', 'ACCEPTED', 'DONE', 'REJECTED', 'REFUSED', 'HELD', 'RESOLVED')),
     -- The provider's idempotency key is id#gen. A new generation begins only when no call with an older key can act any more.
@@ -186,8 +186,8 @@ CREATE TABLE differences (
     day          timestamptz NOT NULL,
     first_seen   timestamptz NOT NULL,
     last_seen    timestamptz NOT NULL,
-    -- When the latest look at the order began that is recorded here; one that began earlier changes nothing.
-    looked_at    timestamptz NOT NULL,
+    -- When the latest comparison of the order that is recorded here began; an earlier one changes nothing.
+    compared_at  timestamptz NOT NULL,
     closed_at    timestamptz,
     -- The operator; empty: a run that no longer found it.
     closed_by    text        NOT NULL DEFAULT '',

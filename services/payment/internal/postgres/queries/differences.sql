@@ -21,28 +21,28 @@ ORDER BY r.given_at, r.id LIMIT @max::int;
 -- name: UnclosedDifferences :many
 SELECT sqlc.embed(differences) FROM differences WHERE provider = @provider AND status <> 'CLOSED' ORDER BY order_id;
 
--- RecordDifference stores a difference, or that it was found again, unless a later look has been recorded. What moves is counted once it
+-- RecordDifference stores a difference, or that it was found again, unless a later comparison has been recorded. What moves is counted once it
 -- has been watched for long. What an operator has closed stays closed while the values are the same.
 -- name: RecordDifference :exec
-INSERT INTO differences AS d (id, provider, kind, order_id, entry_id, payment_id, ours, theirs, amount, currency, status, day, first_seen, last_seen, looked_at)
+INSERT INTO differences AS d (id, provider, kind, order_id, entry_id, payment_id, ours, theirs, amount, currency, status, day, first_seen, last_seen, compared_at)
 VALUES (@id, @provider, @kind, @order_id, @entry_id, sqlc.narg('payment_id'), @ours, @theirs, @amount, @currency, @status, @day, @at, @at, @at)
 ON CONFLICT (provider, kind, order_id, entry_id) DO UPDATE
-SET last_seen = excluded.last_seen, looked_at = excluded.looked_at, payment_id = excluded.payment_id, ours = excluded.ours, theirs = excluded.theirs,
+SET last_seen = excluded.last_seen, compared_at = excluded.compared_at, payment_id = excluded.payment_id, ours = excluded.ours, theirs = excluded.theirs,
     amount = excluded.amount, currency = excluded.currency,
     status = CASE WHEN d.status = 'CLOSED' AND d.closed_by <> '' AND d.ours = excluded.ours AND d.theirs = excluded.theirs THEN 'CLOSED'
                   WHEN d.status = 'OPEN' OR d.status = 'WATCHED' AND d.first_seen < excluded.last_seen - make_interval(secs => @moves_seconds)
                       THEN 'OPEN'
                   ELSE excluded.status END,
     first_seen = CASE WHEN d.status = 'CLOSED' AND d.closed_by = '' THEN excluded.first_seen ELSE d.first_seen END
-WHERE d.looked_at < excluded.looked_at;
+WHERE d.compared_at < excluded.compared_at;
 
 -- name: StatusOfDifference :one
 SELECT status FROM differences WHERE provider = $1 AND kind = $2 AND order_id = $3 AND entry_id = $4;
 
--- CloseGone closes the differences of an order that a look no longer found.
+-- CloseGone closes the differences of an order that a comparison no longer found.
 -- name: CloseGone :many
-UPDATE differences SET status = 'CLOSED', closed_at = @at::timestamptz, looked_at = @at::timestamptz, closed_by = '', note = ''
-WHERE provider = @provider AND order_id = @order_id AND status <> 'CLOSED' AND looked_at < @at::timestamptz
+UPDATE differences SET status = 'CLOSED', closed_at = @at::timestamptz, compared_at = @at::timestamptz, closed_by = '', note = ''
+WHERE provider = @provider AND order_id = @order_id AND status <> 'CLOSED' AND compared_at < @at::timestamptz
 RETURNING sqlc.embed(differences);
 
 -- name: ListDifferences :many

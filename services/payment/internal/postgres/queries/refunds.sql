@@ -67,7 +67,7 @@ SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
 -- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = @status, amount = @amount, send = @send, reason = @reason, gen = @gen, first_sent = @first_sent, last_sent = @last_sent,
-    doubt_at = @doubt_at, left_out = @left_out, provider_id = @provider_id, published = @published, abort_due = @abort_due,
+    doubt_at = @doubt_at, excluded = @excluded, provider_id = @provider_id, published = @published, abort_due = @abort_due,
     due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error,
     given_at = CASE WHEN cause = 'BY_HAND' THEN given_at
                     WHEN @status::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, sqlc.narg('now')::timestamptz, now()) END
