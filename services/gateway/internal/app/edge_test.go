@@ -43,7 +43,7 @@ func TestRoutes(t *testing.T) {
 // act returns the mark of an operator's act in a route's line: "stops" if it does not need Kafka.
 func act(r *edge.Route) string {
 	switch {
-	case r.EmergencyStop:
+	case r.ServedWithoutKafka:
 		return "  act, stops"
 	case r.Audited():
 		return "  act"
@@ -360,7 +360,7 @@ func TestContradictoryRoutesAreRefused(t *testing.T) {
 		"no message":      {ID: "a", Method: "POST", Pattern: "/x", Access: edge.Entry, Event: edge.FromBody},
 		"token for all":   {ID: "a", Method: "GET", Pattern: "/x", Access: edge.User, Event: edge.FromToken},
 		"wildcard":        {ID: "a", Method: "GET", Pattern: "/x/*", Access: edge.Public},
-		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Access: edge.User, EmergencyStop: true},
+		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Access: edge.User, ServedWithoutKafka: true},
 		"endless act":     {ID: "a", Method: "POST", Pattern: "/x", Access: edge.Admin, Stream: true},
 	} {
 		_, err := edge.NewTable(bad)

@@ -23,22 +23,22 @@ import (
 
 // passThroughDetails has, by RPC, what the HTTP rules cannot express: the status of a call that
 // creates something, the time-out of a call that waits for a payment provider, and these fields.
-// EmergencyStop is set for operators' calls that pause or slow a sale, or shut users out: they must
-// work even while Kafka is down. All other mutating calls of operators are refused then, also
+// ServedWithoutKafka is set for operators' calls that pause or slow a sale, or shut users out: they
+// must work even while Kafka is down. All other mutating calls of operators are refused then, also
 // irrevocable ones (closing a promotion, cancelling a campaign), since the operator can pause the
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
-// knows which, so these calls always have EmergencyStop. Irreversible reports that a request
-// cancels an event at once, and is refused too. Personal marks reads of personal data.
+// knows which, so these calls always have it. Irreversible recognises a request that cancels an
+// event at once; that is refused too. Personal marks operators' reads of personal data.
 var passThroughDetails = map[string]edge.RouteDetails{
-	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {EmergencyStop: true},
-	queuev1.QueueAdminService_Pause_FullMethodName:               {EmergencyStop: true},
-	queuev1.QueueAdminService_Revoke_FullMethodName:              {EmergencyStop: true},
-	queuev1.QueueAdminService_Block_FullMethodName:               {EmergencyStop: true},
-	ticketv1.EventAdminService_PauseEvent_FullMethodName:         {EmergencyStop: true},
-	ticketv1.EventAdminService_CancelEvent_FullMethodName:        {EmergencyStop: true, Irreversible: cancelsForGood},
-	vwrv1.VwrAdminService_Activate_FullMethodName:                {EmergencyStop: true},
-	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {EmergencyStop: true},
-	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {EmergencyStop: true},
+	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
+	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
+	queuev1.QueueAdminService_Revoke_FullMethodName:              {ServedWithoutKafka: true},
+	queuev1.QueueAdminService_Block_FullMethodName:               {ServedWithoutKafka: true},
+	ticketv1.EventAdminService_PauseEvent_FullMethodName:         {ServedWithoutKafka: true},
+	ticketv1.EventAdminService_CancelEvent_FullMethodName:        {ServedWithoutKafka: true, Irreversible: cancelsForGood},
+	vwrv1.VwrAdminService_Activate_FullMethodName:                {ServedWithoutKafka: true},
+	ingestv1.IngestAdminService_PausePromotion_FullMethodName:    {ServedWithoutKafka: true},
+	rewardv1.RewardAdminService_PauseProvider_FullMethodName:     {ServedWithoutKafka: true},
 	paymentv1.PaymentService_Prepare_FullMethodName:              {Status: http.StatusCreated, Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
 	paymentv1.PaymentService_Confirm_FullMethodName:              {Timeout: 20 * time.Second, Headers: []edge.Header{docs.RequiredKey}},
 	paymentv1.RefundService_RefundPayment_FullMethodName:         {Status: http.StatusAccepted, Headers: []edge.Header{docs.RequiredKey}},

@@ -99,7 +99,7 @@ func (e *endpoints) authRoutes() []*edge.Route {
 		},
 		{
 			ID: "sessions.revoke", Method: http.MethodPost, Pattern: "/api/v1/admin/sessions/revoke", Access: edge.Admin, Handler: e.auth.Revoke,
-			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, EmergencyStop: true,
+			Body: edge.RequiredBody(&gatewayv1.RevokeSessionsRequest{}), Status: http.StatusNoContent, ServedWithoutKafka: true,
 		},
 	}
 }
@@ -269,7 +269,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
-			Handler: e.promotions.Apply, RememberedRefusal: e.promotions.Remembered, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
+			Handler: e.promotions.Apply, RememberedRefusal: e.promotions.RememberedRefusal, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
 	}

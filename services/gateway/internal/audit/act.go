@@ -40,8 +40,8 @@ type Act struct {
 	EventID   string
 	RequestID string
 	Body      []byte
-	// EmergencyStop: the act stops or slows a sale, and is not refused while Kafka is unavailable.
-	EmergencyStop bool
+	// ServedWithoutKafka: the act stops or slows a sale, or shuts users out.
+	ServedWithoutKafka bool
 }
 
 // Outcome is the answer that the operator gets.

@@ -94,7 +94,7 @@ func (l *Log) RecordAct(ctx context.Context, a *Act) error {
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("record the act: %w", context.Cause(ctx)) // the client does not wait any longer
-	case !a.EmergencyStop:
+	case !a.ServedWithoutKafka:
 		records.WithLabelValues(refused).Inc()
 		return errs.ErrAuditUnavailable.Wrap(err)
 	}

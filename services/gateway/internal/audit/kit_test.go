@@ -120,9 +120,9 @@ func (g *gateway) run() {
 	g.t.Cleanup(g.stop)
 }
 
-func act(stops bool) *audit.Act {
+func act(servedWithoutKafka bool) *audit.Act {
 	return &audit.Act{
 		ID: ids.NewV7(), At: noon, UserID: "ann", Address: "203.0.113.7", Method: "PUT", Route: "/t/{event_id}", Path: "/t/e", EventID: "e",
-		RequestID: ids.NewV7().String(), Body: []byte(`{"threshold":5}`), EmergencyStop: stops,
+		RequestID: ids.NewV7().String(), Body: []byte(`{"threshold":5}`), ServedWithoutKafka: servedWithoutKafka,
 	}
 }

@@ -17,7 +17,7 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	a := &audit.Act{
 		ID: ids.NewV7(), At: d.Cookies.Now(), UserID: q.User(), Method: q.Route.Method, Route: q.Route.Pattern, Path: q.Path,
 		EventID: q.EventInPath(), RequestID: q.ID, Body: q.Body,
-		EmergencyStop: q.Route.EmergencyStop && (q.Route.Irreversible == nil || !q.Route.Irreversible(q.Body)),
+		ServedWithoutKafka: q.Route.ServedWithoutKafka && (q.Route.Irreversible == nil || !q.Route.Irreversible(q.Body)),
 	}
 	if client := d.Proxies.Client(r); client.IsValid() {
 		a.Address = client.String()

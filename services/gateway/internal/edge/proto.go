@@ -19,11 +19,11 @@ import (
 // RouteDetails are the properties of a pass-through route that an HTTP rule cannot express. Its
 // fields mean the same as those of Route.
 type RouteDetails struct {
-	Status        int
-	Timeout       time.Duration
-	Headers       []Header
-	EmergencyStop bool
-	Irreversible  func(body []byte) bool
+	Status             int
+	Timeout            time.Duration
+	Headers            []Header
+	ServedWithoutKafka bool
+	Irreversible       func(body []byte) bool
 	// Personal has an effect only on routes of operators.
 	Personal bool
 }
@@ -88,7 +88,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, edge
 		r.Access = Admin
 	}
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
-	r.Headers, r.EmergencyStop, r.Irreversible, r.Personal = details.Headers, details.EmergencyStop, details.Irreversible, details.Personal
+	r.Headers, r.ServedWithoutKafka, r.Irreversible, r.Personal = details.Headers, details.ServedWithoutKafka, details.Irreversible, details.Personal
 	return r, nil
 }
 

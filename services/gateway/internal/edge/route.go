@@ -89,11 +89,12 @@ type Route struct {
 	// SignsIn is set for the route to which the identity provider redirects browsers. Its requests
 	// have a separate limit per network.
 	SignsIn bool
-	// EmergencyStop is set for operators' acts that stop or slow a sale and can be undone. They are
-	// not refused while Kafka cannot store their records.
-	EmergencyStop bool
+	// ServedWithoutKafka is set for operators' acts that stop or slow a sale, or shut users out. They
+	// are not refused while Kafka cannot store their records.
+	ServedWithoutKafka bool
 	// Irreversible reports whether the act of a request with this body cannot be undone; then the
-	// request is served as if EmergencyStop were false. Nil: every act of the route can be undone.
+	// request is served as if ServedWithoutKafka were false. Nil: every act of the route can be
+	// undone.
 	Irreversible func(body []byte) bool
 	// Personal is set for operators' routes that show personal data: a read is recorded as an act.
 	Personal bool
@@ -201,8 +202,8 @@ func (r *Route) parsePattern() error {
 	if !slices.Contains([]Access{Public, Visitor, User, Entry, Staff, Admin}, r.Access) {
 		return fmt.Errorf("route %s: does not say who may use it (%q)", r, r.Access)
 	}
-	if r.EmergencyStop && !r.Audited() || r.Irreversible != nil && !r.EmergencyStop {
-		return fmt.Errorf("route %s: only operators' acts stop a sale", r)
+	if r.ServedWithoutKafka && !r.Audited() || r.Irreversible != nil && !r.ServedWithoutKafka {
+		return fmt.Errorf("route %s: ServedWithoutKafka is for operators' acts, Irreversible for routes with it", r)
 	}
 	if r.Stream && (r.FastPath || r.Mutates()) {
 		return fmt.Errorf("route %s: a stream is a GET outside the fast path", r)

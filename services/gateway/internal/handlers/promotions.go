@@ -56,8 +56,8 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	}, nil
 }
 
-// Remembered returns the error of a user who got SOLD_OUT within the last minute, else nil.
-func (h *PromotionHandlers) Remembered(q *edge.Request) error {
+// RememberedRefusal returns the error of a user who got SOLD_OUT within the last minute, else nil.
+func (h *PromotionHandlers) RememberedRefusal(q *edge.Request) error {
 	user := q.User()
 	if user == "" {
 		return nil

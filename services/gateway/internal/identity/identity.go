@@ -29,7 +29,7 @@ type Keys struct {
 type keyRing struct {
 	Keys
 
-	anon, ticket, challenge token.MACSet
+	visitorID, ticket, challenge token.MACSet
 }
 
 // Revocations knows the sessions that were revoked.
@@ -77,7 +77,7 @@ func (v *Verifier) WithSecureCookies(secure bool) *Verifier {
 // Rekey replaces the keys for signing and verifying, also for tokens that were verified before.
 func (v *Verifier) Rekey(keys Keys) {
 	v.keys.Store(&keyRing{
-		Keys: keys, anon: keys.Session.Derive(claims.LabelAnon), ticket: keys.Tier1.Derive(claims.LabelVwrTicket),
+		Keys: keys, visitorID: keys.Session.Derive(claims.LabelAnon), ticket: keys.Tier1.Derive(claims.LabelVwrTicket),
 		challenge: keys.Session.Derive(claims.LabelChallenge),
 	})
 }
@@ -161,10 +161,11 @@ func (v *Verifier) SignSession(c *claims.Session) (string, error) {
 	return v.keys.Load().Session.Sign(c)
 }
 
-// Visitor returns the content of the cookie urr-anon; ok is false if there is none that verifies.
+// Visitor returns the content of the cookie urr-visitorID; ok is false if there is none that
+// verifies.
 func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 	for sealed := range cookies(h, v.anonCookie) {
-		a, err := claims.OpenAnon(v.keys.Load().anon, sealed)
+		a, err := claims.OpenAnon(v.keys.Load().visitorID, sealed)
 		if err == nil {
 			return a, true
 		}
@@ -173,8 +174,8 @@ func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 	return a, false
 }
 
-// SealVisitor makes the value of the cookie urr-anon.
-func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().anon) }
+// SealVisitor makes the value of the cookie urr-visitorID.
+func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().visitorID) }
 
 // ShowsFormerPosition reports whether the request shows a position of the visitor's former id: by
 // its tier-1 ticket, or without one by its tier-1 token. event is the position's event; "": any.
@@ -197,26 +198,26 @@ func (v *Verifier) ShowsFormerPosition(h http.Header, event string, a claims.Ano
 }
 
 // SealChallenge signs the challenge of a proof of work for this event and visitor.
-func (v *Verifier) SealChallenge(c claims.Challenge, event, anon string) string {
-	return c.Seal(v.keys.Load().challenge, event, anon)
+func (v *Verifier) SealChallenge(c claims.Challenge, event, visitorID string) string {
+	return c.Seal(v.keys.Load().challenge, event, visitorID)
 }
 
 // OpenChallenge opens a challenge. ok is false unless it belongs to this event and visitor. The
 // caller compares the round and the time.
-func (v *Verifier) OpenChallenge(event, anon, sealed string) (c claims.Challenge, ok bool) {
-	c, err := claims.OpenChallenge(v.keys.Load().challenge, event, anon, sealed)
+func (v *Verifier) OpenChallenge(event, visitorID, sealed string) (c claims.Challenge, ok bool) {
+	c, err := claims.OpenChallenge(v.keys.Load().challenge, event, visitorID, sealed)
 	return c, err == nil
 }
 
 // Tier1Ticket returns the content and the text of the request's tier-1 ticket. The bool is false
-// unless the ticket is for this event, and for the visitor (anon) or, after a lobby, for the user.
-func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.VwrTicket, string, bool) {
+// unless the ticket is for this event, and for the visitor or, after a lobby, for the user.
+func (v *Verifier) Tier1Ticket(h http.Header, event, visitorID, user string) (claims.VwrTicket, string, bool) {
 	raw := firstValue(h, VWRTicketHeader)
 	if raw == "" {
 		return claims.VwrTicket{}, "", false
 	}
 	keys := v.keys.Load().ticket
-	t, err := claims.OpenVwrTicket(keys, event, anon, raw)
+	t, err := claims.OpenVwrTicket(keys, event, visitorID, raw)
 	if err != nil && user != "" {
 		t, err = claims.OpenVwrTicket(keys, event, claims.UserPrefix+user, raw)
 	}
@@ -226,15 +227,15 @@ func (v *Verifier) Tier1Ticket(h http.Header, event, anon, user string) (claims.
 	return t, raw, err == nil
 }
 
-// Tier1Token returns the claims of a tier-1 token for this event, and for the visitor (anon) or,
-// after a lobby, for the user; nil if there is none. The caller compares the round.
-func (v *Verifier) Tier1Token(h http.Header, event, anon, user string) *claims.Tier1 {
+// Tier1Token returns the claims of a tier-1 token for this event, and for the visitor or, after a
+// lobby, for the user; nil if there is none. The caller compares the round.
+func (v *Verifier) Tier1Token(h http.Header, event, visitorID, user string) *claims.Tier1 {
 	for tok := range cookies(h, Tier1Cookie) {
 		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)
 		if err != nil || c.EventID != event {
 			continue
 		}
-		if anon != "" && c.UID == anon || user != "" && c.UID == claims.UserPrefix+user {
+		if visitorID != "" && c.UID == visitorID || user != "" && c.UID == claims.UserPrefix+user {
 			return c
 		}
 	}

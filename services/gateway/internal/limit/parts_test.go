@@ -193,7 +193,8 @@ func TestPartsOfNewVisitors(t *testing.T) {
 		free++
 	}
 	require.GreaterOrEqual(t, free, 20)
-	for _, l := range all { // one with nothing to report does not know yet that the others have used all
+	// A gateway that has reported nothing does not know yet that the free visitors are used up.
+	for _, l := range all {
 		limit.Report(t.Context(), l)
 		for count(l) == 0 {
 			free++

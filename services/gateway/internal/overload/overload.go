@@ -35,7 +35,7 @@ const latencies = "/sched/latencies:seconds"
 // Shedder refuses polls while goroutines wait long for a processor. The number of requests in
 // progress does not show this, since a poll that is answered from memory waits before it begins.
 type Shedder struct {
-	// maxWait is exceeded in an overload by the longest tenth of the waits for a processor; 0: never.
+	// maxWait is what the 90th percentile of the waits exceeds in an overload; 0: never.
 	maxWait time.Duration
 
 	share  atomic.Int64 // percent of the polls that is refused
@@ -44,9 +44,9 @@ type Shedder struct {
 	before []uint64 // counts of the buckets at the last measurement
 }
 
-// New makes a Shedder, which refuses nothing until Run has measured an overload: the tenth of the
-// goroutines that wait longest for a processor wait longer than maxWait. A hold waits about ten
-// times: for its request, its batch, its answer. With a maxWait of 0 nothing is ever refused.
+// New makes a Shedder, which refuses nothing until Run has measured an overload: a 90th percentile
+// of the waits for a processor above maxWait. A hold waits about ten times: for its request, its
+// batch, its answer. With a maxWait of 0 nothing is ever refused.
 func New(maxWait time.Duration) *Shedder {
 	s := &Shedder{maxWait: maxWait}
 	s.sample[0].Name = latencies
@@ -83,8 +83,8 @@ func (s *Shedder) Refusal() error {
 	return errs.ErrOverloaded.WithRetry(retry)
 }
 
-// measure returns how long the tenth of the goroutines that waited longest for a processor since
-// the last call has waited at least.
+// measure returns the 90th percentile of the waits for a processor since the last call; 0 at the
+// first call.
 func (s *Shedder) measure() time.Duration {
 	metrics.Read(s.sample[:])
 	h := s.sample[0].Value.Float64Histogram()
@@ -103,8 +103,8 @@ func (s *Shedder) measure() time.Duration {
 	return percentile90(waits, h.Buckets)
 }
 
-// percentile90 returns the 90th percentile of the waits, rounded down to the bound of its bucket.
-// waits[i] is the number of waits from bounds[i] to bounds[i+1] seconds.
+// percentile90 returns the 90th percentile of the waits, rounded down to the bound of its bucket; 0
+// for fewer than minWaits. waits[i] counts the waits from bounds[i] to bounds[i+1] seconds.
 func percentile90(waits []uint64, bounds []float64) time.Duration {
 	var all, above uint64
 	for _, n := range waits {

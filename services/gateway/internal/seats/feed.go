@@ -39,8 +39,7 @@ type seatFeed struct {
 	past    []State       // the states before the present one, oldest first
 }
 
-// seatChange is the state of an event's seats since its latest change, with the frames that clients
-// of the stream get.
+// seatChange is the present state of an event's seats, with the frames that readers get.
 type seatChange struct {
 	State
 
