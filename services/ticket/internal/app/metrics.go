@@ -30,9 +30,9 @@ var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals 
 	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
 }, []string{"event"})
 
-var pendingCancellations = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+var cancelledRemaining = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_cancelled_left",
-	Help: "What must still be ended at cancelled events whose refunds have begun: unpaid reservations (holds), and orders with seats that were not given back. Every replica reports the same.",
+	Help: "What must still be ended at cancelled events whose refunds have begun: unpaid reservations (holds), and orders with places that were not given back. Every replica reports the same.",
 }, []string{"what"})
 
 // reportRemaining returns a worker that updates the metric urr_cancelled_left with what count
@@ -42,8 +42,8 @@ func reportRemaining(count func(context.Context) (cancellation.Remaining, error)
 		return loop.Try(ctx, updateInterval, log, "rest of cancelled events not counted", func(ctx context.Context) error {
 			remaining, err := count(ctx)
 			if err == nil {
-				pendingCancellations.WithLabelValues("holds").Set(float64(remaining.Holds))
-				pendingCancellations.WithLabelValues("orders").Set(float64(remaining.Orders))
+				cancelledRemaining.WithLabelValues("holds").Set(float64(remaining.Holds))
+				cancelledRemaining.WithLabelValues("orders").Set(float64(remaining.Orders))
 			}
 			return err
 		})

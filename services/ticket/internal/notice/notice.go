@@ -121,16 +121,17 @@ func ForNewTickets(tickets []ticket.Ticket) []New {
 			FormerTicketID: t.Previous.String(), TicketID: t.ID.String(), Price: t.Paid, Currency: t.Currency,
 		}})
 	}
-	return append(ofOrders(TicketsIssued, issued, func(t *ticket.Ticket) int64 { return t.Paid }), all...)
+	return append(forOrders(TicketsIssued, issued, func(t *ticket.Ticket) int64 { return t.Paid }), all...)
 }
 
-// ForRefunds returns the notices about tickets that were refunded: one for each holder in an order.
-func ForRefunds(tickets []*ticket.Ticket) []New {
-	return ofOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.GivenBack })
+// ForRefundedTickets returns the notices about tickets that were refunded: one for each holder in
+// an order.
+func ForRefundedTickets(tickets []*ticket.Ticket) []New {
+	return forOrders(TicketsRefunded, tickets, func(t *ticket.Ticket) int64 { return t.GivenBack })
 }
 
-// ofOrders returns one notice for the tickets of each order and holder.
-func ofOrders(t Type, tickets []*ticket.Ticket, amount func(*ticket.Ticket) int64) []New {
+// forOrders returns one notice for the tickets of each order and holder.
+func forOrders(t Type, tickets []*ticket.Ticket, amount func(*ticket.Ticket) int64) []New {
 	type key struct {
 		order  uuid.UUID
 		holder string

@@ -69,7 +69,7 @@ func (r *Reservation) emit(t EventType, reason string, payment uuid.UUID, now ti
 
 // emitWith adds a Kafka event with this content, which may differ from the reservation itself.
 func (r *Reservation) emitWith(content Reservation, t EventType, reason string, payment uuid.UUID, now time.Time) {
-	content.events, content.givenBack = nil, nil
+	content.events, content.returned = nil, nil
 	r.events = append(r.events, Event{Type: t, Reservation: content, Reason: reason, PaymentID: payment, At: now})
 }
 

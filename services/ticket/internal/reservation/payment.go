@@ -60,8 +60,8 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 	return reason
 }
 
-// GivenBack is a paid place whose ticket was refunded.
-type GivenBack struct {
+// ReturnedPlace is a paid place whose ticket was refunded.
+type ReturnedPlace struct {
 	// N is the place's number in its reservation, from 1.
 	N int
 	// Fee is the part of the refund that is fees.
@@ -74,7 +74,7 @@ type GivenBack struct {
 }
 
 // SeatStatus returns the new status of the seat.
-func (g *GivenBack) SeatStatus() string {
+func (g *ReturnedPlace) SeatStatus() string {
 	switch {
 	case g.House:
 		return event.SeatStatusHouse
@@ -87,11 +87,11 @@ func (g *GivenBack) SeatStatus() string {
 
 // GiveBack ends places of a confirmed reservation whose tickets were refunded. When the last place
 // has ended, the reservation is REFUNDED.
-func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
+func (r *Reservation) GiveBack(places []ReturnedPlace, now time.Time) {
 	if len(places) == 0 {
 		return
 	}
-	r.givenBack = append(r.givenBack, places...)
+	r.returned = append(r.returned, places...)
 	r.Released += len(places)
 	if r.Released == r.Quantity {
 		r.Status, r.Reason = Refunded, ReasonRefunded
@@ -110,5 +110,5 @@ func (r *Reservation) GiveBack(places []GivenBack, now time.Time) {
 	r.emitWith(released, EventCancelled, ReasonRefunded, uuid.Nil, now)
 }
 
-// GivenBack returns the places that were given back since the reservation was read.
-func (r *Reservation) GivenBack() []GivenBack { return r.givenBack }
+// ReturnedPlaces returns the places that were given back since the reservation was read.
+func (r *Reservation) ReturnedPlaces() []ReturnedPlace { return r.returned }

@@ -72,7 +72,7 @@ type Reservation struct {
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
 	Section string
-	// Seats are in the order of their numbers. They include seats that were given back.
+	// Seats[n-1] is the seat of place n, also if it was given back.
 	Seats    []Seat
 	Quantity int
 	// Released is the number of paid places that were given back.
@@ -97,8 +97,8 @@ type Reservation struct {
 	Version   int64
 	CreatedAt time.Time
 
-	events    []Event
-	givenBack []GivenBack
+	events   []Event
+	returned []ReturnedPlace
 }
 
 // NewID makes the id of a reservation: a UUIDv7, so that ids sort by time.
@@ -136,6 +136,6 @@ func (r Reservation) At(now time.Time) Reservation {
 // AsCreated returns the reservation in its first state (HELD), to answer a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
-	r.Released, r.Opens, r.Charging, r.givenBack = 0, 0, false, nil
+	r.Released, r.Opens, r.Charging, r.returned = 0, 0, false, nil
 	return &r
 }

@@ -107,7 +107,7 @@ func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
 	p := paymentFor(r)
 	r.Settle(p, noon.Add(time.Minute))
-	r.GiveBack([]reservation.GivenBack{{N: 1}}, noon.Add(2*time.Minute))
+	r.GiveBack([]reservation.ReturnedPlace{{N: 1}}, noon.Add(2*time.Minute))
 	type seen struct {
 		Type    reservation.EventType
 		Status  reservation.Status
@@ -164,9 +164,9 @@ func TestGiveBackOneByOne(t *testing.T) {
 	r.TakeEvents()
 	r.GiveBack(nil, noon)
 	require.Empty(t, r.TakeEvents())
-	r.GiveBack([]reservation.GivenBack{{N: 2}}, noon)
-	r.GiveBack([]reservation.GivenBack{{N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, noon)
-	require.Equal(t, []reservation.GivenBack{{N: 2}, {N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, r.GivenBack())
+	r.GiveBack([]reservation.ReturnedPlace{{N: 2}}, noon)
+	r.GiveBack([]reservation.ReturnedPlace{{N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, noon)
+	require.Equal(t, []reservation.ReturnedPlace{{N: 2}, {N: 3, Fee: 10, House: true}, {N: 1, Fee: 5}}, r.ReturnedPlaces())
 	require.Equal(t, reservation.Refunded, r.Status)
 	require.Equal(t, 3, r.Released)
 	require.Len(t, r.Seats, 3)
@@ -206,7 +206,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		func(r *reservation.Reservation, now time.Time) { r.Settle(paymentFor(r), now) },
 		func(r *reservation.Reservation, now time.Time) {
 			if r.Status == reservation.Confirmed {
-				r.GiveBack([]reservation.GivenBack{{N: 1}}, now)
+				r.GiveBack([]reservation.ReturnedPlace{{N: 1}}, now)
 			}
 		},
 		func(*reservation.Reservation, time.Time) {}, // time passes

@@ -38,12 +38,12 @@ func (s *Entitlements) GetMyEvent(ctx context.Context, req *ticketv1.GetMyEventR
 		return nil, err
 	}
 	c := req.GetCaller()
-	mine, err := s.entitlements.AllowanceOf(ctx, req.GetEventId(), entitlement.User{ID: user, Email: c.GetEmail(), Claims: c.GetClaims()})
+	allowance, err := s.entitlements.AllowanceOf(ctx, req.GetEventId(), entitlement.User{ID: user, Email: c.GetEmail(), Claims: c.GetClaims()})
 	if err != nil {
 		return nil, err
 	}
 	return &ticketv1.MyEvent{
-		Entitled: mine.Kind != entitlement.None, By: optional(string(mine.Kind)), GeneralOpensAt: timestamp(mine.GeneralOpensAt), Left: mine.Left,
+		Entitled: allowance.Kind != entitlement.None, By: optional(string(allowance.Kind)), GeneralOpensAt: timestamp(allowance.GeneralOpensAt), Left: allowance.Left,
 	}, nil
 }
 

@@ -165,7 +165,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 		return b.endMembership(c)
 	}
 	var reservationIDs []uuid.UUID
-	places := make(map[uuid.UUID][]reservation.GivenBack)
+	places := make(map[uuid.UUID][]reservation.ReturnedPlace)
 	for _, item := range c.Items {
 		t := b.Ticket(item.TicketID)
 		if t == nil {
@@ -207,9 +207,9 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 
 // decideReturn decides what happens to the place of a refunded ticket: the organiser keeps it, or
 // it will be for sale again. If the event has ended, no time is chosen, since nothing is sold then.
-func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.GivenBack {
+func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.ReturnedPlace {
 	closing := b.Closings[t.EventID]
-	place := reservation.GivenBack{N: t.N, Fee: t.FeeGivenBack(), House: !c.BegunAt.Before(closing.ClosesAt)}
+	place := reservation.ReturnedPlace{N: t.N, Fee: t.FeeGivenBack(), House: !c.BegunAt.Before(closing.ClosesAt)}
 	if place.House || closing.State == event.Ended {
 		return place
 	}

@@ -78,7 +78,7 @@ func TestApplyEndsTheClaimedTickets(t *testing.T) {
 	require.Equal(t, []ticket.Status{ticket.Refunded, ticket.Valid}, []ticket.Status{tickets[0].Status, tickets[1].Status})
 	require.Equal(t, reservation.Confirmed, r.Status)
 	require.Equal(t, 1, r.Released)
-	require.Equal(t, []reservation.GivenBack{{N: 1, Fee: 5}}, r.GivenBack())
+	require.Equal(t, []reservation.ReturnedPlace{{N: 1, Fee: 5}}, r.ReturnedPlaces())
 	require.Equal(t, []uuid.UUID{c.ID}, b.Done, "once")
 	events := r.TakeEvents()
 	require.Len(t, events, 1)
@@ -129,7 +129,7 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 		b := batchOf(r, tickets...)
 		b.Claims[c.ID], b.Now = c, noon.Add(2*time.Hour)
 		require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}))
-		require.Equal(t, []reservation.GivenBack{{N: 1, House: house}}, r.GivenBack(), begun)
+		require.Equal(t, []reservation.ReturnedPlace{{N: 1, House: house}}, r.ReturnedPlaces(), begun)
 	}
 }
 

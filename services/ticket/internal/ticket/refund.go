@@ -49,7 +49,7 @@ func (t *Ticket) EndRefund(refundID uuid.UUID) (ended bool, err error) {
 	return true, nil
 }
 
-// FeeGivenBack returns the fee within GivenBack. The price is given back first.
+// FeeGivenBack returns the part of GivenBack that is fees. The price is given back first.
 func (t *Ticket) FeeGivenBack() int64 { return max(0, t.GivenBack-(t.Paid-t.Fee)) }
 
 func (t *Ticket) notClaimed(refundID uuid.UUID) error {

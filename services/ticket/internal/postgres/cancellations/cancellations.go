@@ -145,9 +145,9 @@ func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*tick
 		}
 		r.OweRefund(due, now)
 	}
-	var places []reservation.GivenBack
+	var places []reservation.ReturnedPlace
 	for _, t := range free {
-		places = append(places, reservation.GivenBack{N: t.N, House: !now.Before(closing.ClosesAt)})
+		places = append(places, reservation.ReturnedPlace{N: t.N, House: !now.Before(closing.ClosesAt)})
 	}
 	r.GiveBack(places, now)
 }

@@ -369,25 +369,13 @@ func (q *Queries) LockMemberships(ctx context.Context, membershipIds []uuid.UUID
 	return items, nil
 }
 
-const LockMembershipsBeside = `-- name: LockMembershipsBeside :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
-WHERE m.membership_id = ANY ($1::uuid[] || ARRAY(
-    SELECT o.membership_id
-    FROM (SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS plan_id) k
-    CROSS JOIN LATERAL (SELECT p.membership_id FROM memberships p
-                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING') OFFSET 0) o))
-ORDER BY m.membership_id FOR UPDATE
+const LockMembershipsOfPayment = `-- name: LockMembershipsOfPayment :many
+SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
 `
 
-type LockMembershipsBesideParams struct {
-	MembershipIds []uuid.UUID
-	UserIds       []string
-	PlanIds       []string
-}
-
-// Memberships, and the paid ones of the same users and plans.
-func (q *Queries) LockMembershipsBeside(ctx context.Context, arg LockMembershipsBesideParams) ([]Membership, error) {
-	rows, err := q.db.Query(ctx, LockMembershipsBeside, arg.MembershipIds, arg.UserIds, arg.PlanIds)
+// What a payment has paid for.
+func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]Membership, error) {
+	rows, err := q.db.Query(ctx, LockMembershipsOfPayment, paymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -425,13 +413,25 @@ func (q *Queries) LockMembershipsBeside(ctx context.Context, arg LockMemberships
 	return items, nil
 }
 
-const LockMembershipsOfPayment = `-- name: LockMembershipsOfPayment :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
+const LockMembershipsWithOthers = `-- name: LockMembershipsWithOthers :many
+SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
+WHERE m.membership_id = ANY ($1::uuid[] || ARRAY(
+    SELECT o.membership_id
+    FROM (SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS plan_id) k
+    CROSS JOIN LATERAL (SELECT p.membership_id FROM memberships p
+                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING') OFFSET 0) o))
+ORDER BY m.membership_id FOR UPDATE
 `
 
-// What a payment has paid for.
-func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]Membership, error) {
-	rows, err := q.db.Query(ctx, LockMembershipsOfPayment, paymentID)
+type LockMembershipsWithOthersParams struct {
+	MembershipIds []uuid.UUID
+	UserIds       []string
+	PlanIds       []string
+}
+
+// Memberships, and the paid ones of the same users and plans.
+func (q *Queries) LockMembershipsWithOthers(ctx context.Context, arg LockMembershipsWithOthersParams) ([]Membership, error) {
+	rows, err := q.db.Query(ctx, LockMembershipsWithOthers, arg.MembershipIds, arg.UserIds, arg.PlanIds)
 	if err != nil {
 		return nil, err
 	}

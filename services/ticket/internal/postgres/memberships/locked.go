@@ -50,7 +50,7 @@ func LockWithOthers(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Loc
 		return nil, err
 	}
 	members := make([]postgres.Member, len(keys))
-	arg := db.LockMembershipsBesideParams{MembershipIds: ids}
+	arg := db.LockMembershipsWithOthersParams{MembershipIds: ids}
 	for i, k := range keys {
 		members[i] = postgres.Member{PlanID: k.PlanID, UserID: k.UserID}
 		arg.UserIds, arg.PlanIds = append(arg.UserIds, k.UserID), append(arg.PlanIds, k.PlanID)
@@ -58,7 +58,7 @@ func LockWithOthers(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Loc
 	if err := tx.LockUsers(ctx, postgres.MemberLockKeys(members)); err != nil {
 		return nil, err
 	}
-	rows, err := tx.LockMembershipsBeside(ctx, arg)
+	rows, err := tx.LockMembershipsWithOthers(ctx, arg)
 	return fromRows(rows), err
 }
 
@@ -81,8 +81,8 @@ func (l *Locked) Find(id uuid.UUID) *membership.Membership {
 	return nil
 }
 
-// Beside returns the other locked memberships of the same user in the same plan.
-func (l *Locked) Beside(m *membership.Membership) (list []*membership.Membership) {
+// Others returns the other locked memberships of the same user in the same plan.
+func (l *Locked) Others(m *membership.Membership) (list []*membership.Membership) {
 	for _, c := range l.changes {
 		if o := c.current; o != m && o.UserID == m.UserID && o.PlanID == m.PlanID {
 			list = append(list, o)

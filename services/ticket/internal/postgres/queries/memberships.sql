@@ -37,7 +37,7 @@ SELECT m.* FROM memberships m WHERE m.payment_id = @payment_id::uuid AND m.statu
 SELECT membership_id, user_id, plan_id FROM memberships WHERE membership_id = ANY (@membership_ids::uuid[]);
 
 -- Memberships, and the paid ones of the same users and plans.
--- name: LockMembershipsBeside :many
+-- name: LockMembershipsWithOthers :many
 SELECT m.* FROM memberships m
 WHERE m.membership_id = ANY (@membership_ids::uuid[] || ARRAY(
     SELECT o.membership_id

@@ -89,7 +89,7 @@ func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*res
 	var returned db.InsertReturnsParams
 	seats := 0
 	for _, c := range changed {
-		for _, p := range c.current.GivenBack() {
+		for _, p := range c.current.ReturnedPlaces() {
 			arg.ReservationIds, arg.Ns = append(arg.ReservationIds, c.before.ID), append(arg.Ns, int32(p.N)) //nolint:gosec // ≤ Quantity
 			arg.Statuses = append(arg.Statuses, p.SeatStatus())
 			section, seat := c.place(p.N)
@@ -177,7 +177,7 @@ func updateSoldCounters(ctx context.Context, q *postgres.Queries, changed []*res
 				deltas.Add(c.before.EventID, seat.Section, postgres.CounterDelta{Sold: 1})
 			}
 		}
-		for _, p := range c.current.GivenBack() {
+		for _, p := range c.current.ReturnedPlaces() {
 			delta := postgres.CounterDelta{Sold: -1}
 			switch p.SeatStatus() {
 			case event.SeatStatusHouse:

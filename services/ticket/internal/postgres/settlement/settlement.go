@@ -86,7 +86,7 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	}
 	batch := settlement.Batch{
 		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Membership: l.memberships.Find,
-		OtherMemberships: l.memberships.Beside, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
+		OtherMemberships: l.memberships.Others, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err

@@ -95,7 +95,7 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	if err := postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err); err != nil {
 		return err
 	}
-	return notices.Insert(ctx, q, notice.ForRefunds(l.refunded()))
+	return notices.Insert(ctx, q, notice.ForRefundedTickets(l.refunded()))
 }
 
 // refunded returns the tickets that have become REFUNDED since they were locked.
