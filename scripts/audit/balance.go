@@ -5,9 +5,9 @@ import "fmt"
 // describeUnbalancedPayments describes the payments of a sale for which the provider keeps a wrong
 // amount of money. The right amount is
 //
-//	the price of the tickets, or the membership, that are neither refunded nor being refunded
-//	+ the amount of refunds that the provider has not made yet
-//	− the amount that somebody refunded at the provider by hand and that matches no ticket yet
+//	what was paid for the tickets, or the membership, less what was or will be given back
+//	+ the refunds that the provider has not made: those to come, and those paid in another way
+//	− the amount that a person refunded at the provider and that matches no ticket yet
 func (b saleRecords) describeUnbalancedPayments() []string {
 	var out []string
 	for _, p := range b.payments {

@@ -10,7 +10,7 @@ import (
 
 // Additions to the consistent sale: its ticket was resold for 50, and a user bought a membership.
 const (
-	passedOnTicket = `
+	ticketRowsAfterTransfers = `
 		UPDATE tickets SET status = 'TRANSFERRED', given = 50 WHERE event_id = 'e';
 		INSERT INTO tickets (ticket_id, reservation_id, n, prev, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
 		SELECT lpad('9', 32, '0')::uuid, reservation_id, n, ticket_id, event_id, 'u9', section, seat_id, price, 50, 0, currency, lpad('a9', 32, '0')::uuid, 'VALID'
@@ -22,7 +22,7 @@ const (
 		INSERT INTO memberships (membership_id, user_id, plan_id, price, currency, months, status, pay_until, pay_ends_at, payment_id,
 		                         activated_at, starts_at, ends_at, created_at)
 		VALUES (lpad('7', 32, '0')::uuid, 'u7', 'p', 10, 'KRW', 1, 'ACTIVE', now(), now(), lpad('a7', 32, '0')::uuid, now(), now(), now() + interval '1 d', now());`
-	passedOnPayment = `
+	paymentRowsAfterTransfers = `
 		INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, captured, currency, provider, status, expires_at)
 		SELECT lpad('a' || n, 32, '0')::uuid, 'o' || n, kind, lpad(ref, 32, '0')::uuid, 'u' || n, event, price, price, 'KRW', 'sandbox', 'CONFIRMED', now()
 		FROM (VALUES (9, 'transfer', '8', 'e', 50), (7, 'membership', '7', '', 10)) AS v (n, kind, ref, event, price);`
@@ -76,11 +76,11 @@ func TestFaultsOfTransfersAndMemberships(t *testing.T) {
 				c.ledger(ledger)
 			}
 			s.fill(t, ledger)
-			for _, sql := range []string{passedOnTicket, c.ticket} {
+			for _, sql := range []string{ticketRowsAfterTransfers, c.ticket} {
 				_, err := s.ticket.Exec(t.Context(), sql)
 				require.NoError(t, err)
 			}
-			for _, sql := range []string{passedOnPayment, c.payment} {
+			for _, sql := range []string{paymentRowsAfterTransfers, c.payment} {
 				_, err := s.payment.Exec(t.Context(), sql)
 				require.NoError(t, err)
 			}

@@ -14,7 +14,7 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
-// moneyActor is a buyer, door or operator whose acts are chosen by the run's random seed.
+// moneyActor does random acts of buyers, doors, operators and the provider; the seed decides which.
 type moneyActor struct {
 	*money
 

@@ -41,7 +41,7 @@ func TestTamperedTokenIsWellFormed(t *testing.T) {
 	require.Len(t, tampered, len(genuine))
 	_, err = jwt.Parse(tampered, func(*jwt.Token) (any, error) { return key, nil })
 	require.Error(t, err)
-	require.NotEqual(t, "AQIDBAUG", crowd.Tamper("AQIDBAUG"), "a value that is no JWT is bent too")
+	require.NotEqual(t, "AQIDBAUG", crowd.Tamper("AQIDBAUG"), "a value that is no JWT is tampered with too")
 	require.Empty(t, crowd.Tamper(""))
 }
 

@@ -74,7 +74,7 @@ func (v *visitor) tryForgeries(ctx context.Context) {
 		"an own entry token":      v.selfSignedToken(jwt.SigningMethodHS256, "entry"),
 		"an unsigned entry token": v.selfSignedToken(jwt.SigningMethodNone, "entry"),
 		"a stolen entry token":    entry,
-		"a bent entry token":      tamper(entry),
+		"a tampered entry token":  tamper(entry),
 		"a pass as entry token":   pass.token,
 	} {
 		if token != "" {
@@ -87,7 +87,7 @@ func (v *visitor) tryForgeries(ctx context.Context) {
 		"an own tier-1 token":      v.selfSignedToken(jwt.SigningMethodHS256, "vwr"),
 		"an unsigned tier-1 token": v.selfSignedToken(jwt.SigningMethodNone, "vwr"),
 		"a stolen tier-1 token":    pass.token,
-		"a bent tier-1 token":      tamper(pass.token),
+		"a tampered tier-1 token":  tamper(pass.token),
 	} {
 		v.joinWithForeignPass(ctx, v.session.Fork(), forgery, token)
 	}
@@ -146,7 +146,7 @@ func (v *visitor) tamperTicket(ctx context.Context, pass stolenPass) {
 	ans, err := v.session.Call(ctx, StepForged, http.MethodGet, path, nil, map[string]string{"x-vwr-ticket": tamper(pass.ticket)})
 	var c checkedPosition
 	if err == nil && ans.OK() && json.Unmarshal(ans.Body, &c) == nil && c.Admitted {
-		v.crowd.tally.addForgedIn("a bent ticket")
+		v.crowd.tally.addForgedIn("a tampered ticket")
 	}
 }
 

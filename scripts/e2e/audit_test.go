@@ -104,7 +104,7 @@ func TestAuditLog(t *testing.T) {
 	survivor.MustCall(t.Context(), http.MethodGet, "/api/v1/queue/admin/"+event, nil, &line)
 	require.Equal(t, 7, line.Threshold, "it is in force")
 	require.Contains(t, line.Pauses, "OPERATOR")
-	absent := survivor.CallUntilAnswered(t.Context(), http.MethodGet, other, nil)
+	absent := survivor.CallWhileOverloaded(t.Context(), http.MethodGet, other, nil)
 	require.Equal(t, http.StatusNotFound, absent.Status, "the refused act had no effect: %s", absent.Body)
 
 	p.Backend("kafka").Start()

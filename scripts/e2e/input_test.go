@@ -183,8 +183,8 @@ func (c attemptBuilder) allowed() person {
 	}
 }
 
-// fill returns the row's path with the ids of the test's data. The parameter param, if any, becomes
-// value.
+// fill returns the route's path with the ids of the test's data. If param is not empty, value takes
+// the place of that parameter's id.
 func (c attemptBuilder) fill(param, value string) string {
 	event := c.w.calm
 	if c.row.busy {

@@ -112,7 +112,7 @@ func (l *operatedLine) withToken(b *buyer) *buyer {
 func (l *operatedLine) reserve(b *buyer, seat string) (codes []string) {
 	l.t.Helper()
 	for i := range 4 {
-		a := b.AtReplica(i%2).With("Idempotency-Key", uuid.NewString()).CallUntilAnswered(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
+		a := b.AtReplica(i%2).With("Idempotency-Key", uuid.NewString()).CallWhileOverloaded(l.t.Context(), http.MethodPost, "/api/v1/seats/reserve",
 			map[string]any{"eventId": l.event, "seatIds": []string{seat}})
 		codes = append(codes, fmt.Sprintf("%d %s", a.Status, a.Code()))
 	}
@@ -201,7 +201,7 @@ func (l *operatedLine) block(b *buyer) {
 	require.Equal(l.t, refused, l.reserve(b, "A-1-4"))
 	l.requireBlocked(b)
 	stranger := l.p.Client(b.user, "staff")
-	a := stranger.CallUntilAnswered(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
+	a := stranger.CallWhileOverloaded(l.t.Context(), http.MethodPost, "/api/v1/queue/admin/"+l.event+"/unblock", map[string]any{"userId": b.user})
 	require.Equal(l.t, "ROLE_REQUIRED", a.Code())
 }
 

@@ -75,7 +75,7 @@ func (o *promotion) refused(user *harness.Client) (r eventRequest) {
 		}
 		return nil
 	})
-	require.Equal(o.t, "SOLD_OUT", user.CallUntilAnswered(o.t.Context(), http.MethodPost, path+"/requests", map[string]any{}).Code())
+	require.Equal(o.t, "SOLD_OUT", user.CallWhileOverloaded(o.t.Context(), http.MethodPost, path+"/requests", map[string]any{}).Code())
 	o.p.Eventually(func(ctx context.Context) error {
 		a, err := user.Call(ctx, http.MethodGet, path+"/me", nil)
 		return errors.Join(err, a.Decode(&r))
@@ -184,9 +184,9 @@ func (o *promotion) requireOwn(owner, other *harness.Client, id string) {
 	var mine eventRequest
 	owner.MustCall(o.t.Context(), http.MethodGet, "/api/v1/promotions/"+o.event+"/me", nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)
-	a := other.CallUntilAnswered(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
+	a := other.CallWhileOverloaded(o.t.Context(), http.MethodGet, "/api/v1/requests/"+id, nil)
 	require.Equal(o.t, "REQUEST_NOT_FOUND", a.Code())
-	a = owner.CallUntilAnswered(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
+	a = owner.CallWhileOverloaded(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil)
 	require.Equal(o.t, http.StatusForbidden, a.Status)
 	o.operator.MustCall(o.t.Context(), http.MethodGet, "/api/v1/admin/requests/"+id, nil, &mine)
 	require.Equal(o.t, id, mine.RequestID)

@@ -36,7 +36,7 @@ func TestProofOfWork(t *testing.T) {
 	script, visitor := p.Visitor(), p.Visitor()
 	requireProofRequired := func(c *harness.Client, caller string) {
 		t.Helper()
-		a := c.CallUntilAnswered(t.Context(), http.MethodPost, path, nil)
+		a := c.CallWhileOverloaded(t.Context(), http.MethodPost, path, nil)
 		require.Equal(t, http.StatusForbidden, a.Status, "%s: %s", caller, a.Body)
 		require.Equal(t, platform.ProofRequired, a.Code(), caller)
 	}

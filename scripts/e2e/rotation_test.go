@@ -159,7 +159,7 @@ func TestKeyRotationNeedsNoRestart(t *testing.T) {
 
 	f.change(platform.Gateway, entrySecret, entrySecret, newKey) // remove the old key
 	f.await(platform.Gateway, `urr_secret_refused{variable="`+entrySecret+`"}`, 0)
-	a := f.p.Client(b.user).With("x-queue-entry-token", signedBy(t, oldKey, b)).CallUntilAnswered(t.Context(), http.MethodGet, "/api/v1/seats/"+b.event, nil)
+	a := f.p.Client(b.user).With("x-queue-entry-token", signedBy(t, oldKey, b)).CallWhileOverloaded(t.Context(), http.MethodGet, "/api/v1/seats/"+b.event, nil)
 	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
 	refused, err := f.p.Service(platform.Gateway).Metric(t.Context(), 0, invalidTokens)
 	require.NoError(t, err)

@@ -135,7 +135,7 @@ const overloadPause = time.Second
 
 // RepeatWhileOverloaded repeats send while its answer says that the platform is overloaded, and
 // returns the last answer. It stops when ctx ends, or shortly before the test's deadline. The
-// platform may have executed a request without answering it, so send must always use one
+// platform may have executed a request without answering it, so all its requests must have the same
 // Idempotency-Key.
 func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (Answer, error)) (Answer, error) {
 	tb.Helper()
@@ -150,10 +150,10 @@ func RepeatWhileOverloaded(ctx context.Context, tb testing.TB, send func() (Answ
 	}
 }
 
-// CallUntilAnswered calls the gateway, and repeats the call while the platform is overloaded. If
+// CallWhileOverloaded calls the gateway, and repeats the call while the platform is overloaded. If
 // the call must take effect only once, set an Idempotency-Key by With: all repetitions have it.
 // Without a response the test fails.
-func (c *Client) CallUntilAnswered(ctx context.Context, method, path string, body any) Answer {
+func (c *Client) CallWhileOverloaded(ctx context.Context, method, path string, body any) Answer {
 	c.p.tb.Helper()
 	a, err := RepeatWhileOverloaded(ctx, c.p.tb, func() (Answer, error) { return c.Call(ctx, method, path, body) })
 	if err != nil {
@@ -162,11 +162,11 @@ func (c *Client) CallUntilAnswered(ctx context.Context, method, path string, bod
 	return a
 }
 
-// MustCall calls the gateway as CallUntilAnswered does, and fails the test unless the status is
+// MustCall calls the gateway as CallWhileOverloaded does, and fails the test unless the status is
 // 2xx. It decodes the body into `into`, which may be nil.
 func (c *Client) MustCall(ctx context.Context, method, path string, body, into any) Answer {
 	c.p.tb.Helper()
-	a := c.CallUntilAnswered(ctx, method, path, body)
+	a := c.CallWhileOverloaded(ctx, method, path, body)
 	var err error
 	if a.Status/100 != 2 {
 		err = fmt.Errorf("answered %d: %s", a.Status, a.Body)

@@ -10,7 +10,7 @@ import (
 	"urr.guru/scripts/harness"
 )
 
-func TestSettleRepeatsWhileOverloaded(t *testing.T) {
+func TestRepeatWhileOverloaded(t *testing.T) {
 	t.Parallel()
 	statuses := []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusConflict, http.StatusOK}
 	answer, err := harness.RepeatWhileOverloaded(t.Context(), t, func() (a harness.Answer, err error) {
@@ -22,7 +22,7 @@ func TestSettleRepeatsWhileOverloaded(t *testing.T) {
 	require.Len(t, statuses, 1)
 }
 
-func TestSettleEndsWithItsContext(t *testing.T) {
+func TestRepeatWhileOverloadedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	answer, err := harness.RepeatWhileOverloaded(ctx, t, func() (harness.Answer, error) {

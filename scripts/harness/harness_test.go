@@ -166,7 +166,7 @@ func TestSharedPlatformRefusesFaults(t *testing.T) {
 	t.Parallel()
 	one, other := harness.Shared(t), harness.Shared(t)
 	require.Equal(t, one.Wiring().KafkaPrefix, other.Wiring().KafkaPrefix)
-	answer := one.Visitor().CallUntilAnswered(t.Context(), http.MethodGet, "/api/v1/events", nil)
+	answer := one.Visitor().CallWhileOverloaded(t.Context(), http.MethodGet, "/api/v1/events", nil)
 	require.Equal(t, http.StatusOK, answer.Status)
 	for name, act := range map[string]func(*harness.Platform){
 		"kill":    func(p *harness.Platform) { p.Service("stats").Kill(0) },

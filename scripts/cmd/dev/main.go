@@ -1,4 +1,4 @@
-// Command dev starts and stops URR and its databases on a development machine, and shows its logs.
+// Command dev starts and stops URR and its backends on a development machine, and shows their logs.
 package main
 
 import (

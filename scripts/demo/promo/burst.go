@@ -18,7 +18,7 @@ import (
 	"urr.guru/scripts/internal/fetch"
 )
 
-// atOnce is the number of concurrent applications in a burst, signingIn of logins before it.
+// atOnce limits the concurrent applications in a burst, signingIn the concurrent logins before it.
 const atOnce, signingIn = 512, 32
 
 // burst is a group of users who all apply to one promotion at the same time, with their answers.
