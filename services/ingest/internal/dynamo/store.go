@@ -25,7 +25,7 @@ const (
 	retryAfter     = time.Second
 )
 
-// CallTimeout is the time limit of a call that applications share.
+// CallTimeout is the time limit of one call for several applications that wait for it.
 const CallTimeout = 5 * time.Second
 
 var (
@@ -48,8 +48,8 @@ type Store struct {
 	refusals *batch.Coalescer[request.Application, struct{}]
 }
 
-// New returns a Store that uses the table whose name begins with the prefix in cfg. timeout is
-// CallTimeout, except in tests, where stores are slow.
+// New returns a Store that uses the table whose name begins with the prefix in cfg. timeout limits
+// the calls for which applications wait: CallTimeout, and more in tests.
 func New(db *dynamodb.Client, cfg dynamo.Config, timeout time.Duration, now func() time.Time) *Store {
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}

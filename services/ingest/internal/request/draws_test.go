@@ -165,8 +165,8 @@ func (s drawsByEvent) Winners(ctx context.Context, d *promotion.Draw) ([]uuid.UU
 	return s[d.EventID].Winners(ctx, d)
 }
 
-// Five draws, of which each has more entries than the cache can have: the list of each is read in
-// full once, and then a proof reads at most two chunks.
+// Five draws, each with more entries than the cache can hold: each list is read in full once, and
+// then a proof reads at most two chunks.
 func TestDrawsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	const n, maxBytes = 100_000, 1 << 20 // 1.6 MB of entries in each draw

@@ -308,7 +308,8 @@ func (r replica) exportedParts(t *testing.T, event string, limit int32) (texts [
 	}
 }
 
-// exportedLines exports all winners of a draw in one call, and returns the fields of each CSV line.
+// exportedLines exports all winners of a promotion in one call, and returns the fields of each line
+// of the CSV but the first, which has the names of the columns.
 func (r replica) exportedLines(t *testing.T, event string) ([][]string, error) {
 	t.Helper()
 	texts, err := r.exportedParts(t, event, 0)

@@ -247,7 +247,7 @@ type EntitlementAnswer struct {
 // VisitorStanding is a visitor's state in a line: unknown, waiting, in a slot, or refused.
 type VisitorStanding int
 
-// The states of a visitor in a line. NotInLine means that the line does not know the visitor.
+// The states of a visitor in a line. NotInLine: neither waiting nor in a slot, as all after a sale.
 const (
 	NotInLine VisitorStanding = iota
 	Waiting

@@ -26,7 +26,7 @@ func (s *Service) Heartbeat(ctx context.Context, reqs []PlaceRequest) []PlaceAns
 	return s.Status(ctx, reqs)
 }
 
-// answerLine answers reqs at the given indexes, all for one line, at the same indexes of out.
+// answerLine stores the answers to reqs at the given indexes, all of one line, in out.
 func (s *Service) answerLine(ctx context.Context, eventID string, reqs []PlaceRequest, indexes []int, out []PlaceAnswer) error {
 	state, err := s.currentState(ctx, eventID)
 	if err != nil {

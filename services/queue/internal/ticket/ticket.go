@@ -33,7 +33,8 @@ type Option func(*batch.Config)
 // WithAskTimeout replaces the time limit of entitlement calls, since a busy machine may exceed it.
 func WithAskTimeout(d time.Duration) Option { return func(c *batch.Config) { c.Timeout = d } }
 
-// New makes a Directory with one connection each for titles, settings and entitlements.
+// New makes a Directory with one connection each for titles (and existence), settings (and sale
+// statuses), and entitlements.
 func New(titles, settings, entitlements grpc.ClientConnInterface, opts ...Option) *Directory {
 	d := &Directory{
 		titles: ticketv1.NewEventServiceClient(titles), settings: ticketv1.NewEventServiceClient(settings),
