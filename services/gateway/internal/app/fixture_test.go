@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -200,8 +201,21 @@ func (w *fixture) assemble(t testing.TB) *app.Gateway {
 	return g
 }
 
+// outlastTimeouts gives a call to a fake a minute, so that a busy machine does not end it. The call
+// still ends when its caller cancels it.
+func outlastTimeouts(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})()
+	return invoke(longer, method, req, reply, cc, opts...)
+}
+
 func (w *fixture) serve() app.Services {
-	setsCaller := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor)))
+	setsCaller := rpctest.WithDial(rpc.WithGRPC(grpc.WithChainUnaryInterceptor(caller.SetCallerInterceptor, outlastTimeouts)))
 	asGateway := rpctest.As(rpc.Gateway)
 	return app.Services{
 		VWR: rpctest.Serve(w.t, func(r grpc.ServiceRegistrar) {

@@ -45,6 +45,8 @@ func TestAssign(t *testing.T) {
 	require.NotNil(t, cookieOf(rec, "urr-anon"))
 	require.NotEqual(t, id, w.vwr.of("Assign")[2].caller.GetAnonId())
 
+	// Without the stream of room states, which a busy machine may break, vwr would decide.
+	testkit.Until(t, w.gateway.Rooms.Connected, "the states of the waiting rooms")
 	rec = w.do(http.MethodPost, "/vwr-api/vwr/assign/calm", "", nil)
 	require.Equal(t, http.StatusNotFound, rec.Code)
 	require.Equal(t, "VWR_INACTIVE", problemOf(t, rec)["code"])
