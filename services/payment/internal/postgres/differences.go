@@ -21,7 +21,7 @@ var (
 )
 
 func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string) (map[string]reconcile.PaymentWithRefunds, error) {
-	rows, err := s.reads.PaymentsOfOrders(ctx, db.PaymentsOfOrdersParams{Provider: provider, Orders: orders})
+	rows, err := s.reads.PaymentsByOrderIDs(ctx, db.PaymentsByOrderIDsParams{Provider: provider, Orders: orders})
 	if err != nil {
 		return nil, postgres.Err(err)
 	}

@@ -110,7 +110,7 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 
 // PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
 func (s *Store) PaymentIDsByReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
-	ids, err := s.reads.PaymentsOfReference(ctx, db.PaymentsOfReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
+	ids, err := s.reads.PaymentIDsByReference(ctx, db.PaymentIDsByReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
 	return ids, postgres.Err(err)
 }
 

@@ -327,28 +327,28 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 	return items, nil
 }
 
-const PaymentsOfOrders = `-- name: PaymentsOfOrders :many
+const PaymentsByOrderIDs = `-- name: PaymentsByOrderIDs :many
 SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
 `
 
-type PaymentsOfOrdersParams struct {
+type PaymentsByOrderIDsParams struct {
 	Orders   []string
 	Provider string
 }
 
-type PaymentsOfOrdersRow struct {
+type PaymentsByOrderIDsRow struct {
 	Payment Payment
 }
 
-func (q *Queries) PaymentsOfOrders(ctx context.Context, arg PaymentsOfOrdersParams) ([]PaymentsOfOrdersRow, error) {
-	rows, err := q.db.Query(ctx, PaymentsOfOrders, arg.Orders, arg.Provider)
+func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDsParams) ([]PaymentsByOrderIDsRow, error) {
+	rows, err := q.db.Query(ctx, PaymentsByOrderIDs, arg.Orders, arg.Provider)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PaymentsOfOrdersRow
+	var items []PaymentsByOrderIDsRow
 	for rows.Next() {
-		var i PaymentsOfOrdersRow
+		var i PaymentsByOrderIDsRow
 		if err := rows.Scan(
 			&i.Payment.ID,
 			&i.Payment.OrderID,

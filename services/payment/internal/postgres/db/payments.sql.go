@@ -591,17 +591,17 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 	return i, err
 }
 
-const PaymentsOfReference = `-- name: PaymentsOfReference :many
+const PaymentIDsByReference = `-- name: PaymentIDsByReference :many
 SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id
 `
 
-type PaymentsOfReferenceParams struct {
+type PaymentIDsByReferenceParams struct {
 	PaymentType string
 	ReferenceID uuid.UUID
 }
 
-func (q *Queries) PaymentsOfReference(ctx context.Context, arg PaymentsOfReferenceParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, PaymentsOfReference, arg.PaymentType, arg.ReferenceID)
+func (q *Queries) PaymentIDsByReference(ctx context.Context, arg PaymentIDsByReferenceParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, PaymentIDsByReference, arg.PaymentType, arg.ReferenceID)
 	if err != nil {
 		return nil, err
 	}

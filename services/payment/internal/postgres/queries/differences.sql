@@ -1,7 +1,7 @@
 -- name: Clock :one
 SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz;
 
--- name: PaymentsOfOrders :many
+-- name: PaymentsByOrderIDs :many
 SELECT sqlc.embed(payments) FROM payments WHERE order_id = ANY (@orders::text[]) AND provider = @provider;
 
 -- name: RefundsOfPayments :many

@@ -8,7 +8,7 @@ SELECT id FROM payments WHERE order_id = $1;
 -- name: GetOrderOfCharge :one
 SELECT order_id FROM payments WHERE provider = @provider AND charge_id = @charge_id AND charge_id <> '' LIMIT 1;
 
--- name: PaymentsOfReference :many
+-- name: PaymentIDsByReference :many
 SELECT id FROM payments WHERE payment_type = $1 AND reference_id = $2 ORDER BY id;
 
 -- name: LockPayment :one

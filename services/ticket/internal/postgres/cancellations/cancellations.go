@@ -169,6 +169,6 @@ func saveRefundClaims(ctx context.Context, tx *postgres.Tx, claims []refund.Clai
 }
 
 func (s *Store) CountRemaining(ctx context.Context) (cancellation.Remaining, error) {
-	row, err := s.database.Queries().LeftOfEnded(ctx)
+	row, err := s.database.Queries().CountRemaining(ctx)
 	return cancellation.Remaining{Holds: row.Holds, Orders: row.Orders}, pkgpostgres.Err(err)
 }

@@ -73,6 +73,27 @@ func (q *Queries) CancelEvent(ctx context.Context, arg CancelEventParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const CountRemaining = `-- name: CountRemaining :one
+SELECT coalesce(sum(l.holds), 0)::bigint AS holds, coalesce(sum(l.orders), 0)::bigint AS orders
+FROM events e
+CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS holds, count(*) FILTER (WHERE r.status = 'CONFIRMED') AS orders
+                    FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')) l
+WHERE e.state = 'ENDED'
+`
+
+type CountRemainingRow struct {
+	Holds  int64
+	Orders int64
+}
+
+// What is left of ended events: unpaid reservations, and orders with places that were not given back.
+func (q *Queries) CountRemaining(ctx context.Context) (CountRemainingRow, error) {
+	row := q.db.QueryRow(ctx, CountRemaining)
+	var i CountRemainingRow
+	err := row.Scan(&i.Holds, &i.Orders)
+	return i, err
+}
+
 const EndCancelled = `-- name: EndCancelled :many
 UPDATE events
 SET state = 'ENDED', undo_to = NULL, version = version + 1, updated_at = now()
@@ -248,27 +269,6 @@ func (q *Queries) LeaseEnded(ctx context.Context, arg LeaseEndedParams) ([]Lease
 		return nil, err
 	}
 	return items, nil
-}
-
-const LeftOfEnded = `-- name: LeftOfEnded :one
-SELECT coalesce(sum(l.holds), 0)::bigint AS holds, coalesce(sum(l.orders), 0)::bigint AS orders
-FROM events e
-CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS holds, count(*) FILTER (WHERE r.status = 'CONFIRMED') AS orders
-                    FROM reservations r WHERE r.event_id = e.event_id AND r.status IN ('HELD', 'PAYING', 'CONFIRMED')) l
-WHERE e.state = 'ENDED'
-`
-
-type LeftOfEndedRow struct {
-	Holds  int64
-	Orders int64
-}
-
-// What is left of ended events: unpaid reservations, and orders with places that were not given back.
-func (q *Queries) LeftOfEnded(ctx context.Context) (LeftOfEndedRow, error) {
-	row := q.db.QueryRow(ctx, LeftOfEnded)
-	var i LeftOfEndedRow
-	err := row.Scan(&i.Holds, &i.Orders)
-	return i, err
 }
 
 const MoveState = `-- name: MoveState :execrows

@@ -75,7 +75,7 @@ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE k.status IN ('VALID', 'USED', 
 WHERE e.event_id = @event_id;
 
 -- What is left of ended events: unpaid reservations, and orders with places that were not given back.
--- name: LeftOfEnded :one
+-- name: CountRemaining :one
 SELECT coalesce(sum(l.holds), 0)::bigint AS holds, coalesce(sum(l.orders), 0)::bigint AS orders
 FROM events e
 CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS holds, count(*) FILTER (WHERE r.status = 'CONFIRMED') AS orders
