@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres/notices"
@@ -138,7 +139,7 @@ func TestReplayOfNoticesThatAreDeleted(t *testing.T) {
 		queued, _, err = store.Replay(t.Context(), "hook", notice.Replay{Since: storetest.Start.AddDate(-50, 0, 0)}, 10)
 		replayed <- err
 	}()
-	time.Sleep(100 * time.Millisecond)
+	testkit.Until(t, func() bool { return s.WaitingForLocks(t) == 1 }, "the replay waits for the deleted notices")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-replayed)
 	require.Zero(t, queued)
