@@ -1,7 +1,9 @@
 package entitlements_test
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,6 +180,19 @@ func TestCodes(t *testing.T) {
 	svc.Clock.Advance(3 * time.Hour)
 	require.NoError(t, entitlements.NewStore(svc.Database).Prune(t.Context()))
 	require.Zero(t, svc.Count(t, "SELECT count(*) FROM wrong_codes"))
+}
+
+// A code may be typed in small letters, and with letters that look like digits.
+func TestMistypedCodes(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	_, codes := makeCodes(t, svc, "friends", 100, 1)
+	i := slices.IndexFunc(codes, func(code string) bool { return strings.Contains(code, "0") && strings.Contains(code, "1") })
+	require.NotEqual(t, -1, i)
+	for _, one := range []string{"i", "l"} {
+		typed := strings.NewReplacer("0", "o", "1", one).Replace(strings.ToLower(codes[i]))
+		require.NoError(t, svc.Entitlements.UseCode(t.Context(), "e", "v", typed), typed)
+	}
 }
 
 // In the presale only entitled users can hold seats or admissions, up to the presale's limit.
