@@ -126,7 +126,7 @@ type Refund struct {
 	Lease     int64
 	LastError string
 	CreatedAt time.Time
-	// Items are the tickets that the refund ends, Kept those that the ticket service did not claim.
+	// Items are the tickets that the refund ends, Excluded those that the ticket service did not claim.
 	Items    []RefundItem
 	Excluded []ExcludedTicket
 	// SendAfter is the time from insertion until the refund is first due. Only a new refund has it.

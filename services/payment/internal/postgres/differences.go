@@ -78,17 +78,17 @@ func (s *Store) Unclosed(ctx context.Context, provider string) ([]reconcile.Diff
 	return list, postgres.Err(err)
 }
 
-func (s *Store) Record(ctx context.Context, l reconcile.Comparison) (statuses []reconcile.Status, gone []reconcile.Difference, err error) {
+func (s *Store) Record(ctx context.Context, c reconcile.Comparison) (statuses []reconcile.Status, gone []reconcile.Difference, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, _ pgx.Tx, q *db.Queries) error {
 		statuses, gone = nil, nil
-		for _, d := range l.Found {
-			status, err := recordDifference(ctx, q, l, d)
+		for _, d := range c.Found {
+			status, err := recordDifference(ctx, q, c, d)
 			if err != nil {
 				return err
 			}
 			statuses = append(statuses, status)
 		}
-		rows, err := q.CloseGone(ctx, db.CloseGoneParams{Provider: l.Provider, OrderID: l.OrderID, At: l.At})
+		rows, err := q.CloseGone(ctx, db.CloseGoneParams{Provider: c.Provider, OrderID: c.OrderID, At: c.At})
 		for _, row := range rows {
 			gone = append(gone, toDifference(row.Difference).Difference)
 		}
@@ -97,7 +97,7 @@ func (s *Store) Record(ctx context.Context, l reconcile.Comparison) (statuses []
 	return statuses, gone, err
 }
 
-func recordDifference(ctx context.Context, q *db.Queries, l reconcile.Comparison, d reconcile.Difference) (reconcile.Status, error) {
+func recordDifference(ctx context.Context, q *db.Queries, c reconcile.Comparison, d reconcile.Difference) (reconcile.Status, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return "", err
@@ -107,14 +107,14 @@ func recordDifference(ctx context.Context, q *db.Queries, l reconcile.Comparison
 		status = reconcile.Watched
 	}
 	if err := q.RecordDifference(ctx, db.RecordDifferenceParams{
-		ID: id, Provider: l.Provider, Kind: string(d.Kind), OrderID: l.OrderID, EntryID: d.EntryID,
+		ID: id, Provider: c.Provider, Kind: string(d.Kind), OrderID: c.OrderID, EntryID: d.EntryID,
 		PaymentID: uuid.NullUUID{UUID: d.PaymentID, Valid: d.PaymentID != uuid.Nil}, Ours: d.Ours, Theirs: d.Theirs, Amount: d.Amount,
-		Currency: d.Currency, Status: string(status), Day: l.Day, At: l.At, MovesSeconds: reconcile.MovesFor.Seconds(),
+		Currency: d.Currency, Status: string(status), Day: c.Day, At: c.At, MovesSeconds: reconcile.MovesFor.Seconds(),
 	}); err != nil {
 		return "", err
 	}
 	stored, err := q.StatusOfDifference(ctx, db.StatusOfDifferenceParams{
-		Provider: l.Provider, Kind: string(d.Kind), OrderID: l.OrderID, EntryID: d.EntryID,
+		Provider: c.Provider, Kind: string(d.Kind), OrderID: c.OrderID, EntryID: d.EntryID,
 	})
 	return reconcile.Status(stored), err
 }

@@ -34,7 +34,7 @@ type DifferenceStore interface {
 	// Record stores the differences that a comparison has found, and closes those that it no longer
 	// finds. A comparison that began later counts, whichever is recorded last. It returns the status
 	// of each difference, and the differences that it has closed.
-	Record(ctx context.Context, l Comparison) (statuses []Status, gone []Difference, err error)
+	Record(ctx context.Context, c Comparison) (statuses []Status, gone []Difference, err error)
 }
 
 // Mark is the position of a capture or refund in the order of their times, as a cursor.
@@ -102,9 +102,9 @@ func (s Summary) String() string {
 // Run compares a provider's account with the payments, for a day (given by its midnight in UTC) and
 // for all differences that are not CLOSED yet. report receives each finding. After an error about
 // one order the other orders are still compared. Runs may overlap and be repeated.
-func Run(ctx context.Context, books Payments, findings DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
+func Run(ctx context.Context, payments Payments, differences DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
 	r := &run{
-		payments: books, differences: findings, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
+		payments: payments, differences: differences, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
 		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
 	}
 	err := r.readThere(ctx)
