@@ -1,4 +1,4 @@
-// Package size counts what is written by hand in the checkout. The counts have limits, so that the
+// Package size counts what is written by hand in the checkout. Some counts have limits, so that the
 // project stays small enough to read.
 package size
 
@@ -10,41 +10,91 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Figure is a count and its limit.
+// Figure is a count, and its limit if it has one.
 type Figure struct {
-	Name         string
-	Value, Limit int
-	// Least is true if the limit is a minimum.
-	Least bool
+	Name  string
+	Value int
+	Bound Bound
+	Limit int
 }
+
+// Bound says what the limit of a figure is; the zero value: the figure has no limit.
+type Bound string
+
+// The bounds of figures that have a limit.
+const (
+	AtMost  Bound = "at most"
+	AtLeast Bound = "at least"
+)
 
 func (f Figure) WithinLimit() bool {
-	if f.Least {
+	switch f.Bound {
+	case AtMost:
+		return f.Value <= f.Limit
+	case AtLeast:
 		return f.Value >= f.Limit
+	default:
+		return true
 	}
-	return f.Value <= f.Limit
 }
 
-// String returns a line such as "   540 of at most 600   lines".
+// String returns a line such as "     540 of at most       600  lines" or
+// "     540 without limit         lines".
 func (f Figure) String() string {
-	side := "at most"
-	if f.Least {
-		side = "at least"
+	limit := "without limit"
+	if f.Bound != "" {
+		limit = fmt.Sprintf("of %-8s %8d", f.Bound, f.Limit)
 	}
-	return fmt.Sprintf("%8d of %-8s %8d  %s", f.Value, side, f.Limit, f.Name)
+	return fmt.Sprintf("%8d %-20s  %s", f.Value, limit, f.Name)
 }
 
-// counts has the numbers that are compared with limits.
+// budget is the most that a part may have: what it had when the limit was set, and what changes
+// since then were allowed to add.
+type budget struct {
+	base       int
+	allowances []allowance
+}
+
+// allowance is the number of lines that one larger change may add.
+type allowance struct {
+	change string
+	lines  int
+}
+
+func (b budget) limit() int {
+	limit := b.base
+	for _, a := range b.allowances {
+		limit += a.lines
+	}
+	return limit
+}
+
+// The bases are the figures of commit 3968421d. A change that needs more than what is left adds an
+// allowance, which says what the change is for.
+var (
+	productBudget = budget{92_719, []allowance{
+		{"nobody gets a ticket for nothing", 300},
+	}}
+	workshopBudget = budget{33_476, []allowance{
+		{"nobody gets a ticket for nothing", 600},
+	}}
+)
+
+// counts has the counts of lines of each kind of file, and of documents and benchmark rows.
 type counts struct {
-	source, tests, scripts int // lines
-	words, longest         int // words of documents, and characters of their longest line
-	rows                   int
+	product, workshop, tests int // Go
+	pages, stores            int // TypeScript; SQL and Lua
+	interfaces, charts       int
+	words, longest           int // words of documents, and characters of their longest line
+	rows                     int
 }
 
 // MaxColumns is the most characters that a line of a document may have.
@@ -58,14 +108,20 @@ func Figures(ctx context.Context, root string, rows int) ([]Figure, error) {
 	}
 	c := counts{rows: rows}
 	for _, name := range files {
-		if ext := filepath.Ext(name); ext != ".go" && ext != ".md" {
+		kind := c.kind(name)
+		if kind == nil && !isDocument(name) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			return nil, fmt.Errorf("count %s: %w", name, err)
 		}
-		c.addFile(name, text)
+		switch {
+		case kind == nil:
+			c.addDocument(text)
+		case !generated.Match(text):
+			*kind += bytes.Count(text, []byte("\n"))
+		}
 	}
 	return c.figures(), nil
 }
@@ -94,39 +150,65 @@ func Files(ctx context.Context, root string) ([]string, error) {
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-func (c *counts) addFile(name string, text []byte) {
-	lines := bytes.Count(text, []byte("\n"))
-	switch {
-	case filepath.Ext(name) == ".md":
-		c.words += len(bytes.Fields(text))
-		for line := range bytes.Lines(text) {
-			c.longest = max(c.longest, utf8.RuneCount(bytes.TrimRight(line, "\r\n")))
-		}
-	case generated.Match(text):
+// kind returns the count of lines to which a file belongs, or nil if its lines are not counted.
+func (c *counts) kind(name string) *int {
+	switch ext := path.Ext(name); {
 	case strings.HasSuffix(name, "_test.go"):
-		c.tests += lines
-	default:
-		c.source += lines
-		if strings.HasPrefix(name, "scripts/") {
-			c.scripts += lines
-		}
+		return &c.tests
+	case ext == ".go" && inWorkshop(name):
+		return &c.workshop
+	case ext == ".go":
+		return &c.product
+	case (ext == ".ts" || ext == ".tsx") && strings.HasPrefix(name, "services/gateway/web/src/"):
+		return &c.pages
+	case ext == ".sql" || ext == ".lua":
+		return &c.stores
+	case ext == ".proto":
+		return &c.interfaces
+	case (ext == ".yaml" || ext == ".tpl") && strings.HasPrefix(name, "deploy/helm/"):
+		return &c.charts
+	}
+	return nil
+}
+
+// inWorkshop reports whether a Go file is of the workshop: what builds, runs and tests the product.
+// These are all files of scripts, and those below a folder that is named fakes or sandbox, or whose
+// name ends in test, such as replicatest. Nothing but the name counts: pkg/testkit is of the
+// product, and payment's client of the sandbox (services/payment/internal/sandbox) of the workshop.
+func inWorkshop(name string) bool {
+	folders := strings.Split(path.Dir(name), "/")
+	return folders[0] == "scripts" || slices.ContainsFunc(folders, func(folder string) bool {
+		return folder == "fakes" || folder == "sandbox" || strings.HasSuffix(folder, "test")
+	})
+}
+
+func isDocument(name string) bool { return path.Ext(name) == ".md" }
+
+func (c *counts) addDocument(text []byte) {
+	c.words += len(bytes.Fields(text))
+	for line := range bytes.Lines(text) {
+		c.longest = max(c.longest, utf8.RuneCount(bytes.TrimRight(line, "\r\n")))
 	}
 }
 
-// figures returns the counts with their limits.
+// figures returns the counts with their limits. Lines are those of files that are not generated;
+// blank lines and comments count too.
 func (c *counts) figures() []Figure {
 	return []Figure{
-		// All .go files except tests and generated files; blank lines and comments count too.
-		{"hand-written lines of Go", c.source, 126_200, false},
-		// All _test.go files. There must be 85 lines of tests for 100 lines of source.
-		{"lines of tests", c.tests, (c.source*85 + 99) / 100, true},
-		// The part of the first figure that is under scripts/.
-		{"hand-written lines of Go of scripts", c.scripts, 23_900, false},
+		{"lines of Go of the product", c.product, AtMost, productBudget.limit()},
+		{"lines of Go of the workshop", c.workshop, AtMost, workshopBudget.limit()},
+		// All _test.go files. There must be 85 lines of tests for 100 lines of product and workshop.
+		{"lines of tests", c.tests, AtLeast, ((c.product+c.workshop)*85 + 99) / 100},
+		{Name: "lines of TypeScript of the pages", Value: c.pages},
+		{Name: "lines of SQL and Lua", Value: c.stores},
+		{Name: "lines of interfaces (.proto)", Value: c.interfaces},
+		// All .yaml and .tpl files of deploy/helm.
+		{Name: "lines of charts and their tests", Value: c.charts},
 		// Words of all .md files as wc -w counts them: separated by white space, also in tables and code.
-		{"words of documents", c.words, 58_100, false},
+		{Name: "words of documents", Value: c.words},
 		// Characters of the longest line of all .md files, including links, tables and code.
-		{"columns of the longest line of a document", c.longest, MaxColumns, false},
+		{"columns of the longest line of a document", c.longest, AtMost, MaxColumns},
 		// What `make bench` measures without ROWS=: 20, and two of a crowd of a million.
-		{"rows of make bench", c.rows, 22, false},
+		{"rows of make bench", c.rows, AtMost, 22},
 	}
 }
