@@ -192,7 +192,10 @@ var visitorRows = map[string]inputRow{
 		body: func(w *inputWorld) string {
 			return `{"paymentType":"reservation","referenceId":"` + w.held.ReservationID + `"}`
 		},
-		bad:   []badValue{{"referenceId", `"` + absentID + `"`, noReference, ""}},
+		bad: []badValue{
+			{"referenceId", `"` + absentID + `"`, noReference, ""},
+			{"provider", `"bank"`, want{http.StatusNotFound, "PROVIDER_UNKNOWN"}, ""},
+		},
 		keyed: true, stranger: noReference,
 	},
 	"POST /api/v1/payments/confirm": {

@@ -253,6 +253,7 @@ var inputs = map[string]input{
 			{member: "referenceId", value: `"42"`, code: "INVALID_REQUEST"},
 			{member: "referenceId", value: longText, code: "INVALID_REQUEST"},
 			{member: "provider", value: `"0123456789012345678901234567890123"`, code: "INVALID_REQUEST"},
+			{member: "provider", value: `"none"`, code: "INVALID_REQUEST"},
 		},
 	},
 	"PaymentService.Confirm": {

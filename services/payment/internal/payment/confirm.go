@@ -164,10 +164,19 @@ func (s *Service) beginAtTicket(ctx context.Context, p Payment) error {
 	return err
 }
 
+// free returns the outcome of a payment without a provider. Only one of amount 0 counts as
+// captured: of any other nothing can have been charged.
+func free(p Payment) Outcome {
+	if p.Amount != 0 {
+		return Outcome{State: Refused, DeclineCode: declineNotCharged}
+	}
+	return Outcome{State: Captured}
+}
+
 // chargeProvider has the provider take the money. A free payment counts as captured at once.
 func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error) {
 	if p.Provider == NoProvider {
-		return Outcome{State: Captured, Amount: p.Amount}, nil
+		return free(p), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.caps(p).ChargeTime)
 	defer cancel()

@@ -18,7 +18,9 @@ const (
 )
 
 // NoProvider is the provider of payments of amount 0, whatever is configured. Such a payment is
-// confirmed without a charge, and its refunds move no money.
+// confirmed without a charge, and its refunds move no money. A client that could name it for
+// anything with a price would get that for nothing, so three places refuse it independently: the
+// rules of the request, this package (choose, free), and a CHECK of the table payments.
 const NoProvider = "none"
 
 // PrepareRequest asks to open a payment for a reference.
@@ -91,16 +93,16 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	}, key)
 }
 
-// choose returns the provider of a new payment, and the token for its page if it has one.
+// choose returns the provider of a new payment, and the token for its page if it has one. name is
+// what the client asked for.
 func (s *Service) choose(name string, amount int64) (provider, token string, err error) {
-	if name = cmp.Or(name, s.providers.Default); amount == 0 {
-		name = NoProvider
+	if amount == 0 {
+		return NoProvider, "", nil
 	}
+	name = cmp.Or(name, s.providers.Default)
 	found, ok := s.providers.Of(name)
 	switch {
-	case name == NoProvider:
-		return name, "", nil
-	case !ok:
+	case !ok || name == NoProvider:
 		return "", "", ErrProviderUnknown
 	case found.Capabilities().PageTime > 0:
 		token = rand.Text()

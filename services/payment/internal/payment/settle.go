@@ -173,7 +173,7 @@ func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
 // the database's time before the look-up.
 func (s *Service) settleCharge(ctx context.Context, p Payment, now time.Time) error {
 	if p.Provider == NoProvider { // the process died before it confirmed this payment
-		_, err := s.applyOutcome(ctx, p, Outcome{State: Captured})
+		_, err := s.applyOutcome(ctx, p, free(p))
 		return err
 	}
 	out, known, err := s.lookupAndApply(ctx, p)

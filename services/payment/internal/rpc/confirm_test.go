@@ -221,21 +221,6 @@ func TestProviderUnreachable(t *testing.T) {
 	require.Equal(t, 1, b.tickets.Hold(ref).Aborts)
 }
 
-func TestFreePaymentNeedsNoProvider(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	p, err := b.prepare(b.tickets.Add(user, 0, holdTime), newIdempotencyKey())
-	require.NoError(t, err)
-	require.Equal(t, "none", p.GetProvider(), "whichever is configured")
-	require.Empty(t, p.GetClientParams())
-	b.server.Close()
-	got, err := b.confirm(p, "free", newIdempotencyKey())
-	require.NoError(t, err)
-	require.Equal(t, "CONFIRMED", got.GetStatus())
-	require.Zero(t, b.provider.Calls(paymenttest.Charges))
-	require.Equal(t, []string{"PAYMENT_CONFIRMED"}, b.eventTypes(p))
-}
-
 func TestConfirmChargesOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

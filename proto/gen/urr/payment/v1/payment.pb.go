@@ -32,7 +32,8 @@ type PrepareRequest struct {
 	Caller      *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	PaymentType string                 `protobuf:"bytes,2,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
 	ReferenceId string                 `protobuf:"bytes,3,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
-	// One of ListProviders; empty: the default one.
+	// One of ListProviders; empty: the default one. "none" cannot be asked for: it is the provider of
+	// payments of amount 0.
 	Provider      string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,8 +106,7 @@ type PrepareResponse struct {
 	Amount int64 `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
-	// "sandbox".
-	// "none" when nothing has to be paid: confirm it with any key.
+	// One of ListProviders; "none" when nothing has to be paid: confirm it with any key.
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Parameters for the provider's payment page, by name.
 	ClientParams map[string]string `protobuf:"bytes,6,rep,name=client_params,json=clientParams,proto3" json:"client_params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1074,13 +1074,14 @@ var File_urr_payment_v1_payment_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\n" +
-	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1burr/payment/v1/refund.proto\"\xde\x01\n" +
+	"\x1curr/payment/v1/payment.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1burr/payment/v1/refund.proto\"\xe4\x01\n" +
 	"\x0ePrepareRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12K\n" +
 	"\fpayment_type\x18\x02 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
-	"\freference_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12#\n" +
-	"\bprovider\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18 R\bprovider\"\xb1\x03\n" +
+	"\freference_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12)\n" +
+	"\bprovider\x18\x04 \x01(\tB\r\xbaH\n" +
+	"r\b\x18 Z\x04noneR\bprovider\"\xb1\x03\n" +
 	"\x0fPrepareResponse\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +

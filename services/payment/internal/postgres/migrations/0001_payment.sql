@@ -68,7 +68,9 @@ CREATE TABLE payments (
     -- Fencing number: whoever acts on the payment outside a transaction took a number, and writes only while it is the last one.
     lease           bigint      NOT NULL DEFAULT 0,
     CHECK (hand_used <= hand),
-    CHECK (captured > 0 OR amount = 0 OR status NOT IN ('CONFIRMED', 'REFUNDED'))
+    CHECK (captured > 0 OR amount = 0 OR status NOT IN ('CONFIRMED', 'REFUNDED')),
+    -- Nothing with a price can be had from the provider that charges nothing.
+    CONSTRAINT payments_free CHECK (provider <> 'none' OR amount = 0)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
 -- One open payment per reference.
