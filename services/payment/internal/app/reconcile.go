@@ -29,11 +29,11 @@ const (
 // prints one line per finding, and the counts of each provider.
 func Reconcile() lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{Usage: reconcileUsage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
-		day, names, err := reconcileArgs(cfg, args, time.Now())
+		day, name, err := reconcileArgs(args, time.Now())
 		if err != nil {
 			return &lifecycle.Exit{Code: exitUsage, Err: err}
 		}
-		differences, err := runReconcile(ctx, cfg, day, names, out)
+		differences, err := runReconcile(ctx, cfg, day, name, out)
 		switch {
 		case err != nil:
 			return &lifecycle.Exit{Code: exitNotCompared, Err: fmt.Errorf("reconcile: not compared: %w", err)}
@@ -45,27 +45,25 @@ func Reconcile() lifecycle.Command[Config] {
 	}}
 }
 
-// reconcileArgs parses the arguments. By default the day is yesterday, and names has all providers.
-func reconcileArgs(cfg *Config, args []string, now time.Time) (day time.Time, names []string, err error) {
+// reconcileArgs parses the arguments. By default the day is yesterday, and the provider is empty.
+func reconcileArgs(args []string, now time.Time) (day time.Time, provider string, err error) {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	text := flags.String("day", now.UTC().AddDate(0, 0, -1).Format(time.DateOnly), "")
-	name := flags.String("provider", "", "")
+	flags.StringVar(&provider, "provider", "", "")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		return day, nil, errors.New("usage: " + reconcileUsage)
+		return day, "", errors.New("usage: " + reconcileUsage)
 	}
 	if day, err = time.Parse(time.DateOnly, *text); err != nil || day.After(now) {
-		return day, nil, fmt.Errorf("--day %q: must be a day as 2026-11-26, in UTC, that has begun", *text)
+		return day, "", fmt.Errorf("--day %q: must be a day as 2026-11-26, in UTC, that has begun", *text)
 	}
-	if *name != "" {
-		return day, []string{*name}, nil
-	}
-	return day, cfg.Providers, nil
+	return day, provider, nil
 }
 
-// runReconcile compares a day of each provider's account. It returns the number of differences.
+// runReconcile compares a day of a provider's account. If the name only is empty, it compares all
+// configured providers and finds what was captured by others. It returns the number of differences.
 // After an error it still compares the other providers.
-func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []string, out io.Writer) (differences int, err error) {
+func runReconcile(ctx context.Context, cfg *Config, day time.Time, only string, out io.Writer) (differences int, err error) {
 	pool, err := pkgpostgres.Open(ctx, cfg.Postgres, name, pkgpostgres.Indexed())
 	if err != nil {
 		return 0, err
@@ -79,6 +77,10 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []strin
 		_, err := fmt.Fprintln(lines, f)
 		return err
 	}
+	names := cfg.Providers
+	if only != "" {
+		names = []string{only}
+	}
 	for _, name := range names {
 		g, ok := providers.guarded[name]
 		if !ok {
@@ -89,6 +91,14 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, names []strin
 		differences += sum.Differences
 		if failure == nil {
 			_, failure = fmt.Fprintln(lines, sum)
+		}
+		err = errors.Join(err, failure)
+	}
+	if only == "" {
+		sums, failure := reconcile.RunUnserved(ctx, store, store, cfg.Providers, day, report)
+		for _, sum := range sums {
+			differences += sum.Differences
+			fmt.Fprintln(lines, sum)
 		}
 		err = errors.Join(err, failure)
 	}

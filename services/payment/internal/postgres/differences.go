@@ -64,6 +64,11 @@ func (s *Store) ListMovements(
 	return page, postgres.Err(err)
 }
 
+func (s *Store) Unserved(ctx context.Context, configured []string) ([]string, error) {
+	names, err := s.reads.UnservedProviders(ctx, configured)
+	return names, postgres.Err(err)
+}
+
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.q.Clock(ctx, s.now())
 	return now, postgres.Err(err)

@@ -35,6 +35,9 @@ const (
 	CaptureTwice Kind = "CAPTURE_TWICE"
 	// CaptureAmount: the provider has captured another amount or currency.
 	CaptureAmount Kind = "CAPTURE_AMOUNT"
+	// CaptureUnserved: the payment is captured here, but no configured provider could have taken the
+	// money, so there is no account to compare it with.
+	CaptureUnserved Kind = "CAPTURE_UNSERVED"
 	// RefundUnknown: the provider has a refund, with our id or without one, that is not stored here.
 	RefundUnknown Kind = "REFUND_UNKNOWN"
 	// RefundTwice: the provider has two refunds with the id of one refund here.
@@ -51,7 +54,7 @@ const (
 
 // Kinds are all kinds of differences.
 var Kinds = []Kind{ //nolint:gochecknoglobals // a constant
-	CaptureUnknown, CaptureOnlyThere, CaptureOnlyHere, CaptureTwice, CaptureAmount,
+	CaptureUnknown, CaptureOnlyThere, CaptureOnlyHere, CaptureTwice, CaptureAmount, CaptureUnserved,
 	RefundUnknown, RefundTwice, RefundState, RefundOnlyHere, RefundAmount, RefundSum,
 }
 

@@ -23,6 +23,9 @@ type Payments interface {
 	ListMovements(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
+	// Unserved returns the names of the providers that have captured payments or unclosed differences
+	// here, and are not among those configured.
+	Unserved(ctx context.Context, configured []string) ([]string, error)
 }
 
 // DifferenceStore stores the differences that runs find.
@@ -103,13 +106,11 @@ func (s Summary) String() string {
 // for all differences that are not CLOSED yet. report receives each finding. After an error about
 // one order the other orders are still compared. Runs may overlap and be repeated.
 func Run(ctx context.Context, payments Payments, differences DifferenceStore, source Source, day time.Time, report func(Finding) error) (Summary, error) {
-	r := &run{
-		payments: payments, differences: differences, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
-		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
-	}
+	r := newRun(payments, differences, source, day, report)
+	r.compare = r.compareBothSides
 	err := r.readThere(ctx)
 	if err == nil {
-		err = r.readHere(ctx)
+		err = r.readHere(ctx, payment.LedgerCapture, payment.LedgerRefund)
 	}
 	if err == nil {
 		err = r.readUnclosed(ctx)
@@ -117,6 +118,20 @@ func Run(ctx context.Context, payments Payments, differences DifferenceStore, so
 	if err != nil {
 		return r.summary, err
 	}
+	return r.compareSuspects(ctx)
+}
+
+func newRun(payments Payments, differences DifferenceStore, source Source, day time.Time, report func(Finding) error) *run {
+	return &run{
+		payments: payments, differences: differences, source: source, report: report, summary: Summary{Provider: source.Name, Day: day},
+		captures: map[string]bool{}, refunds: map[string]bool{}, suspects: map[string][]payment.LedgerEntry{},
+	}
+}
+
+// compareSuspects compares the suspected orders once more. After an error it continues with the
+// next order.
+func (r *run) compareSuspects(ctx context.Context) (Summary, error) {
+	var err error
 	for _, order := range slices.Sorted(maps.Keys(r.suspects)) {
 		if failure := r.compareAgain(ctx, order); failure != nil {
 			err = errors.Join(err, fmt.Errorf("order %s: %w", order, failure))
@@ -129,7 +144,8 @@ func Run(ctx context.Context, payments Payments, differences DifferenceStore, so
 }
 
 // run is the state of a Run: captures has the orders of listed captures, refunds the ids of listed
-// refunds, and suspects the orders that may have a difference, with their listed entries.
+// refunds, and suspects the orders that may have a difference, with their listed entries. compare
+// returns the differences of an order.
 type run struct {
 	payments    Payments
 	differences DifferenceStore
@@ -139,6 +155,7 @@ type run struct {
 
 	captures, refunds map[string]bool
 	suspects          map[string][]payment.LedgerEntry
+	compare           func(ctx context.Context, order string) ([]Difference, error)
 }
 
 // readThere compares what the provider lists, page by page.
@@ -223,9 +240,9 @@ func (r *run) suspect(order string, listed ...payment.LedgerEntry) {
 }
 
 // readHere suspects each order with a capture or refund of the day that the provider did not list.
-func (r *run) readHere(ctx context.Context) error {
+func (r *run) readHere(ctx context.Context, kinds ...payment.LedgerKind) error {
 	from, to := r.summary.Day, r.summary.Day.Add(24*time.Hour)
-	for _, kind := range []payment.LedgerKind{payment.LedgerCapture, payment.LedgerRefund} {
+	for _, kind := range kinds {
 		for after := (Mark{At: from}); ; {
 			page, err := r.payments.ListMovements(ctx, kind, r.source.Name, to, after, pageSize)
 			if err != nil {
@@ -280,12 +297,11 @@ func (r *run) compareAgain(ctx context.Context, order string) error {
 	if err != nil {
 		return err
 	}
-	here, there, err := r.bothSides(ctx, order)
+	found, err := r.compare(ctx, order)
 	if err != nil {
 		return err
 	}
 	r.summary.Compared++
-	found := Compare(there, here)
 	statuses, gone, err := r.differences.Record(ctx, Comparison{Provider: r.source.Name, OrderID: order, Day: r.summary.Day, At: at, Found: found})
 	if err != nil {
 		return err
@@ -326,6 +342,15 @@ func (r *run) reportStored(ctx context.Context, d Difference, status Status) err
 	default:
 		return nil
 	}
+}
+
+// compareBothSides compares a payment with the provider's account.
+func (r *run) compareBothSides(ctx context.Context, order string) ([]Difference, error) {
+	here, there, err := r.bothSides(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return Compare(there, here), nil
 }
 
 // bothSides reads the payment of an order and asks the provider about it. It does both again if the

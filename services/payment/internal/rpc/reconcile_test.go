@@ -55,6 +55,46 @@ func TestReconcileNothing(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
+// A captured payment whose provider is not configured is a difference, until the provider is
+// configured again or the row is corrected. Free payments are none.
+func TestReconcileNamesCapturesOfNoProvider(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.allowNone()
+	free, err := b.prepare(b.tickets.Add(user, 0, holdTime), newIdempotencyKey())
+	require.NoError(t, err)
+	_, err = b.confirm(free, "free", newIdempotencyKey())
+	require.NoError(t, err)
+	b.confirmed()
+	code, out := b.reconcile()
+	require.Zero(t, code, out)
+
+	orders := map[string]string{}
+	for _, provider := range []string{payment.NoProvider, "removed"} {
+		p, _ := b.prepared()
+		b.exec(`UPDATE payments SET status = 'CONFIRMED', captured = amount, captured_at = '2026-05-01T23:59:59Z', check_at = NULL, provider = $2 WHERE id = $1`,
+			uuid.MustParse(p.GetPaymentId()), provider)
+		orders[provider] = p.GetOrderId()
+	}
+	code, out = b.reconcile("--provider", "sandbox")
+	require.Zero(t, code, "another provider was asked for: %s", out)
+	code, out = b.reconcile()
+	require.Equal(t, 3, code)
+	for provider, order := range orders {
+		require.Equal(t, []string{"OPEN CAPTURE_UNSERVED"}, found(out, order))
+		require.Contains(t, out, "provider="+provider+" captures=0 refunds=0 foreign=0 compared=1 watched=0 gone=0 differences=1\n")
+	}
+	_, again := b.reconcile("--day", "2026-05-03")
+	require.Equal(t, found(out, orders["none"]), found(again, orders["none"]), "it stays open on later days")
+
+	b.exec(`UPDATE payments SET provider = 'sandbox' WHERE provider = 'none'`)
+	b.exec(`UPDATE payments SET captured = 0, status = 'DECLINED' WHERE provider = 'removed'`)
+	_, out = b.reconcile("--day", "2026-05-03")
+	for _, order := range orders {
+		require.Contains(t, found(out, order), "CLOSED CAPTURE_UNSERVED")
+	}
+}
+
 // A payment whose outcome is still unknown is WATCHED. It is a difference only after a day.
 func TestReconcileWatchesWhatMoves(t *testing.T) {
 	t.Parallel()

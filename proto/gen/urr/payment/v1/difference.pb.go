@@ -154,7 +154,8 @@ type Difference struct {
 	DifferenceId string                 `protobuf:"bytes,1,opt,name=difference_id,json=differenceId,proto3" json:"difference_id,omitempty"`
 	Provider     string                 `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	// "CAPTURE_UNKNOWN" (no such payment), "CAPTURE_ONLY_THERE", "CAPTURE_ONLY_HERE", "CAPTURE_TWICE",
-	// "CAPTURE_AMOUNT", "REFUND_UNKNOWN" (no such refund), "REFUND_TWICE", "REFUND_STATE",
+	// "CAPTURE_AMOUNT", "CAPTURE_UNSERVED" (captured here, by no configured provider),
+	// "REFUND_UNKNOWN" (no such refund), "REFUND_TWICE", "REFUND_STATE",
 	// "REFUND_ONLY_HERE", "REFUND_AMOUNT" or "REFUND_SUM"; "here" is the payment, "there" the provider.
 	Kind    string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	OrderId string `protobuf:"bytes,4,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`

@@ -577,3 +577,38 @@ func (q *Queries) UnclosedDifferences(ctx context.Context, provider string) ([]U
 	}
 	return items, nil
 }
+
+const UnservedProviders = `-- name: UnservedProviders :many
+WITH RECURSIVE captured AS (
+    (SELECT provider FROM payments WHERE captured_at IS NOT NULL ORDER BY provider LIMIT 1)
+    UNION ALL
+    SELECT (SELECT p.provider FROM payments AS p WHERE p.captured_at IS NOT NULL AND p.provider > c.provider ORDER BY p.provider LIMIT 1)
+    FROM captured AS c WHERE c.provider IS NOT NULL
+)
+SELECT provider::text FROM captured WHERE provider <> ALL ($1::text[])
+UNION
+SELECT provider::text FROM differences WHERE status <> 'CLOSED' AND provider <> ALL ($1::text[])
+ORDER BY 1
+`
+
+// UnservedProviders returns the providers of captured payments and of unclosed differences that are not configured. It jumps from one provider to
+// the next in the indexes, since there are few providers and many payments.
+func (q *Queries) UnservedProviders(ctx context.Context, configured []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, UnservedProviders, configured)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var provider string
+		if err := rows.Scan(&provider); err != nil {
+			return nil, err
+		}
+		items = append(items, provider)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -18,6 +18,20 @@ FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.provider = @provider AND r.given_at < @until::timestamptz AND (r.given_at, r.id) > (@after::timestamptz, @after_id::uuid) AND r.send > 0
 ORDER BY r.given_at, r.id LIMIT @max::int;
 
+-- UnservedProviders returns the providers of captured payments and of unclosed differences that are not configured. It jumps from one provider to
+-- the next in the indexes, since there are few providers and many payments.
+-- name: UnservedProviders :many
+WITH RECURSIVE captured AS (
+    (SELECT provider FROM payments WHERE captured_at IS NOT NULL ORDER BY provider LIMIT 1)
+    UNION ALL
+    SELECT (SELECT p.provider FROM payments AS p WHERE p.captured_at IS NOT NULL AND p.provider > c.provider ORDER BY p.provider LIMIT 1)
+    FROM captured AS c WHERE c.provider IS NOT NULL
+)
+SELECT provider::text FROM captured WHERE provider <> ALL (@configured::text[])
+UNION
+SELECT provider::text FROM differences WHERE status <> 'CLOSED' AND provider <> ALL (@configured::text[])
+ORDER BY 1;
+
 -- name: UnclosedDifferences :many
 SELECT sqlc.embed(differences) FROM differences WHERE provider = @provider AND status <> 'CLOSED' ORDER BY order_id;
 
