@@ -79,9 +79,10 @@ type Ledger struct {
 	keys     map[string]string   // idempotency key → id of its last refund
 	byOrder  map[string][]string // ids of an order's refunds, oldest first
 
-	sessions    map[string]Session // by session id
-	sessionKeys map[string]string  // idempotency key → session id
-	sessionOf   map[string]string  // order → id of its last session
+	sessions     map[string]Session // by session id
+	sessionKeys  map[string]string  // idempotency key → session id
+	sessionOf    map[string]string  // order → id of its last session
+	sessionOfKey map[string]string  // payment key → id of the session that made it
 
 	now func() time.Time
 }
@@ -90,7 +91,8 @@ type Ledger struct {
 func Open(path string, now func() time.Time) (*Ledger, error) {
 	l := &Ledger{
 		orders: map[string]Charge{}, attempts: map[string]Charge{}, refunds: map[string]Refund{}, keys: map[string]string{},
-		byOrder: map[string][]string{}, sessions: map[string]Session{}, sessionKeys: map[string]string{}, sessionOf: map[string]string{}, now: now,
+		byOrder: map[string][]string{}, sessions: map[string]Session{}, sessionKeys: map[string]string{}, sessionOf: map[string]string{},
+		sessionOfKey: map[string]string{}, now: now,
 	}
 	file, err := openJournal(path, l.apply)
 	if err != nil {
@@ -119,7 +121,7 @@ func (l *Ledger) attempt(o Order) (c Charge, found bool, err error) {
 
 // Charge charges an order with the result Pending, Captured or Declined (with a code). With a
 // repeated idempotency key it returns the first result, and fresh is false. A charge of a voided
-// order is declined.
+// order is declined, and so is one with the key that a page has made for another order.
 func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, fresh bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,6 +141,9 @@ func (l *Ledger) Charge(o Order, status Status, declineCode string) (c Charge, f
 		l.attempts[o.IdempotencyKey] = c
 		return c, true, nil
 	case Declined: // may be charged again
+	}
+	if l.foreignKey(o) {
+		c.Status, c.DeclineCode = Declined, "KEY_OF_ANOTHER_ORDER"
 	}
 	return c, true, l.write(entry{Charge: &c})
 }

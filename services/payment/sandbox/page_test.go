@@ -126,6 +126,32 @@ func TestPageWithoutTheRedirect(t *testing.T) {
 	})
 }
 
+// The key of a page charges the page's order alone, also after a restart. Other keys are good for any
+// order.
+func TestKeyOfAPageIsBoundToItsOrder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ledger")
+	p := start(t, file)
+	page := p.visit(t.Context(), p.openPage(t, "k"), "approve")
+	_, key, found := strings.Cut(page.Header().Get("Location"), "paymentKey=")
+	require.True(t, found)
+	p.stop()
+	p = start(t, file)
+	code, answer := p.charge(t, "another", key)
+	require.Equal(t, http.StatusPaymentRequired, code)
+	require.Equal(t, "KEY_OF_ANOTHER_ORDER", answer["declineCode"])
+	code, _ = p.call(t.Context(), http.MethodPost, "/v1/charges",
+		`{"paymentKey":"`+key+`","orderId":"o","amount":54999,"currency":"KRW","idempotencyKey":"less"}`)
+	require.Equal(t, http.StatusPaymentRequired, code, "another amount than on the page")
+	require.Equal(t, []any{"DECLINED", "DECLINED"}, []any{p.status(t, "another"), p.status(t, "o")})
+	code, _ = p.charge(t, "o", key)
+	require.Equal(t, http.StatusOK, code)
+	for _, order := range []string{"another", "third"} {
+		code, _ = p.charge(t, order, "ok-1")
+		require.Equal(t, http.StatusOK, code)
+	}
+}
+
 // On a page nothing can be chosen after its time or after a void, even if the sandbox restarts.
 func TestPageEnds(t *testing.T) {
 	t.Parallel()

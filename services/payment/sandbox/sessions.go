@@ -114,6 +114,13 @@ func (l *Ledger) UseSession(id, prefix string) (Session, error) {
 	return s, l.write(entry{Session: &s})
 }
 
+// foreignKey reports whether a page has made the payment key of o for another order or amount. A key
+// that no page has made, such as ok-1, is good for any order.
+func (l *Ledger) foreignKey(o Order) bool {
+	s, made := l.sessions[l.sessionOfKey[o.PaymentKey]]
+	return made && (s.OrderID != o.OrderID || s.Amount != o.Amount || s.Currency != o.Currency)
+}
+
 // SessionOf returns the latest session of an order; the zero Session if there is none.
 func (l *Ledger) SessionOf(orderID string) Session {
 	l.mu.Lock()
@@ -124,4 +131,7 @@ func (l *Ledger) SessionOf(orderID string) Session {
 func (l *Ledger) applySession(s Session) {
 	l.sessions[s.SessionID] = s
 	l.sessionKeys[s.IdempotencyKey], l.sessionOf[s.OrderID] = s.SessionID, s.SessionID
+	if s.PaymentKey != "" {
+		l.sessionOfKey[s.PaymentKey] = s.SessionID
+	}
 }
