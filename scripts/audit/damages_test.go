@@ -24,7 +24,7 @@ func TestDamagesOfRefunds(t *testing.T) {
 			}
 			var v saleFindings
 			require.NoError(t, judge.judgeFaults(t.Context(), &v))
-			v.addObserved(SaleRun{Tally: &crowd.Tally{}, Cancelled: &crowd.Tally{}})
+			v.addObserved(SaleRun{Tally: &crowd.Tally{}})
 			require.Contains(t, v.Line(), want)
 			require.Equal(t, damage == "", v.OK(), "%v", v.Findings)
 		})

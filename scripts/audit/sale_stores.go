@@ -16,6 +16,8 @@ type SaleInStores struct {
 	EventID string
 	// CancelledID is the event that was cancelled during the run; "" if none was.
 	CancelledID string
+	// CheatsID is the event of users who try to get something for nothing; "" if there is none.
+	CheatsID string
 	// Patience repeats a read while a store is unavailable, and prints when this begins and ends.
 	Patience OutageWait
 
@@ -89,6 +91,11 @@ func (i *SaleInStores) faults(ctx context.Context) (Faults, error) {
 	// Open payments are no fault: another user may be paying. The crowd's memberships are all paid.
 	members.Open = nil
 	all.addSale(members)
+	if err == nil && i.CheatsID != "" {
+		var cheats Faults
+		cheats, err = i.Stores.Faults(ctx, i.CheatsID)
+		all.addSale(cheats)
+	}
 	if err != nil || i.CancelledID == "" {
 		return all, err
 	}
@@ -102,12 +109,15 @@ func (i *SaleInStores) judgeSales(ctx context.Context, v *saleFindings) error {
 	if err != nil {
 		return err
 	}
-	cancelled, err := i.Stores.Sales(ctx, i.CancelledID)
-	if err != nil {
-		return err
+	unbalanced, oversold := sales.Unbalanced, sales.Oversold
+	for _, id := range []string{i.CancelledID, i.CheatsID} {
+		beside, err := i.Stores.Sales(ctx, id)
+		if err != nil {
+			return err
+		}
+		unbalanced, oversold = unbalanced+beside.Unbalanced, oversold+beside.Oversold
 	}
-	unbalanced := sales.Unbalanced + cancelled.Unbalanced
-	v.Sold, v.Oversold = sales.Sold, sales.Oversold+cancelled.Oversold+unbalanced
+	v.Sold, v.Oversold = sales.Sold, oversold+unbalanced
 	if unbalanced > 0 {
 		v.Add("%d seats are not in the state of their reservation", unbalanced)
 	}

@@ -38,6 +38,8 @@ type SaleVerdict struct {
 	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided,
 	// according to the stores or to visitors. Each ticket counts once.
 	AdmittedAfterRefund int `json:"opened_after_refund"`
+	// Cheats counts the attempts to get something for nothing. Other counts those that ended wrongly.
+	Cheats int `json:"cheats"`
 	// Other counts all other inconsistencies. The last line contains it if it is not 0.
 	Other int `json:"other"`
 }
@@ -59,7 +61,7 @@ func (v SaleVerdict) Line() string {
 	}
 	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
 		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, numberText(v.OverThreshold), numberText(v.OutOfOrder), numberText(v.ExtraTurns), v.ForgedIn)
-	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d", numberText(v.Unbalanced), numberText(v.PresaleIn), v.AdmittedAfterRefund)
+	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d cheats=%d", numberText(v.Unbalanced), numberText(v.PresaleIn), v.AdmittedAfterRefund, v.Cheats)
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
@@ -86,9 +88,11 @@ var (
 // SaleRun is what the sale demo has observed, without reading a store.
 type SaleRun struct {
 	Visitors, Seats, Threshold int
-	// Tally is what the visitors of the sale saw, and Cancelled what those of the cancelled event saw.
-	Tally, Cancelled *crowd.Tally
-	Samples          []SaleNumbers
+	// Tally is what the visitors of the sale saw, and Beside what those of smaller sales beside it saw.
+	Tally   *crowd.Tally
+	Beside  []*crowd.Tally
+	Cheats  int // attempts to get something for nothing
+	Samples []SaleNumbers
 	// Faults describe, in a sentence each, other contradictions that the demo observed.
 	Faults []string
 }
@@ -117,7 +121,8 @@ func JudgeSale(ctx context.Context, judge SaleJudge, run SaleRun) (SaleVerdict, 
 // addObserved adds to the verdict what the demo and its visitors have observed.
 func (v *saleFindings) addObserved(run SaleRun) {
 	v.ForgedIn += int(run.Tally.ForgedIn.Load())
-	for _, tally := range []*crowd.Tally{run.Tally, run.Cancelled} {
+	v.Cheats = run.Cheats
+	for _, tally := range append([]*crowd.Tally{run.Tally}, run.Beside...) {
 		v.opened = append(v.opened, tally.AdmittedAfterRefund()...)
 		v.Other += len(tally.WrongAnswers())
 		for _, violation := range tally.Violations() {

@@ -43,6 +43,7 @@ func (v *visitor) withEmployee(ctx context.Context, employees chan *employee, do
 type doorAnswer struct {
 	admitted bool
 	code     string // why the ticket was refused
+	why      string // more exactly, if the code is NOT_VALID
 	// admittedBefore is true if this door has admitted the ticket in an earlier scan.
 	admittedBefore bool
 }
@@ -61,11 +62,11 @@ func (v *visitor) scan(ctx context.Context, t ticket) (answer doorAnswer, err er
 			answer.admitted = true
 			return nil
 		}
-		var refusal struct{ Code, DeviceID string }
+		var refusal struct{ Code, DeviceID, Why string }
 		if err := json.Unmarshal(ans.Body, &refusal); err != nil {
 			return fmt.Errorf("%s: %d: %w", StepCheckIn, ans.Status, err)
 		}
-		answer = doorAnswer{code: refusal.Code, admittedBefore: refusal.Code == alreadyUsed && refusal.DeviceID == door.userID}
+		answer = doorAnswer{code: refusal.Code, why: refusal.Why, admittedBefore: refusal.Code == alreadyUsed && refusal.DeviceID == door.userID}
 		return nil
 	})
 	return answer, err

@@ -35,7 +35,7 @@ func (v *visitor) prepare(ctx context.Context, what payable) (p preparedPayment,
 	body := map[string]any{"paymentType": what.kind, "referenceId": what.id}
 	for range maxAttempts {
 		p = preparedPayment{}
-		err = v.post(ctx, StepPrepare, "/api/v1/payments/prepare", body, &p)
+		err = v.post(ctx, StepPrepare, preparePath, body, &p)
 		if err != nil || p.Status != "PREPARED" || p.Page != nil || p.Amount == 0 {
 			return p, err
 		}

@@ -70,20 +70,11 @@ func (v *visitor) passOn(ctx context.Context, t ticket) (*visitor, ticket, error
 // handOver offers a ticket by link to another user, who accepts and pays. passed is false if that
 // user's payment was declined: the offer is then ended.
 func (v *visitor) handOver(ctx context.Context, t ticket, price int64, buyer *visitor) (got ticket, passed bool, err error) {
-	var offer, accepted transfer
-	header := map[string]string{"Idempotency-Key": uuid.NewString()}
-	// Not sent twice: the second request would make a new link, and this one would be invalid.
-	if err := v.postOnce(ctx, StepOffer, "/api/v1/my/tickets/"+t.TicketID+"/transfers", map[string]any{"price": price}, header, &offer); err != nil {
-		return got, false, err
-	}
-	if err := buyer.login(ctx); err != nil {
+	offer, accepted, err := v.offer(ctx, t, price, buyer)
+	if err != nil {
 		return got, false, err
 	}
 	tally := &v.crowd.tally
-	tally.dropTicket(t.Seat.SeatID, v.userID)
-	if err := buyer.post(ctx, StepAccept, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, &accepted); err != nil {
-		return got, false, err
-	}
 	if accepted.Status == awaitingPayment {
 		if accepted, err = buyer.payTransfer(ctx, offer.TransferID); err != nil {
 			return got, false, err
@@ -109,6 +100,21 @@ func (v *visitor) handOver(ctx context.Context, t ticket, price int64, buyer *vi
 		tally.Gifts.Add(1)
 	}
 	return got, true, nil
+}
+
+// offer offers a ticket by link to another user, who signs in and accepts.
+func (v *visitor) offer(ctx context.Context, t ticket, price int64, buyer *visitor) (offer, accepted transfer, err error) {
+	header := map[string]string{"Idempotency-Key": uuid.NewString()}
+	// Not sent twice: the second request would make a new link, and this one would be invalid.
+	if err := v.postOnce(ctx, StepOffer, "/api/v1/my/tickets/"+t.TicketID+"/transfers", map[string]any{"price": price}, header, &offer); err != nil {
+		return offer, accepted, err
+	}
+	if err := buyer.login(ctx); err != nil {
+		return offer, accepted, err
+	}
+	v.crowd.tally.dropTicket(t.Seat.SeatID, v.userID)
+	err = buyer.post(ctx, StepAccept, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, &accepted)
+	return offer, accepted, err
 }
 
 // payTransfer pays for an accepted offer, and returns the offer's new state. If the payment fails,

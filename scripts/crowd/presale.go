@@ -25,7 +25,7 @@ type Presale struct {
 }
 
 const (
-	// presaleList is the name of the uploaded list.
+	// presaleList is the name of the uploaded list, and of the list of codes, of which the crowd has none.
 	presaleList = "crowd"
 	// At least entitledAtLeast visitors, and this percentage of all, may buy in the presale.
 	entitledPercent = 2
@@ -52,19 +52,13 @@ func entitledVisitors(behaviours []Behaviour) (chosen []int) {
 // plan that is on sale for them only; the returned Presale lists the others.
 func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.Duration) (*Presale, error) {
 	p := &Presale{Lasts: lasts}
-	admin := c.api.NewSession()
-	if err := admin.DevLogin(ctx, operator, "admin"); err != nil {
+	office, err := c.signInOperator(ctx, operator)
+	if err != nil {
 		return nil, err
 	}
-	office := &visitor{crowd: c, rng: c.visitorRand(0), session: admin}
-	terms := map[string]any{"name": "Members of " + c.sale.EventID, "price": membershipPrice, "currency": "KRW", "months": 1}
-	var created struct {
-		PlanID string `json:"planId"`
-	}
-	if err := office.post(ctx, StepMembership, "/api/v1/admin/memberships/plans", terms, &created); err != nil {
+	if p.Plan, err = office.beginPlan(ctx); err != nil {
 		return nil, err
 	}
-	p.Plan = created.PlanID
 	c.entitled = entitledVisitors(c.behaviours)
 	errs := make([]error, len(c.entitled))
 	var wg sync.WaitGroup
@@ -77,8 +71,37 @@ func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.
 		wg.Go(func() { errs[n] = member.becomeMember(ctx, p.Plan) })
 	}
 	wg.Wait()
-	endErr := callAsOperator(ctx, admin, http.MethodPut, "/api/v1/admin/memberships/plans/"+p.Plan, map[string]any{"onSale": false})
-	return p, errors.Join(errors.Join(errs...), endErr)
+	return p, errors.Join(errors.Join(errs...), office.endPlan(ctx, p.Plan))
+}
+
+// signInOperator returns an operator who is signed in.
+func (c *Crowd) signInOperator(ctx context.Context, userID string) (*visitor, error) {
+	office := &visitor{crowd: c, rng: c.visitorRand(0), session: c.api.NewSession()}
+	return office, office.session.DevLogin(ctx, userID, "admin")
+}
+
+// beginPlan puts a membership plan on sale, and returns its id.
+func (v *visitor) beginPlan(ctx context.Context) (plan string, err error) {
+	terms := map[string]any{"name": "Members of " + v.crowd.sale.EventID, "price": membershipPrice, "currency": "KRW", "months": 1}
+	var created struct {
+		PlanID string `json:"planId"`
+	}
+	err = v.post(ctx, StepMembership, "/api/v1/admin/memberships/plans", terms, &created)
+	return created.PlanID, err
+}
+
+// endPlan ends the sale of a membership plan.
+func (v *visitor) endPlan(ctx context.Context, plan string) error {
+	return callAsOperator(ctx, v.session, http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, map[string]any{"onSale": false})
+}
+
+// orderMembership begins the purchase of a membership, and returns its id.
+func (v *visitor) orderMembership(ctx context.Context, plan string) (id string, err error) {
+	var m struct {
+		MembershipID string `json:"membershipId"`
+	}
+	err = v.post(ctx, StepMembership, "/api/v1/memberships", map[string]any{"planId": plan}, &m)
+	return m.MembershipID, err
 }
 
 // becomeMember buys a membership, and waits until it is active.
@@ -86,22 +109,20 @@ func (v *visitor) becomeMember(ctx context.Context, plan string) error {
 	if err := v.login(ctx); err != nil {
 		return err
 	}
-	var m struct {
-		MembershipID string `json:"membershipId"`
-		Status       string `json:"status"`
-	}
-	if err := v.post(ctx, StepMembership, "/api/v1/memberships", map[string]any{"planId": plan}, &m); err != nil {
+	id, err := v.orderMembership(ctx, plan)
+	if err != nil {
 		return err
 	}
-	status, err := v.charge(ctx, payable{kind: "membership", id: m.MembershipID}, "ok-"+uuid.NewString())
+	status, err := v.charge(ctx, payable{kind: "membership", id: id}, "ok-"+uuid.NewString())
 	if err != nil || status == declined || status == expired {
 		return errors.Join(err, fmt.Errorf("the payment of %s for a membership is %q", v.userID, status))
 	}
+	var m struct{ Status string }
 	for m.Status != "ACTIVE" {
 		if !loop.Sleep(ctx, paymentPoll) {
 			return ctx.Err()
 		}
-		if err := v.get(ctx, StepMembership, "/api/v1/my/memberships/"+m.MembershipID, &m); err != nil {
+		if err := v.get(ctx, StepMembership, "/api/v1/my/memberships/"+id, &m); err != nil {
 			return err
 		}
 	}
@@ -110,7 +131,7 @@ func (v *visitor) becomeMember(ctx context.Context, plan string) error {
 
 // spec returns the settings of the presale of an event, for a presale that opens now.
 func (p *Presale) spec(now time.Time) map[string]any {
-	return map[string]any{"opensAt": now, "any": []map[string]any{{"planId": p.Plan}, {"list": presaleList}}}
+	return map[string]any{"opensAt": now, "any": []map[string]any{{"planId": p.Plan}, {"list": presaleList}, {"codeList": presaleList}}}
 }
 
 // uploadList uploads the list of a sale's presale.

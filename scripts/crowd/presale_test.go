@@ -76,7 +76,7 @@ func TestPreparePresale(t *testing.T) {
 		require.NoError(t, sale.Open(t.Context(), api, "operator"))
 		require.Equal(t, "text/csv userId\n"+strings.Join(p.Listed, "\n")+"\n", d.put["/api/v1/admin/events/e/entitlements/crowd"])
 		event := d.event(t)
-		require.Equal(t, []map[string]string{{"planId": "p"}, {"list": "crowd"}}, event.Presale.Any)
+		require.Equal(t, []map[string]string{{"planId": "p"}, {"list": "crowd"}, {"codeList": "crowd"}}, event.Presale.Any)
 		require.Equal(t, 10*time.Second, event.SalesOpenAt.Sub(event.Presale.OpensAt))
 		require.NoError(t, sale.Close(t.Context(), api, "operator"))
 		require.Zero(t, d.event(t).Presale.OpensAt)

@@ -66,14 +66,7 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 	if v.behaviour == LeavesInside {
 		return errLeft
 	}
-	var hall seatMap
-	if err := v.callProtected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
-		return err
-	}
-	if !loop.Sleep(ctx, jitter(v.rng, thinkSeats)) {
-		return ctx.Err()
-	}
-	held, err := v.holdSeats(ctx, hall.ids())
+	held, err := v.holdFreeSeats(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,6 +82,18 @@ func (v *visitor) buyTicket(ctx context.Context) error {
 		return err
 	}
 	return v.useTickets(ctx, plan)
+}
+
+// holdFreeSeats looks at the seat map, and then holds one or two seats.
+func (v *visitor) holdFreeSeats(ctx context.Context) (reservation, error) {
+	var hall seatMap
+	if err := v.callProtected(ctx, StepSeatMap, http.MethodGet, "/api/v1/seats/"+v.crowd.sale.EventID, nil, nil, &hall); err != nil {
+		return reservation{}, err
+	}
+	if !loop.Sleep(ctx, jitter(v.rng, thinkSeats)) {
+		return reservation{}, ctx.Err()
+	}
+	return v.holdSeats(ctx, hall.ids())
 }
 
 // holdSeats holds one or two free seats. While other visitors hold all of them, it tries again.
@@ -219,6 +224,7 @@ func (v *visitor) refusalInShop(step Step, ans *Answer) error {
 type preparedPayment struct {
 	PaymentID string `json:"paymentId"`
 	OrderID   string `json:"orderId"`
+	Provider  string `json:"provider"`
 	Amount    int64  `json:"amount"`
 	Status    string `json:"status"`
 	Page      *struct {
@@ -272,7 +278,7 @@ func (v *visitor) charge(ctx context.Context, what payable, paymentKey string) (
 		Status string `json:"status"`
 	}
 	body := map[string]any{"orderId": p.OrderID, "paymentKey": paymentKey, "amount": p.Amount}
-	err = v.post(ctx, StepConfirm, "/api/v1/payments/confirm", body, &c)
+	err = v.post(ctx, StepConfirm, confirmPath, body, &c)
 	return c.Status, err
 }
 

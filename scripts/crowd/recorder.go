@@ -45,6 +45,7 @@ const (
 	StepFigures      Step = "figures"
 	StepLeave        Step = "leave"
 	StepForged       Step = "forged"
+	StepCheat        Step = "cheat"
 	StepCancel       Step = "cancel"
 	StepCampaign     Step = "campaign"
 	StepAttend       Step = "attend"
@@ -61,7 +62,7 @@ func Steps() []Step {
 	return []Step{
 		StepLogin, StepMembership, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket,
-		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCancel,
+		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCheat, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

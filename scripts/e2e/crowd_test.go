@@ -1,13 +1,18 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/scripts/audit"
 	"urr.guru/scripts/crowd"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
@@ -57,4 +62,30 @@ func TestCrowdDoesProofs(t *testing.T) {
 	c.Run(t.Context())
 	require.Positive(t, c.Tally().Paid.Load(), "%v", c.Tally().Outcomes())
 	require.GreaterOrEqual(t, c.Tally().Proofs.Load(), c.Tally().Paid.Load())
+}
+
+// TestCheatsGetNothing lets users try to get something for nothing beside a sale. They get what they
+// have paid for in full, and their books agree with the provider's ledger.
+func TestCheatsGetNothing(t *testing.T) {
+	t.Parallel()
+	p := harness.Shared(t)
+	stores, err := audit.Open(t.Context(), p.Wiring())
+	require.NoError(t, err)
+	t.Cleanup(stores.Close)
+	api := crowd.NewAPI("http://"+p.Service(platform.Gateway).Addr(0), crowd.NewRecorder())
+	t.Cleanup(api.Close)
+	sale := crowd.Sale{EventID: "demo-" + uuid.NewString()[:8], Seats: 20, Threshold: 5, Rate: 10, Hold: 60, Slot: 60}
+	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
+	cheats := crowd.NewCheats(sale, api, crowd.AfterSale{}, 1)
+	require.NoError(t, cheats.Open(t.Context(), "crowd-operator"))
+	cheats.Run(t.Context())
+	require.Empty(t, cheats.Tally().Violations())
+	require.Equal(t, 20, cheats.Tried())
+	p.Eventually(func(ctx context.Context) error {
+		f, err := stores.Faults(ctx, cheats.Sale().EventID)
+		if wrong := slices.Concat(f.PaidWithoutTicket, f.TicketWithoutPayment, f.Unbalanced, f.Open); err == nil && len(wrong) > 0 {
+			err = errors.New(strings.Join(wrong, "; "))
+		}
+		return err
+	})
 }

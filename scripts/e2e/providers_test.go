@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/google/uuid"
@@ -83,4 +84,42 @@ func TestProviders(t *testing.T) {
 			other.awaitStatus(p, held, "CONFIRMED")
 		})
 	}
+}
+
+// TestKeyOfAnotherOrder confirms an order with the payment key, and with the return, of another
+// buyer's order at Toss Payments, which binds keys to orders. The key still pays its own order.
+func TestKeyOfAnotherOrder(t *testing.T) {
+	t.Parallel()
+	p := harness.Shared(t)
+	stores, err := audit.Open(t.Context(), p.Wiring())
+	require.NoError(t, err)
+	t.Cleanup(stores.Close)
+	event := newSale(t, p)
+	honest, cheat := newBuyer(t, p, event), newBuyer(t, p, event)
+	own, page := honest.prepareAt(p, platform.Toss, honest.hold("A-1-1"))
+	foreign, _ := cheat.prepareAt(p, platform.Toss, cheat.hold("A-1-2"))
+	address, err := payer.Choose(t.Context(), page, payer.Pay)
+	require.NoError(t, err)
+	back, err := url.Parse(address)
+	require.NoError(t, err)
+
+	params := back.Query()
+	params.Set("order", foreign.OrderID)
+	params.Set("orderId", foreign.OrderID)
+	a, err := cheat.Call(t.Context(), http.MethodGet, back.Path+"?"+params.Encode(), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, a.Status, "%s", a.Body)
+	a, _ = cheat.confirm(foreign, params.Get("paymentKey"))
+	require.Contains(t, string(a.Body), `"PENDING"`, "until the order can no longer be charged")
+
+	a, err = honest.Call(t.Context(), http.MethodGet, back.RequestURI(), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSeeOther, a.Status, "%s", a.Body)
+	honest.awaitPayment(p, own, "CONFIRMED")
+	cheat.awaitPayment(p, foreign, "PENDING")
+	charges, err := stores.Charges(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, own.Amount, charges[own.OrderID].Amount)
+	require.NotContains(t, charges, foreign.OrderID)
+	require.Zero(t, cheat.tickets())
 }

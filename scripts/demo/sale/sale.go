@@ -38,6 +38,7 @@ type run struct {
 	sale      crowd.Sale
 	crowd     *crowd.Crowd
 	cancelled *cancelledSale
+	cheats    *crowd.Cheats
 	samples   []audit.SaleNumbers
 }
 
@@ -56,6 +57,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 		Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed, MaxPaymentAttempts: maxPaymentAttempts, AfterSale: after,
 	})
 	r.cancelled = newCancelled(r.sale, r.API, after, cfg.Seed)
+	r.cheats = crowd.NewCheats(r.sale, r.API, *after, cfg.Seed)
 	if cfg.withoutStores() {
 		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
 	} else {
@@ -65,7 +67,9 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 		}
 		defer stores.Close()
 		patience := audit.OutageWait{Limit: cfg.AwayLimit, Say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
-		r.auditor = &audit.SaleInStores{Stores: stores, EventID: r.sale.EventID, CancelledID: r.cancelled.sale.EventID, Patience: patience}
+		r.auditor = &audit.SaleInStores{
+			Stores: stores, EventID: r.sale.EventID, CancelledID: r.cancelled.sale.EventID, CheatsID: r.cheats.Sale().EventID, Patience: patience,
+		}
 	}
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo"))
 }
@@ -89,11 +93,11 @@ const operator = "crowd-operator"
 // closeLimit is the time limit of the cleanup after an interrupted run.
 const closeLimit = 10 * time.Second
 
-// closeSale closes both sales of an interrupted run, since nobody watches them any more.
+// closeSale closes the sales of an interrupted run, since nobody watches them any more.
 func (r *run) closeSale(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	for _, sale := range []crowd.Sale{r.sale, r.cancelled.sale} {
+	for _, sale := range []crowd.Sale{r.sale, r.cancelled.sale, r.cheats.Sale()} {
 		if err := sale.Close(ctx, r.API, operator); err != nil {
 			return fmt.Errorf("%w; %s stays open: %w", demo.ErrInterrupted, sale.EventID, err)
 		}
@@ -120,6 +124,7 @@ func (r *run) play(ctx context.Context) error {
 	var watch, small sync.WaitGroup
 	watch.Go(func() { r.watch(watching, r.API.NewSession()) })
 	small.Go(func() { r.cancelled.crowd.Run(limited) })
+	small.Go(func() { r.cheats.Run(limited) })
 	r.crowd.Run(limited)
 	small.Wait()
 	stopWatching()
@@ -142,11 +147,14 @@ func (r *run) play(ctx context.Context) error {
 // before it ends.
 const presaleLasts = 10 * time.Second
 
-// openSales sells memberships to some visitors. It then opens the large sale, with a presale for
-// them, and the small sale.
+// openSales sells memberships to some visitors. It then opens the small sales, and the large one
+// with a presale for those visitors.
 func (r *run) openSales(ctx context.Context) (err error) {
 	if r.sale.Presale, err = r.crowd.PreparePresale(ctx, operator, presaleLasts); err != nil {
 		return fmt.Errorf("prepare the presale: %w", err)
+	}
+	if err := r.cheats.Open(ctx, operator); err != nil {
+		return fmt.Errorf("prepare the cheats: %w", err)
 	}
 	for _, sale := range []crowd.Sale{r.cancelled.sale, r.sale} {
 		if err := sale.Open(ctx, r.API, operator); err != nil {
@@ -218,7 +226,7 @@ func (r *run) InjectFault(ctx context.Context, fault string) error {
 func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
 	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
 		Visitors: r.cfg.Visitors, Seats: r.cfg.Seats, Threshold: r.cfg.Threshold, Tally: r.crowd.Tally(), Samples: r.samples,
-		Cancelled: r.cancelled.crowd.Tally(), Faults: r.cancelled.faults,
+		Beside: []*crowd.Tally{r.cancelled.crowd.Tally(), r.cheats.Tally()}, Cheats: r.cheats.Tried(), Faults: r.cancelled.faults,
 	})
 }
 
@@ -232,6 +240,7 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 		Outcomes: tally.Outcomes(), Plots: r.plots(),
 		Counts: demo.NumberTable{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.NamedNumber{
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
+			{Name: "attempts to get something for nothing", N: int64(v.Cheats)},
 			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
 			{Name: "tickets given back by their buyers", N: tally.GivenBack.Load()}, {Name: "tickets refunded by hand at the provider", N: tally.ByHand.Load()},
 			{Name: "tickets given away to others", N: tally.Gifts.Load()}, {Name: "tickets sold to others", N: tally.Resold.Load()},
