@@ -13,6 +13,7 @@ import (
 const (
 	migrationLockEvery = 100 * time.Millisecond
 	migrationLockWait  = 5 * time.Minute
+	unlockTimeout      = 5 * time.Second
 )
 
 // lockAll excludes other calls of Migrate. lockOne is goose's own lock, for applying the files of
@@ -57,4 +58,11 @@ func (l migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error 
 		return errors.New("migration unlock: the session did not have the lock")
 	}
 	return nil
+}
+
+// release unlocks a connection that is about to be closed, even if ctx has ended.
+func (l migrationLock) release(ctx context.Context, conn *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	defer cancel()
+	_ = l.SessionUnlock(ctx, conn) // if this fails, the end of the session releases the lock
 }

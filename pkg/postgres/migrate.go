@@ -81,10 +81,12 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, pause time.Duration, sets 
 	if err != nil {
 		return err
 	}
-	defer main.close() // ends its session, and with it the lock
+	defer main.close()
 	if err := lockAll.SessionLock(ctx, main.conn); err != nil {
 		return err
 	}
+	// The end of the session would release the lock too, but only when the server notices it.
+	defer lockAll.release(ctx, main.conn)
 	all := make([]*migration, len(sets))
 	for i, set := range sets {
 		session := main

@@ -99,7 +99,8 @@ func (s *Shadow) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Close removes the shadow, or after a swap the old figures, and closes the connections.
+// Close removes the shadow, or after a swap the old figures, and closes the connections. The next
+// rebuild may begin when it returns.
 func (s *Shadow) Close(ctx context.Context) {
 	if s.Store != nil {
 		s.pool.Close()
@@ -108,7 +109,9 @@ func (s *Shadow) Close(ctx context.Context) {
 		if s.Store != nil {
 			_ = s.drop(ctx, shadowName, oldName) // if this fails, the next rebuild drops them
 		}
-		_ = s.lockConn.Conn().Close(ctx) // releases rebuildLock
+		// Without this the server would release the lock only when it notices the closed connection. If
+		// this fails, it does so then.
+		_, _ = s.lockConn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, int64(rebuildLock))
 		s.lockConn.Release()
 	}
 	if s.live != nil {
