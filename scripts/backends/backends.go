@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -151,6 +152,9 @@ func (s *Set) startMissing(ctx context.Context) error {
 	for _, b := range alreadyRunning {
 		if err := s.awaitReady(ctx, b); err != nil {
 			return err
+		}
+		if r, _, err := s.loadRecord(b.name); err == nil && strings.HasPrefix(r.LastExit, outOfMemory) {
+			s.say("%-16s restarts: %d, last exit: %s", b.name, r.Restarts, r.LastExit)
 		}
 	}
 	for _, b := range s.backends {

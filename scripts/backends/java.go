@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -128,7 +129,11 @@ func (s *Set) dynamodb() backend {
 			// DynamoDB Local stores its tables in SQLite, whose native library Maven puts beside the jars.
 			// It has one database for each region and access key. With -sharedDb it would have only one,
 			// with a single thread for all tests.
-			spec, err := s.java("dynamodb", []string{"-Xmx256m", "-Dsqlite4java.library.path=" + jars},
+			heap, err := maxHeap()
+			if err != nil {
+				return process.Spec{}, err
+			}
+			spec, err := s.java("dynamodb", []string{"-Xms64m", heap, "-Dsqlite4java.library.path=" + jars},
 				"software.amazon.dynamodb.services.local.main.ServerRunner", "-port", strconv.Itoa(port),
 				"-disableTelemetry", "-dbPath", s.layout.State("data", "dynamodb"))
 			if _, missing := exec.LookPath(noFsync); missing == nil {
@@ -171,9 +176,10 @@ pekko.loglevel = "WARNING"
 	}
 }
 
-// frugalJVM has options for every Java process. In runs of a few minutes, the optimising compiler
-// and the parallel garbage collector would use more processor time than they save.
-var frugalJVM = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
+// jvmOptions has options for every Java process. In runs of a few minutes, the optimising compiler
+// and the parallel garbage collector would use more processor time than they save. A server whose
+// heap is full ends, so that it is restarted and status says why; it would answer with errors.
+var jvmOptions = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"}
 
 // java returns the command that runs a class from a backend's jars.
 func (s *Set) java(name string, options []string, class string, args ...string) (process.Spec, error) {
@@ -185,12 +191,13 @@ func (s *Set) java(name string, options []string, class string, args ...string) 
 	if err != nil {
 		return process.Spec{}, err
 	}
-	arguments := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, frugalJVM, options, []string{class}, args)
+	arguments := slices.Concat([]string{"-cp", filepath.Join(jars, "*")}, jvmOptions, options, []string{class}, args)
 	return process.Spec{Path: path, Args: arguments, Dir: s.layout.State("data", name)}, nil
 }
 
-// checkResponds returns nil if the server at url sends any HTTP response. DynamoDB Local and
-// ElasticMQ refuse this unsigned request, but the refusal shows that they are ready.
+// checkResponds returns nil if the server at url sends an HTTP response that is no error of its own.
+// DynamoDB Local and ElasticMQ refuse this unsigned request, but the refusal shows that they are
+// ready.
 func checkResponds(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -200,7 +207,10 @@ func checkResponds(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close()
+	if resp.StatusCode >= http.StatusInternalServerError {
+		err = fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
 // jars returns the folder with the jars that scripts/backends/<name>.pom.xml lists. If that file

@@ -28,6 +28,8 @@ type BackendState struct {
 	// Restarts counts restarts by Revive. LastExit is how the process ended before the latest of them.
 	Restarts int
 	LastExit string
+	// DataBytes is what the backend's data takes on the disk.
+	DataBytes int64
 	// ForTests is true when only tests use the backend.
 	ForTests bool
 }
@@ -70,6 +72,9 @@ func (s *Set) Status(ctx context.Context) []BackendState {
 	for i, b := range s.backends {
 		wg.Go(func() {
 			states[i] = BackendState{Name: b.name, Port: b.ports[0], ForTests: b.forTests}
+			if spec, err := b.spec(); err == nil && spec.Dir != "" { // an error means that it is not installed
+				states[i].DataBytes = diskUse(spec.Dir)
+			}
 			r, found, err := s.loadRecord(b.name)
 			if err != nil || !found {
 				return
@@ -155,7 +160,8 @@ func (s *Set) relaunch(ctx context.Context, b backend) (*process.Process, proces
 		return nil, process.Spec{}, err
 	}
 	r.Restarts++
-	r.LastExit = s.describeExit(b.name, r.Identity)
+	r.LastExit = explainExit(s.describeExit(b.name, r.Identity), s.layout.LogFile(b.name))
+	s.say("%-16s ended, starting it again: %s", b.name, r.LastExit)
 	p, spec, err := s.launch(b, r)
 	if err != nil {
 		r.Started = time.Now()

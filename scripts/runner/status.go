@@ -30,7 +30,7 @@ func (r *Runner) Status(ctx context.Context, w io.Writer) error {
 		}
 		_, _ = fmt.Fprintln(t, row)
 	}
-	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\tRESTARTS\tLAST EXIT")
+	_, _ = fmt.Fprintln(t, "\t\t\t\t\t\t\t\nBACKEND\tPID\tPORT\tREADY\tUP\tDATA\tRESTARTS\tLAST EXIT")
 	for _, b := range backends.New(r.layout, true, r.say).Status(ctx) {
 		if b.ForTests && b.PID == 0 {
 			continue // only tests use this backend
@@ -75,7 +75,9 @@ func backendRow(b backends.BackendState, supervised bool) string {
 	if b.Ready {
 		ready = "yes"
 	}
-	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, describeRestarts(b.Restarts, b.Started), b.LastExit)
+	const mega = 1_000_000
+	data := fmt.Sprintf("%d MB", (b.DataBytes+mega-1)/mega)
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", b.Name, pid, b.Port, ready, up, data, describeRestarts(b.Restarts, b.Started), b.LastExit)
 }
 
 // describeRestarts formats the number of a process's restarts and the time of the last one.

@@ -171,13 +171,13 @@ func TestStatusShowsBackendsThatThePlatformNeeds(t *testing.T) {
 func TestStatusShowsRestartsOfBackends(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 14, 3, 12, 0, time.UTC)
-	died := backends.BackendState{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed"}
-	require.Equal(t, "redis\t-\t16379\trestarting\t-\t2, last at 14:03:12\tsignal: killed", backendRow(died, true))
+	died := backends.BackendState{Name: "redis", Port: 16379, Started: at, Died: true, Restarts: 2, LastExit: "signal: killed", DataBytes: 12_000_001}
+	require.Equal(t, "redis\t-\t16379\trestarting\t-\t13 MB\t2, last at 14:03:12\tsignal: killed", backendRow(died, true))
 	require.Contains(t, backendRow(died, false), "\tno\t", "nobody restarts it")
 	revived := died
 	revived.Died, revived.PID, revived.Ready = false, 7, true
-	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t2, last at 14:03:12\t`, backendRow(revived, true))
-	require.Equal(t, "sqs\t-\t19324\tno\t-\t0\t", backendRow(backends.BackendState{Name: "sqs", Port: 19324}, true), "it was stopped")
+	require.Regexp(t, `^redis\t7\t16379\tyes\t[0-9hms]+\t13 MB\t2, last at 14:03:12\t`, backendRow(revived, true))
+	require.Equal(t, "sqs\t-\t19324\tno\t-\t0 MB\t0\t", backendRow(backends.BackendState{Name: "sqs", Port: 19324}, true), "it was stopped")
 }
 
 func TestFingerprintFollowsProgramAndSettings(t *testing.T) {
