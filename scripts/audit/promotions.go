@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -86,9 +85,10 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get reads all items and Kafka events of a promotion, by a scan of the whole table and the topic.
-func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error) {
-	items, err := s.scanTable(ctx)
+// Get reads all items and Kafka events of a promotion. applied are users who may have a lock although
+// they have no request.
+func (s *Promotions) Get(ctx context.Context, eventID string, applied ...string) (*Promotion, error) {
+	items, err := s.readItems(ctx, eventID, applied)
 	if err != nil {
 		return nil, fmt.Errorf("promotion %s: %w", eventID, unavailable(dynamoStore, err))
 	}
@@ -113,16 +113,9 @@ func (s *Promotions) Get(ctx context.Context, eventID string) (*Promotion, error
 	return p, nil
 }
 
-// countSlots is the number of COUNTS items of a promotion. Each is in a partition of its own.
-const countSlots = 64
-
 // Unsettled returns the number of requests without a final status. It reads only the COUNTS items.
 func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, error) {
-	keys := make([]dynamo.Item, countSlots)
-	for i := range keys {
-		keys[i] = dynamo.Item{"PK": dynamo.String(fmt.Sprintf("COUNTS#%s#%02d", eventID, i)), "SK": dynamo.String("COUNTS")}
-	}
-	items, err := dynamo.BatchGet(ctx, s.db, s.table, keys)
+	items, err := dynamo.BatchGet(ctx, s.db, s.table, countsKeys(eventID))
 	if err != nil {
 		return 0, fmt.Errorf("figures of %s: %w", eventID, unavailable(dynamoStore, err))
 	}
@@ -137,18 +130,6 @@ func (s *Promotions) Unsettled(ctx context.Context, eventID string) (int64, erro
 		}
 	}
 	return unsettled, nil
-}
-
-func (s *Promotions) scanTable(ctx context.Context) (items []dynamo.Item, err error) {
-	pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, page.Items...)
-	}
-	return items, nil
 }
 
 func promotionFromItems(eventID string, items []dynamo.Item) (*Promotion, error) {

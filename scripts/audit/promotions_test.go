@@ -2,10 +2,13 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -16,13 +19,64 @@ import (
 	"urr.guru/pkg/promotion/table"
 )
 
+// newPromotionStore returns a store on a new table.
+func newPromotionStore(t *testing.T) table.Store {
+	t.Helper()
+	tables, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
+	return table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+}
+
+// The audit of a promotion reads neither the whole table nor requests to other promotions. It finds
+// the lock of a user who has no request.
+func TestPromotionIsReadByItsKeys(t *testing.T) {
+	t.Parallel()
+	store := newPromotionStore(t)
+	tx := store.Begin()
+	for _, event := range []string{"e", "other"} {
+		p := promotion.Promotion{EventID: event, EventType: promotion.Lottery, Shards: 128}
+		tx.Put(0, table.PromotionItem(&p), table.Absent())
+		r := promotion.NewRequest(&p, ids.NewV7().String(), "u", store.Millis())
+		tx.Create(0, r.Created())
+		tx.Put(0, table.LockItem(&promotion.Lock{EventID: event, UserID: "late", RequestID: "none"}), table.Absent())
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	var foreign atomic.Int32
+	hook := dynamotest.Hook{
+		Before: func(in any) error {
+			if _, scans := in.(*dynamodb.ScanInput); scans {
+				return errors.New("a scan")
+			}
+			return nil
+		},
+		After: func(_, out any) error {
+			if page, ok := out.(*dynamodb.QueryOutput); ok {
+				for _, item := range page.Items {
+					if d := (dynamo.Reader{Item: item}); d.String("entityType") == "REQUEST" && d.String("eventId") != "e" {
+						foreign.Add(1)
+					}
+				}
+			}
+			return nil
+		},
+	}
+	promotions := Promotions{
+		db: dynamodb.New(store.Client.Options(), hook.Options), table: store.Table,
+		read: func(context.Context, []string, string) ([]*kgo.Record, error) { return nil, nil },
+	}
+	p, err := promotions.Get(t.Context(), "e", "late", "absent")
+	require.NoError(t, err)
+	require.Len(t, p.Requests, 1)
+	require.Len(t, p.Markers, 1)
+	require.Equal(t, map[string]string{"late": "none"}, p.Locks)
+	require.Zero(t, foreign.Load())
+}
+
 // writtenPromotion stores a promotion with two places, by the services' own code. It has three
 // requests in one message, of which the first two succeed.
 func writtenPromotion(t *testing.T) (p *Promotion, sent map[string][]string) {
 	t.Helper()
-	tables, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
-	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+	store := newPromotionStore(t)
 	endsAt := store.Millis() + time.Hour.Milliseconds()
 	promo := promotion.Promotion{EventID: "e", EventType: promotion.FirstCome, CapacityTotal: 2, ClosesAt: endsAt, Shards: 1}
 	tx := store.Begin()
@@ -54,7 +108,7 @@ func writtenPromotion(t *testing.T) (p *Promotion, sent map[string][]string) {
 		records = append(records, record, record) // published twice, as after a crash of the relay
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	promotions := Promotions{db: db, table: store.Table, read: func(context.Context, []string, string) ([]*kgo.Record, error) { return records, nil }}
+	promotions := Promotions{db: store.Client, table: store.Table, read: func(context.Context, []string, string) ([]*kgo.Record, error) { return records, nil }}
 	unsettled, err := promotions.Unsettled(t.Context(), "e")
 	require.NoError(t, err)
 	require.Zero(t, unsettled)

@@ -44,6 +44,7 @@ type promotions struct {
 	failpoints map[replicaID]string // with which replicas run, unless they died there
 	deaths     map[string]int
 	receipts   []string // of entries in lotteries, from the answers
+	applied    []string // users
 }
 
 // chance is a source of random numbers for concurrent use.
@@ -201,6 +202,9 @@ func (a *applicants) apply(user string) {
 
 // applyAt sends an application to a replica once.
 func (p *promotions) applyAt(ctx context.Context, replica int, eventID, user string) (requestID string, err error) {
+	p.mu.Lock()
+	p.applied = append(p.applied, user)
+	p.mu.Unlock()
 	got, err := p.users[replica].Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{
 		Caller: &commonv1.Caller{UserId: user}, EventId: eventID,
 	}}})
@@ -277,7 +281,10 @@ func (p *promotions) awaitSettled(eventID string) (got *audit.Promotion) {
 		if err != nil || open > 0 {
 			return cmp.Or(err, fmt.Errorf("%d requests are not settled", open))
 		}
-		if got, err = p.audit.Get(ctx, eventID); err != nil {
+		p.mu.Lock()
+		applied := slices.Clone(p.applied)
+		p.mu.Unlock()
+		if got, err = p.audit.Get(ctx, eventID, applied...); err != nil {
 			return err
 		}
 		if f := got.Faults(nil); len(f.Unsettled)+len(f.Announcements) > 0 {
