@@ -18,7 +18,7 @@ import (
 // PromotionVerdict is the result of a run of the promotions demo. The JSON names are those in the
 // last line that the demo prints.
 type PromotionVerdict struct {
-	// Expected is the number of users who applied, and Applicants the number of those whose request is
+	// Expected is the number of users who applied in time, and Applicants the number of those whose request is
 	// stored. Both are sums over the two promotions.
 	Expected   int `json:"wanted"`
 	Applicants int `json:"applicants"`
@@ -28,6 +28,8 @@ type PromotionVerdict struct {
 	Lottery   int `json:"lottery"`
 	Places    int `json:"places"`
 	Winners   int `json:"winners"`
+	// Late counts the users who were refused since they applied after the lottery's cutoff.
+	Late int `json:"late"`
 	// DuplicatesIn counts users with more than one valid request, locks with the id of another
 	// request, and users who got contradictory answers.
 	DuplicatesIn int `json:"duplicates_in"`
@@ -48,14 +50,15 @@ func (v PromotionVerdict) OK() bool {
 }
 
 func (v PromotionVerdict) Line() string {
-	return LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
-		v.Applicants, v.FirstCome, v.Lottery, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
+	return LastLine("demo-promo", v.OK(), fmt.Sprintf("applicants=%d first_come=%d lottery=%d late=%d duplicates_in=%d out_of_order=%d unsettled=%d unverified=%d",
+		v.Applicants, v.FirstCome, v.Lottery, v.Late, v.DuplicatesIn, v.OutOfOrder, v.Unsettled, v.Unverified), v.Other)
 }
 
 // PromotionRun is what the demo has done and seen, without reading a store.
 type PromotionRun struct {
-	// Applicants is the number of users who applied to each of the two promotions.
-	Applicants         int
+	// Users applied to each of the two promotions. Late are those whom the lottery refused, since its
+	// cutoff had passed.
+	Users, Late        []string
 	FirstCome, Lottery PromotionOfRun
 	// Receipts are the receipts that the lottery's applicants got. Earlier is a copy of the draw's
 	// public document from before the beacon published the randomness that decided the draw.
@@ -82,18 +85,23 @@ type promotionJudge struct {
 
 // Judge computes the verdict on a run from the stores and from the draw's public document.
 func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerdict, Findings, error) {
-	n := run.Applicants
-	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{
-		Expected: 2 * n, Places: min(n, run.FirstCome.Places), Winners: min(n, run.Lottery.Places),
-	}}
-	first, err := s.Get(ctx, run.FirstCome.EventID)
+	n := len(run.Users)
+	j := &promotionJudge{PromotionRun: run, PromotionVerdict: PromotionVerdict{Places: min(n, run.FirstCome.Places)}}
+	first, err := s.Get(ctx, run.FirstCome.EventID, run.Users...)
 	if err != nil {
 		return j.PromotionVerdict, j.Findings, err
 	}
-	lottery, err := s.Get(ctx, run.Lottery.EventID)
+	lottery, err := s.Get(ctx, run.Lottery.EventID, run.Users...)
 	if err != nil {
 		return j.PromotionVerdict, j.Findings, err
 	}
+	for _, user := range run.Late {
+		// An application that got no answer may have been in time, and its repetition late.
+		if lottery.Locks[user] == "" {
+			j.PromotionVerdict.Late++
+		}
+	}
+	j.Expected, j.Winners = 2*n-j.PromotionVerdict.Late, min(n-j.PromotionVerdict.Late, run.Lottery.Places)
 	j.PromotionVerdict.FirstCome, j.PromotionVerdict.Lottery = first.Succeeded(), lottery.Succeeded()
 	j.judgeStored(run.FirstCome, first)
 	j.judgeStored(run.Lottery, lottery)

@@ -72,6 +72,35 @@ func TestPromotionIsReadByItsKeys(t *testing.T) {
 	require.Zero(t, foreign.Load())
 }
 
+// Users who applied after the lottery's cutoff need no request, unless an earlier try was stored.
+func TestLateApplicantsNeedNoRequest(t *testing.T) {
+	t.Parallel()
+	store := newPromotionStore(t)
+	lottery := promotion.Promotion{EventID: "lottery", EventType: promotion.Lottery, Shards: 1}
+	tx := store.Begin()
+	tx.Put(0, table.PromotionItem(&lottery), table.Absent())
+	for i, user := range []string{"in-time", "repeated"} {
+		r := promotion.NewRequest(&lottery, ids.NewV7().String(), user, store.Millis())
+		tx.Create(i, r.Created())
+		tx.Put(i, table.LockItem(&promotion.Lock{EventID: "lottery", UserID: user, RequestID: r.RequestID}), table.Absent())
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	promotions := Promotions{
+		db: store.Client, table: store.Table,
+		read: func(context.Context, []string, string) ([]*kgo.Record, error) { return nil, nil },
+	}
+	v, _, err := promotions.Judge(t.Context(), PromotionRun{
+		Users: []string{"in-time", "repeated", "late", "lost"}, Late: []string{"repeated", "late"},
+		FirstCome: PromotionOfRun{EventID: "none"}, Lottery: PromotionOfRun{EventID: "lottery", Places: 9},
+		Read: func(context.Context, string) ([]byte, error) { return nil, errors.New("not published") },
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, v.Late)
+	require.Equal(t, 7, v.Expected, "both promotions together")
+	require.Equal(t, 2, v.Applicants)
+	require.Equal(t, 3, v.Winners)
+}
+
 // writtenPromotion stores a promotion with two places, by the services' own code. It has three
 // requests in one message, of which the first two succeed.
 func writtenPromotion(t *testing.T) (p *Promotion, sent map[string][]string) {

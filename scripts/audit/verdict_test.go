@@ -52,7 +52,7 @@ func TestPromotionVerdict(t *testing.T) {
 	t.Parallel()
 	perfect := PromotionVerdict{Expected: 10_000, Applicants: 10_000, FirstCome: 500, Places: 500, Lottery: 100, Winners: 100}
 	require.True(t, perfect.OK())
-	require.Equal(t, "demo-promo ok: applicants=10000 first_come=500 lottery=100 duplicates_in=0 out_of_order=0 unsettled=0 unverified=0", perfect.Line())
+	require.Equal(t, "demo-promo ok: applicants=10000 first_come=500 lottery=100 late=0 duplicates_in=0 out_of_order=0 unsettled=0 unverified=0", perfect.Line())
 	for name, spoil := range map[string]func(*PromotionVerdict){
 		"an application is missing": func(v *PromotionVerdict) { v.Applicants-- },
 		"a place was not given":     func(v *PromotionVerdict) { v.FirstCome-- },

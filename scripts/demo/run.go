@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -147,10 +148,14 @@ const (
 	Settled
 )
 
-// Watch calls readState at intervals until it returns Settled. If it has returned Settling for
-// longer than limit, Watch calls onLate and returns.
-func Watch(ctx context.Context, every, limit time.Duration, readState func(context.Context) (RunState, error), onLate func()) error {
+// ReadState returns the state of a run and, while it is Settling, how much is left to be done.
+type ReadState func(ctx context.Context) (state RunState, left int64, err error)
+
+// Watch calls readState at intervals until it returns Settled. If it returns Settling and nothing
+// gets done for as long as limit, Watch calls onLate and returns.
+func Watch(ctx context.Context, every, limit time.Duration, readState ReadState, onLate func()) error {
 	var deadline <-chan time.Time
+	least := int64(math.MaxInt64)
 	for tick := time.Tick(every); ; {
 		select {
 		case <-ctx.Done():
@@ -160,14 +165,14 @@ func Watch(ctx context.Context, every, limit time.Duration, readState func(conte
 			return nil
 		case <-tick:
 		}
-		state, err := readState(ctx)
+		state, left, err := readState(ctx)
 		switch {
 		case err != nil:
 			return err
 		case state == Settled:
 			return nil
-		case state == Settling && deadline == nil:
-			deadline = time.After(limit)
+		case state == Settling && left < least:
+			least, deadline = left, time.After(limit)
 		}
 	}
 }

@@ -90,31 +90,36 @@ func TestKnownDamage(t *testing.T) {
 	require.EqualError(t, demo.CheckFaultKind("third", known), `BREAK="third": must be one or other`)
 }
 
-// The time limit begins when all visitors have gone.
+// The time limit begins when all visitors have gone, and anew whenever something got done.
 func TestWatchWaitsUntilSettled(t *testing.T) {
 	t.Parallel()
+	const acting, limit = time.Minute, 10 * time.Second
 	for name, tc := range map[string]struct {
-		settling time.Duration
-		late     bool
-	}{"settles": {9 * time.Second, false}, "does not settle": {time.Hour, true}} {
+		settling, step time.Duration // step: something gets done each time
+		took           time.Duration
+		late           bool
+	}{
+		"settles":         {settling: 9 * time.Second, step: time.Hour, took: acting + 9*time.Second},
+		"settles slowly":  {settling: time.Hour, step: 9 * time.Second, took: acting + time.Hour},
+		"does not settle": {settling: time.Hour, step: time.Hour, took: acting + limit, late: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				const acting, limit = time.Minute, 10 * time.Second
 				began, late := time.Now(), false
-				err := demo.Watch(t.Context(), time.Second, limit, func(context.Context) (demo.RunState, error) {
+				err := demo.Watch(t.Context(), time.Second, limit, func(context.Context) (demo.RunState, int64, error) {
 					switch at := time.Since(began); {
 					case at < acting:
-						return demo.Acting, nil
+						return demo.Acting, 0, nil
 					case at < acting+tc.settling:
-						return demo.Settling, nil
+						return demo.Settling, 1000 - int64((at-acting)/tc.step), nil
 					default:
-						return demo.Settled, nil
+						return demo.Settled, 0, nil
 					}
 				}, func() { late = true })
 				require.NoError(t, err)
 				require.Equal(t, tc.late, late)
-				require.Equal(t, acting+min(tc.settling, limit), time.Since(began))
+				require.Equal(t, tc.took, time.Since(began))
 			})
 		})
 	}
@@ -123,7 +128,7 @@ func TestWatchWaitsUntilSettled(t *testing.T) {
 func TestWatchEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		readState := func(context.Context) (demo.RunState, error) { return demo.Acting, errStep }
+		readState := func(context.Context) (demo.RunState, int64, error) { return demo.Acting, 0, errStep }
 		require.ErrorIs(t, demo.Watch(t.Context(), time.Second, time.Second, readState, func() {}), errStep)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

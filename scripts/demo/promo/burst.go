@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,12 +24,14 @@ const atOnce, signingIn = 512, 32
 
 // burst is a group of users who all apply to one promotion at the same time, with their answers.
 type burst struct {
-	name  string
-	event string
-	users []*crowd.Session
+	name   string
+	event  string
+	cutoff time.Time // of a lottery: applications are refused from then on
+	users  []*crowd.Session
 
 	mu       sync.Mutex // guards the answers while users apply
 	receipts []string
+	late     []string // names of the users who applied after the cutoff only
 }
 
 func newBurst(name string, n int) *burst {
@@ -42,18 +45,35 @@ func (b *burst) signIn(ctx context.Context, api *crowd.API) error {
 	for i := range b.users {
 		group.Go(func() error {
 			b.users[i] = api.NewSession()
-			return b.users[i].DevLogin(ctx, fmt.Sprintf("applicant-%05d", i))
+			return b.users[i].DevLogin(ctx, userName(i))
 		})
 	}
 	return group.Wait()
+}
+
+func userName(i int) string { return fmt.Sprintf("applicant-%05d", i) }
+
+func (b *burst) names() []string {
+	names := make([]string, len(b.users))
+	for i := range names {
+		names[i] = userName(i)
+	}
+	return names
 }
 
 // application is the response to an application.
 type application struct {
 	RequestID, Receipt string
 	Duplicate          bool
-	soldOut            bool // it was refused since no place is left; there may be no stored request
+	// refused says that the promotion was over: there may be no stored request.
+	refused string
 }
+
+// The values of application.refused.
+const (
+	soldOut = "sold out" // no place is left
+	tooLate = "too late" // the cutoff has passed
+)
 
 // applyAs sends the application of the i-th user. Some users send it twice at the same time; both
 // answers must contain the id of the same request.
@@ -61,42 +81,55 @@ func (b *burst) applyAs(ctx context.Context, i int, tally *demo.Tally) (outcome 
 	user := b.users[i]
 	if i%demo.TwiceEvery != 0 {
 		a, err := b.send(ctx, user)
-		return b.recordAnswers("applied", err, a)
+		return b.recordAnswers(i, "applied", err, a)
 	}
 	first, second, err := demo.SendTwice(user, func(s *crowd.Session) (application, error) { return b.send(ctx, s) })
-	if err == nil && first.RequestID != second.RequestID && !first.soldOut && !second.soldOut {
+	if err == nil && first.RequestID != second.RequestID && first.refused == "" && second.refused == "" {
 		tally.AddViolation(b.name+": applicant %d applied twice and has the requests %s and %s", i, first.RequestID, second.RequestID)
 	}
-	return b.recordAnswers("applied twice", err, first, second)
+	return b.recordAnswers(i, "applied twice", err, first, second)
 }
 
-// recordAnswers keeps the receipts of a user's applications, and returns how the visit ended.
-func (b *burst) recordAnswers(outcome string, err error, all ...application) string {
+// recordAnswers keeps the answers to a user's applications, and returns how the visit ended.
+func (b *burst) recordAnswers(i int, outcome string, err error, all ...application) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	late := 0
 	for _, a := range all {
-		if a.soldOut {
-			outcome = "sold out"
+		if a.refused != "" {
+			outcome = a.refused
+		}
+		if a.refused == tooLate {
+			late++
 		}
 		if a.Receipt != "" {
 			b.receipts = append(b.receipts, a.Receipt)
 		}
 	}
+	if late == len(all) {
+		b.late = append(b.late, userName(i))
+	}
 	return outcome
 }
 
-// send sends an application until it is accepted. This is safe: each answer has the id of the same
-// request.
+// send sends an application until it is accepted, or the promotion is over. This is safe: each
+// answer has the id of the same request.
 func (b *burst) send(ctx context.Context, user *crowd.Session) (a application, err error) {
 	err = demo.PostUntilDone(ctx, user, crowd.StepApply, "/api/v1/promotions/"+b.event+"/requests", &a)
 	var refused *demo.RefusedError
-	if errors.As(err, &refused) && refused.Code == "SOLD_OUT" {
-		return application{soldOut: true}, nil
+	switch {
+	case !errors.As(err, &refused):
+		return a, err
+	case refused.Code == "SOLD_OUT":
+		return application{refused: soldOut}, nil
+	case refused.Code == "NOT_OPEN" && !b.cutoff.IsZero() && !time.Now().Before(b.cutoff):
+		return application{refused: tooLate}, nil
+	default:
+		return a, err
 	}
-	return a, err
 }
 
 func (r *run) firstComeTerms() map[string]any {
@@ -157,81 +190,85 @@ type observedDraw struct {
 	earlier *fairdraw.Document
 }
 
-// runBurst has all users of a burst apply at the same time. It waits until the requests have
-// results or, for a lottery, whose draw is later, until they are accepted.
-func (r *run) runBurst(ctx context.Context, b *burst) error {
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		r.RunVisits(ctx, len(b.users), atOnce, 0, 0, func(ctx context.Context, i int) string {
-			return b.name + ": " + b.applyAs(ctx, i, &r.Tally)
-		})
-	}()
-	defer func() { <-gone }()
-	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.RunState, error) {
-		unsettled, err := r.takeSample(ctx)
-		switch {
-		case err != nil || !demo.Closed(gone):
-			return demo.Acting, err
-		case unsettled > 0 && b != r.lottery:
-			return demo.Settling, nil
-		default:
-			return demo.Settled, nil
-		}
-	}, func() { r.Say("requests are still unsettled after %s (LIMIT)", r.cfg.Limit) })
+// apply has all users of a burst apply at the same time, and returns when all have been answered.
+func (r *run) apply(ctx context.Context, b *burst) {
+	r.RunVisits(ctx, len(b.users), atOnce, 0, 0, func(ctx context.Context, i int) string {
+		return b.name + ": " + b.applyAs(ctx, i, &r.Tally)
+	})
 }
 
-// takeSample reads the operators' figures, and returns how many requests have no result yet.
-func (r *run) takeSample(ctx context.Context) (unsettled int64, err error) {
+// watch takes samples until all applicants have gone, the result of the lottery is announced and
+// every request has its result.
+func (r *run) watch(ctx context.Context, gone <-chan struct{}) error {
+	unsettled := int64(2 * r.cfg.Applicants)
+	return demo.Watch(ctx, sampleEvery, r.cfg.Limit, func(ctx context.Context) (demo.RunState, int64, error) {
+		allGone := demo.Closed(gone) // known before the sample, which then has the last application
+		n, read, err := r.takeSample(ctx)
+		if err != nil {
+			return demo.Acting, 0, err
+		}
+		if read {
+			unsettled = n
+		}
+		r.watchDraw(ctx)
+		switch {
+		case !allGone || time.Now().Before(r.draw.announced):
+			return demo.Acting, 0, nil
+		case !read || unsettled > 0 || r.draw.phase != fairdraw.PhaseSettled:
+			return demo.Settling, unsettled + r.draw.phasesLeft(), nil
+		default:
+			return demo.Settled, 0, nil
+		}
+	}, func() { r.Say("nothing was settled for %s (LIMIT), the draw is %s", r.cfg.Limit, r.draw.phase) })
+}
+
+// takeSample reads the operators' figures, and returns how many requests have no result yet. read is
+// false if the platform is overloaded; the next sample may succeed.
+func (r *run) takeSample(ctx context.Context) (unsettled int64, read bool, err error) {
 	var accepted int64
 	for _, b := range []*burst{r.first, r.lottery} {
-		if b.event == "" {
-			continue
-		}
 		answer, err := r.operator.Call(ctx, crowd.StepProgress, http.MethodGet, "/api/v1/admin/promotions/"+b.event+"/summary", nil, nil)
 		if err != nil {
-			return 0, fmt.Errorf("sample: %w", err)
+			return 0, false, fmt.Errorf("sample: %w", err)
 		}
 		var figures struct{ Accepted, Unsettled int64 }
-		if !answer.OK() { // the platform is overloaded; the next sample may succeed
-			return 1, nil
+		if !answer.OK() {
+			return 0, false, nil
 		}
 		if err := json.Unmarshal(answer.Body, &figures); err != nil {
-			return 0, fmt.Errorf("sample: %w", err)
+			return 0, false, fmt.Errorf("sample: %w", err)
 		}
 		accepted += figures.Accepted
 		unsettled += figures.Unsettled
 	}
 	r.AddSample(demo.NamedNumber{Name: "answered", N: r.Tally.Gone.Load()}, demo.NamedNumber{Name: "accepted", N: accepted},
 		demo.NamedNumber{Name: "settled", N: accepted - unsettled})
-	return unsettled, nil
+	return unsettled, true, nil
 }
 
-// awaitDraw polls until every request has its result, and reads the draw's public document.
-func (r *run) awaitDraw(ctx context.Context) error {
-	limit := time.Until(r.draw.announced.Add(r.cfg.Limit))
-	return demo.Watch(ctx, sampleEvery, limit, func(ctx context.Context) (demo.RunState, error) {
-		unsettled, err := r.takeSample(ctx)
-		if err != nil {
-			return demo.Settling, err
-		}
-		doc, err := r.readDrawDocument(ctx)
-		if err != nil {
-			return demo.Settling, nil //nolint:nilerr // the next call reads it again
-		}
-		if doc.Phase != r.draw.phase {
-			r.draw.phase = doc.Phase
-			r.Say("the draw is %s", doc.Phase)
-		}
-		if r.draw.earlier == nil && doc.Statement != nil {
-			doc.SavedAt = time.Now().UnixMilli()
-			r.draw.earlier = doc
-		}
-		if doc.Phase == fairdraw.PhaseSettled && unsettled == 0 {
-			return demo.Settled, nil
-		}
-		return demo.Settling, nil
-	}, func() { r.Say("the lottery is not settled %s after its announcement (LIMIT)", r.cfg.Limit) })
+// phasesLeft returns the number of phases of the draw that are still to come.
+func (d *observedDraw) phasesLeft() int64 {
+	phases := []fairdraw.Phase{fairdraw.PhaseSettled, fairdraw.PhaseDrawn, fairdraw.PhaseRoot, fairdraw.PhaseClosed}
+	if i := slices.Index(phases, d.phase); i >= 0 {
+		return int64(i)
+	}
+	return int64(len(phases))
+}
+
+// watchDraw reads the draw's public document.
+func (r *run) watchDraw(ctx context.Context) {
+	doc, err := r.readDrawDocument(ctx)
+	if err != nil {
+		return // the next call reads it again
+	}
+	if doc.Phase != r.draw.phase {
+		r.draw.phase = doc.Phase
+		r.Say("the draw is %s", doc.Phase)
+	}
+	if r.draw.earlier == nil && doc.Statement != nil {
+		doc.SavedAt = time.Now().UnixMilli()
+		r.draw.earlier = doc
+	}
 }
 
 // readDrawDocument reads the public document of the lottery's draw.

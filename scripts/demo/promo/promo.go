@@ -21,12 +21,13 @@ type Config struct {
 	Applicants int `env:"APPLICANTS, default=5000" min:"1" max:"100000"`
 	FirstCome  int `env:"FIRST_COME, default=500" min:"1" max:"100000"`
 	Lottery    int `env:"LOTTERY, default=100" min:"1" max:"100000"`
-	// Window is how long the lottery takes applications; 0: three times as long as the first burst.
-	Window time.Duration `env:"WINDOW, default=0s" min:"0s" max:"1h"`
+	// Window is how long the lottery takes applications, a part of its terms. Who applies later is
+	// refused.
+	Window time.Duration `env:"WINDOW, default=3m" min:"1s" max:"1h"`
 	// Delay is the time from the lottery's cutoff to the beacon's round. The root of the entries is
 	// made some seconds after the cutoff, and must be public for a minute before that round.
 	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
-	// Limit is how long requests may stay unsettled after a burst, and after the announcement.
+	// Limit is how long, after the announcement, nothing may get settled while requests are unsettled.
 	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
 	// Break injects a fault into the table before the audit, to show that the audit detects it.
 	Break string `env:"BREAK"`
@@ -35,12 +36,8 @@ type Config struct {
 // Validate returns an error if Break is no known kind of fault.
 func (c *Config) Validate() error { return demo.CheckFaultKind(c.Break, audit.PromotionFaultKinds()) }
 
-const (
-	// lead is the time from the beacon's round until the results are announced.
-	lead = 15 * time.Second
-	// minWindow is the shortest time in which the lottery accepts applications.
-	minWindow = 20 * time.Second
-)
+// lead is the time from the beacon's round until the results are announced.
+const lead = 15 * time.Second
 
 // run is one run of the promotions demo.
 type run struct {
@@ -64,7 +61,8 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	return demo.Run(ctx, r, cfg.Break, layout.State("demo-promo"))
 }
 
-// Play runs both promotions. It returns when every request has a result, or after the limit.
+// Play runs both promotions. It returns when every request has a result, or if nothing gets settled
+// for as long as the limit.
 func (r *run) Play(ctx context.Context) error {
 	if err := r.operator.DevLogin(ctx, "promotions-operator", "admin"); err != nil {
 		return err
@@ -76,42 +74,47 @@ func (r *run) Play(ctx context.Context) error {
 		}
 	}
 	defer r.Begin(demo.ProgressBar{Name: "answered", Total: 2 * r.cfg.Applicants}, demo.ProgressBar{Name: "settled", Total: 2 * r.cfg.Applicants})()
-	var err error
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		r.Say("%d apply to the lottery %s with %d places, which closes in %s", r.cfg.Applicants, r.lottery.event, r.cfg.Lottery, r.cfg.Window)
+		r.apply(ctx, r.lottery)
+		// The lottery goes on until its cutoff meanwhile.
+		r.Say("%d apply to the first-come promotion %s with %d places", r.cfg.Applicants, r.first.event, r.cfg.FirstCome)
+		r.apply(ctx, r.first)
+		if left := time.Until(r.draw.announced); left > 0 {
+			r.Say("all have been answered; the result of the lottery is announced in %.0f s", left.Seconds())
+		}
+	}()
+	err := r.watch(ctx, gone)
+	<-gone
+	return err
+}
+
+// open creates the promotions.
+func (r *run) open(ctx context.Context) (err error) {
 	if r.first.event, err = r.createPromotion(ctx, r.firstComeTerms()); err != nil {
 		return err
 	}
-	r.Say("%d apply to the first-come promotion %s with %d places", r.cfg.Applicants, r.first.event, r.cfg.FirstCome)
-	started := time.Now()
-	if err := r.runBurst(ctx, r.first); err != nil {
-		return err
-	}
-	window := r.cfg.Window
-	if window == 0 {
-		window = max(minWindow, 3*time.Since(started))
-	}
-	terms, cutoff, err := r.lotteryTerms(ctx, window)
+	terms, cutoff, err := r.lotteryTerms(ctx, r.cfg.Window)
 	if err != nil {
 		return err
 	}
-	if r.lottery.event, err = r.createPromotion(ctx, terms); err != nil {
-		return err
-	}
-	r.Say("%d apply to the lottery %s with %d places; its cutoff is in %.0f s", r.cfg.Applicants, r.lottery.event, r.cfg.Lottery, window.Seconds())
-	if err := r.runBurst(ctx, r.lottery); err != nil {
-		return err
-	}
-	r.draw.announced = cutoff.Add(r.cfg.Delay + lead)
-	r.Say("the applications are in; the result is announced in %.0f s", time.Until(r.draw.announced).Seconds())
-	return r.awaitDraw(ctx)
+	r.lottery.cutoff, r.draw.announced = cutoff, cutoff.Add(r.cfg.Delay+lead)
+	r.lottery.event, err = r.createPromotion(ctx, terms)
+	return err
 }
 
 // evidence returns what the demo has done and seen, which the audit compares with the stores.
 func (r *run) evidence() audit.PromotionRun {
 	return audit.PromotionRun{
-		Applicants: r.cfg.Applicants,
-		FirstCome:  audit.PromotionOfRun{Name: r.first.name, EventID: r.first.event, Places: r.cfg.FirstCome},
-		Lottery:    audit.PromotionOfRun{Name: r.lottery.name, EventID: r.lottery.event, Places: r.cfg.Lottery},
-		Receipts:   r.lottery.receipts, Earlier: r.draw.earlier, Read: r.readPublic, Violations: r.Tally.Violations(),
+		Users: r.lottery.names(), Late: r.lottery.late,
+		FirstCome: audit.PromotionOfRun{Name: r.first.name, EventID: r.first.event, Places: r.cfg.FirstCome},
+		Lottery:   audit.PromotionOfRun{Name: r.lottery.name, EventID: r.lottery.event, Places: r.cfg.Lottery},
+		Receipts:  r.lottery.receipts, Earlier: r.draw.earlier, Read: r.readPublic, Violations: r.Tally.Violations(),
 	}
 }
 
@@ -136,7 +139,7 @@ func (r *run) Report(_ context.Context, v audit.PromotionVerdict) (*demo.Report,
 		}},
 		Counts: demo.NumberTable{
 			Title: "What the applicants were answered", Name: "what", Number: "number",
-			Rows: []demo.NamedNumber{{Name: "receipts of the lottery", N: int64(receipts)}},
+			Rows: []demo.NamedNumber{{Name: "receipts of the lottery", N: int64(receipts)}, {Name: "too late for the lottery", N: int64(v.Late)}},
 		},
 		Details: map[string]any{"first_come_id": r.first.event, "lottery_id": r.lottery.event, "receipts": receipts},
 	}, nil

@@ -118,10 +118,10 @@ const slots = 32
 // reward is due. When several replicas pay, or half of the rewards are paid, it calls busy.
 func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}, busy func()) error {
 	defer busy()
-	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.RunState, error) {
+	return demo.Watch(ctx, sampleEvery, d.cfg.Limit, func(ctx context.Context) (demo.RunState, int64, error) {
 		s, err := d.readRewardState(ctx)
 		if err != nil {
-			return demo.Acting, fmt.Errorf("sample: %w", err)
+			return demo.Acting, 0, fmt.Errorf("sample: %w", err)
 		}
 		d.AddSample(demo.NamedNumber{Name: "members", N: d.Tally.Gone.Load()}, demo.NamedNumber{Name: "entries", N: s.entered}, demo.NamedNumber{Name: "paid", N: s.paid},
 			demo.NamedNumber{Name: "due", N: s.due}, demo.NamedNumber{Name: "in progress", N: s.processing})
@@ -130,13 +130,13 @@ func (d *Demo) awaitPayouts(ctx context.Context, gone, recovered <-chan struct{}
 		}
 		switch {
 		case !demo.Closed(gone) || !demo.Closed(recovered):
-			return demo.Acting, nil
+			return demo.Acting, 0, nil
 		case s.due > 0:
-			return demo.Settling, nil
+			return demo.Settling, s.due, nil
 		default:
-			return demo.Settled, nil
+			return demo.Settled, 0, nil
 		}
-	}, func() { d.Say("rewards are still due after %s (LIMIT)", d.cfg.Limit) })
+	}, func() { d.Say("no reward was paid for %s (LIMIT)", d.cfg.Limit) })
 }
 
 // rewardState has the number of entries (attendances and draws) in the campaigns, and the numbers

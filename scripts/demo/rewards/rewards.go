@@ -25,7 +25,7 @@ type Config struct {
 	Members int           `env:"MEMBERS, default=2000" min:"1" max:"100000"`
 	Prizes  int           `env:"PRIZES, default=50" min:"1" max:"100000"`
 	Arrive  time.Duration `env:"ARRIVE, default=15s" min:"0s" max:"1h"`
-	// Limit is how long rewards may still be due after the last member has left.
+	// Limit is how long nothing may get paid, after the last member has left, while rewards are due.
 	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
 	// Seed determines the faults and the order of the members; 0 takes a seed from the clock.
 	Seed uint64 `env:"SEED, default=0"`
