@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
@@ -77,6 +78,7 @@ func encodeEventCursor(c *event.Cursor) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(c.StartsAt.UnixMicro(), 10) + "." + c.ID))
 }
 
+// decodeEventCursor refuses times at which no event can start. PostgreSQL lacks some of them.
 func decodeEventCursor(s string) (event.Cursor, error) {
 	if s == "" {
 		return event.Cursor{}, nil
@@ -87,8 +89,9 @@ func decodeEventCursor(s string) (event.Cursor, error) {
 	}
 	start, id, _ := strings.Cut(string(b), ".")
 	micros, err := strconv.ParseInt(start, 10, 64)
-	if err != nil || !ids.ValidEventID(id) {
+	at := time.UnixMicro(micros).UTC()
+	if err != nil || !timestamppb.New(at).IsValid() || !ids.ValidEventID(id) {
 		return event.Cursor{}, errs.ErrInvalidCursor
 	}
-	return event.Cursor{StartsAt: time.UnixMicro(micros).UTC(), ID: id}, nil
+	return event.Cursor{StartsAt: at, ID: id}, nil
 }
