@@ -159,6 +159,10 @@ func (f *userFile) read(part *ticketv1.AddToUploadRequest) error {
 	return errs.ErrInvalidRequest.WithFields(f.bad...)
 }
 
+// notInEmail has what spreadsheets leave around an address, U+0000, which PostgreSQL cannot store, and
+// U+FFFD, which strings.ToLower puts in place of bytes that are not UTF-8.
+const notInEmail = " \t\r\n\x00\ufffd"
+
 func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) {
 	problem := ""
 	switch at := strings.IndexByte(email, '@'); {
@@ -166,7 +170,7 @@ func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) 
 		problem = "has no user"
 	case userID != "" && !ids.ValidUser(userID):
 		problem = "has an invalid user id"
-	case email != "" && (at < 1 || at == len(email)-1 || len(email) > ids.MaxEmail || strings.ContainsAny(email, " \t\r\n")):
+	case email != "" && (at < 1 || at == len(email)-1 || len(email) > ids.MaxEmail || strings.ContainsAny(email, notInEmail)):
 		problem = "has an invalid e-mail address"
 	}
 	if problem != "" {

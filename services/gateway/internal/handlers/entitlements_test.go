@@ -86,6 +86,8 @@ func TestInvalidListsOfUsers(t *testing.T) {
 		"json":        {`{"userId":"alice"}`, "line 1", `is not CSV: bare " in non-quoted-field`},
 		"user id":     {"userId\nalice\na b\n", "line 3", "has an invalid user id"},
 		"e-mail":      {"email\nalice@\n", "line 2", "has an invalid e-mail address"},
+		"NUL":         {"email\na\x00@example.com\n", "line 2", "has an invalid e-mail address"},
+		"no UTF-8":    {"email\n\xb1\xe8@example.com\n", "line 2", "has an invalid e-mail address"},
 		"no user":     {"email,userId\n,\n", "line 2", "has no user"},
 		"other width": {"email,userId\na@example.com\n", "line 2", "is not CSV: wrong number of fields"},
 	} {
