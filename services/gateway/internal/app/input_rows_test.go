@@ -105,8 +105,8 @@ var campaign = input{
 func rewardQueries() map[string]string {
 	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{
-		"status=PAID": "INVALID_REQUEST", "memberId=" + strings.Repeat("m", 65): "INVALID_REQUEST",
-		"status=FAILED&eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST",
+		"status=PAID": "INVALID_REQUEST", "memberId=" + strings.Repeat("m", 65): "INVALID_REQUEST", "memberId=a%20b": "INVALID_REQUEST",
+		"status=FAILED&eventId=" + strings.Repeat("e", 65): "INVALID_REQUEST", "eventId=a.b": "INVALID_REQUEST",
 	})
 	return all
 }
@@ -133,7 +133,9 @@ var promotion = input{
 // requestQueries returns refused queries of the operators' list of requests.
 func requestQueries() map[string]string {
 	all := maps.Clone(pageQueries)
-	maps.Copy(all, map[string]string{"status=DONE": "INVALID_REQUEST", "resultCode=" + strings.Repeat("R", 65): "INVALID_REQUEST"})
+	maps.Copy(all, map[string]string{
+		"status=DONE": "INVALID_REQUEST", "resultCode=" + strings.Repeat("R", 65): "INVALID_REQUEST", "resultCode=won": "INVALID_REQUEST",
+	})
 	return all
 }
 
@@ -157,7 +159,8 @@ func orderQueries() map[string]string {
 	all := maps.Clone(pageQueries)
 	maps.Copy(all, map[string]string{
 		"user=" + strings.Repeat("u", 65): "INVALID_REQUEST", "eventId=a%20b": "INVALID_REQUEST", "reservationId=x": "INVALID_REQUEST",
-		"orderId=" + strings.Repeat("o", 65): "INVALID_REQUEST", "user=a&user=b": "INVALID_REQUEST", "code=%00": "INVALID_REQUEST",
+		"orderId=" + strings.Repeat("o", 65): "INVALID_REQUEST", "user=a%20b": "INVALID_REQUEST", "seat=A1": "INVALID_REQUEST",
+		"user=a&user=b": "INVALID_REQUEST", "code=%00": "INVALID_REQUEST",
 	})
 	return all
 }

@@ -3035,13 +3035,13 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vWinnersPart\x12\x10\n" +
 	"\x03csv\x18\x01 \x01(\fR\x03csv\x12\x17\n" +
 	"\x04next\x18\x02 \x01(\x03H\x00R\x04next\x88\x01\x01B\a\n" +
-	"\x05_next\"\xcc\x02\n" +
+	"\x05_next\"\xda\x02\n" +
 	"\x13ListRequestsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12`\n" +
 	"\x06status\x18\x03 \x01(\tBH\xbaHErCR\x00R\bRECEIVEDR\x06QUEUEDR\n" +
-	"PROCESSINGR\tSUCCEEDEDR\bREJECTEDR\fFAILED_FINALR\x06status\x12(\n" +
-	"\vresult_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\n" +
+	"PROCESSINGR\tSUCCEEDEDR\bREJECTEDR\fFAILED_FINALR\x06status\x126\n" +
+	"\vresult_code\x18\x04 \x01(\tB\x15\xbaH\x12r\x102\x0e^[A-Z_]{0,64}$R\n" +
 	"resultCode\x12\x1f\n" +
 	"\x05limit\x18\x05 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
 	"\x06cursor\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"j\n" +

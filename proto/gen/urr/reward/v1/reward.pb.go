@@ -2248,13 +2248,13 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\arewards\x18\x02 \x01(\x03R\arewards\x12\x16\n" +
 	"\x06points\x18\x03 \x01(\x03R\x06points\x12\x12\n" +
 	"\x04held\x18\x04 \x01(\x03R\x04held\x12\x18\n" +
-	"\aunknown\x18\x05 \x01(\x03R\aunknown\"\xa1\x02\n" +
+	"\aunknown\x18\x05 \x01(\x03R\aunknown\"\xce\x02\n" +
 	"\x12ListRewardsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12P\n" +
 	"\x06status\x18\x02 \x01(\tB8\xbaH5r3R\x00R\aPENDINGR\n" +
-	"PROCESSINGR\aSUCCESSR\x06FAILEDR\tCANCELLEDR\x06status\x12\"\n" +
-	"\bevent_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\aeventId\x12$\n" +
-	"\tmember_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\bmemberId\x12\x1f\n" +
+	"PROCESSINGR\aSUCCESSR\x06FAILEDR\tCANCELLEDR\x06status\x127\n" +
+	"\bevent_id\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x12<\n" +
+	"\tmember_id\x18\x04 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{0,63}$R\bmemberId\x12\x1f\n" +
 	"\x05limit\x18\x05 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12\x1f\n" +
 	"\x06cursor\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06cursor\"i\n" +
 	"\x13ListRewardsResponse\x121\n" +

@@ -870,11 +870,11 @@ var File_urr_ticket_v1_order_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\n" +
-	"\x19urr/ticket/v1/order.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1aurr/payment/v1/admin.proto\x1a\x1furr/ticket/v1/reservation.proto\"\xf1\x02\n" +
+	"\x19urr/ticket/v1/order.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\x1a\x1aurr/payment/v1/admin.proto\x1a\x1furr/ticket/v1/reservation.proto\"\xc2\x03\n" +
 	"\x13SearchOrdersRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x1b\n" +
-	"\x04user\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04user\x12\x1c\n" +
-	"\x04seat\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04seat\x12\"\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x123\n" +
+	"\x04user\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{0,63}$R\x04user\x12U\n" +
+	"\x04seat\x18\x03 \x01(\tBA\xbaH>r<2:^([A-Za-z0-9_]{1,20}-[A-Za-z0-9_]{1,20}-[1-9][0-9]{0,4})?$R\x04seat\x12\"\n" +
 	"\border_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderId\x12\x1c\n" +
 	"\x04code\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x04code\x127\n" +
 	"\bevent_id\x18\x06 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x122\n" +
