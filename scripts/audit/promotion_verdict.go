@@ -110,8 +110,8 @@ func (s *Promotions) Judge(ctx context.Context, run PromotionRun) (PromotionVerd
 	for _, text := range run.Violations {
 		j.Add("%s", text)
 	}
-	if j.PromotionVerdict.Applicants != j.Expected {
-		j.Add("%d of %d applications are stored", j.PromotionVerdict.Applicants, j.Expected)
+	if j.Applicants != j.Expected {
+		j.Add("%d of %d applications are stored", j.Applicants, j.Expected)
 	}
 	return j.PromotionVerdict, j.Findings, nil
 }
@@ -122,7 +122,7 @@ func (j *promotionJudge) judgeStored(expected PromotionOfRun, p *Promotion) {
 	for _, r := range p.Requests {
 		users[r.User] = true
 	}
-	j.PromotionVerdict.Applicants += len(users)
+	j.Applicants += len(users)
 	f := p.Faults(nil)
 	for _, kind := range []struct {
 		count *int
