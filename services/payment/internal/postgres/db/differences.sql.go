@@ -580,7 +580,7 @@ func (q *Queries) UnclosedDifferences(ctx context.Context, provider string) ([]U
 
 const UnservedProviders = `-- name: UnservedProviders :many
 WITH RECURSIVE captured AS (
-    (SELECT provider FROM payments WHERE captured_at IS NOT NULL ORDER BY provider LIMIT 1)
+    (SELECT provider FROM payments WHERE captured_at IS NOT NULL AND provider > '' ORDER BY provider LIMIT 1)
     UNION ALL
     SELECT (SELECT p.provider FROM payments AS p WHERE p.captured_at IS NOT NULL AND p.provider > c.provider ORDER BY p.provider LIMIT 1)
     FROM captured AS c WHERE c.provider IS NOT NULL
