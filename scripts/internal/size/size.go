@@ -84,7 +84,7 @@ var (
 		{"nobody gets a ticket for nothing", 300},
 	}}
 	workshopBudget = budget{33_476, []allowance{
-		{"nobody gets a ticket for nothing", 600},
+		{"nobody gets a ticket for nothing", 850},
 	}}
 )
 
