@@ -222,7 +222,8 @@ func (r *run) watch(ctx context.Context, gone <-chan struct{}) error {
 	}, func() { r.Say("nothing was settled for %s (LIMIT), the draw is %s", r.cfg.Limit, r.draw.phase) })
 }
 
-// takeSample reads the operators' figures, and returns how many requests have no result yet. read is
+// takeSample reads the operators' figures, and returns how many requests have no result yet, also
+// those that are not stored: ingest records the applications after the last place later. read is
 // false if the platform is overloaded; the next sample may succeed.
 func (r *run) takeSample(ctx context.Context) (unsettled int64, read bool, err error) {
 	var accepted int64
@@ -243,7 +244,15 @@ func (r *run) takeSample(ctx context.Context) (unsettled int64, read bool, err e
 	}
 	r.AddSample(demo.NamedNumber{Name: "answered", N: r.Tally.Gone.Load()}, demo.NamedNumber{Name: "accepted", N: accepted},
 		demo.NamedNumber{Name: "settled", N: accepted - unsettled})
-	return unsettled, true, nil
+	unstored := int64(2*r.cfg.Applicants-r.lottery.countLate()) - accepted
+	return unsettled + max(0, unstored), true, nil
+}
+
+// countLate returns how many users were refused after the cutoff.
+func (b *burst) countLate() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.late)
 }
 
 // phasesLeft returns the number of phases of the draw that are still to come.
