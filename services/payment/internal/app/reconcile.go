@@ -77,9 +77,17 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, only string, 
 		_, err := fmt.Fprintln(lines, f)
 		return err
 	}
-	names := cfg.Providers
-	if only != "" {
-		names = []string{only}
+	record := func(sum reconcile.Summary, failure error) {
+		differences += sum.Differences
+		if failure == nil {
+			_, failure = fmt.Fprintln(lines, sum)
+		}
+		err = errors.Join(err, failure)
+	}
+	names, unserved := []string{only}, []string(nil)
+	if only == "" {
+		names = cfg.Providers
+		unserved, err = store.Unserved(ctx, names)
 	}
 	for _, name := range names {
 		g, ok := providers.guarded[name]
@@ -87,20 +95,10 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, only string, 
 			err = errors.Join(err, fmt.Errorf("provider %q is not one of PAYMENT_PROVIDERS", name))
 			continue
 		}
-		sum, failure := reconcile.Run(ctx, store, store, reconcile.Source{Provider: g, Name: name}, day, report)
-		differences += sum.Differences
-		if failure == nil {
-			_, failure = fmt.Fprintln(lines, sum)
-		}
-		err = errors.Join(err, failure)
+		record(reconcile.Run(ctx, store, store, reconcile.Source{Provider: g, Name: name}, day, report))
 	}
-	if only == "" {
-		sums, failure := reconcile.RunUnserved(ctx, store, store, cfg.Providers, day, report)
-		for _, sum := range sums {
-			differences += sum.Differences
-			fmt.Fprintln(lines, sum)
-		}
-		err = errors.Join(err, failure)
+	for _, name := range unserved {
+		record(reconcile.RunUnserved(ctx, store, store, name, day, report))
 	}
 	return differences, errors.Join(err, lines.Flush())
 }

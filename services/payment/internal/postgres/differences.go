@@ -64,6 +64,8 @@ func (s *Store) ListMovements(
 	return page, postgres.Err(err)
 }
 
+// Unserved returns the names of the providers that have captured payments or unclosed differences,
+// and are not among those configured.
 func (s *Store) Unserved(ctx context.Context, configured []string) ([]string, error) {
 	names, err := s.reads.UnservedProviders(ctx, configured)
 	return names, postgres.Err(err)

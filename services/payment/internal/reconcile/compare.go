@@ -78,7 +78,7 @@ func (c *comparer) reportMissingHere() {
 
 func (c *comparer) compareCaptures() {
 	hasCapture := false
-	ours := fmt.Sprintf("%s, %s", c.p.Status, captured(c.p.Captured, c.p.Currency))
+	ours := ourCapture(c.p)
 	for _, e := range c.there.Entries {
 		if e.Kind != payment.LedgerCapture {
 			continue
@@ -174,6 +174,10 @@ func (c *comparer) compareRefund(e payment.LedgerEntry) {
 // by hand was made before it was stored.
 func refundedHere(r payment.Refund) bool {
 	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone || r.Cause == payment.ByHand
+}
+
+func ourCapture(p payment.Payment) string {
+	return fmt.Sprintf("%s, %s", p.Status, captured(p.Captured, p.Currency))
 }
 
 func captured(amount int64, currency string) string {

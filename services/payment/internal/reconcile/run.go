@@ -23,9 +23,6 @@ type Payments interface {
 	ListMovements(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
-	// Unserved returns the names of the providers that have captured payments or unclosed differences
-	// here, and are not among those configured.
-	Unserved(ctx context.Context, configured []string) ([]string, error)
 }
 
 // DifferenceStore stores the differences that runs find.

@@ -2,41 +2,27 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"urr.guru/services/payment/internal/payment"
 )
 
-// RunUnserved finds the payments of a day that count as captured here, and whose provider is not
-// among those configured: payment.NoProvider, which can charge nothing, or a provider that was
-// removed. No account says whether their money was taken. As in Run, earlier differences of such
-// providers are compared too, and report receives each finding. It returns a summary for each such
-// provider.
+// RunUnserved is Run for a provider that is not configured: payment.NoProvider, which can charge
+// nothing, or one that was removed. Each payment of the day that counts as captured here is a
+// difference, since no account says whether its money was taken.
 func RunUnserved(
-	ctx context.Context, payments Payments, differences DifferenceStore, configured []string, day time.Time, report func(Finding) error,
-) ([]Summary, error) {
-	names, err := payments.Unserved(ctx, configured)
+	ctx context.Context, payments Payments, differences DifferenceStore, provider string, day time.Time, report func(Finding) error,
+) (Summary, error) {
+	r := newRun(payments, differences, Source{Name: provider}, day, report)
+	r.compare = r.compareUnserved
+	err := r.readHere(ctx, payment.LedgerCapture)
+	if err == nil {
+		err = r.readUnclosed(ctx)
+	}
 	if err != nil {
-		return nil, err
+		return r.summary, err
 	}
-	summaries := make([]Summary, 0, len(names))
-	for _, name := range names {
-		r := newRun(payments, differences, Source{Name: name}, day, report)
-		r.compare = r.compareUnserved
-		if err := r.readHere(ctx, payment.LedgerCapture); err != nil {
-			return summaries, err
-		}
-		if err := r.readUnclosed(ctx); err != nil {
-			return summaries, err
-		}
-		sum, err := r.compareSuspects(ctx)
-		summaries = append(summaries, sum)
-		if err != nil {
-			return summaries, err
-		}
-	}
-	return summaries, nil
+	return r.compareSuspects(ctx)
 }
 
 // compareUnserved returns the difference of a captured payment without a configured provider.
@@ -45,10 +31,8 @@ func (r *run) compareUnserved(ctx context.Context, order string) ([]Difference, 
 	if err != nil || here == nil || here.Payment.Captured == 0 {
 		return nil, err
 	}
-	p := here.Payment
 	return []Difference{{
-		Kind: CaptureUnserved, Provider: r.source.Name, OrderID: order, PaymentID: p.ID,
-		Ours:   fmt.Sprintf("%s, %s", p.Status, captured(p.Captured, p.Currency)),
-		Theirs: "not a configured provider",
+		Kind: CaptureUnserved, Provider: r.source.Name, OrderID: order, PaymentID: here.Payment.ID,
+		Ours: ourCapture(here.Payment), Theirs: "not a configured provider",
 	}}, nil
 }
