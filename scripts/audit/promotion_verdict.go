@@ -18,8 +18,8 @@ import (
 // PromotionVerdict is the result of a run of the promotions demo. The JSON names are those in the
 // last line that the demo prints.
 type PromotionVerdict struct {
-	// Expected is the number of users who applied in time, and Applicants the number of those whose request is
-	// stored. Both are sums over the two promotions.
+	// Expected is the number of users who applied in time, and Applicants the number of those whose
+	// request is stored. Both are sums over the two promotions.
 	Expected   int `json:"wanted"`
 	Applicants int `json:"applicants"`
 	// FirstCome and Lottery count the requests that succeeded in each promotion. Places and Winners

@@ -85,8 +85,8 @@ type RequestEvent struct {
 	Version    int64  `json:"version"`
 }
 
-// Get reads all items and Kafka events of a promotion. applied are users who may have a lock although
-// they have no request.
+// Get reads all items and Kafka events of a promotion. applied are users who may have a lock
+// although they have no request.
 func (s *Promotions) Get(ctx context.Context, eventID string, applied ...string) (*Promotion, error) {
 	items, err := s.readItems(ctx, eventID, applied)
 	if err != nil {

@@ -102,8 +102,8 @@ func (c *Cheats) payWrongly(ctx context.Context) error {
 	)
 }
 
-// payWithForeignKey tries to pay the order of a friend with what the provider's page gave to a buyer:
-// by the buyer's return, and by the payment key.
+// payWithForeignKey tries to pay the order of a friend with what the provider's page gave to a
+// buyer: by the buyer's return, and by the payment key.
 func (c *Cheats) payWithForeignKey(ctx context.Context) error {
 	buyer, held, err := c.hold(ctx, "payer")
 	if err != nil {
@@ -145,8 +145,8 @@ func (c *Cheats) payWithForeignKey(ctx context.Context) error {
 	return errors.Join(err, noTicket)
 }
 
-// payTwice confirms a payment in two tabs at the same time, which must be charged once. It then shows
-// a ticket at the door of another event.
+// payTwice confirms a payment in two tabs at the same time, which must be charged once. It then
+// shows a ticket at the door of another event.
 func (c *Cheats) payTwice(ctx context.Context) error {
 	v, held, err := c.hold(ctx, "twice")
 	if err != nil {

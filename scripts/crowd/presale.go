@@ -25,7 +25,8 @@ type Presale struct {
 }
 
 const (
-	// presaleList is the name of the uploaded list, and of the list of codes, of which the crowd has none.
+	// presaleList is the name of the uploaded list, and of the list of codes, of which the crowd has
+	// none.
 	presaleList = "crowd"
 	// At least entitledAtLeast visitors, and this percentage of all, may buy in the presale.
 	entitledPercent = 2

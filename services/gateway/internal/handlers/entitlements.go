@@ -159,8 +159,8 @@ func (f *userFile) read(part *ticketv1.AddToUploadRequest) error {
 	return errs.ErrInvalidRequest.WithFields(f.bad...)
 }
 
-// notInEmail has what spreadsheets leave around an address, U+0000, which PostgreSQL cannot store, and
-// U+FFFD, which strings.ToLower puts in place of bytes that are not UTF-8.
+// notInEmail has what spreadsheets leave around an address, U+0000, which PostgreSQL cannot store,
+// and U+FFFD, which strings.ToLower puts in place of bytes that are not UTF-8.
 const notInEmail = " \t\r\n\x00\ufffd"
 
 func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) {
