@@ -22,9 +22,10 @@ import (
 	"urr.guru/scripts/process"
 )
 
-// Time limits. They are long, since a JVM starts slowly while the machine compiles programs.
+// Time limits. They are long, since a JVM starts slowly while the machine compiles programs; one
+// that ends while starting is reported at once.
 const (
-	startLimit = 90 * time.Second
+	startLimit = 5 * time.Minute
 	stopLimit  = 20 * time.Second
 	readyTry   = 2 * time.Second // for one readiness check
 )
