@@ -63,11 +63,11 @@ func testFirstCome(t *testing.T) {
 			first.waitForText(says["promo"]["none"])
 			first.checkPage("open")
 			first.click(".enter button")
-			first.waitForText(says["request"]["place"])
+			applyUntil(first, says, says["request"]["place"])
 			first.until("the focus near the button, which is gone", "document.activeElement.id === 'main'")
 			first.checkPage("place")
 			last.click(".enter button")
-			last.waitForText(says["promo"]["soldOut"])
+			applyUntil(last, says, says["promo"]["soldOut"])
 			last.checkPage("sold out")
 			last.until("the record of the refusal", fmt.Sprintf(`(() => {
 				const call = new XMLHttpRequest();
@@ -119,10 +119,10 @@ func testPromotionStates(t *testing.T) {
 	again.visit("/promo/" + event)
 	again.waitFor(".enter button")
 	b.click(".enter button")
-	b.waitForText(words(t, "ko")["request"]["place"])
+	applyUntil(b, words(t, "ko"), words(t, "ko")["request"]["place"])
 	require.NotContains(t, b.text("body"), says["duplicate"])
 	again.click(".enter button")
-	again.waitForText(says["duplicate"])
+	applyUntil(again, words(t, "ko"), says["duplicate"])
 	again.checkPage("applied twice")
 
 	operate(event, "pause")
@@ -168,7 +168,7 @@ func testPromotionTrouble(t *testing.T) {
 	b.waitForText(says["promo"]["tryAgain"])
 	b.checkPage("overloaded")
 	trouble.Store("")
-	applyUntilPlaced(b, says)
+	applyUntil(b, says, says["request"]["place"])
 
 	var dropping atomic.Bool
 	dropping.Store(true)
@@ -178,18 +178,18 @@ func testPromotionTrouble(t *testing.T) {
 	b.startSession(uniqueID("unlucky"))
 	b.visit("/promo/" + event)
 	b.click(".enter button")
-	applyUntilPlaced(b, says) // the page reads the request after the failure
+	applyUntil(b, says, says["request"]["place"]) // the page reads the request after the failure
 	b.checkPage("lost")
 	require.NotContains(t, b.text("body"), says["promo"]["duplicate"])
 }
 
-// applyUntilPlaced waits for the visitor's place, and tries again whenever the page offers it,
+// applyUntil waits until the page shows the words, and applies again whenever the page offers it,
 // since a busy machine may answer too late.
-func applyUntilPlaced(b *tab, text map[string]map[string]string) {
+func applyUntil(b *tab, text map[string]map[string]string, shown string) {
 	b.t.Helper()
 	const button = `document.querySelector(".enter button:enabled")`
 	again := says(text["promo"]["tryAgain"]) + " && " + button
-	for b.untilAny("a place, or another attempt", says(text["request"]["place"]), again) != 0 {
+	for b.untilAny("the words, or another attempt: "+shown, says(shown), again) != 0 {
 		eval[bool](b, button+"?.click() === undefined")
 	}
 }
