@@ -28,7 +28,7 @@ type Config struct {
 	// made some seconds after the cutoff, and must be public for a minute before that round.
 	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
 	// Limit is how long, after the announcement, nothing may get settled while requests are unsettled.
-	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
+	Limit time.Duration `env:"LIMIT, default=5m" min:"1s" max:"1h"`
 	// Break injects a fault into the table before the audit, to show that the audit detects it.
 	Break string `env:"BREAK"`
 }
