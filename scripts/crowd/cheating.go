@@ -105,19 +105,11 @@ func (c *Cheats) payWrongly(ctx context.Context) error {
 // payWithForeignKey tries to pay the order of a friend with what the provider's page gave to a
 // buyer: by the buyer's return, and by the payment key.
 func (c *Cheats) payWithForeignKey(ctx context.Context) error {
-	buyer, held, err := c.hold(ctx, "payer")
+	buyer, held, paid, err := c.prepare(ctx, "payer")
 	if err != nil {
 		return err
 	}
-	friend, wanted, err := c.hold(ctx, "friend")
-	if err != nil {
-		return err
-	}
-	paid, err := buyer.prepare(ctx, held.payable())
-	if err != nil {
-		return err
-	}
-	unpaid, err := friend.prepare(ctx, wanted.payable())
+	friend, wanted, unpaid, err := c.prepare(ctx, "friend")
 	if err != nil {
 		return err
 	}
@@ -148,11 +140,7 @@ func (c *Cheats) payWithForeignKey(ctx context.Context) error {
 // payTwice confirms a payment in two tabs at the same time, which must be charged once. It then
 // shows a ticket at the door of another event.
 func (c *Cheats) payTwice(ctx context.Context) error {
-	v, held, err := c.hold(ctx, "twice")
-	if err != nil {
-		return err
-	}
-	p, err := v.prepare(ctx, held.payable())
+	v, held, p, err := c.prepare(ctx, "twice")
 	if err != nil {
 		return err
 	}

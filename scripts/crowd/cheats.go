@@ -156,6 +156,14 @@ func (c *Cheats) hold(ctx context.Context, name string) (v *visitor, held reserv
 	return v, held, err
 }
 
+// prepare lets a user hold seats and prepare their payment.
+func (c *Cheats) prepare(ctx context.Context, name string) (v *visitor, held reservation, p preparedPayment, err error) {
+	if v, held, err = c.hold(ctx, name); err == nil {
+		p, err = v.prepare(ctx, held.payable())
+	}
+	return v, held, p, err
+}
+
 // buy lets a user buy tickets as others do.
 func (c *Cheats) buy(ctx context.Context, name string) (v *visitor, held reservation, err error) {
 	v, held, err = c.hold(ctx, name)

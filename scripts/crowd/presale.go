@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"urr.guru/pkg/loop"
 )
 
@@ -114,7 +112,7 @@ func (v *visitor) becomeMember(ctx context.Context, plan string) error {
 	if err != nil {
 		return err
 	}
-	status, err := v.charge(ctx, payable{kind: "membership", id: id}, "ok-"+uuid.NewString())
+	status, err := v.charge(ctx, payable{kind: "membership", id: id}, okKey())
 	if err != nil || status == declined || status == expired {
 		return errors.Join(err, fmt.Errorf("the payment of %s for a membership is %q", v.userID, status))
 	}
