@@ -187,9 +187,9 @@ func (c *Commitment) RoundFor(at time.Time) (round uint64, missed int64) {
 	}
 }
 
-// resultDueAt returns when the result of a draw must be public: at the announcement, or at the time
+// ResultDueAt returns when the result of a draw must be public: at the announcement, or at the time
 // of the deciding round if that is later.
-func (c *Commitment) resultDueAt(round uint64) time.Time {
+func (c *Commitment) ResultDueAt(round uint64) time.Time {
 	if c.Beacon != nil && c.Beacon.TimeOf(round).After(c.Announced()) {
 		return c.Beacon.TimeOf(round)
 	}
@@ -199,11 +199,11 @@ func (c *Commitment) resultDueAt(round uint64) time.Time {
 // BeaconLostAt returns when a draw is cancelled because its beacon has not published the
 // statement's round.
 func (c *Commitment) BeaconLostAt(statementRound uint64) time.Time {
-	return c.resultDueAt(statementRound).Add(BeaconDeadline)
+	return c.ResultDueAt(statementRound).Add(BeaconDeadline)
 }
 
 // ZeroSeedRound returns the round that decides a draw whose seed was not revealed: the first one
 // SeedDeadline after the announcement, or after the statement's round if that is later.
 func (c *Commitment) ZeroSeedRound(statementRound uint64) uint64 {
-	return c.Beacon.FirstAt(c.resultDueAt(statementRound).Add(SeedDeadline))
+	return c.Beacon.FirstAt(c.ResultDueAt(statementRound).Add(SeedDeadline))
 }

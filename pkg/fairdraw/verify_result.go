@@ -124,7 +124,7 @@ func (v *verification) checkResultInTime() *Fault {
 	if v.statement != nil {
 		round = v.statement.Round
 	}
-	if due := c.resultDueAt(round); !now.Before(due.Add(ResultGrace)) {
+	if due := c.ResultDueAt(round); !now.Before(due.Add(ResultGrace)) {
 		return fault(ResultOverdue, "the result was due at %s", formatTime(due))
 	}
 	return nil

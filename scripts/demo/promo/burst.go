@@ -185,6 +185,7 @@ const sampleEvery = 500 * time.Millisecond
 // observedDraw is what the demo has seen of the lottery's draw before the results.
 type observedDraw struct {
 	announced time.Time
+	due       time.Time // when the result is due: later than announced if the root came late
 	phase     fairdraw.Phase
 	// earlier is the first public document with the root of the entries: the root existed then.
 	earlier *fairdraw.Document
@@ -197,7 +198,7 @@ func (r *run) apply(ctx context.Context, b *burst) {
 	})
 }
 
-// watch takes samples until all applicants have gone, the result of the lottery is announced and
+// watch takes samples until all applicants have gone, the result of the lottery is due and
 // every request has its result.
 func (r *run) watch(ctx context.Context, gone <-chan struct{}) error {
 	unsettled := int64(2 * r.cfg.Applicants)
@@ -212,7 +213,7 @@ func (r *run) watch(ctx context.Context, gone <-chan struct{}) error {
 		}
 		r.watchDraw(ctx)
 		switch {
-		case !allGone || time.Now().Before(r.draw.announced):
+		case !allGone || time.Now().Before(r.draw.due):
 			return demo.Acting, 0, nil
 		case !read || unsettled > 0 || r.draw.phase != fairdraw.PhaseSettled:
 			return demo.Settling, unsettled + r.draw.phasesLeft(), nil
@@ -277,6 +278,18 @@ func (r *run) watchDraw(ctx context.Context) {
 	if r.draw.earlier == nil && doc.Statement != nil {
 		doc.SavedAt = time.Now().UnixMilli()
 		r.draw.earlier = doc
+		r.draw.readDue(doc)
+		r.Say("the result is due in %.0f s", time.Until(r.draw.due).Seconds())
+	}
+}
+
+// readDue reads when the result is due: the statement names a later round of the beacon if the root
+// came too late for the planned one. The audit finds texts that cannot be read.
+func (d *observedDraw) readDue(doc *fairdraw.Document) {
+	c, _, malformed := fairdraw.ParseCommitment([]byte(doc.Commitment))
+	s, err := fairdraw.ParseStatement([]byte(doc.Statement.Statement))
+	if malformed == nil && err == nil {
+		d.due = c.ResultDueAt(s.Round)
 	}
 }
 

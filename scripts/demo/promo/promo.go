@@ -27,8 +27,8 @@ type Config struct {
 	// Delay is the time from the lottery's cutoff to the beacon's round. The root of the entries is
 	// made some seconds after the cutoff, and must be public for a minute before that round.
 	Delay time.Duration `env:"DELAY, default=80s" min:"1s" max:"1h"`
-	// Limit is how long, after the announcement, nothing may get settled while requests are unsettled.
-	Limit time.Duration `env:"LIMIT, default=5m" min:"1s" max:"1h"`
+	// Limit is how long, once the result is due, nothing may get settled while requests are unsettled.
+	Limit time.Duration `env:"LIMIT, default=2m" min:"1s" max:"1h"`
 	// Break injects a fault into the table before the audit, to show that the audit detects it.
 	Break string `env:"BREAK"`
 }
@@ -104,6 +104,7 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.lottery.cutoff, r.draw.announced = cutoff, cutoff.Add(r.cfg.Delay+lead)
+	r.draw.due = r.draw.announced
 	r.lottery.event, err = r.createPromotion(ctx, terms)
 	return err
 }
