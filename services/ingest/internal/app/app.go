@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	store := dynamo.New(db, cfg.Dynamo, dynamo.CallTimeout, failpoint.Now)
 	store.Log = log
 	unsent := request.NewUnsent(store, failpoint.Now)
-	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, min(sqs.MarkAfter, cfg.SendAfter/4), failpoint.Now)
+	sender := sqs.New(queue.New(client, cfg.Queue), store, unsent, min(sqs.MarkAfter, cfg.SendAfter/4), sqs.SendTimeout, failpoint.Now)
 	// Closing the store stores the applications in progress, which the sender must still send.
 	a.OnClose("sender", sender.Close)
 	a.OnClose("store", store.Close)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -91,11 +92,12 @@ func (w *environment) replica(t *testing.T, o options) replica {
 	if o.sqsAddr != "" {
 		client = awssqs.New(w.sqs.Options(), func(so *awssqs.Options) {
 			so.BaseEndpoint, so.Retryer = aws.String("http://"+o.sqsAddr), aws.NopRetryer{}
+			so.HTTPClient = http.DefaultClient // which waits for a response as long as the call does
 		})
 	}
 	store := dynamo.New(db, w.tables, time.Minute, w.clock.Now)
 	unsent := request.NewUnsent(store, w.clock.Now)
-	sender := sqs.New(queue.New(client, w.queues), store, unsent, o.markAfter, w.clock.Now)
+	sender := sqs.New(queue.New(client, w.queues), store, unsent, o.markAfter, time.Hour, w.clock.Now)
 	t.Cleanup(func() {
 		require.NoError(t, store.Close(context.Background()))
 		require.NoError(t, sender.Close(context.Background()))

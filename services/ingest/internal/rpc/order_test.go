@@ -101,7 +101,7 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	}
 	close(g.open)
 	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
-	// On a slow machine a call may time out. Then Drain sends the requests behind it.
+	// On a slow machine the wait of a caller may end before it begins. Then Drain sends the request.
 	w.clock.Advance(3 * time.Second)
 	require.NoError(t, r.sweeper.Drain(t.Context()))
 	var got []string
@@ -128,7 +128,7 @@ func TestBusySenderRefuses(t *testing.T) {
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer cancel()
-	for range 1500 { // all at once, since requests stop waiting when a call times out
+	for range 1500 {
 		senders.Go(func() { _, _ = r.sender.Send(ctx, promotion.Request{RequestID: uuid.NewString(), EventID: "busy"}) })
 	}
 	testkit.Until(t, r.sender.Busy)

@@ -27,8 +27,6 @@ const (
 	// collectFor is how long the first request of a batch waits for more, so that requests accepted
 	// together share a message. While a call is running, it waits longer, up to collectAtMost.
 	collectFor, collectAtMost = 2 * time.Millisecond, 20 * time.Millisecond
-	// sendTimeout limits the time to send a batch and to record what SQS has accepted.
-	sendTimeout = 8 * time.Second
 	// failurePause is how long nothing is sent after SQS has accepted no message of a call.
 	failurePause = time.Second
 )
@@ -40,6 +38,9 @@ var (
 
 // MarkAfter is when a sent request is recorded as queued, unless it has a result by then.
 const MarkAfter = time.Second
+
+// SendTimeout limits the time to send a batch and to record what SQS has accepted.
+const SendTimeout = 8 * time.Second
 
 // Recorder records which requests are in the SQS queue, and since when. table.Store implements it.
 type Recorder interface {
@@ -62,6 +63,7 @@ type Sender struct {
 	unsent      UnsentPromotions
 	now         func() time.Time
 	markAfter   time.Duration
+	sendTimeout time.Duration
 	calls       *batch.Coalescer[promotion.Request, promotion.Request]
 	pausedUntil atomic.Int64 // epoch ms
 	// recent has the ids of requests from when they are sent until they are marked as queued, so that
@@ -72,9 +74,11 @@ type Sender struct {
 	endMarks func() // closes closing
 }
 
-// New returns a Sender. markAfter is the constant MarkAfter, except in tests.
-func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, markAfter time.Duration, now func() time.Time) *Sender {
-	s := &Sender{queue: q, recorder: recorder, unsent: unsent, markAfter: markAfter, now: now, closing: make(chan struct{})}
+// New returns a Sender. markAfter and sendTimeout are the constants of these names, except in tests.
+func New(q *queue.Queue, recorder Recorder, unsent UnsentPromotions, markAfter, sendTimeout time.Duration, now func() time.Time) *Sender {
+	s := &Sender{
+		queue: q, recorder: recorder, unsent: unsent, now: now, markAfter: markAfter, sendTimeout: sendTimeout, closing: make(chan struct{}),
+	}
 	s.endMarks = sync.OnceFunc(func() { close(s.closing) })
 	// Because of Keep, a request is sent even if its caller does not wait any longer.
 	s.calls = batch.NewItems(batch.Config{
@@ -146,7 +150,7 @@ func (s *Sender) sendGroup(ctx context.Context, requests []promotion.Request) ([
 	refused := s.sendMessages(ctx, copies)
 	takenAt := s.now().UnixMilli()
 	// Calls that ran out of time list their promotions too, within one time limit for all requests.
-	listing, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	listing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.sendTimeout)
 	defer cancel()
 	for i, r := range requests {
 		n, sent := index[r.RequestID]
@@ -188,7 +192,7 @@ func (s *Sender) markLater(ctx context.Context, accepted []promotion.Request, ta
 		case <-time.After(s.markAfter):
 		case <-s.closing:
 		}
-		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.sendTimeout)
 		defer cancel()
 		_ = s.recorder.MarkUnsettled(ctx, accepted, takenAt) // else the sweeper sends them again
 		failpoint.Hit("ingest.queued")
@@ -235,7 +239,7 @@ func (s *Sender) Resend(ctx context.Context, copies []request.MessageCopy) (refu
 			refused = append(refused, slices.Repeat([]error{down}, len(chunk))...)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.sendTimeout)
 		answers := s.sendMessages(ctx, chunk)
 		if allRefused(answers) {
 			down = answers[0]
