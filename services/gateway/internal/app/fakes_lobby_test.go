@@ -55,5 +55,8 @@ func (f *fakeVWR) GetShuffleEntries(_ context.Context, in *vwrv1.GetShuffleEntri
 }
 
 func (f *fakeVWR) GetShuffleProof(_ context.Context, in *vwrv1.GetShuffleProofRequest) (*vwrv1.ShuffleProof, error) {
+	if in.GetEventId() != busy {
+		return nil, errs.ErrLobbyNotFound
+	}
 	return &vwrv1.ShuffleProof{Index: 1, Count: 4, Path: []string{"a"}, Rank: new(int64(3)), Round: shuffleRound(in.GetRound())}, nil
 }

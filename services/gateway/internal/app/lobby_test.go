@@ -136,7 +136,8 @@ func TestShuffle(t *testing.T) {
 
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/busy/proof/"+uuid.NewString(), "", nil)
 	require.InDelta(t, 3, jsonOf(t, rec)["rank"], 0)
-	for range 3 { // with only one call of the vwr service
+	calls, start := len(w.vwr.of("GetShuffle")), time.Now()
+	for range 3 { // with only one call of the vwr service a second
 		rec = w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm", "", nil)
 		require.Equal(t, http.StatusNotFound, rec.Code)
 		require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, rec)["code"])
@@ -144,7 +145,7 @@ func TestShuffle(t *testing.T) {
 			require.Equal(t, "LOBBY_NOT_FOUND", problemOf(t, w.do(http.MethodGet, "/vwr-api/vwr/shuffle/calm"+path, "", nil))["code"])
 		}
 	}
-	require.Len(t, w.vwr.of("GetShuffle"), 2)
+	require.LessOrEqual(t, len(w.vwr.of("GetShuffle"))-calls, 1+int(time.Since(start)/time.Second))
 }
 
 // HEAD, conditional and range requests read no more entries from the vwr service than they need.
