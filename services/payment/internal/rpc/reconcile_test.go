@@ -225,10 +225,12 @@ func TestReconcileManyCaptures(t *testing.T) {
 		b.provider.Capture(orders[i], amount)
 		charges[i] = b.provider.Order(orders[i]).ChargeID
 	}
-	b.exec(`INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, charge_id, captured,
-			captured_at, expires_at)
-		SELECT gen_random_uuid(), o, 'reservation', gen_random_uuid(), 'ann', 'e', $3, 'KRW', 'sandbox', 'CONFIRMED', c, $3, '2026-05-01T12:00:00Z', now()
-		FROM unnest($1::text[], $2::text[]) AS x (o, c)`, orders, charges, amount)
+	for i := 0; i < n; i += 500 { // statements short enough for a slow machine
+		b.exec(`INSERT INTO payments (id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, charge_id,
+				captured, captured_at, expires_at)
+			SELECT gen_random_uuid(), o, 'reservation', gen_random_uuid(), 'ann', 'e', $3, 'KRW', 'sandbox', 'CONFIRMED', c, $3, '2026-05-01T12:00:00Z', now()
+			FROM unnest($1::text[], $2::text[]) AS x (o, c)`, orders[i:i+500], charges[i:i+500], amount)
+	}
 	store := &pagedStore{Store: b.store()}
 	source := reconcile.Source{Provider: b.sandbox, Name: sandboxclient.Name}
 	sum, err := reconcile.Run(t.Context(), store, store, source, testDay, func(f reconcile.Finding) error { return errors.New(f.String()) })
