@@ -225,19 +225,22 @@ func (b *tab) back() {
 	b.do(chromedp.NavigateBack())
 }
 
-// click clicks an element. A click that misses it, because the layout of the page has just moved, is
-// repeated.
+// click clicks an element. A click that misses it or has no effect, because the layout of the page
+// has just moved, is repeated.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	ctx, cancel := b.bounded()
 	defer cancel()
-	watch := fmt.Sprintf(`void (window.clicked = new Promise(hit => document.addEventListener("pointerdown", e => {
-		const at = document.querySelector(%q)?.getBoundingClientRect();
-		hit(!at || e.clientX >= at.left && e.clientX <= at.right && e.clientY >= at.top && e.clientY <= at.bottom);
-	}, {capture: true, once: true})))`, selector)
-	// The event of a touch comes later. Without any event, the click counts as a hit.
-	const hit = "Promise.race([window.clicked ?? true, new Promise(done => setTimeout(done, 2000, true))])"
-	for {
+	// The element is found before the click, since its event already sees a checkbox as checked.
+	watch := fmt.Sprintf(`{
+		const wanted = document.querySelector(%q);
+		window.clicked = new Promise(hit => document.addEventListener("click",
+			e => hit(!wanted?.isConnected || wanted.contains(e.target)), {capture: true, once: true}));
+		undefined;
+	}`, selector)
+	// The event of a touch comes later. A page that has been left since the watch began has no promise.
+	const hit = "Promise.race([window.clicked ?? true, new Promise(done => setTimeout(done, 10_000, false))])"
+	for range 5 {
 		_, _ = tryEval[any](ctx, watch)
 		b.onElement(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 		if landed, err := tryEval[bool](ctx, hit); landed || err != nil {
