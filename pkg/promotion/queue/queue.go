@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,9 @@ const (
 	// maxReceives is the number of receives after which SQS moves a message to the dead-letter queue.
 	maxReceives = 100
 	// longPoll is how long Receive waits for the first message.
-	longPoll    = 5 * time.Second
-	callTimeout = 5 * time.Second
+	longPoll = 5 * time.Second
+	// defaultTimeout is the time limit of a call.
+	defaultTimeout = 5 * time.Second
 )
 
 // Names of message attributes, with which operators recognise messages without reading bodies.
@@ -45,6 +47,8 @@ type Config struct {
 	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
 	// -dlq.fifo.
 	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
+	// CallTimeout is the time limit of a call, except in tests 0: 5 s.
+	CallTimeout time.Duration
 }
 
 // Ensure creates the queue and its dead-letter queue, or changes the attributes of existing ones.
@@ -70,12 +74,12 @@ type Queue struct {
 
 // New returns the queue from which the worker service receives requests.
 func New(client *awssqs.Client, cfg Config) *Queue {
-	return &Queue{client: client, name: cfg.Name + ".fifo", limit: callTimeout}
+	return &Queue{client: client, name: cfg.Name + ".fifo", limit: cmp.Or(cfg.CallTimeout, defaultTimeout)}
 }
 
 // NewDeadLetters returns the queue of the messages that could not be processed.
 func NewDeadLetters(client *awssqs.Client, cfg Config) *Queue {
-	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: callTimeout}
+	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: cmp.Or(cfg.CallTimeout, defaultTimeout)}
 }
 
 func (q *Queue) queueURL(ctx context.Context) (*string, error) {

@@ -52,7 +52,7 @@ func newEnvironment(t *testing.T) *environment {
 	w.tables, w.db = tables, dynamotest.SoleWriter(db, table.PK)
 	require.NoError(t, dynamo.Migrate(t.Context(), w.db, w.tables))
 	cfg, client := sqstest.Queue(t)
-	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg)}
+	w.sqs, w.queues = client, queue.Config{Name: sqstest.Name(cfg), CallTimeout: time.Hour}
 	return w
 }
 
