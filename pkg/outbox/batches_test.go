@@ -96,9 +96,7 @@ func TestRowsReadAheadWaitForFailedOnes(t *testing.T) {
 	for v := range int64(12) {
 		events = append(events, event("topic", "k", v))
 	}
-	for chunk := range slices.Chunk(events, 8) { // transactions short enough for a slow machine
-		require.NoError(t, insert(t.Context(), pool, chunk...))
-	}
+	require.NoError(t, insert(t.Context(), pool, events...))
 	waitForOlderTransactions(t, pool)
 	var m fakePublisher
 	var failed sync.Once
