@@ -47,7 +47,7 @@ type Config struct {
 	// Name is the queue's name without the suffix .fifo; the dead-letter queue has the suffix
 	// -dlq.fifo.
 	Name string `env:"REQUESTS_QUEUE, default=urr-requests"`
-	// CallTimeout is the time limit of a call, except in tests 0: 5 s.
+	// CallTimeout is the time limit of a call. 0, as everywhere except in tests, means 5 s.
 	CallTimeout time.Duration
 }
 
@@ -74,12 +74,16 @@ type Queue struct {
 
 // New returns the queue from which the worker service receives requests.
 func New(client *awssqs.Client, cfg Config) *Queue {
-	return &Queue{client: client, name: cfg.Name + ".fifo", limit: cmp.Or(cfg.CallTimeout, defaultTimeout)}
+	return newQueue(client, cfg, ".fifo")
 }
 
 // NewDeadLetters returns the queue of the messages that could not be processed.
 func NewDeadLetters(client *awssqs.Client, cfg Config) *Queue {
-	return &Queue{client: client, name: cfg.Name + "-dlq.fifo", limit: cmp.Or(cfg.CallTimeout, defaultTimeout)}
+	return newQueue(client, cfg, "-dlq.fifo")
+}
+
+func newQueue(client *awssqs.Client, cfg Config, suffix string) *Queue {
+	return &Queue{client: client, name: cfg.Name + suffix, limit: cmp.Or(cfg.CallTimeout, defaultTimeout)}
 }
 
 func (q *Queue) queueURL(ctx context.Context) (*string, error) {
