@@ -18,6 +18,8 @@ const (
 	ReservationRejected  = "RESERVATION_REJECTED"
 	// TicketsRefundDue is about tickets of a cancelled event that the payment service has to refund.
 	TicketsRefundDue = "TICKETS_REFUND_DUE"
+	// TicketsVoided is about tickets that an operator has ended, without giving money back.
+	TicketsVoided = "TICKETS_VOIDED"
 	// TicketsCheckedIn counts tickets that were used, or made valid again; the key is the event's id.
 	TicketsCheckedIn = "TICKETS_CHECKED_IN"
 )
@@ -107,7 +109,7 @@ func All() []Topic {
 			Reservations, "reservationId", "ticket", []string{"payment", "queue", "stats"},
 			[]string{
 				ReservationCreated, ReservationConfirmed, ReservationCancelled, ReservationExpired, ReservationRejected, TicketsRefundDue,
-				TicketsCheckedIn,
+				TicketsVoided, TicketsCheckedIn,
 			},
 		},
 		{Transfers, "transferId", "ticket", []string{"payment", "stats"}, []string{TransferCompleted, TransferCancelled, TransferRejected}},

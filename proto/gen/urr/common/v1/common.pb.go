@@ -231,6 +231,132 @@ func (x *Expected) GetWithinSeconds() int64 {
 	return 0
 }
 
+// What a configured payment provider takes.
+type ProviderLimits struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Provider string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Each currency once; none: any amount of every currency.
+	Currencies    []*CurrencyLimits `protobuf:"bytes,2,rep,name=currencies,proto3" json:"currencies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderLimits) Reset() {
+	*x = ProviderLimits{}
+	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderLimits) ProtoMessage() {}
+
+func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderLimits.ProtoReflect.Descriptor instead.
+func (*ProviderLimits) Descriptor() ([]byte, []int) {
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ProviderLimits) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ProviderLimits) GetCurrencies() []*CurrencyLimits {
+	if x != nil {
+		return x.Currencies
+	}
+	return nil
+}
+
+// The amounts of a currency that a payment provider takes, in minor units.
+type CurrencyLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ISO 4217.
+	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
+	Smallest int64  `protobuf:"varint,2,opt,name=smallest,proto3" json:"smallest,omitempty"`
+	// 0: the provider states none.
+	Largest int64 `protobuf:"varint,3,opt,name=largest,proto3" json:"largest,omitempty"`
+	// Amounts are multiples of it.
+	Step          int64 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CurrencyLimits) Reset() {
+	*x = CurrencyLimits{}
+	mi := &file_urr_common_v1_common_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CurrencyLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CurrencyLimits) ProtoMessage() {}
+
+func (x *CurrencyLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_common_v1_common_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CurrencyLimits.ProtoReflect.Descriptor instead.
+func (*CurrencyLimits) Descriptor() ([]byte, []int) {
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CurrencyLimits) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *CurrencyLimits) GetSmallest() int64 {
+	if x != nil {
+		return x.Smallest
+	}
+	return 0
+}
+
+func (x *CurrencyLimits) GetLargest() int64 {
+	if x != nil {
+		return x.Largest
+	}
+	return 0
+}
+
+func (x *CurrencyLimits) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // The visitor's state at tier 1, from a verified urr-vwr-token.
 type Tier1 struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -251,7 +377,7 @@ type Tier1 struct {
 
 func (x *Tier1) Reset() {
 	*x = Tier1{}
-	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	mi := &file_urr_common_v1_common_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +389,7 @@ func (x *Tier1) String() string {
 func (*Tier1) ProtoMessage() {}
 
 func (x *Tier1) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_common_v1_common_proto_msgTypes[2]
+	mi := &file_urr_common_v1_common_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +402,7 @@ func (x *Tier1) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tier1.ProtoReflect.Descriptor instead.
 func (*Tier1) Descriptor() ([]byte, []int) {
-	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{2}
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Tier1) GetRequired() bool {
@@ -333,7 +459,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_urr_common_v1_common_proto_msgTypes[3]
+	mi := &file_urr_common_v1_common_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +471,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_common_v1_common_proto_msgTypes[3]
+	mi := &file_urr_common_v1_common_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +484,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{3}
+	return file_urr_common_v1_common_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Problem) GetReason() string {
@@ -417,7 +543,18 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"\blanguage\x18\f \x01(\tR\blanguage\"h\n" +
 	"\bExpected\x12(\n" +
 	"\bvisitors\x18\x01 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00R\bvisitors\x122\n" +
-	"\x0ewithin_seconds\x18\x02 \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x00R\rwithinSeconds\"\x8a\x01\n" +
+	"\x0ewithin_seconds\x18\x02 \x01(\x03B\v\xbaH\b\"\x06\x18\x80\xa3\x05(\x00R\rwithinSeconds\"\x81\x01\n" +
+	"\x0eProviderLimits\x12%\n" +
+	"\bprovider\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\bprovider\x12H\n" +
+	"\n" +
+	"currencies\x18\x02 \x03(\v2\x1d.urr.common.v1.CurrencyLimitsB\t\xbaH\x06\x92\x01\x03\x10\xac\x02R\n" +
+	"currencies\"\xa4\x01\n" +
+	"\x0eCurrencyLimits\x12-\n" +
+	"\bcurrency\x18\x01 \x01(\tB\x11\xbaH\x0er\f2\n" +
+	"^[A-Z]{3}$R\bcurrency\x12#\n" +
+	"\bsmallest\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\bsmallest\x12!\n" +
+	"\alargest\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\alargest\x12\x1b\n" +
+	"\x04step\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\x04step\"\x8a\x01\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +
@@ -447,22 +584,25 @@ func file_urr_common_v1_common_proto_rawDescGZIP() []byte {
 	return file_urr_common_v1_common_proto_rawDescData
 }
 
-var file_urr_common_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_urr_common_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_urr_common_v1_common_proto_goTypes = []any{
-	(*Caller)(nil),   // 0: urr.common.v1.Caller
-	(*Expected)(nil), // 1: urr.common.v1.Expected
-	(*Tier1)(nil),    // 2: urr.common.v1.Tier1
-	(*Problem)(nil),  // 3: urr.common.v1.Problem
-	nil,              // 4: urr.common.v1.Problem.MetadataEntry
+	(*Caller)(nil),         // 0: urr.common.v1.Caller
+	(*Expected)(nil),       // 1: urr.common.v1.Expected
+	(*ProviderLimits)(nil), // 2: urr.common.v1.ProviderLimits
+	(*CurrencyLimits)(nil), // 3: urr.common.v1.CurrencyLimits
+	(*Tier1)(nil),          // 4: urr.common.v1.Tier1
+	(*Problem)(nil),        // 5: urr.common.v1.Problem
+	nil,                    // 6: urr.common.v1.Problem.MetadataEntry
 }
 var file_urr_common_v1_common_proto_depIdxs = []int32{
-	2, // 0: urr.common.v1.Caller.tier1:type_name -> urr.common.v1.Tier1
-	4, // 1: urr.common.v1.Problem.metadata:type_name -> urr.common.v1.Problem.MetadataEntry
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 0: urr.common.v1.Caller.tier1:type_name -> urr.common.v1.Tier1
+	3, // 1: urr.common.v1.ProviderLimits.currencies:type_name -> urr.common.v1.CurrencyLimits
+	6, // 2: urr.common.v1.Problem.metadata:type_name -> urr.common.v1.Problem.MetadataEntry
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_urr_common_v1_common_proto_init() }
@@ -476,7 +616,7 @@ func file_urr_common_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_common_v1_common_proto_rawDesc), len(file_urr_common_v1_common_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

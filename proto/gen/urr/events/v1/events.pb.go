@@ -58,9 +58,11 @@ type PaymentEvent struct {
 	// PAYMENT_REFUNDED only: the tickets that end with the refund. COMPENSATION and TRANSFER end none.
 	Items []*RefundItem `protobuf:"bytes,15,rep,name=items,proto3" json:"items,omitempty"`
 	// PAYMENT_DECLINED only: why.
-	DeclineCode   *string `protobuf:"bytes,16,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DeclineCode *string `protobuf:"bytes,16,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
+	// PAYMENT_CONFIRMED only: whether a part of the amount can be given back; absent: it can.
+	PartialRefunds *bool `protobuf:"varint,17,opt,name=partial_refunds,json=partialRefunds,proto3,oneof" json:"partial_refunds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PaymentEvent) Reset() {
@@ -205,6 +207,13 @@ func (x *PaymentEvent) GetDeclineCode() string {
 	return ""
 }
 
+func (x *PaymentEvent) GetPartialRefunds() bool {
+	if x != nil && x.PartialRefunds != nil {
+		return *x.PartialRefunds
+	}
+	return false
+}
+
 // What a refund gives back on account of one ticket.
 type RefundItem struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -263,7 +272,8 @@ func (x *RefundItem) GetAmount() int64 {
 type ReservationEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "RESERVATION_CREATED", "_CONFIRMED", "_CANCELLED", "_EXPIRED", "_REJECTED";
-	// "TICKETS_REFUND_DUE": tickets of a cancelled event that payment has to refund; or
+	// "TICKETS_REFUND_DUE": tickets of a cancelled event that payment has to refund;
+	// "TICKETS_VOIDED": an operator has ended tickets, and no money is given back; or
 	// "TICKETS_CHECKED_IN": how many tickets were used in a minute, without any reservation. Its key is
 	// event_id; several events of a minute add up.
 	Type          string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -278,9 +288,9 @@ type ReservationEvent struct {
 	SeatIds []string `protobuf:"bytes,7,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
 	// General admission; empty for assigned seating.
 	Section string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
-	// Seats or admissions, from 1. _CANCELLED of a paid reservation: the places given back by this
-	// event; its status stays CONFIRMED while some are left. TICKETS_CHECKED_IN: tickets used, less
-	// those made valid again.
+	// Seats or admissions, from 1. _CANCELLED of a paid reservation, and TICKETS_VOIDED: the places that
+	// end by this event; its status stays CONFIRMED while some are left. 0: none, only fees of tickets
+	// that had been passed on. TICKETS_CHECKED_IN: tickets used, less those made valid again.
 	Quantity int64 `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
 	// Total amount, in minor units.
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -305,8 +315,10 @@ type ReservationEvent struct {
 	Cause   *string       `protobuf:"bytes,18,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
 	Items   []*RefundItem `protobuf:"bytes,19,rep,name=items,proto3" json:"items,omitempty"`
 	// The part of the amount that is fees. _CANCELLED of a paid reservation: the fees that were given
-	// back with these places. Minor units.
-	Fee           int64 `protobuf:"varint,20,opt,name=fee,proto3" json:"fee,omitempty"`
+	// back with these places, or by this event; TICKETS_VOIDED: none. Minor units.
+	Fee int64 `protobuf:"varint,20,opt,name=fee,proto3" json:"fee,omitempty"`
+	// "COMP": given away by the organiser, without a payment. Otherwise, also when absent: "SALE".
+	Origin        string `protobuf:"bytes,21,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +491,13 @@ func (x *ReservationEvent) GetFee() int64 {
 		return x.Fee
 	}
 	return 0
+}
+
+func (x *ReservationEvent) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
 }
 
 // Topic transfer-events, key transfer_id: a ticket that passes from one user to another.
@@ -1237,7 +1256,7 @@ var File_urr_events_v1_events_proto protoreflect.FileDescriptor
 
 const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x04\n" +
+	"\x1aurr/events/v1/events.proto\x12\rurr.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x04\n" +
 	"\fPaymentEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12!\n" +
 	"\fpayment_type\x18\x02 \x01(\tR\vpaymentType\x12\x1d\n" +
@@ -1257,15 +1276,17 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\voccurred_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"occurredAt\x12/\n" +
 	"\x05items\x18\x0f \x03(\v2\x19.urr.events.v1.RefundItemR\x05items\x12&\n" +
-	"\fdecline_code\x18\x10 \x01(\tH\x02R\vdeclineCode\x88\x01\x01B\f\n" +
+	"\fdecline_code\x18\x10 \x01(\tH\x02R\vdeclineCode\x88\x01\x01\x12,\n" +
+	"\x0fpartial_refunds\x18\x11 \x01(\bH\x03R\x0epartialRefunds\x88\x01\x01B\f\n" +
 	"\n" +
 	"_refund_idB\b\n" +
 	"\x06_causeB\x0f\n" +
-	"\r_decline_code\"A\n" +
+	"\r_decline_codeB\x12\n" +
+	"\x10_partial_refunds\"A\n" +
 	"\n" +
 	"RefundItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
-	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xb9\x05\n" +
+	"\x06amount\x18\x02 \x01(\x03R\x06amount\"\xd1\x05\n" +
 	"\x10ReservationEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12%\n" +
 	"\x0ereservation_id\x18\x02 \x01(\tR\rreservationId\x12\x19\n" +
@@ -1290,7 +1311,8 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\bclaim_id\x18\x11 \x01(\tH\x02R\aclaimId\x88\x01\x01\x12\x19\n" +
 	"\x05cause\x18\x12 \x01(\tH\x03R\x05cause\x88\x01\x01\x12/\n" +
 	"\x05items\x18\x13 \x03(\v2\x19.urr.events.v1.RefundItemR\x05items\x12\x10\n" +
-	"\x03fee\x18\x14 \x01(\x03R\x03feeB\r\n" +
+	"\x03fee\x18\x14 \x01(\x03R\x03fee\x12\x16\n" +
+	"\x06origin\x18\x15 \x01(\tR\x06originB\r\n" +
 	"\v_payment_idB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_claim_idB\b\n" +

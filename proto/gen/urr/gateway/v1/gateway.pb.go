@@ -850,10 +850,10 @@ type LiveFigures struct {
 	Waiting *int64 `protobuf:"varint,4,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Slots in use.
 	Active *int64 `protobuf:"varint,5,opt,name=active,proto3,oneof" json:"active,omitempty"`
-	// Seats or admissions that are held and not paid yet. A seat that was paid a moment ago may still
-	// count here.
+	// Seats or admissions that are held and not paid yet, or kept by the organiser. A seat that was paid
+	// a moment ago may still count here.
 	Holds *int64 `protobuf:"varint,6,opt,name=holds,proto3,oneof" json:"holds,omitempty"`
-	// Seats or admissions sold, less those refunded.
+	// Seats or admissions sold, less those refunded or voided. What was given away counts in neither.
 	Sold *int64 `protobuf:"varint,7,opt,name=sold,proto3,oneof" json:"sold,omitempty"`
 	// Reservations that were paid too late, requests that could not be processed, and rewards that
 	// were given up.

@@ -243,7 +243,16 @@ type PaymentDetail struct {
 	// Oldest first.
 	Refunds []*RefundDetail `protobuf:"bytes,19,rep,name=refunds,proto3" json:"refunds,omitempty"`
 	// Since when the payer disputes the charge at the bank; absent once that is decided.
-	DisputedAt    *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=disputed_at,json=disputedAt,proto3" json:"disputed_at,omitempty"`
+	DisputedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=disputed_at,json=disputedAt,proto3" json:"disputed_at,omitempty"`
+	// The parts of by_hand: what counts for refunds and tickets, what an operator has called goodwill, and
+	// what counts for nothing yet. While anything is unassigned, refunds that were asked for are HELD.
+	ByHandUsed int64 `protobuf:"varint,21,opt,name=by_hand_used,json=byHandUsed,proto3" json:"by_hand_used,omitempty"`
+	Goodwill   int64 `protobuf:"varint,22,opt,name=goodwill,proto3" json:"goodwill,omitempty"`
+	Unassigned int64 `protobuf:"varint,23,opt,name=unassigned,proto3" json:"unassigned,omitempty"`
+	// As in Dispute.
+	EvidenceDueAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=evidence_due_at,json=evidenceDueAt,proto3" json:"evidence_due_at,omitempty"`
+	WarnedAt      *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=warned_at,json=warnedAt,proto3" json:"warned_at,omitempty"`
+	FraudType     string                 `protobuf:"bytes,26,opt,name=fraud_type,json=fraudType,proto3" json:"fraud_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +427,48 @@ func (x *PaymentDetail) GetDisputedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PaymentDetail) GetByHandUsed() int64 {
+	if x != nil {
+		return x.ByHandUsed
+	}
+	return 0
+}
+
+func (x *PaymentDetail) GetGoodwill() int64 {
+	if x != nil {
+		return x.Goodwill
+	}
+	return 0
+}
+
+func (x *PaymentDetail) GetUnassigned() int64 {
+	if x != nil {
+		return x.Unassigned
+	}
+	return 0
+}
+
+func (x *PaymentDetail) GetEvidenceDueAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EvidenceDueAt
+	}
+	return nil
+}
+
+func (x *PaymentDetail) GetWarnedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WarnedAt
+	}
+	return nil
+}
+
+func (x *PaymentDetail) GetFraudType() string {
+	if x != nil {
+		return x.FraudType
+	}
+	return ""
+}
+
 var File_urr_payment_v1_admin_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_admin_proto_rawDesc = "" +
@@ -433,7 +484,7 @@ const file_urr_payment_v1_admin_proto_rawDesc = "" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\"Q\n" +
 	"\x14FindPaymentsResponse\x129\n" +
-	"\bpayments\x18\x01 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\"\xe2\x05\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\"\xdc\a\n" +
 	"\rPaymentDetail\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -459,7 +510,17 @@ const file_urr_payment_v1_admin_proto_rawDesc = "" +
 	"\btimeline\x18\x12 \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimeline\x126\n" +
 	"\arefunds\x18\x13 \x03(\v2\x1c.urr.payment.v1.RefundDetailR\arefunds\x12;\n" +
 	"\vdisputed_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"disputedAt2\x82\x01\n" +
+	"disputedAt\x12 \n" +
+	"\fby_hand_used\x18\x15 \x01(\x03R\n" +
+	"byHandUsed\x12\x1a\n" +
+	"\bgoodwill\x18\x16 \x01(\x03R\bgoodwill\x12\x1e\n" +
+	"\n" +
+	"unassigned\x18\x17 \x01(\x03R\n" +
+	"unassigned\x12B\n" +
+	"\x0fevidence_due_at\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\revidenceDueAt\x127\n" +
+	"\twarned_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bwarnedAt\x12\x1d\n" +
+	"\n" +
+	"fraud_type\x18\x1a \x01(\tR\tfraudType2\x82\x01\n" +
 	"\x13PaymentAdminService\x12k\n" +
 	"\fFindPayments\x12#.urr.payment.v1.FindPaymentsRequest\x1a$.urr.payment.v1.FindPaymentsResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x01B-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
@@ -488,21 +549,23 @@ var file_urr_payment_v1_admin_proto_goTypes = []any{
 	(*RefundDetail)(nil),          // 7: urr.payment.v1.RefundDetail
 }
 var file_urr_payment_v1_admin_proto_depIdxs = []int32{
-	4, // 0: urr.payment.v1.FindPaymentsRequest.caller:type_name -> urr.common.v1.Caller
-	1, // 1: urr.payment.v1.FindPaymentsRequest.reference:type_name -> urr.payment.v1.PaymentReference
-	3, // 2: urr.payment.v1.FindPaymentsResponse.payments:type_name -> urr.payment.v1.PaymentDetail
-	5, // 3: urr.payment.v1.PaymentDetail.created_at:type_name -> google.protobuf.Timestamp
-	5, // 4: urr.payment.v1.PaymentDetail.expires_at:type_name -> google.protobuf.Timestamp
-	6, // 5: urr.payment.v1.PaymentDetail.timeline:type_name -> urr.payment.v1.TimelineEntry
-	7, // 6: urr.payment.v1.PaymentDetail.refunds:type_name -> urr.payment.v1.RefundDetail
-	5, // 7: urr.payment.v1.PaymentDetail.disputed_at:type_name -> google.protobuf.Timestamp
-	0, // 8: urr.payment.v1.PaymentAdminService.FindPayments:input_type -> urr.payment.v1.FindPaymentsRequest
-	2, // 9: urr.payment.v1.PaymentAdminService.FindPayments:output_type -> urr.payment.v1.FindPaymentsResponse
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	4,  // 0: urr.payment.v1.FindPaymentsRequest.caller:type_name -> urr.common.v1.Caller
+	1,  // 1: urr.payment.v1.FindPaymentsRequest.reference:type_name -> urr.payment.v1.PaymentReference
+	3,  // 2: urr.payment.v1.FindPaymentsResponse.payments:type_name -> urr.payment.v1.PaymentDetail
+	5,  // 3: urr.payment.v1.PaymentDetail.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: urr.payment.v1.PaymentDetail.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 5: urr.payment.v1.PaymentDetail.timeline:type_name -> urr.payment.v1.TimelineEntry
+	7,  // 6: urr.payment.v1.PaymentDetail.refunds:type_name -> urr.payment.v1.RefundDetail
+	5,  // 7: urr.payment.v1.PaymentDetail.disputed_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: urr.payment.v1.PaymentDetail.evidence_due_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: urr.payment.v1.PaymentDetail.warned_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: urr.payment.v1.PaymentAdminService.FindPayments:input_type -> urr.payment.v1.FindPaymentsRequest
+	2,  // 11: urr.payment.v1.PaymentAdminService.FindPayments:output_type -> urr.payment.v1.FindPaymentsResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_admin_proto_init() }

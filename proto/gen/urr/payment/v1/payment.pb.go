@@ -115,7 +115,9 @@ type PrepareResponse struct {
 	// As in Payment.
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
 	// The page on which the buyer pays; none when nothing has to be paid.
-	Page          *Page `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
+	Page *Page `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
+	// As in Payment. "NOT_TAKEN": the provider will never take this payment, which is DECLINED.
+	DeclineCode   *string `protobuf:"bytes,10,opt,name=decline_code,json=declineCode,proto3,oneof" json:"decline_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +215,13 @@ func (x *PrepareResponse) GetPage() *Page {
 	return nil
 }
 
+func (x *PrepareResponse) GetDeclineCode() string {
+	if x != nil && x.DeclineCode != nil {
+		return *x.DeclineCode
+	}
+	return ""
+}
+
 // A provider's page: where the buyer goes, or what a page of ours needs instead.
 type Page struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -267,8 +276,12 @@ func (x *Page) GetParams() map[string]string {
 }
 
 type ListProvidersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	// What is to be paid, in minor units of the currency (ISO 4217): only the providers that take it are
+	// listed. Empty and 0: all are.
+	Currency      string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	Amount        int64  `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,9 +323,26 @@ func (x *ListProvidersRequest) GetCaller() *v1.Caller {
 	return nil
 }
 
+func (x *ListProvidersRequest) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *ListProvidersRequest) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
 type ListProvidersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Providers     []string               `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their names.
+	Providers []string `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
+	// What each of them takes; of the currency that was asked for only.
+	Limits        []*v1.ProviderLimits `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +380,13 @@ func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
 func (x *ListProvidersResponse) GetProviders() []string {
 	if x != nil {
 		return x.Providers
+	}
+	return nil
+}
+
+func (x *ListProvidersResponse) GetLimits() []*v1.ProviderLimits {
+	if x != nil {
+		return x.Limits
 	}
 	return nil
 }
@@ -759,7 +796,11 @@ type Payment struct {
 	// Oldest first; of those REFUSED the latest 50.
 	Refunds []*Refund `protobuf:"bytes,16,rep,name=refunds,proto3" json:"refunds,omitempty"`
 	// The page on which the buyer pays, while OPEN.
-	Page          *Page `protobuf:"bytes,17,opt,name=page,proto3" json:"page,omitempty"`
+	Page *Page `protobuf:"bytes,17,opt,name=page,proto3" json:"page,omitempty"`
+	// The provider's receipt, at an https address of the provider's; absent: there is none.
+	ReceiptUrl *string `protobuf:"bytes,18,opt,name=receipt_url,json=receiptUrl,proto3,oneof" json:"receipt_url,omitempty"`
+	// While PENDING: about how many seconds it takes until the provider is asked, if many buyers wait.
+	WaitSeconds   int64 `protobuf:"varint,19,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -911,6 +952,20 @@ func (x *Payment) GetPage() *Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *Payment) GetReceiptUrl() string {
+	if x != nil && x.ReceiptUrl != nil {
+		return *x.ReceiptUrl
+	}
+	return ""
+}
+
+func (x *Payment) GetWaitSeconds() int64 {
+	if x != nil {
+		return x.WaitSeconds
+	}
+	return 0
 }
 
 type TimelineEntry struct {
@@ -1081,7 +1136,7 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12)\n" +
 	"\bprovider\x18\x04 \x01(\tB\r\xbaH\n" +
-	"r\b\x18 Z\x04noneR\bprovider\"\xb1\x03\n" +
+	"r\b\x18 Z\x04noneR\bprovider\"\xea\x03\n" +
 	"\x0fPrepareResponse\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -1093,21 +1148,28 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
 	"\x06status\x18\b \x01(\tR\x06status\x12(\n" +
-	"\x04page\x18\t \x01(\v2\x14.urr.payment.v1.PageR\x04page\x1a?\n" +
+	"\x04page\x18\t \x01(\v2\x14.urr.payment.v1.PageR\x04page\x12&\n" +
+	"\fdecline_code\x18\n" +
+	" \x01(\tH\x00R\vdeclineCode\x88\x01\x01\x1a?\n" +
 	"\x11ClientParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9a\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
+	"\r_decline_code\"\x9a\x01\n" +
 	"\x04Page\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x128\n" +
 	"\x06params\x18\x02 \x03(\v2 .urr.payment.v1.Page.ParamsEntryR\x06params\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
-	"\x04_url\"E\n" +
+	"\x04_url\"\x9e\x01\n" +
 	"\x14ListProvidersRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\"5\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x120\n" +
+	"\bcurrency\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f2\r^([A-Z]{3})?$R\bcurrency\x12%\n" +
+	"\x06amount\x18\x03 \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80ȯ\xa0%(\x00R\x06amount\"l\n" +
 	"\x15ListProvidersResponse\x12\x1c\n" +
-	"\tproviders\x18\x01 \x03(\tR\tproviders\"n\n" +
+	"\tproviders\x18\x01 \x03(\tR\tproviders\x125\n" +
+	"\x06limits\x18\x02 \x03(\v2\x1d.urr.common.v1.ProviderLimitsR\x06limits\"n\n" +
 	"\x14CancelPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
@@ -1145,7 +1207,7 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\x11GetPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
-	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\xad\x05\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\x86\x06\n" +
 	"\aPayment\x12\x1d\n" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x19\n" +
@@ -1167,8 +1229,12 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\btimeline\x18\x0e \x03(\v2\x1d.urr.payment.v1.TimelineEntryR\btimeline\x120\n" +
 	"\x05items\x18\x0f \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x120\n" +
 	"\arefunds\x18\x10 \x03(\v2\x16.urr.payment.v1.RefundR\arefunds\x12(\n" +
-	"\x04page\x18\x11 \x01(\v2\x14.urr.payment.v1.PageR\x04pageB\x0f\n" +
-	"\r_decline_code\"g\n" +
+	"\x04page\x18\x11 \x01(\v2\x14.urr.payment.v1.PageR\x04page\x12$\n" +
+	"\vreceipt_url\x18\x12 \x01(\tH\x01R\n" +
+	"receiptUrl\x88\x01\x01\x12!\n" +
+	"\fwait_seconds\x18\x13 \x01(\x03R\vwaitSecondsB\x0f\n" +
+	"\r_decline_codeB\x0e\n" +
+	"\f_receipt_url\"g\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x12\n" +
@@ -1238,8 +1304,9 @@ var file_urr_payment_v1_payment_proto_goTypes = []any{
 	nil,                           // 18: urr.payment.v1.HandleWebhookRequest.HeadersEntry
 	(*v1.Caller)(nil),             // 19: urr.common.v1.Caller
 	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*RefundItem)(nil),            // 21: urr.payment.v1.RefundItem
-	(*Refund)(nil),                // 22: urr.payment.v1.Refund
+	(*v1.ProviderLimits)(nil),     // 21: urr.common.v1.ProviderLimits
+	(*RefundItem)(nil),            // 22: urr.payment.v1.RefundItem
+	(*Refund)(nil),                // 23: urr.payment.v1.Refund
 }
 var file_urr_payment_v1_payment_proto_depIdxs = []int32{
 	19, // 0: urr.payment.v1.PrepareRequest.caller:type_name -> urr.common.v1.Caller
@@ -1248,37 +1315,38 @@ var file_urr_payment_v1_payment_proto_depIdxs = []int32{
 	2,  // 3: urr.payment.v1.PrepareResponse.page:type_name -> urr.payment.v1.Page
 	16, // 4: urr.payment.v1.Page.params:type_name -> urr.payment.v1.Page.ParamsEntry
 	19, // 5: urr.payment.v1.ListProvidersRequest.caller:type_name -> urr.common.v1.Caller
-	19, // 6: urr.payment.v1.CancelPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	17, // 7: urr.payment.v1.ReturnPaymentRequest.params:type_name -> urr.payment.v1.ReturnPaymentRequest.ParamsEntry
-	19, // 8: urr.payment.v1.ConfirmRequest.caller:type_name -> urr.common.v1.Caller
-	19, // 9: urr.payment.v1.GetPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 10: urr.payment.v1.Payment.created_at:type_name -> google.protobuf.Timestamp
-	20, // 11: urr.payment.v1.Payment.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 12: urr.payment.v1.Payment.timeline:type_name -> urr.payment.v1.TimelineEntry
-	21, // 13: urr.payment.v1.Payment.items:type_name -> urr.payment.v1.RefundItem
-	22, // 14: urr.payment.v1.Payment.refunds:type_name -> urr.payment.v1.Refund
-	2,  // 15: urr.payment.v1.Payment.page:type_name -> urr.payment.v1.Page
-	20, // 16: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	18, // 17: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
-	0,  // 18: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
-	8,  // 19: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
-	5,  // 20: urr.payment.v1.PaymentService.CancelPayment:input_type -> urr.payment.v1.CancelPaymentRequest
-	6,  // 21: urr.payment.v1.PaymentService.ReturnPayment:input_type -> urr.payment.v1.ReturnPaymentRequest
-	10, // 22: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
-	3,  // 23: urr.payment.v1.PaymentService.ListProviders:input_type -> urr.payment.v1.ListProvidersRequest
-	13, // 24: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
-	1,  // 25: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
-	9,  // 26: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
-	11, // 27: urr.payment.v1.PaymentService.CancelPayment:output_type -> urr.payment.v1.Payment
-	7,  // 28: urr.payment.v1.PaymentService.ReturnPayment:output_type -> urr.payment.v1.ReturnPaymentResponse
-	11, // 29: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
-	4,  // 30: urr.payment.v1.PaymentService.ListProviders:output_type -> urr.payment.v1.ListProvidersResponse
-	14, // 31: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
-	25, // [25:32] is the sub-list for method output_type
-	18, // [18:25] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	21, // 6: urr.payment.v1.ListProvidersResponse.limits:type_name -> urr.common.v1.ProviderLimits
+	19, // 7: urr.payment.v1.CancelPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	17, // 8: urr.payment.v1.ReturnPaymentRequest.params:type_name -> urr.payment.v1.ReturnPaymentRequest.ParamsEntry
+	19, // 9: urr.payment.v1.ConfirmRequest.caller:type_name -> urr.common.v1.Caller
+	19, // 10: urr.payment.v1.GetPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	20, // 11: urr.payment.v1.Payment.created_at:type_name -> google.protobuf.Timestamp
+	20, // 12: urr.payment.v1.Payment.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 13: urr.payment.v1.Payment.timeline:type_name -> urr.payment.v1.TimelineEntry
+	22, // 14: urr.payment.v1.Payment.items:type_name -> urr.payment.v1.RefundItem
+	23, // 15: urr.payment.v1.Payment.refunds:type_name -> urr.payment.v1.Refund
+	2,  // 16: urr.payment.v1.Payment.page:type_name -> urr.payment.v1.Page
+	20, // 17: urr.payment.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	18, // 18: urr.payment.v1.HandleWebhookRequest.headers:type_name -> urr.payment.v1.HandleWebhookRequest.HeadersEntry
+	0,  // 19: urr.payment.v1.PaymentService.Prepare:input_type -> urr.payment.v1.PrepareRequest
+	8,  // 20: urr.payment.v1.PaymentService.Confirm:input_type -> urr.payment.v1.ConfirmRequest
+	5,  // 21: urr.payment.v1.PaymentService.CancelPayment:input_type -> urr.payment.v1.CancelPaymentRequest
+	6,  // 22: urr.payment.v1.PaymentService.ReturnPayment:input_type -> urr.payment.v1.ReturnPaymentRequest
+	10, // 23: urr.payment.v1.PaymentService.GetPayment:input_type -> urr.payment.v1.GetPaymentRequest
+	3,  // 24: urr.payment.v1.PaymentService.ListProviders:input_type -> urr.payment.v1.ListProvidersRequest
+	13, // 25: urr.payment.v1.PaymentService.HandleWebhook:input_type -> urr.payment.v1.HandleWebhookRequest
+	1,  // 26: urr.payment.v1.PaymentService.Prepare:output_type -> urr.payment.v1.PrepareResponse
+	9,  // 27: urr.payment.v1.PaymentService.Confirm:output_type -> urr.payment.v1.ConfirmResponse
+	11, // 28: urr.payment.v1.PaymentService.CancelPayment:output_type -> urr.payment.v1.Payment
+	7,  // 29: urr.payment.v1.PaymentService.ReturnPayment:output_type -> urr.payment.v1.ReturnPaymentResponse
+	11, // 30: urr.payment.v1.PaymentService.GetPayment:output_type -> urr.payment.v1.Payment
+	4,  // 31: urr.payment.v1.PaymentService.ListProviders:output_type -> urr.payment.v1.ListProvidersResponse
+	14, // 32: urr.payment.v1.PaymentService.HandleWebhook:output_type -> urr.payment.v1.HandleWebhookResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_payment_proto_init() }
@@ -1287,6 +1355,7 @@ func file_urr_payment_v1_payment_proto_init() {
 		return
 	}
 	file_urr_payment_v1_refund_proto_init()
+	file_urr_payment_v1_payment_proto_msgTypes[1].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[2].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[7].OneofWrappers = []any{}
 	file_urr_payment_v1_payment_proto_msgTypes[8].OneofWrappers = []any{}

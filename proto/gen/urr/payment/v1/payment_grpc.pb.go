@@ -40,8 +40,9 @@ type PaymentServiceClient interface {
 	//
 	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
 	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
-	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
-	// PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED.
+	// HOLD_EXPIRED, NOT_PAYABLE, BUYER_BLOCKED, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
+	// AMOUNT_NOT_TAKEN (with what the provider takes), PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED, RATE_LIMITED
+	// (10 pages an hour).
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
@@ -63,7 +64,7 @@ type PaymentServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
-	// The configured providers, the default one first. Declared after GetPayment, whose path matches too: the
+	// The configured providers, the default one first, and what they take. Declared after GetPayment, whose path matches too: the
 	// gateway takes the last one that matches.
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.
@@ -160,8 +161,9 @@ type PaymentServiceServer interface {
 	//
 	// Idempotency-Key is required. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED,
 	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_IN_PROGRESS, REFERENCE_NOT_FOUND,
-	// HOLD_EXPIRED, NOT_PAYABLE, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
-	// PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED.
+	// HOLD_EXPIRED, NOT_PAYABLE, BUYER_BLOCKED, ALREADY_PAID, PAYMENT_IN_PROGRESS, PROVIDER_UNKNOWN,
+	// AMOUNT_NOT_TAKEN (with what the provider takes), PROVIDER_UNAVAILABLE, SETTLEMENT_DELAYED, RATE_LIMITED
+	// (10 pages an hour).
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Charges the payment. The status is PENDING while the provider's answer is unknown.
 	//
@@ -183,7 +185,7 @@ type PaymentServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)
-	// The configured providers, the default one first. Declared after GetPayment, whose path matches too: the
+	// The configured providers, the default one first, and what they take. Declared after GetPayment, whose path matches too: the
 	// gateway takes the last one that matches.
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
 	// A provider's webhook: the gateway passes on the raw body. A replayed webhook changes nothing.

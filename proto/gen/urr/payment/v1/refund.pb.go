@@ -34,7 +34,10 @@ type RefundPaymentRequest struct {
 	// At most 100: all of them or none. Empty: every ticket that is VALID.
 	TicketIds []string `protobuf:"bytes,3,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
 	// Why, in the user's words.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Minor units: what was shown to the user, of all the tickets together. A refund that would give
+	// back less is refused; one that gives back more is made. Absent: whatever it gives back.
+	Amount        *int64 `protobuf:"varint,5,opt,name=amount,proto3,oneof" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -97,6 +100,13 @@ func (x *RefundPaymentRequest) GetReason() string {
 	return ""
 }
 
+func (x *RefundPaymentRequest) GetAmount() int64 {
+	if x != nil && x.Amount != nil {
+		return *x.Amount
+	}
+	return 0
+}
+
 type RefundAnyPaymentRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -105,7 +115,9 @@ type RefundAnyPaymentRequest struct {
 	TicketIds []string `protobuf:"bytes,3,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
 	Reason    string   `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// False keeps the fees; default true.
-	Fees          *bool `protobuf:"varint,5,opt,name=fees,proto3,oneof" json:"fees,omitempty"`
+	Fees *bool `protobuf:"varint,5,opt,name=fees,proto3,oneof" json:"fees,omitempty"`
+	// As in RefundPaymentRequest.
+	Amount        *int64 `protobuf:"varint,6,opt,name=amount,proto3,oneof" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +187,13 @@ func (x *RefundAnyPaymentRequest) GetFees() bool {
 	return false
 }
 
+func (x *RefundAnyPaymentRequest) GetAmount() int64 {
+	if x != nil && x.Amount != nil {
+		return *x.Amount
+	}
+	return 0
+}
+
 type RefundMembershipRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -235,31 +254,127 @@ func (x *RefundMembershipRequest) GetReason() string {
 	return ""
 }
 
+type AssignByHandRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Caller    *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	PaymentId string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// All of them or none.
+	TicketIds []string `protobuf:"bytes,3,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
+	// Minor units.
+	Goodwill *int64 `protobuf:"varint,4,opt,name=goodwill,proto3,oneof" json:"goodwill,omitempty"`
+	// Why; required for goodwill.
+	Note string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
+	// Minor units: what was shown as unassigned. If it is another amount by now, the request is refused.
+	// Absent: whatever it is.
+	Unassigned    *int64 `protobuf:"varint,6,opt,name=unassigned,proto3,oneof" json:"unassigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssignByHandRequest) Reset() {
+	*x = AssignByHandRequest{}
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssignByHandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssignByHandRequest) ProtoMessage() {}
+
+func (x *AssignByHandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssignByHandRequest.ProtoReflect.Descriptor instead.
+func (*AssignByHandRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AssignByHandRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *AssignByHandRequest) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *AssignByHandRequest) GetTicketIds() []string {
+	if x != nil {
+		return x.TicketIds
+	}
+	return nil
+}
+
+func (x *AssignByHandRequest) GetGoodwill() int64 {
+	if x != nil && x.Goodwill != nil {
+		return *x.Goodwill
+	}
+	return 0
+}
+
+func (x *AssignByHandRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *AssignByHandRequest) GetUnassigned() int64 {
+	if x != nil && x.Unassigned != nil {
+		return *x.Unassigned
+	}
+	return 0
+}
+
 // A refund as its payer sees it.
 type Refund struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RefundId  string                 `protobuf:"bytes,1,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
 	PaymentId string                 `protobuf:"bytes,2,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
 	// "USER", "OPERATOR", "EVENT_CANCELLED", "COMPENSATION" (the payment could not be honoured),
-	// "TRANSFER" (the price of a ticket that was passed on) or "BY_HAND" (made at the provider).
+	// "TRANSFER" (the price of a ticket that was passed on), "BY_HAND" (made at the provider) or
+	// "BY_HAND_FAILED" (what such a refund had covered, which has failed since).
 	Cause string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
 	// "REQUESTED", "PENDING" (the tickets are gone, the money is on its way), "DONE", "REFUSED" (by
-	// the shop or the provider; the tickets stay) or "HELD": a person looks at it.
+	// the shop or the provider; the tickets stay), "HELD" (a person looks at it) or "FAILED": it was made
+	// by hand, and the money has come back.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// Minor units; 0 while REQUESTED.
+	// Minor units, without what money by hand has covered, which is a refund of its own; 0 while
+	// REQUESTED, and if it only says for which tickets money by hand was. Of AMOUNT_CHANGED what it
+	// would have given back.
 	Amount int64 `protobuf:"varint,5,opt,name=amount,proto3" json:"amount,omitempty"`
-	// The tickets that it ends.
+	// The tickets that it ends, or on account of which it gives back.
 	Items []*RefundItem `protobuf:"bytes,6,rep,name=items,proto3" json:"items,omitempty"`
 	// The tickets that it leaves, and why.
-	Left          []*RefundLeft          `protobuf:"bytes,7,rep,name=left,proto3" json:"left,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Left      []*RefundLeft          `protobuf:"bytes,7,rep,name=left,proto3" json:"left,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Why it is REFUSED, if there is something to tell the payer: "AMOUNT_CHANGED" (it would have given
+	// back less than was shown).
+	Reason        *string `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refund) Reset() {
 	*x = Refund{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +386,7 @@ func (x *Refund) String() string {
 func (*Refund) ProtoMessage() {}
 
 func (x *Refund) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[3]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +399,7 @@ func (x *Refund) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refund.ProtoReflect.Descriptor instead.
 func (*Refund) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{3}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Refund) GetRefundId() string {
@@ -343,6 +458,13 @@ func (x *Refund) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Refund) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
 type RefundItem struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
@@ -354,7 +476,7 @@ type RefundItem struct {
 
 func (x *RefundItem) Reset() {
 	*x = RefundItem{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +488,7 @@ func (x *RefundItem) String() string {
 func (*RefundItem) ProtoMessage() {}
 
 func (x *RefundItem) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[4]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +501,7 @@ func (x *RefundItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundItem.ProtoReflect.Descriptor instead.
 func (*RefundItem) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{4}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefundItem) GetTicketId() string {
@@ -407,7 +529,7 @@ type RefundLeft struct {
 
 func (x *RefundLeft) Reset() {
 	*x = RefundLeft{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +541,7 @@ func (x *RefundLeft) String() string {
 func (*RefundLeft) ProtoMessage() {}
 
 func (x *RefundLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[5]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +554,7 @@ func (x *RefundLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundLeft.ProtoReflect.Descriptor instead.
 func (*RefundLeft) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{5}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RefundLeft) GetTicketId() string {
@@ -453,7 +575,7 @@ type ListRefundsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	// "REQUESTED", "PENDING", "ACCEPTED", "DONE", "REJECTED" (by ticket), "REFUSED" (by the provider),
-	// "HELD", "RESOLVED" (paid otherwise) or empty: all.
+	// "HELD", "RESOLVED" (paid otherwise), "FAILED" (by hand, the money has come back) or empty: all.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// 1-100, default 20.
 	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -464,7 +586,7 @@ type ListRefundsRequest struct {
 
 func (x *ListRefundsRequest) Reset() {
 	*x = ListRefundsRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +598,7 @@ func (x *ListRefundsRequest) String() string {
 func (*ListRefundsRequest) ProtoMessage() {}
 
 func (x *ListRefundsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[6]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +611,7 @@ func (x *ListRefundsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefundsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefundsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{6}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRefundsRequest) GetCaller() *v1.Caller {
@@ -530,7 +652,7 @@ type ListRefundsResponse struct {
 
 func (x *ListRefundsResponse) Reset() {
 	*x = ListRefundsResponse{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +664,7 @@ func (x *ListRefundsResponse) String() string {
 func (*ListRefundsResponse) ProtoMessage() {}
 
 func (x *ListRefundsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[7]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +677,7 @@ func (x *ListRefundsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefundsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefundsResponse) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{7}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRefundsResponse) GetItems() []*RefundDetail {
@@ -585,7 +707,10 @@ type RefundDetail struct {
 	Cause            string `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
 	// As in ListRefundsRequest.
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it was asked for, later why it was refused or is held, or how it was resolved.
+	// Why it was asked for, later why it was refused or is held, or how it was resolved. HELD for BY_HAND:
+	// a person gave back money at the provider, and nobody has said yet what it was for; for OPERATOR: by
+	// HoldRefund. HELD for FAILED, of BY_HAND_FAILED also for DISPUTE_WON: the money has come back from the
+	// payer's bank.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Minor units: what is owed, and the part of it that the provider gives back.
 	Amount int64 `protobuf:"varint,10,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -595,16 +720,19 @@ type RefundDetail struct {
 	Items    []*RefundItem `protobuf:"bytes,13,rep,name=items,proto3" json:"items,omitempty"`
 	Left     []*RefundLeft `protobuf:"bytes,14,rep,name=left,proto3" json:"left,omitempty"`
 	// The last failure of a call, and the attempts since the last progress.
-	LastError     string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Attempts      int32                  `protobuf:"varint,16,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	LastError string                 `protobuf:"bytes,15,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Attempts  int32                  `protobuf:"varint,16,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// ACCEPTED: why the provider has not made it yet, in its own words, such as "insufficient_funds" (the
+	// shop's balance there is too small); empty: it does not say.
+	PendingReason string `protobuf:"bytes,18,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RefundDetail) Reset() {
 	*x = RefundDetail{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +744,7 @@ func (x *RefundDetail) String() string {
 func (*RefundDetail) ProtoMessage() {}
 
 func (x *RefundDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[8]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +757,7 @@ func (x *RefundDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundDetail.ProtoReflect.Descriptor instead.
 func (*RefundDetail) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{8}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RefundDetail) GetRefundId() string {
@@ -751,7 +879,14 @@ func (x *RefundDetail) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-type RetryRefundRequest struct {
+func (x *RefundDetail) GetPendingReason() string {
+	if x != nil {
+		return x.PendingReason
+	}
+	return ""
+}
+
+type HoldRefundRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
 	RefundId      string                 `protobuf:"bytes,2,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
@@ -759,9 +894,63 @@ type RetryRefundRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *HoldRefundRequest) Reset() {
+	*x = HoldRefundRequest{}
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldRefundRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldRefundRequest) ProtoMessage() {}
+
+func (x *HoldRefundRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldRefundRequest.ProtoReflect.Descriptor instead.
+func (*HoldRefundRequest) Descriptor() ([]byte, []int) {
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HoldRefundRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *HoldRefundRequest) GetRefundId() string {
+	if x != nil {
+		return x.RefundId
+	}
+	return ""
+}
+
+type RetryRefundRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	RefundId string                 `protobuf:"bytes,2,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
+	// As in AssignByHandRequest, of a refund that is held for BY_HAND.
+	Unassigned    *int64 `protobuf:"varint,3,opt,name=unassigned,proto3,oneof" json:"unassigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *RetryRefundRequest) Reset() {
 	*x = RetryRefundRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +962,7 @@ func (x *RetryRefundRequest) String() string {
 func (*RetryRefundRequest) ProtoMessage() {}
 
 func (x *RetryRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[9]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +975,7 @@ func (x *RetryRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryRefundRequest.ProtoReflect.Descriptor instead.
 func (*RetryRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{9}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RetryRefundRequest) GetCaller() *v1.Caller {
@@ -803,6 +992,13 @@ func (x *RetryRefundRequest) GetRefundId() string {
 	return ""
 }
 
+func (x *RetryRefundRequest) GetUnassigned() int64 {
+	if x != nil && x.Unassigned != nil {
+		return *x.Unassigned
+	}
+	return 0
+}
+
 type ResolveRefundRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -817,7 +1013,7 @@ type ResolveRefundRequest struct {
 
 func (x *ResolveRefundRequest) Reset() {
 	*x = ResolveRefundRequest{}
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1025,7 @@ func (x *ResolveRefundRequest) String() string {
 func (*ResolveRefundRequest) ProtoMessage() {}
 
 func (x *ResolveRefundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_payment_v1_refund_proto_msgTypes[10]
+	mi := &file_urr_payment_v1_refund_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1038,7 @@ func (x *ResolveRefundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveRefundRequest.ProtoReflect.Descriptor instead.
 func (*ResolveRefundRequest) Descriptor() ([]byte, []int) {
-	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{10}
+	return file_urr_payment_v1_refund_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResolveRefundRequest) GetCaller() *v1.Caller {
@@ -877,14 +1073,16 @@ var File_urr_payment_v1_refund_proto protoreflect.FileDescriptor
 
 const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\n" +
-	"\x1burr/payment/v1/refund.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xc2\x01\n" +
+	"\x1burr/payment/v1/refund.proto\x12\x0eurr.payment.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xf3\x01\n" +
 	"\x14RefundPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
 	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x120\n" +
 	"\n" +
 	"ticket_ids\x18\x03 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10d\x18\x01\"\x05r\x03\xb0\x01\x01R\tticketIds\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06reason\"\xea\x01\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x06reason\x12$\n" +
+	"\x06amount\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x06amount\x88\x01\x01B\t\n" +
+	"\a_amount\"\x9b\x02\n" +
 	"\x17RefundAnyPaymentRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
 	"\n" +
@@ -893,13 +1091,29 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"ticket_ids\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\x18\x01\"\x05r\x03\xb0\x01\x01R\tticketIds\x12\"\n" +
 	"\x06reason\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\x12\x17\n" +
-	"\x04fees\x18\x05 \x01(\bH\x00R\x04fees\x88\x01\x01B\a\n" +
-	"\x05_fees\"\x9b\x01\n" +
+	"\x04fees\x18\x05 \x01(\bH\x00R\x04fees\x88\x01\x01\x12$\n" +
+	"\x06amount\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x06amount\x88\x01\x01B\a\n" +
+	"\x05_feesB\t\n" +
+	"\a_amount\"\x9b\x01\n" +
 	"\x17RefundMembershipRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12-\n" +
 	"\rmembership_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fmembershipId\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"\xa7\x02\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"\xe2\x03\n" +
+	"\x13AssignByHandRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12'\n" +
+	"\n" +
+	"payment_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x121\n" +
+	"\n" +
+	"ticket_ids\x18\x03 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\x18\x01\"\x05r\x03\xb0\x01\x01R\tticketIds\x12(\n" +
+	"\bgoodwill\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x00R\bgoodwill\x88\x01\x01\x12\x1c\n" +
+	"\x04note\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x04note\x12,\n" +
+	"\n" +
+	"unassigned\x18\x06 \x01(\x03B\a\xbaH\x04\"\x02 \x00H\x01R\n" +
+	"unassigned\x88\x01\x01:\xad\x01\xbaH\xa9\x01\x1a\xa6\x01\n" +
+	"\x0eby_hand.either\x122must have either ticketIds, or goodwill and a note\x1a`has(this.goodwill) ? this.ticket_ids.size() == 0 && this.note != '' : this.ticket_ids.size() > 0B\v\n" +
+	"\t_goodwillB\r\n" +
+	"\v_unassigned\"\xcf\x02\n" +
 	"\x06Refund\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1d\n" +
 	"\n" +
@@ -910,7 +1124,9 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\x05items\x18\x06 \x03(\v2\x1a.urr.payment.v1.RefundItemR\x05items\x12.\n" +
 	"\x04left\x18\a \x03(\v2\x1a.urr.payment.v1.RefundLeftR\x04left\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"A\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1b\n" +
+	"\x06reason\x18\t \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\a_reason\"A\n" +
 	"\n" +
 	"RefundItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
@@ -918,16 +1134,16 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\n" +
 	"RefundLeft\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xee\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf6\x01\n" +
 	"\x12ListRefundsRequest\x12-\n" +
-	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12f\n" +
-	"\x06status\x18\x02 \x01(\tBN\xbaHKrIR\x00R\tREQUESTEDR\aPENDINGR\bACCEPTEDR\x04DONER\bREJECTEDR\aREFUSEDR\x04HELDR\bRESOLVEDR\x06status\x12\x1f\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12n\n" +
+	"\x06status\x18\x02 \x01(\tBV\xbaHSrQR\x00R\tREQUESTEDR\aPENDINGR\bACCEPTEDR\x04DONER\bREJECTEDR\aREFUSEDR\x04HELDR\bRESOLVEDR\x06FAILEDR\x06status\x12\x1f\n" +
 	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
 	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor\"j\n" +
 	"\x13ListRefundsResponse\x122\n" +
 	"\x05items\x18\x01 \x03(\v2\x1c.urr.payment.v1.RefundDetailR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xad\x04\n" +
+	"nextCursor\"\xd4\x04\n" +
 	"\fRefundDetail\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1d\n" +
 	"\n" +
@@ -949,10 +1165,18 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"last_error\x18\x0f \x01(\tR\tlastError\x12\x1a\n" +
 	"\battempts\x18\x10 \x01(\x05R\battempts\x129\n" +
 	"\n" +
-	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"j\n" +
+	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12%\n" +
+	"\x0epending_reason\x18\x12 \x01(\tR\rpendingReason\"i\n" +
+	"\x11HoldRefundRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
+	"\trefund_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\"\xa7\x01\n" +
 	"\x12RetryRefundRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
-	"\trefund_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\"\xd3\x01\n" +
+	"\trefund_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\x12,\n" +
+	"\n" +
+	"unassigned\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\n" +
+	"unassigned\x88\x01\x01B\r\n" +
+	"\v_unassigned\"\xd3\x01\n" +
 	"\x14ResolveRefundRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
 	"\trefund_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\x122\n" +
@@ -963,17 +1187,24 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\rRefundService\x12\x98\x01\n" +
 	"\rRefundPayment\x12$.urr.payment.v1.RefundPaymentRequest\x1a\x16.urr.payment.v1.Refund\"I\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\xb3\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\xe9\b\n" +
 	"\x12RefundAdminService\x12\xa5\x01\n" +
 	"\x10RefundAnyPayment\x12'.urr.payment.v1.RefundAnyPaymentRequest\x1a\x16.urr.payment.v1.Refund\"P\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/payments/{payment_id}/refund\x90\x02\x02\x12\xab\x01\n" +
 	"\x10RefundMembership\x12'.urr.payment.v1.RefundMembershipRequest\x1a\x16.urr.payment.v1.Refund\"V\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x025:\x01*\"0/api/v1/admin/memberships/{membership_id}/refund\x90\x02\x02\x12\x90\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x025:\x01*\"0/api/v1/admin/memberships/{membership_id}/refund\x90\x02\x02\x12\x9e\x01\n" +
+	"\fAssignByHand\x12#.urr.payment.v1.AssignByHandRequest\x1a\x16.urr.payment.v1.Refund\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/payments/{payment_id}/by-hand\x90\x02\x02\x12\x90\x01\n" +
 	"\vListRefunds\x12\".urr.payment.v1.ListRefundsRequest\x1a#.urr.payment.v1.ListRefundsResponse\"8\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/refunds\x90\x02\x01\x12\x95\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/refunds\x90\x02\x01\x12\x92\x01\n" +
+	"\n" +
+	"HoldRefund\x12!.urr.payment.v1.HoldRefundRequest\x1a\x16.urr.payment.v1.Refund\"I\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/refunds/{refund_id}/hold\x12\x95\x01\n" +
 	"\vRetryRefund\x12\".urr.payment.v1.RetryRefundRequest\x1a\x16.urr.payment.v1.Refund\"J\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02,:\x01*\"'/api/v1/admin/refunds/{refund_id}/retry\x12\x9b\x01\n" +
@@ -993,53 +1224,61 @@ func file_urr_payment_v1_refund_proto_rawDescGZIP() []byte {
 	return file_urr_payment_v1_refund_proto_rawDescData
 }
 
-var file_urr_payment_v1_refund_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_urr_payment_v1_refund_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_urr_payment_v1_refund_proto_goTypes = []any{
 	(*RefundPaymentRequest)(nil),    // 0: urr.payment.v1.RefundPaymentRequest
 	(*RefundAnyPaymentRequest)(nil), // 1: urr.payment.v1.RefundAnyPaymentRequest
 	(*RefundMembershipRequest)(nil), // 2: urr.payment.v1.RefundMembershipRequest
-	(*Refund)(nil),                  // 3: urr.payment.v1.Refund
-	(*RefundItem)(nil),              // 4: urr.payment.v1.RefundItem
-	(*RefundLeft)(nil),              // 5: urr.payment.v1.RefundLeft
-	(*ListRefundsRequest)(nil),      // 6: urr.payment.v1.ListRefundsRequest
-	(*ListRefundsResponse)(nil),     // 7: urr.payment.v1.ListRefundsResponse
-	(*RefundDetail)(nil),            // 8: urr.payment.v1.RefundDetail
-	(*RetryRefundRequest)(nil),      // 9: urr.payment.v1.RetryRefundRequest
-	(*ResolveRefundRequest)(nil),    // 10: urr.payment.v1.ResolveRefundRequest
-	(*v1.Caller)(nil),               // 11: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil),   // 12: google.protobuf.Timestamp
+	(*AssignByHandRequest)(nil),     // 3: urr.payment.v1.AssignByHandRequest
+	(*Refund)(nil),                  // 4: urr.payment.v1.Refund
+	(*RefundItem)(nil),              // 5: urr.payment.v1.RefundItem
+	(*RefundLeft)(nil),              // 6: urr.payment.v1.RefundLeft
+	(*ListRefundsRequest)(nil),      // 7: urr.payment.v1.ListRefundsRequest
+	(*ListRefundsResponse)(nil),     // 8: urr.payment.v1.ListRefundsResponse
+	(*RefundDetail)(nil),            // 9: urr.payment.v1.RefundDetail
+	(*HoldRefundRequest)(nil),       // 10: urr.payment.v1.HoldRefundRequest
+	(*RetryRefundRequest)(nil),      // 11: urr.payment.v1.RetryRefundRequest
+	(*ResolveRefundRequest)(nil),    // 12: urr.payment.v1.ResolveRefundRequest
+	(*v1.Caller)(nil),               // 13: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
 }
 var file_urr_payment_v1_refund_proto_depIdxs = []int32{
-	11, // 0: urr.payment.v1.RefundPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	11, // 1: urr.payment.v1.RefundAnyPaymentRequest.caller:type_name -> urr.common.v1.Caller
-	11, // 2: urr.payment.v1.RefundMembershipRequest.caller:type_name -> urr.common.v1.Caller
-	4,  // 3: urr.payment.v1.Refund.items:type_name -> urr.payment.v1.RefundItem
-	5,  // 4: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.RefundLeft
-	12, // 5: urr.payment.v1.Refund.created_at:type_name -> google.protobuf.Timestamp
-	11, // 6: urr.payment.v1.ListRefundsRequest.caller:type_name -> urr.common.v1.Caller
-	8,  // 7: urr.payment.v1.ListRefundsResponse.items:type_name -> urr.payment.v1.RefundDetail
-	4,  // 8: urr.payment.v1.RefundDetail.items:type_name -> urr.payment.v1.RefundItem
-	5,  // 9: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.RefundLeft
-	12, // 10: urr.payment.v1.RefundDetail.created_at:type_name -> google.protobuf.Timestamp
-	11, // 11: urr.payment.v1.RetryRefundRequest.caller:type_name -> urr.common.v1.Caller
-	11, // 12: urr.payment.v1.ResolveRefundRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 13: urr.payment.v1.RefundService.RefundPayment:input_type -> urr.payment.v1.RefundPaymentRequest
-	1,  // 14: urr.payment.v1.RefundAdminService.RefundAnyPayment:input_type -> urr.payment.v1.RefundAnyPaymentRequest
-	2,  // 15: urr.payment.v1.RefundAdminService.RefundMembership:input_type -> urr.payment.v1.RefundMembershipRequest
-	6,  // 16: urr.payment.v1.RefundAdminService.ListRefunds:input_type -> urr.payment.v1.ListRefundsRequest
-	9,  // 17: urr.payment.v1.RefundAdminService.RetryRefund:input_type -> urr.payment.v1.RetryRefundRequest
-	10, // 18: urr.payment.v1.RefundAdminService.ResolveRefund:input_type -> urr.payment.v1.ResolveRefundRequest
-	3,  // 19: urr.payment.v1.RefundService.RefundPayment:output_type -> urr.payment.v1.Refund
-	3,  // 20: urr.payment.v1.RefundAdminService.RefundAnyPayment:output_type -> urr.payment.v1.Refund
-	3,  // 21: urr.payment.v1.RefundAdminService.RefundMembership:output_type -> urr.payment.v1.Refund
-	7,  // 22: urr.payment.v1.RefundAdminService.ListRefunds:output_type -> urr.payment.v1.ListRefundsResponse
-	3,  // 23: urr.payment.v1.RefundAdminService.RetryRefund:output_type -> urr.payment.v1.Refund
-	3,  // 24: urr.payment.v1.RefundAdminService.ResolveRefund:output_type -> urr.payment.v1.Refund
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 0: urr.payment.v1.RefundPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 1: urr.payment.v1.RefundAnyPaymentRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 2: urr.payment.v1.RefundMembershipRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 3: urr.payment.v1.AssignByHandRequest.caller:type_name -> urr.common.v1.Caller
+	5,  // 4: urr.payment.v1.Refund.items:type_name -> urr.payment.v1.RefundItem
+	6,  // 5: urr.payment.v1.Refund.left:type_name -> urr.payment.v1.RefundLeft
+	14, // 6: urr.payment.v1.Refund.created_at:type_name -> google.protobuf.Timestamp
+	13, // 7: urr.payment.v1.ListRefundsRequest.caller:type_name -> urr.common.v1.Caller
+	9,  // 8: urr.payment.v1.ListRefundsResponse.items:type_name -> urr.payment.v1.RefundDetail
+	5,  // 9: urr.payment.v1.RefundDetail.items:type_name -> urr.payment.v1.RefundItem
+	6,  // 10: urr.payment.v1.RefundDetail.left:type_name -> urr.payment.v1.RefundLeft
+	14, // 11: urr.payment.v1.RefundDetail.created_at:type_name -> google.protobuf.Timestamp
+	13, // 12: urr.payment.v1.HoldRefundRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 13: urr.payment.v1.RetryRefundRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 14: urr.payment.v1.ResolveRefundRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 15: urr.payment.v1.RefundService.RefundPayment:input_type -> urr.payment.v1.RefundPaymentRequest
+	1,  // 16: urr.payment.v1.RefundAdminService.RefundAnyPayment:input_type -> urr.payment.v1.RefundAnyPaymentRequest
+	2,  // 17: urr.payment.v1.RefundAdminService.RefundMembership:input_type -> urr.payment.v1.RefundMembershipRequest
+	3,  // 18: urr.payment.v1.RefundAdminService.AssignByHand:input_type -> urr.payment.v1.AssignByHandRequest
+	7,  // 19: urr.payment.v1.RefundAdminService.ListRefunds:input_type -> urr.payment.v1.ListRefundsRequest
+	10, // 20: urr.payment.v1.RefundAdminService.HoldRefund:input_type -> urr.payment.v1.HoldRefundRequest
+	11, // 21: urr.payment.v1.RefundAdminService.RetryRefund:input_type -> urr.payment.v1.RetryRefundRequest
+	12, // 22: urr.payment.v1.RefundAdminService.ResolveRefund:input_type -> urr.payment.v1.ResolveRefundRequest
+	4,  // 23: urr.payment.v1.RefundService.RefundPayment:output_type -> urr.payment.v1.Refund
+	4,  // 24: urr.payment.v1.RefundAdminService.RefundAnyPayment:output_type -> urr.payment.v1.Refund
+	4,  // 25: urr.payment.v1.RefundAdminService.RefundMembership:output_type -> urr.payment.v1.Refund
+	4,  // 26: urr.payment.v1.RefundAdminService.AssignByHand:output_type -> urr.payment.v1.Refund
+	8,  // 27: urr.payment.v1.RefundAdminService.ListRefunds:output_type -> urr.payment.v1.ListRefundsResponse
+	4,  // 28: urr.payment.v1.RefundAdminService.HoldRefund:output_type -> urr.payment.v1.Refund
+	4,  // 29: urr.payment.v1.RefundAdminService.RetryRefund:output_type -> urr.payment.v1.Refund
+	4,  // 30: urr.payment.v1.RefundAdminService.ResolveRefund:output_type -> urr.payment.v1.Refund
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_urr_payment_v1_refund_proto_init() }
@@ -1047,15 +1286,19 @@ func file_urr_payment_v1_refund_proto_init() {
 	if File_urr_payment_v1_refund_proto != nil {
 		return
 	}
+	file_urr_payment_v1_refund_proto_msgTypes[0].OneofWrappers = []any{}
 	file_urr_payment_v1_refund_proto_msgTypes[1].OneofWrappers = []any{}
-	file_urr_payment_v1_refund_proto_msgTypes[10].OneofWrappers = []any{}
+	file_urr_payment_v1_refund_proto_msgTypes[3].OneofWrappers = []any{}
+	file_urr_payment_v1_refund_proto_msgTypes[4].OneofWrappers = []any{}
+	file_urr_payment_v1_refund_proto_msgTypes[11].OneofWrappers = []any{}
+	file_urr_payment_v1_refund_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_payment_v1_refund_proto_rawDesc), len(file_urr_payment_v1_refund_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

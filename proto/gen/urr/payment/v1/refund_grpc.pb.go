@@ -36,8 +36,9 @@ type RefundServiceClient interface {
 	// again. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID,
 	// IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND (also for a payment of another user), NOT_REFUNDABLE
 	// (with ticketIds and, in the same order, ticketReasons: a ticket's status, TOO_LATE, NO_REFUNDS or
-	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not
-	// issued yet: ask again with another key), RATE_LIMITED (20 requests an hour).
+	// NOT_YOURS), ONLY_WHOLE_ORDER (no part of this payment can be given back), AMOUNT_CHANGED (with `amount`: the refund would give back less than was shown),
+	// EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not issued yet: ask
+	// again with another key), RATE_LIMITED (20 requests an hour).
 	RefundPayment(ctx context.Context, in *RefundPaymentRequest, opts ...grpc.CallOption) (*Refund, error)
 }
 
@@ -71,8 +72,9 @@ type RefundServiceServer interface {
 	// again. Errors: UNAUTHENTICATED, IDEMPOTENCY_KEY_REQUIRED, IDEMPOTENCY_KEY_INVALID,
 	// IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND (also for a payment of another user), NOT_REFUNDABLE
 	// (with ticketIds and, in the same order, ticketReasons: a ticket's status, TOO_LATE, NO_REFUNDS or
-	// NOT_YOURS), EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not
-	// issued yet: ask again with another key), RATE_LIMITED (20 requests an hour).
+	// NOT_YOURS), ONLY_WHOLE_ORDER (no part of this payment can be given back), AMOUNT_CHANGED (with `amount`: the refund would give back less than was shown),
+	// EVENT_CANCELLED (it gives everything back by itself), TICKETS_PENDING (they are not issued yet: ask
+	// again with another key), RATE_LIMITED (20 requests an hour).
 	RefundPayment(context.Context, *RefundPaymentRequest) (*Refund, error)
 	mustEmbedUnimplementedRefundServiceServer()
 }
@@ -145,7 +147,9 @@ var RefundService_ServiceDesc = grpc.ServiceDesc{
 const (
 	RefundAdminService_RefundAnyPayment_FullMethodName = "/urr.payment.v1.RefundAdminService/RefundAnyPayment"
 	RefundAdminService_RefundMembership_FullMethodName = "/urr.payment.v1.RefundAdminService/RefundMembership"
+	RefundAdminService_AssignByHand_FullMethodName     = "/urr.payment.v1.RefundAdminService/AssignByHand"
 	RefundAdminService_ListRefunds_FullMethodName      = "/urr.payment.v1.RefundAdminService/ListRefunds"
+	RefundAdminService_HoldRefund_FullMethodName       = "/urr.payment.v1.RefundAdminService/HoldRefund"
 	RefundAdminService_RetryRefund_FullMethodName      = "/urr.payment.v1.RefundAdminService/RetryRefund"
 	RefundAdminService_ResolveRefund_FullMethodName    = "/urr.payment.v1.RefundAdminService/ResolveRefund"
 )
@@ -157,7 +161,8 @@ const (
 // Operators' calls.
 type RefundAdminServiceClient interface {
 	// Gives tickets of anybody's payment back, with their fees unless `fees` is false, also after the
-	// users' time is over. Of a membership's payment it gives the whole back.
+	// users' time is over. Tickets that were voided stay so, and what is left of their money is given
+	// back. Of a membership's payment it gives the whole back.
 	//
 	// Errors: as RefundPayment, and ROLE_REQUIRED; no limit by the hour.
 	RefundAnyPayment(ctx context.Context, in *RefundAnyPaymentRequest, opts ...grpc.CallOption) (*Refund, error)
@@ -166,18 +171,41 @@ type RefundAdminServiceClient interface {
 	// Errors: as RefundAnyPayment, and MEMBERSHIP_NOT_FOUND; NOT_REFUNDABLE also for one that was never
 	// paid for.
 	RefundMembership(ctx context.Context, in *RefundMembershipRequest, opts ...grpc.CallOption) (*Refund, error)
+	// Says what money was for that a person gave back at the provider, and that counts for nothing yet:
+	// for tickets of the payment, or goodwill. No money moves. Tickets that admit somebody end, also after
+	// use; of those that were passed on or refunded, only what was given back on their account rises. Each
+	// gets at most what was paid for it and not given back, all together at most what is unassigned; one
+	// for which nothing would be left is refused (NOT_COVERED).
+	// Goodwill ends no ticket; a later refund that the provider finds too large takes from it.
+	//
+	// The answer is as of RefundAnyPayment. Idempotency-Key is required; a repeated request gets the
+	// first answer. Errors: UNAUTHENTICATED, ROLE_REQUIRED, IDEMPOTENCY_KEY_REQUIRED,
+	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND, NOTHING_BY_HAND (with
+	// `unassigned`: less than the goodwill, other than what was shown, or 0, also while it is not known
+	// which tickets a refund by hand has ended), NOT_REFUNDABLE (with ticketIds and ticketReasons, as
+	// RefundPayment, or NOT_COVERED; a membership ends by RefundMembership instead), EVENT_CANCELLED.
+	AssignByHand(ctx context.Context, in *AssignByHandRequest, opts ...grpc.CallOption) (*Refund, error)
 	// Lists refunds, newest first: all, or those in a status.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRefunds(ctx context.Context, in *ListRefundsRequest, opts ...grpc.CallOption) (*ListRefundsResponse, error)
-	// Sends a held refund to the provider again, under a new key.
+	// Holds a pending refund, so that it is not sent to the provider any more. If a call that was sent has
+	// made it all the same, it is DONE as soon as that is known.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_PENDING.
+	HoldRefund(ctx context.Context, in *HoldRefundRequest, opts ...grpc.CallOption) (*Refund, error)
+	// Sends a held refund to the provider again, under a new key. If it is held for BY_HAND, what is
+	// unassigned becomes goodwill.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD, NOTHING_BY_HAND (with
+	// `unassigned`, which is not what was shown).
 	RetryRefund(ctx context.Context, in *RetryRefundRequest, opts ...grpc.CallOption) (*Refund, error)
-	// Ends a held refund whose money a person has given back.
+	// Ends a held refund whose money a person has given back. One that is held for BY_HAND may be covered
+	// in part: the rest of it is sent.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD, REFUND_NOT_PAID
-	// (paidOtherwise is false, and no refund by hand at the provider covers it).
+	// (paidOtherwise is false, and no refund by hand at the provider covers it), UNAVAILABLE (a call that
+	// was sent may still make it, or whether one has made it cannot be found out).
 	ResolveRefund(ctx context.Context, in *ResolveRefundRequest, opts ...grpc.CallOption) (*Refund, error)
 }
 
@@ -209,10 +237,30 @@ func (c *refundAdminServiceClient) RefundMembership(ctx context.Context, in *Ref
 	return out, nil
 }
 
+func (c *refundAdminServiceClient) AssignByHand(ctx context.Context, in *AssignByHandRequest, opts ...grpc.CallOption) (*Refund, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Refund)
+	err := c.cc.Invoke(ctx, RefundAdminService_AssignByHand_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *refundAdminServiceClient) ListRefunds(ctx context.Context, in *ListRefundsRequest, opts ...grpc.CallOption) (*ListRefundsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListRefundsResponse)
 	err := c.cc.Invoke(ctx, RefundAdminService_ListRefunds_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *refundAdminServiceClient) HoldRefund(ctx context.Context, in *HoldRefundRequest, opts ...grpc.CallOption) (*Refund, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Refund)
+	err := c.cc.Invoke(ctx, RefundAdminService_HoldRefund_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +294,8 @@ func (c *refundAdminServiceClient) ResolveRefund(ctx context.Context, in *Resolv
 // Operators' calls.
 type RefundAdminServiceServer interface {
 	// Gives tickets of anybody's payment back, with their fees unless `fees` is false, also after the
-	// users' time is over. Of a membership's payment it gives the whole back.
+	// users' time is over. Tickets that were voided stay so, and what is left of their money is given
+	// back. Of a membership's payment it gives the whole back.
 	//
 	// Errors: as RefundPayment, and ROLE_REQUIRED; no limit by the hour.
 	RefundAnyPayment(context.Context, *RefundAnyPaymentRequest) (*Refund, error)
@@ -255,18 +304,41 @@ type RefundAdminServiceServer interface {
 	// Errors: as RefundAnyPayment, and MEMBERSHIP_NOT_FOUND; NOT_REFUNDABLE also for one that was never
 	// paid for.
 	RefundMembership(context.Context, *RefundMembershipRequest) (*Refund, error)
+	// Says what money was for that a person gave back at the provider, and that counts for nothing yet:
+	// for tickets of the payment, or goodwill. No money moves. Tickets that admit somebody end, also after
+	// use; of those that were passed on or refunded, only what was given back on their account rises. Each
+	// gets at most what was paid for it and not given back, all together at most what is unassigned; one
+	// for which nothing would be left is refused (NOT_COVERED).
+	// Goodwill ends no ticket; a later refund that the provider finds too large takes from it.
+	//
+	// The answer is as of RefundAnyPayment. Idempotency-Key is required; a repeated request gets the
+	// first answer. Errors: UNAUTHENTICATED, ROLE_REQUIRED, IDEMPOTENCY_KEY_REQUIRED,
+	// IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, PAYMENT_NOT_FOUND, NOTHING_BY_HAND (with
+	// `unassigned`: less than the goodwill, other than what was shown, or 0, also while it is not known
+	// which tickets a refund by hand has ended), NOT_REFUNDABLE (with ticketIds and ticketReasons, as
+	// RefundPayment, or NOT_COVERED; a membership ends by RefundMembership instead), EVENT_CANCELLED.
+	AssignByHand(context.Context, *AssignByHandRequest) (*Refund, error)
 	// Lists refunds, newest first: all, or those in a status.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListRefunds(context.Context, *ListRefundsRequest) (*ListRefundsResponse, error)
-	// Sends a held refund to the provider again, under a new key.
+	// Holds a pending refund, so that it is not sent to the provider any more. If a call that was sent has
+	// made it all the same, it is DONE as soon as that is known.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD.
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_PENDING.
+	HoldRefund(context.Context, *HoldRefundRequest) (*Refund, error)
+	// Sends a held refund to the provider again, under a new key. If it is held for BY_HAND, what is
+	// unassigned becomes goodwill.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD, NOTHING_BY_HAND (with
+	// `unassigned`, which is not what was shown).
 	RetryRefund(context.Context, *RetryRefundRequest) (*Refund, error)
-	// Ends a held refund whose money a person has given back.
+	// Ends a held refund whose money a person has given back. One that is held for BY_HAND may be covered
+	// in part: the rest of it is sent.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, REFUND_NOT_FOUND, REFUND_NOT_HELD, REFUND_NOT_PAID
-	// (paidOtherwise is false, and no refund by hand at the provider covers it).
+	// (paidOtherwise is false, and no refund by hand at the provider covers it), UNAVAILABLE (a call that
+	// was sent may still make it, or whether one has made it cannot be found out).
 	ResolveRefund(context.Context, *ResolveRefundRequest) (*Refund, error)
 	mustEmbedUnimplementedRefundAdminServiceServer()
 }
@@ -284,8 +356,14 @@ func (UnimplementedRefundAdminServiceServer) RefundAnyPayment(context.Context, *
 func (UnimplementedRefundAdminServiceServer) RefundMembership(context.Context, *RefundMembershipRequest) (*Refund, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefundMembership not implemented")
 }
+func (UnimplementedRefundAdminServiceServer) AssignByHand(context.Context, *AssignByHandRequest) (*Refund, error) {
+	return nil, status.Error(codes.Unimplemented, "method AssignByHand not implemented")
+}
 func (UnimplementedRefundAdminServiceServer) ListRefunds(context.Context, *ListRefundsRequest) (*ListRefundsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRefunds not implemented")
+}
+func (UnimplementedRefundAdminServiceServer) HoldRefund(context.Context, *HoldRefundRequest) (*Refund, error) {
+	return nil, status.Error(codes.Unimplemented, "method HoldRefund not implemented")
 }
 func (UnimplementedRefundAdminServiceServer) RetryRefund(context.Context, *RetryRefundRequest) (*Refund, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryRefund not implemented")
@@ -350,6 +428,24 @@ func _RefundAdminService_RefundMembership_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RefundAdminService_AssignByHand_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AssignByHandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RefundAdminServiceServer).AssignByHand(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RefundAdminService_AssignByHand_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RefundAdminServiceServer).AssignByHand(ctx, req.(*AssignByHandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RefundAdminService_ListRefunds_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRefundsRequest)
 	if err := dec(in); err != nil {
@@ -364,6 +460,24 @@ func _RefundAdminService_ListRefunds_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RefundAdminServiceServer).ListRefunds(ctx, req.(*ListRefundsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RefundAdminService_HoldRefund_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldRefundRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RefundAdminServiceServer).HoldRefund(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RefundAdminService_HoldRefund_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RefundAdminServiceServer).HoldRefund(ctx, req.(*HoldRefundRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -420,8 +534,16 @@ var RefundAdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RefundAdminService_RefundMembership_Handler,
 		},
 		{
+			MethodName: "AssignByHand",
+			Handler:    _RefundAdminService_AssignByHand_Handler,
+		},
+		{
 			MethodName: "ListRefunds",
 			Handler:    _RefundAdminService_ListRefunds_Handler,
+		},
+		{
+			MethodName: "HoldRefund",
+			Handler:    _RefundAdminService_HoldRefund_Handler,
 		},
 		{
 			MethodName: "RetryRefund",

@@ -487,7 +487,7 @@ type QueueAdminServiceClient interface {
 	// Errors: as Pause.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*RevokeResponse, error)
 	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the
-	// place.
+	// place. At an event also what the user holds or has accepted, and not paid, ends.
 	//
 	// Errors: as Pause, and TOO_MANY_BLOCKED.
 	Block(ctx context.Context, in *BlockRequest, opts ...grpc.CallOption) (*BlockResponse, error)
@@ -604,7 +604,7 @@ type QueueAdminServiceServer interface {
 	// Errors: as Pause.
 	Revoke(context.Context, *RevokeRequest) (*RevokeResponse, error)
 	// Keeps a user out of the line until unblocked: ends the slot as Revoke does, or removes the
-	// place.
+	// place. At an event also what the user holds or has accepted, and not paid, ends.
 	//
 	// Errors: as Pause, and TOO_MANY_BLOCKED.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)

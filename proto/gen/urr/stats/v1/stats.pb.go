@@ -380,7 +380,7 @@ func (x *GetEventStatsRequest) GetEventId() string {
 type EventStats struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// Reservations made.
+	// Reservations made. What the organiser gives away (comps) counts in none of these figures.
 	Created int64 `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
 	// Paid and ticketed.
 	Confirmed int64 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
@@ -390,7 +390,7 @@ type EventStats struct {
 	Expired int64 `protobuf:"varint,5,opt,name=expired,proto3" json:"expired,omitempty"`
 	// Paid too late; the payment is refunded.
 	Rejected int64 `protobuf:"varint,6,opt,name=rejected,proto3" json:"rejected,omitempty"`
-	// Seats or admissions of confirmed reservations, less those refunded.
+	// Seats or admissions of confirmed reservations, less those refunded or voided.
 	SeatsSold int64 `protobuf:"varint,7,opt,name=seats_sold,json=seatsSold,proto3" json:"seats_sold,omitempty"`
 	// When a count last changed; absent while there are no counts.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
@@ -553,6 +553,8 @@ type OperatorEventStats struct {
 	TransfersCompleted int64 `protobuf:"varint,7,opt,name=transfers_completed,json=transfersCompleted,proto3" json:"transfers_completed,omitempty"`
 	TransfersCancelled int64 `protobuf:"varint,8,opt,name=transfers_cancelled,json=transfersCancelled,proto3" json:"transfers_cancelled,omitempty"`
 	TransfersRejected  int64 `protobuf:"varint,9,opt,name=transfers_rejected,json=transfersRejected,proto3" json:"transfers_rejected,omitempty"`
+	Comps              int64 `protobuf:"varint,10,opt,name=comps,proto3" json:"comps,omitempty"`
+	Voided             int64 `protobuf:"varint,11,opt,name=voided,proto3" json:"voided,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -646,6 +648,20 @@ func (x *OperatorEventStats) GetTransfersCancelled() int64 {
 func (x *OperatorEventStats) GetTransfersRejected() int64 {
 	if x != nil {
 		return x.TransfersRejected
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetComps() int64 {
+	if x != nil {
+		return x.Comps
+	}
+	return 0
+}
+
+func (x *OperatorEventStats) GetVoided() int64 {
+	if x != nil {
+		return x.Voided
 	}
 	return 0
 }
@@ -1283,8 +1299,14 @@ type Figures struct {
 	MembershipsActivated int64 `protobuf:"varint,21,opt,name=memberships_activated,json=membershipsActivated,proto3" json:"memberships_activated,omitempty"`
 	MembershipsRejected  int64 `protobuf:"varint,22,opt,name=memberships_rejected,json=membershipsRejected,proto3" json:"memberships_rejected,omitempty"`
 	MembershipsEnded     int64 `protobuf:"varint,23,opt,name=memberships_ended,json=membershipsEnded,proto3" json:"memberships_ended,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Seats or admissions that the organiser has given away, less those that ended with the event or
+	// were voided.
+	Comps int64 `protobuf:"varint,24,opt,name=comps,proto3" json:"comps,omitempty"`
+	// Seats or admissions whose tickets an operator has voided, sold or given away. What was paid for
+	// them stays in the revenue until it is refunded.
+	Voided        int64 `protobuf:"varint,25,opt,name=voided,proto3" json:"voided,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Figures) Reset() {
@@ -1474,6 +1496,20 @@ func (x *Figures) GetMembershipsRejected() int64 {
 func (x *Figures) GetMembershipsEnded() int64 {
 	if x != nil {
 		return x.MembershipsEnded
+	}
+	return 0
+}
+
+func (x *Figures) GetComps() int64 {
+	if x != nil {
+		return x.Comps
+	}
+	return 0
+}
+
+func (x *Figures) GetVoided() int64 {
+	if x != nil {
+		return x.Voided
 	}
 	return 0
 }
@@ -1924,7 +1960,7 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x8a\x01\n" +
 	" GetEventStatsForOperatorsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xc1\x03\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xef\x03\n" +
 	"\x12OperatorEventStats\x120\n" +
 	"\x06counts\x18\x01 \x01(\v2\x18.urr.stats.v1.EventStatsR\x06counts\x12/\n" +
 	"\arevenue\x18\x02 \x03(\v2\x15.urr.stats.v1.RevenueR\arevenue\x123\n" +
@@ -1935,7 +1971,10 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\x11payments_declined\x18\x06 \x01(\x03R\x10paymentsDeclined\x12/\n" +
 	"\x13transfers_completed\x18\a \x01(\x03R\x12transfersCompleted\x12/\n" +
 	"\x13transfers_cancelled\x18\b \x01(\x03R\x12transfersCancelled\x12-\n" +
-	"\x12transfers_rejected\x18\t \x01(\x03R\x11transfersRejected\"\xde\x01\n" +
+	"\x12transfers_rejected\x18\t \x01(\x03R\x11transfersRejected\x12\x14\n" +
+	"\x05comps\x18\n" +
+	" \x01(\x03R\x05comps\x12\x16\n" +
+	"\x06voided\x18\v \x01(\x03R\x06voided\"\xde\x01\n" +
 	"\x15GetEventSeriesRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x126\n" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04from\x122\n" +
@@ -1979,7 +2018,7 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\x03day\x18\x01 \x01(\tR\x03day\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1b\n" +
 	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12/\n" +
-	"\afigures\x18\x04 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\x8e\a\n" +
+	"\afigures\x18\x04 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\xbc\a\n" +
 	"\aFigures\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\x03R\acreated\x12\x1c\n" +
 	"\tconfirmed\x18\x02 \x01(\x03R\tconfirmed\x12\x1c\n" +
@@ -2007,7 +2046,9 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\x12transfers_rejected\x18\x14 \x01(\x03R\x11transfersRejected\x123\n" +
 	"\x15memberships_activated\x18\x15 \x01(\x03R\x14membershipsActivated\x121\n" +
 	"\x14memberships_rejected\x18\x16 \x01(\x03R\x13membershipsRejected\x12+\n" +
-	"\x11memberships_ended\x18\x17 \x01(\x03R\x10membershipsEnded\"\x9b\x01\n" +
+	"\x11memberships_ended\x18\x17 \x01(\x03R\x10membershipsEnded\x12\x14\n" +
+	"\x05comps\x18\x18 \x01(\x03R\x05comps\x12\x16\n" +
+	"\x06voided\x18\x19 \x01(\x03R\x06voided\"\x9b\x01\n" +
 	"\fRequestStats\x12\x1c\n" +
 	"\tsucceeded\x18\x01 \x01(\x03R\tsucceeded\x12\x1a\n" +
 	"\brejected\x18\x02 \x01(\x03R\brejected\x12\x16\n" +

@@ -447,8 +447,11 @@ type DoorList struct {
 	// is later.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	// Tickets on this page.
-	Count         int32  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	NextCursor    string `protobuf:"bytes,5,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	Count      int32  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	NextCursor string `protobuf:"bytes,5,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Tickets of the event that are on no page, since a transfer of each is under way. If it completes,
+	// the new holder's ticket is a later one; if it fails, only a door with a network admits its holder.
+	Transferring  int64 `protobuf:"varint,6,opt,name=transferring,proto3" json:"transferring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -516,6 +519,13 @@ func (x *DoorList) GetNextCursor() string {
 		return x.NextCursor
 	}
 	return ""
+}
+
+func (x *DoorList) GetTransferring() int64 {
+	if x != nil {
+		return x.Transferring
+	}
+	return 0
 }
 
 type UploadScansRequest struct {
@@ -1010,14 +1020,15 @@ const file_urr_ticket_v1_checkin_proto_rawDesc = "" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12 \n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x88'(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor\"\x9b\x01\n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor\"\xbf\x01\n" +
 	"\bDoorList\x12\x12\n" +
 	"\x04page\x18\x01 \x01(\tR\x04page\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x05R\x05epoch\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x05R\x05count\x12\x1f\n" +
 	"\vnext_cursor\x18\x05 \x01(\tR\n" +
-	"nextCursor\"\x97\x02\n" +
+	"nextCursor\x12\"\n" +
+	"\ftransferring\x18\x06 \x01(\x03R\ftransferring\"\x97\x02\n" +
 	"\x12UploadScansRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12\x1d\n" +

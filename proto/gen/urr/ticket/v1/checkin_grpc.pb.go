@@ -50,7 +50,7 @@ type CheckInServiceClient interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetDoorCounts(ctx context.Context, in *GetDoorCountsRequest, opts ...grpc.CallOption) (*DoorCounts, error)
 	// A page of the list by which a door admits without a network: the valid tickets, signed. It exists
-	// from 10 s after the end of refunds and transfers on, while no ticket is being transferred.
+	// from 10 s after the end of refunds and transfers on.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, LIST_NOT_READY (with
 	// retryAfter), INVALID_CURSOR (also after the event was postponed: begin anew).
@@ -156,7 +156,7 @@ type CheckInServiceServer interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	GetDoorCounts(context.Context, *GetDoorCountsRequest) (*DoorCounts, error)
 	// A page of the list by which a door admits without a network: the valid tickets, signed. It exists
-	// from 10 s after the end of refunds and transfers on, while no ticket is being transferred.
+	// from 10 s after the end of refunds and transfers on.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, EVENT_CANCELLED, LIST_NOT_READY (with
 	// retryAfter), INVALID_CURSOR (also after the event was postponed: begin anew).

@@ -131,7 +131,7 @@ type Comp struct {
 	SeatIds  []string `protobuf:"bytes,5,rep,name=seat_ids,json=seatIds,proto3" json:"seat_ids,omitempty"`
 	Section  string   `protobuf:"bytes,6,opt,name=section,proto3" json:"section,omitempty"`
 	Quantity int32    `protobuf:"varint,7,opt,name=quantity,proto3" json:"quantity,omitempty"`
-	// "CONFIRMED", or "REFUNDED" when the event was cancelled.
+	// "CONFIRMED", "VOIDED", or "REFUNDED" when the event was cancelled.
 	Status    string                 `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The tickets that admit somebody.

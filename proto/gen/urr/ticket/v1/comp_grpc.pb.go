@@ -45,7 +45,7 @@ type CompServiceClient interface {
 	ListComps(ctx context.Context, in *ListCompsRequest, opts ...grpc.CallOption) (*ListCompsResponse, error)
 	// Makes the tickets of a link the caller's own.
 	//
-	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also when another user has them).
+	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also when another user has them, or they are void).
 	ClaimComp(ctx context.Context, in *ClaimCompRequest, opts ...grpc.CallOption) (*ClaimedComp, error)
 }
 
@@ -106,7 +106,7 @@ type CompServiceServer interface {
 	ListComps(context.Context, *ListCompsRequest) (*ListCompsResponse, error)
 	// Makes the tickets of a link the caller's own.
 	//
-	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also when another user has them).
+	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also when another user has them, or they are void).
 	ClaimComp(context.Context, *ClaimCompRequest) (*ClaimedComp, error)
 	mustEmbedUnimplementedCompServiceServer()
 }

@@ -209,14 +209,20 @@ type Event struct {
 	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
 	// The end of all refunds but operators', from which on doors have their lists.
 	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
-	// The end of refunds by users; absent: there are none.
+	// The end of refunds by users; absent: there are none, except until full_refund_until.
 	RefundUntil *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=refund_until,json=refundUntil,proto3" json:"refund_until,omitempty"`
 	// The start before the latest postponement.
 	PostponedFrom *timestamppb.Timestamp `protobuf:"bytes,40,opt,name=postponed_from,json=postponedFrom,proto3" json:"postponed_from,omitempty"`
+	// Until when users who give tickets back that they held, or accepted, before the latest postponement
+	// get all back that they have paid, with the fee; absent: they do not, or not any more. Who buys
+	// later has no such right.
+	FullRefundUntil *timestamppb.Timestamp `protobuf:"bytes,48,opt,name=full_refund_until,json=fullRefundUntil,proto3" json:"full_refund_until,omitempty"`
 	// Of a cancelled event: when its refunds begin, or have begun.
 	RefundsAt *timestamppb.Timestamp `protobuf:"bytes,41,opt,name=refunds_at,json=refundsAt,proto3" json:"refunds_at,omitempty"`
 	// The present setting, in operators' answers only.
-	ReturnWithin *int32 `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	ReturnWithin      *int32  `protobuf:"varint,42,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	ReturnsTo         *string `protobuf:"bytes,49,opt,name=returns_to,json=returnsTo,proto3,oneof" json:"returns_to,omitempty"`
+	MaxReturnsPerUser *int32  `protobuf:"varint,50,opt,name=max_returns_per_user,json=maxReturnsPerUser,proto3,oneof" json:"max_returns_per_user,omitempty"`
 	// Absent: the event is of no series. The limit of the series is 0 if there is none.
 	SeriesId           *string `protobuf:"bytes,43,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
 	MaxPerUserInSeries *int32  `protobuf:"varint,44,opt,name=max_per_user_in_series,json=maxPerUserInSeries,proto3,oneof" json:"max_per_user_in_series,omitempty"`
@@ -227,8 +233,12 @@ type Event struct {
 	// Absent: the event has none.
 	Presale *Presale `protobuf:"bytes,47,opt,name=presale,proto3" json:"presale,omitempty"`
 	// The present setting, in operators' answers only.
-	CodesFrom     *int32       `protobuf:"varint,60,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
-	Expected      *v1.Expected `protobuf:"bytes,61,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	CodesFrom       *int32       `protobuf:"varint,60,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
+	Expected        *v1.Expected `protobuf:"bytes,61,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	StatementSuffix *string      `protobuf:"bytes,62,opt,name=statement_suffix,json=statementSuffix,proto3,oneof" json:"statement_suffix,omitempty"`
+	// In the answer to a change of settings only. "PROVIDERS_UNKNOWN": the currency and the prices were not
+	// compared with what the payment providers take, since payment has not said that yet.
+	Warnings      []string `protobuf:"bytes,63,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +427,13 @@ func (x *Event) GetPostponedFrom() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Event) GetFullRefundUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FullRefundUntil
+	}
+	return nil
+}
+
 func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.RefundsAt
@@ -427,6 +444,20 @@ func (x *Event) GetRefundsAt() *timestamppb.Timestamp {
 func (x *Event) GetReturnWithin() int32 {
 	if x != nil && x.ReturnWithin != nil {
 		return *x.ReturnWithin
+	}
+	return 0
+}
+
+func (x *Event) GetReturnsTo() string {
+	if x != nil && x.ReturnsTo != nil {
+		return *x.ReturnsTo
+	}
+	return ""
+}
+
+func (x *Event) GetMaxReturnsPerUser() int32 {
+	if x != nil && x.MaxReturnsPerUser != nil {
+		return *x.MaxReturnsPerUser
 	}
 	return 0
 }
@@ -480,13 +511,28 @@ func (x *Event) GetExpected() *v1.Expected {
 	return nil
 }
 
+func (x *Event) GetStatementSuffix() string {
+	if x != nil && x.StatementSuffix != nil {
+		return *x.StatementSuffix
+	}
+	return ""
+}
+
+func (x *Event) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // A time before the general sale in which only users with an entitlement may buy: by one of its ways
 // or more. In a request, without opens_at: the event has no presale.
 type Presale struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Before salesOpenAt.
 	OpensAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
-	// Places that one person may hold and own while it lasts, at most maxPerUser; default: maxPerUser.
+	// Places that one person may hold and own while it lasts, bought or had from others, at most
+	// maxPerUser; default: maxPerUser.
 	MaxPerUser    *int32        `protobuf:"varint,2,opt,name=max_per_user,json=maxPerUser,proto3,oneof" json:"max_per_user,omitempty"`
 	Any           []*PresaleWay `protobuf:"bytes,3,rep,name=any,proto3" json:"any,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2165,9 +2211,15 @@ type EventSpec struct {
 	// closesAt.
 	RefundUntil *string `protobuf:"bytes,17,opt,name=refund_until,json=refundUntil,proto3,oneof" json:"refund_until,omitempty"`
 	// Places that are given back are for sale again at a random moment, after a tenth of this many
-	// seconds and within all of them; 0: at once. While less than 5 % of their section is free, and from
-	// closesAt on, the organiser keeps them (GetHouse) instead. Default: 1200.
+	// seconds and within all of them; 0: at once, but as by default while less than 5 % of their section
+	// is free or given back. Default: 1200.
 	ReturnWithin *int32 `protobuf:"varint,18,opt,name=return_within,json=returnWithin,proto3,oneof" json:"return_within,omitempty"`
+	// Who gets places that are given back: "SALE" (default), or "HOUSE": the organiser (GetHouse), as from
+	// salesCloseAt or closesAt on in any case. With HOUSE they count for the limit of who gave them back.
+	ReturnsTo *string `protobuf:"bytes,24,opt,name=returns_to,json=returnsTo,proto3,oneof" json:"returns_to,omitempty"`
+	// How many places one person may give back and hold others instead: whoever has given back any can
+	// hold only as many more as could be given back too. 0 (default): three times maxPerUser.
+	MaxReturnsPerUser *int32 `protobuf:"varint,25,opt,name=max_returns_per_user,json=maxReturnsPerUser,proto3,oneof" json:"max_returns_per_user,omitempty"`
 	// The events of one show on several dates have the same; empty: none. It is fixed once the sale has
 	// opened.
 	SeriesId *string `protobuf:"bytes,19,opt,name=series_id,json=seriesId,proto3,oneof" json:"series_id,omitempty"`
@@ -2184,9 +2236,13 @@ type EventSpec struct {
 	// 0, the default: never.
 	CodesFrom *int32 `protobuf:"varint,30,opt,name=codes_from,json=codesFrom,proto3,oneof" json:"codes_from,omitempty"`
 	// Who comes when the sale opens, and when the presale does. Default: none, as with an empty object.
-	Expected      *v1.Expected `protobuf:"bytes,31,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Expected *v1.Expected `protobuf:"bytes,31,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	// What statements of cards that paid by Stripe name after the account's prefix, such as SHOP* AUTUMN:
+	// Latin characters with a letter, without < > \ ' " *, at most as many as the prefix leaves of 22.
+	// Default: none, as with an empty one.
+	StatementSuffix *string `protobuf:"bytes,32,opt,name=statement_suffix,json=statementSuffix,proto3,oneof" json:"statement_suffix,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *EventSpec) Reset() {
@@ -2345,6 +2401,20 @@ func (x *EventSpec) GetReturnWithin() int32 {
 	return 0
 }
 
+func (x *EventSpec) GetReturnsTo() string {
+	if x != nil && x.ReturnsTo != nil {
+		return *x.ReturnsTo
+	}
+	return ""
+}
+
+func (x *EventSpec) GetMaxReturnsPerUser() int32 {
+	if x != nil && x.MaxReturnsPerUser != nil {
+		return *x.MaxReturnsPerUser
+	}
+	return 0
+}
+
 func (x *EventSpec) GetSeriesId() string {
 	if x != nil && x.SeriesId != nil {
 		return *x.SeriesId
@@ -2392,6 +2462,13 @@ func (x *EventSpec) GetExpected() *v1.Expected {
 		return x.Expected
 	}
 	return nil
+}
+
+func (x *EventSpec) GetStatementSuffix() string {
+	if x != nil && x.StatementSuffix != nil {
+		return *x.StatementSuffix
+	}
+	return ""
 }
 
 // A section has rows × seats_per_row, or, with general admission, a capacity.
@@ -2759,7 +2836,9 @@ type PostponeEventRequest struct {
 	DoorsAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=doors_at,json=doorsAt,proto3" json:"doors_at,omitempty"`
 	// Default: as before.
 	SalesCloseAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sales_close_at,json=salesCloseAt,proto3" json:"sales_close_at,omitempty"`
-	// Until when users get price and fee back; default: 7 days from now, or when doors open.
+	// Until when users get price and fee back of tickets that they held or accepted before it;
+	// default: 7 days from now, or when doors open. Where only this or other times change, and the start
+	// stays, that is the postponement before.
 	RefundUntil   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=refund_until,json=refundUntil,proto3" json:"refund_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3132,10 +3211,13 @@ type HouseSection struct {
 	// Sold seat by seat.
 	Seated   bool  `protobuf:"varint,2,opt,name=seated,proto3" json:"seated,omitempty"`
 	Capacity int64 `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Sold     int64 `protobuf:"varint,4,opt,name=sold,proto3" json:"sold,omitempty"`
-	House    int64 `protobuf:"varint,5,opt,name=house,proto3" json:"house,omitempty"`
+	// Without what was given away.
+	Sold  int64 `protobuf:"varint,4,opt,name=sold,proto3" json:"sold,omitempty"`
+	House int64 `protobuf:"varint,5,opt,name=house,proto3" json:"house,omitempty"`
 	// Given back, and for sale again after a while.
-	Returning     int64 `protobuf:"varint,6,opt,name=returning,proto3" json:"returning,omitempty"`
+	Returning int64 `protobuf:"varint,6,opt,name=returning,proto3" json:"returning,omitempty"`
+	// Given away from the house (comps), and neither ended with the event nor voided.
+	Comps         int64 `protobuf:"varint,7,opt,name=comps,proto3" json:"comps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3212,6 +3294,13 @@ func (x *HouseSection) GetReturning() int64 {
 	return 0
 }
 
+func (x *HouseSection) GetComps() int64 {
+	if x != nil {
+		return x.Comps
+	}
+	return 0
+}
+
 var File_urr_ticket_v1_event_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_event_proto_rawDesc = "" +
@@ -3225,7 +3314,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"J\n" +
 	"\x0fGetEventRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x84\f\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xaf\x0e\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -3250,18 +3339,25 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bdoors_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
 	"\tcloses_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12=\n" +
 	"\frefund_until\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\vrefundUntil\x12A\n" +
-	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x129\n" +
+	"\x0epostponed_from\x18( \x01(\v2\x1a.google.protobuf.TimestampR\rpostponedFrom\x12F\n" +
+	"\x11full_refund_until\x180 \x01(\v2\x1a.google.protobuf.TimestampR\x0ffullRefundUntil\x129\n" +
 	"\n" +
 	"refunds_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\trefundsAt\x12(\n" +
-	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12 \n" +
-	"\tseries_id\x18+ \x01(\tH\x06R\bseriesId\x88\x01\x01\x127\n" +
-	"\x16max_per_user_in_series\x18, \x01(\x05H\aR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
+	"\rreturn_within\x18* \x01(\x05H\x05R\freturnWithin\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"returns_to\x181 \x01(\tH\x06R\treturnsTo\x88\x01\x01\x124\n" +
+	"\x14max_returns_per_user\x182 \x01(\x05H\aR\x11maxReturnsPerUser\x88\x01\x01\x12 \n" +
+	"\tseries_id\x18+ \x01(\tH\bR\bseriesId\x88\x01\x01\x127\n" +
+	"\x16max_per_user_in_series\x18, \x01(\x05H\tR\x12maxPerUserInSeries\x88\x01\x01\x12L\n" +
 	"\x11cancellation_fees\x18- \x01(\v2\x1f.urr.ticket.v1.CancellationFeesR\x10cancellationFees\x12\"\n" +
 	"\ftransferable\x18. \x01(\tR\ftransferable\x120\n" +
 	"\apresale\x18/ \x01(\v2\x16.urr.ticket.v1.PresaleR\apresale\x12\"\n" +
 	"\n" +
-	"codes_from\x18< \x01(\x05H\bR\tcodesFrom\x88\x01\x01\x128\n" +
-	"\bexpected\x18= \x01(\v2\x17.urr.common.v1.ExpectedH\tR\bexpected\x88\x01\x01B\x0f\n" +
+	"codes_from\x18< \x01(\x05H\n" +
+	"R\tcodesFrom\x88\x01\x01\x128\n" +
+	"\bexpected\x18= \x01(\v2\x17.urr.common.v1.ExpectedH\vR\bexpected\x88\x01\x01\x12.\n" +
+	"\x10statement_suffix\x18> \x01(\tH\fR\x0fstatementSuffix\x88\x01\x01\x12\x1a\n" +
+	"\bwarnings\x18? \x03(\tR\bwarningsB\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3269,12 +3365,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05_etagB\f\n" +
 	"\n" +
 	"_time_zoneB\x10\n" +
-	"\x0e_return_withinB\f\n" +
+	"\x0e_return_withinB\r\n" +
+	"\v_returns_toB\x17\n" +
+	"\x15_max_returns_per_userB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
 	"\x17_max_per_user_in_seriesB\r\n" +
 	"\v_codes_fromB\v\n" +
-	"\t_expected\"\xbb\x01\n" +
+	"\t_expectedB\x13\n" +
+	"\x11_statement_suffix\"\xbb\x01\n" +
 	"\aPresale\x125\n" +
 	"\bopens_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x121\n" +
 	"\fmax_per_user\x18\x02 \x01(\x05B\n" +
@@ -3407,7 +3506,7 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutEventRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x124\n" +
-	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\x88\r\n" +
+	"\x04spec\x18\x03 \x01(\v2\x18.urr.ticket.v1.EventSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\"\xf9\x0e\n" +
 	"\tEventSpec\x12 \n" +
 	"\x05title\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05title\x12 \n" +
@@ -3432,18 +3531,22 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\bdoors_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\adoorsAt\x127\n" +
 	"\tcloses_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\bclosesAt\x12/\n" +
 	"\frefund_until\x18\x11 \x01(\tB\a\xbaH\x04r\x02\x18@H\x04R\vrefundUntil\x88\x01\x01\x125\n" +
-	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01\x12>\n" +
-	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\x06R\bseriesId\x88\x01\x01\x12C\n" +
+	"\rreturn_within\x18\x12 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x00H\x05R\freturnWithin\x88\x01\x01\x126\n" +
+	"\n" +
+	"returns_to\x18\x18 \x01(\tB\x12\xbaH\x0fr\rR\x04SALER\x05HOUSEH\x06R\treturnsTo\x88\x01\x01\x12A\n" +
+	"\x14max_returns_per_user\x18\x19 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x00H\aR\x11maxReturnsPerUser\x88\x01\x01\x12>\n" +
+	"\tseries_id\x18\x13 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$H\bR\bseriesId\x88\x01\x01\x12C\n" +
 	"\x16max_per_user_in_series\x18\x14 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\aR\x12maxPerUserInSeries\x88\x01\x01\x12Q\n" +
-	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\bR\x10cancellationFees\x88\x01\x01\x12B\n" +
-	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\tR\ftransferable\x88\x01\x01\x125\n" +
-	"\apresale\x18\x17 \x01(\v2\x16.urr.ticket.v1.PresaleH\n" +
-	"R\apresale\x88\x01\x01\x12.\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\tR\x12maxPerUserInSeries\x88\x01\x01\x12Q\n" +
+	"\x11cancellation_fees\x18\x15 \x01(\v2\x1f.urr.ticket.v1.CancellationFeesH\n" +
+	"R\x10cancellationFees\x88\x01\x01\x12B\n" +
+	"\ftransferable\x18\x16 \x01(\tB\x19\xbaH\x16r\x14R\x04NONER\x04FREER\x06PRICEDH\vR\ftransferable\x88\x01\x01\x125\n" +
+	"\apresale\x18\x17 \x01(\v2\x16.urr.ticket.v1.PresaleH\fR\apresale\x88\x01\x01\x12.\n" +
 	"\n" +
 	"codes_from\x18\x1e \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xb8D(\x00H\vR\tcodesFrom\x88\x01\x01\x128\n" +
-	"\bexpected\x18\x1f \x01(\v2\x17.urr.common.v1.ExpectedH\fR\bexpected\x88\x01\x01B\x0f\n" +
+	"\xbaH\a\x1a\x05\x18\xb8D(\x00H\rR\tcodesFrom\x88\x01\x01\x128\n" +
+	"\bexpected\x18\x1f \x01(\v2\x17.urr.common.v1.ExpectedH\x0eR\bexpected\x88\x01\x01\x127\n" +
+	"\x10statement_suffix\x18  \x01(\tB\a\xbaH\x04r\x02\x18\x16H\x0fR\x0fstatementSuffix\x88\x01\x01B\x0f\n" +
 	"\r_hold_secondsB\x0f\n" +
 	"\r_slot_secondsB\f\n" +
 	"\n" +
@@ -3451,7 +3554,9 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"_time_zoneB\x0f\n" +
 	"\r_refund_untilB\x10\n" +
-	"\x0e_return_withinB\f\n" +
+	"\x0e_return_withinB\r\n" +
+	"\v_returns_toB\x17\n" +
+	"\x15_max_returns_per_userB\f\n" +
 	"\n" +
 	"_series_idB\x19\n" +
 	"\x17_max_per_user_in_seriesB\x14\n" +
@@ -3460,7 +3565,8 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"\b_presaleB\r\n" +
 	"\v_codes_fromB\v\n" +
-	"\t_expected\"\xbc\x02\n" +
+	"\t_expectedB\x13\n" +
+	"\x11_statement_suffix\"\xbc\x02\n" +
 	"\vSectionSpec\x124\n" +
 	"\asection\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9]{1,16}$R\asection\x12$\n" +
 	"\x05price\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x05price\x12#\n" +
@@ -3522,14 +3628,15 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05House\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x19\n" +
 	"\bseat_ids\x18\x02 \x03(\tR\aseatIds\x127\n" +
-	"\bsections\x18\x03 \x03(\v2\x1b.urr.ticket.v1.HouseSectionR\bsections\"\xa4\x01\n" +
+	"\bsections\x18\x03 \x03(\v2\x1b.urr.ticket.v1.HouseSectionR\bsections\"\xba\x01\n" +
 	"\fHouseSection\x12\x18\n" +
 	"\asection\x18\x01 \x01(\tR\asection\x12\x16\n" +
 	"\x06seated\x18\x02 \x01(\bR\x06seated\x12\x1a\n" +
 	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x12\n" +
 	"\x04sold\x18\x04 \x01(\x03R\x04sold\x12\x14\n" +
 	"\x05house\x18\x05 \x01(\x03R\x05house\x12\x1c\n" +
-	"\treturning\x18\x06 \x01(\x03R\treturning2\xee\a\n" +
+	"\treturning\x18\x06 \x01(\x03R\treturning\x12\x14\n" +
+	"\x05comps\x18\a \x01(\x03R\x05comps2\xee\a\n" +
 	"\fEventService\x12\x85\x01\n" +
 	"\n" +
 	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
@@ -3664,100 +3771,101 @@ var file_urr_ticket_v1_event_proto_depIdxs = []int32{
 	44, // 7: urr.ticket.v1.Event.closes_at:type_name -> google.protobuf.Timestamp
 	44, // 8: urr.ticket.v1.Event.refund_until:type_name -> google.protobuf.Timestamp
 	44, // 9: urr.ticket.v1.Event.postponed_from:type_name -> google.protobuf.Timestamp
-	44, // 10: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
-	6,  // 11: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	4,  // 12: urr.ticket.v1.Event.presale:type_name -> urr.ticket.v1.Presale
-	45, // 13: urr.ticket.v1.Event.expected:type_name -> urr.common.v1.Expected
-	44, // 14: urr.ticket.v1.Presale.opens_at:type_name -> google.protobuf.Timestamp
-	5,  // 15: urr.ticket.v1.Presale.any:type_name -> urr.ticket.v1.PresaleWay
-	44, // 16: urr.ticket.v1.PresaleWay.bought_before:type_name -> google.protobuf.Timestamp
-	7,  // 17: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
-	44, // 18: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
-	46, // 19: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
-	12, // 20: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
-	13, // 21: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
-	46, // 22: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
-	9,  // 23: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
-	20, // 24: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
-	44, // 25: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
-	44, // 26: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
-	44, // 27: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
-	44, // 28: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
-	46, // 29: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 30: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
-	46, // 31: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 32: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	46, // 33: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
-	30, // 34: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
-	44, // 35: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
-	44, // 36: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
-	44, // 37: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
-	31, // 38: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
-	44, // 39: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
-	44, // 40: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
-	6,  // 41: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
-	4,  // 42: urr.ticket.v1.EventSpec.presale:type_name -> urr.ticket.v1.Presale
-	45, // 43: urr.ticket.v1.EventSpec.expected:type_name -> urr.common.v1.Expected
-	46, // 44: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 45: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 46: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 47: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 48: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 49: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
-	44, // 50: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
-	44, // 51: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
-	44, // 52: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
-	44, // 53: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
-	44, // 54: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
-	46, // 55: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
-	46, // 56: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
-	43, // 57: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
-	42, // 58: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
-	0,  // 59: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
-	2,  // 60: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
-	10, // 61: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
-	14, // 62: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
-	16, // 63: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
-	18, // 64: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
-	21, // 65: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
-	25, // 66: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
-	23, // 67: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
-	28, // 68: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
-	26, // 69: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
-	29, // 70: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
-	32, // 71: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
-	33, // 72: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
-	34, // 73: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
-	35, // 74: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
-	36, // 75: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
-	37, // 76: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
-	39, // 77: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
-	40, // 78: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
-	1,  // 79: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
-	3,  // 80: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
-	11, // 81: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
-	15, // 82: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
-	17, // 83: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
-	19, // 84: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
-	22, // 85: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
-	22, // 86: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
-	24, // 87: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
-	3,  // 88: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
-	27, // 89: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
-	3,  // 90: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
-	38, // 91: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
-	38, // 92: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
-	38, // 93: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
-	38, // 94: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
-	38, // 95: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
-	38, // 96: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
-	41, // 97: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
-	41, // 98: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
-	79, // [79:99] is the sub-list for method output_type
-	59, // [59:79] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	44, // 10: urr.ticket.v1.Event.full_refund_until:type_name -> google.protobuf.Timestamp
+	44, // 11: urr.ticket.v1.Event.refunds_at:type_name -> google.protobuf.Timestamp
+	6,  // 12: urr.ticket.v1.Event.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	4,  // 13: urr.ticket.v1.Event.presale:type_name -> urr.ticket.v1.Presale
+	45, // 14: urr.ticket.v1.Event.expected:type_name -> urr.common.v1.Expected
+	44, // 15: urr.ticket.v1.Presale.opens_at:type_name -> google.protobuf.Timestamp
+	5,  // 16: urr.ticket.v1.Presale.any:type_name -> urr.ticket.v1.PresaleWay
+	44, // 17: urr.ticket.v1.PresaleWay.bought_before:type_name -> google.protobuf.Timestamp
+	7,  // 18: urr.ticket.v1.CancellationFees.steps:type_name -> urr.ticket.v1.CancellationFee
+	44, // 19: urr.ticket.v1.CancellationFee.until:type_name -> google.protobuf.Timestamp
+	46, // 20: urr.ticket.v1.GetSeatMapRequest.caller:type_name -> urr.common.v1.Caller
+	12, // 21: urr.ticket.v1.SeatMap.sections:type_name -> urr.ticket.v1.SeatMapSection
+	13, // 22: urr.ticket.v1.SeatMapSection.rows:type_name -> urr.ticket.v1.SeatMapRow
+	46, // 23: urr.ticket.v1.GetAvailabilityRequest.caller:type_name -> urr.common.v1.Caller
+	9,  // 24: urr.ticket.v1.Availability.sections:type_name -> urr.ticket.v1.Section
+	20, // 25: urr.ticket.v1.GetSaleStatusResponse.sales:type_name -> urr.ticket.v1.SaleStatus
+	44, // 26: urr.ticket.v1.SaleStatus.opens_at:type_name -> google.protobuf.Timestamp
+	44, // 27: urr.ticket.v1.SaleStatus.closes_at:type_name -> google.protobuf.Timestamp
+	44, // 28: urr.ticket.v1.SaleStatus.presale_opens_at:type_name -> google.protobuf.Timestamp
+	44, // 29: urr.ticket.v1.LineSettings.closes_at:type_name -> google.protobuf.Timestamp
+	46, // 30: urr.ticket.v1.GetEventSettingsRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 31: urr.ticket.v1.EventSettings.spec:type_name -> urr.ticket.v1.EventSpec
+	46, // 32: urr.ticket.v1.CreateEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 33: urr.ticket.v1.CreateEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	46, // 34: urr.ticket.v1.PutEventRequest.caller:type_name -> urr.common.v1.Caller
+	30, // 35: urr.ticket.v1.PutEventRequest.spec:type_name -> urr.ticket.v1.EventSpec
+	44, // 36: urr.ticket.v1.EventSpec.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 37: urr.ticket.v1.EventSpec.sales_open_at:type_name -> google.protobuf.Timestamp
+	44, // 38: urr.ticket.v1.EventSpec.sales_close_at:type_name -> google.protobuf.Timestamp
+	31, // 39: urr.ticket.v1.EventSpec.sections:type_name -> urr.ticket.v1.SectionSpec
+	44, // 40: urr.ticket.v1.EventSpec.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 41: urr.ticket.v1.EventSpec.closes_at:type_name -> google.protobuf.Timestamp
+	6,  // 42: urr.ticket.v1.EventSpec.cancellation_fees:type_name -> urr.ticket.v1.CancellationFees
+	4,  // 43: urr.ticket.v1.EventSpec.presale:type_name -> urr.ticket.v1.Presale
+	45, // 44: urr.ticket.v1.EventSpec.expected:type_name -> urr.common.v1.Expected
+	46, // 45: urr.ticket.v1.PauseEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 46: urr.ticket.v1.ResumeEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 47: urr.ticket.v1.CancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 48: urr.ticket.v1.UndoCancelEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 49: urr.ticket.v1.RefundEventRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 50: urr.ticket.v1.PostponeEventRequest.caller:type_name -> urr.common.v1.Caller
+	44, // 51: urr.ticket.v1.PostponeEventRequest.starts_at:type_name -> google.protobuf.Timestamp
+	44, // 52: urr.ticket.v1.PostponeEventRequest.doors_at:type_name -> google.protobuf.Timestamp
+	44, // 53: urr.ticket.v1.PostponeEventRequest.sales_close_at:type_name -> google.protobuf.Timestamp
+	44, // 54: urr.ticket.v1.PostponeEventRequest.refund_until:type_name -> google.protobuf.Timestamp
+	44, // 55: urr.ticket.v1.EventState.refunds_at:type_name -> google.protobuf.Timestamp
+	46, // 56: urr.ticket.v1.GetHouseRequest.caller:type_name -> urr.common.v1.Caller
+	46, // 57: urr.ticket.v1.PutHouseRequest.caller:type_name -> urr.common.v1.Caller
+	43, // 58: urr.ticket.v1.PutHouseRequest.standing:type_name -> urr.ticket.v1.PutHouseRequest.StandingEntry
+	42, // 59: urr.ticket.v1.House.sections:type_name -> urr.ticket.v1.HouseSection
+	0,  // 60: urr.ticket.v1.EventService.ListEvents:input_type -> urr.ticket.v1.ListEventsRequest
+	2,  // 61: urr.ticket.v1.EventService.GetEvent:input_type -> urr.ticket.v1.GetEventRequest
+	10, // 62: urr.ticket.v1.EventService.GetSeatMap:input_type -> urr.ticket.v1.GetSeatMapRequest
+	14, // 63: urr.ticket.v1.EventService.GetAvailability:input_type -> urr.ticket.v1.GetAvailabilityRequest
+	16, // 64: urr.ticket.v1.EventService.GetEventInfo:input_type -> urr.ticket.v1.GetEventInfoRequest
+	18, // 65: urr.ticket.v1.EventService.GetSaleStatus:input_type -> urr.ticket.v1.GetSaleStatusRequest
+	21, // 66: urr.ticket.v1.EventService.GetLineSettings:input_type -> urr.ticket.v1.GetLineSettingsRequest
+	25, // 67: urr.ticket.v1.EventService.PutLineSettings:input_type -> urr.ticket.v1.PutLineSettingsRequest
+	23, // 68: urr.ticket.v1.EventService.MarkLineOpened:input_type -> urr.ticket.v1.MarkLineOpenedRequest
+	28, // 69: urr.ticket.v1.EventAdminService.CreateEvent:input_type -> urr.ticket.v1.CreateEventRequest
+	26, // 70: urr.ticket.v1.EventAdminService.GetEventSettings:input_type -> urr.ticket.v1.GetEventSettingsRequest
+	29, // 71: urr.ticket.v1.EventAdminService.PutEvent:input_type -> urr.ticket.v1.PutEventRequest
+	32, // 72: urr.ticket.v1.EventAdminService.PauseEvent:input_type -> urr.ticket.v1.PauseEventRequest
+	33, // 73: urr.ticket.v1.EventAdminService.ResumeEvent:input_type -> urr.ticket.v1.ResumeEventRequest
+	34, // 74: urr.ticket.v1.EventAdminService.CancelEvent:input_type -> urr.ticket.v1.CancelEventRequest
+	35, // 75: urr.ticket.v1.EventAdminService.UndoCancelEvent:input_type -> urr.ticket.v1.UndoCancelEventRequest
+	36, // 76: urr.ticket.v1.EventAdminService.RefundEvent:input_type -> urr.ticket.v1.RefundEventRequest
+	37, // 77: urr.ticket.v1.EventAdminService.PostponeEvent:input_type -> urr.ticket.v1.PostponeEventRequest
+	39, // 78: urr.ticket.v1.EventAdminService.GetHouse:input_type -> urr.ticket.v1.GetHouseRequest
+	40, // 79: urr.ticket.v1.EventAdminService.PutHouse:input_type -> urr.ticket.v1.PutHouseRequest
+	1,  // 80: urr.ticket.v1.EventService.ListEvents:output_type -> urr.ticket.v1.ListEventsResponse
+	3,  // 81: urr.ticket.v1.EventService.GetEvent:output_type -> urr.ticket.v1.Event
+	11, // 82: urr.ticket.v1.EventService.GetSeatMap:output_type -> urr.ticket.v1.SeatMap
+	15, // 83: urr.ticket.v1.EventService.GetAvailability:output_type -> urr.ticket.v1.Availability
+	17, // 84: urr.ticket.v1.EventService.GetEventInfo:output_type -> urr.ticket.v1.EventInfo
+	19, // 85: urr.ticket.v1.EventService.GetSaleStatus:output_type -> urr.ticket.v1.GetSaleStatusResponse
+	22, // 86: urr.ticket.v1.EventService.GetLineSettings:output_type -> urr.ticket.v1.LineSettings
+	22, // 87: urr.ticket.v1.EventService.PutLineSettings:output_type -> urr.ticket.v1.LineSettings
+	24, // 88: urr.ticket.v1.EventService.MarkLineOpened:output_type -> urr.ticket.v1.MarkLineOpenedResponse
+	3,  // 89: urr.ticket.v1.EventAdminService.CreateEvent:output_type -> urr.ticket.v1.Event
+	27, // 90: urr.ticket.v1.EventAdminService.GetEventSettings:output_type -> urr.ticket.v1.EventSettings
+	3,  // 91: urr.ticket.v1.EventAdminService.PutEvent:output_type -> urr.ticket.v1.Event
+	38, // 92: urr.ticket.v1.EventAdminService.PauseEvent:output_type -> urr.ticket.v1.EventState
+	38, // 93: urr.ticket.v1.EventAdminService.ResumeEvent:output_type -> urr.ticket.v1.EventState
+	38, // 94: urr.ticket.v1.EventAdminService.CancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 95: urr.ticket.v1.EventAdminService.UndoCancelEvent:output_type -> urr.ticket.v1.EventState
+	38, // 96: urr.ticket.v1.EventAdminService.RefundEvent:output_type -> urr.ticket.v1.EventState
+	38, // 97: urr.ticket.v1.EventAdminService.PostponeEvent:output_type -> urr.ticket.v1.EventState
+	41, // 98: urr.ticket.v1.EventAdminService.GetHouse:output_type -> urr.ticket.v1.House
+	41, // 99: urr.ticket.v1.EventAdminService.PutHouse:output_type -> urr.ticket.v1.House
+	80, // [80:100] is the sub-list for method output_type
+	60, // [60:80] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_event_proto_init() }

@@ -35,9 +35,11 @@ type MembershipServiceClient interface {
 	ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error)
 	// Begins the purchase of a membership, for the plan's present price; the caller has 30 min to pay, by a
 	// payment of this membership. While one of the plan is PENDING, that one is returned. Bought while the
-	// caller is a member of the plan, it begins when that membership ends.
+	// caller is a member of the plan, it begins when that membership ends; while one has not begun yet, no
+	// other is sold. A free plan is sold to everybody once.
 	//
-	// Errors: UNAUTHENTICATED, PLAN_NOT_FOUND, PLAN_NOT_ON_SALE.
+	// Errors: UNAUTHENTICATED, PLAN_NOT_FOUND, PLAN_NOT_ON_SALE, MEMBERSHIP_AHEAD (one of the plan has not
+	// begun yet), FREE_PLAN_ONCE.
 	BuyMembership(ctx context.Context, in *BuyMembershipRequest, opts ...grpc.CallOption) (*Membership, error)
 	// The caller's memberships, newest first.
 	//
@@ -105,9 +107,11 @@ type MembershipServiceServer interface {
 	ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error)
 	// Begins the purchase of a membership, for the plan's present price; the caller has 30 min to pay, by a
 	// payment of this membership. While one of the plan is PENDING, that one is returned. Bought while the
-	// caller is a member of the plan, it begins when that membership ends.
+	// caller is a member of the plan, it begins when that membership ends; while one has not begun yet, no
+	// other is sold. A free plan is sold to everybody once.
 	//
-	// Errors: UNAUTHENTICATED, PLAN_NOT_FOUND, PLAN_NOT_ON_SALE.
+	// Errors: UNAUTHENTICATED, PLAN_NOT_FOUND, PLAN_NOT_ON_SALE, MEMBERSHIP_AHEAD (one of the plan has not
+	// begun yet), FREE_PLAN_ONCE.
 	BuyMembership(context.Context, *BuyMembershipRequest) (*Membership, error)
 	// The caller's memberships, newest first.
 	//

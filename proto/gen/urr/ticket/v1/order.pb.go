@@ -210,7 +210,7 @@ type Order struct {
 	// General admission.
 	Section  string `protobuf:"bytes,8,opt,name=section,proto3" json:"section,omitempty"`
 	Quantity int32  `protobuf:"varint,9,opt,name=quantity,proto3" json:"quantity,omitempty"`
-	// How many of the paid places were given back.
+	// How many of its places were given back or voided.
 	Released int32 `protobuf:"varint,10,opt,name=released,proto3" json:"released,omitempty"`
 	// Minor units; the fee is a part of the amount.
 	Amount int64 `protobuf:"varint,11,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -546,7 +546,9 @@ type OrderTicket struct {
 	Serial   int32                  `protobuf:"varint,14,opt,name=serial,proto3" json:"serial,omitempty"`
 	IssuedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
 	// Its payer disputes the charge at the bank.
-	Disputed      bool `protobuf:"varint,16,opt,name=disputed,proto3" json:"disputed,omitempty"`
+	Disputed bool `protobuf:"varint,16,opt,name=disputed,proto3" json:"disputed,omitempty"`
+	// VOIDED only.
+	Void          *TicketVoid `protobuf:"bytes,17,opt,name=void,proto3" json:"void,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +695,276 @@ func (x *OrderTicket) GetDisputed() bool {
 	return false
 }
 
+func (x *OrderTicket) GetVoid() *TicketVoid {
+	if x != nil {
+		return x.Void
+	}
+	return nil
+}
+
+// Who has voided a ticket, when and why.
+type TicketVoid struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TicketVoid) Reset() {
+	*x = TicketVoid{}
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TicketVoid) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TicketVoid) ProtoMessage() {}
+
+func (x *TicketVoid) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TicketVoid.ProtoReflect.Descriptor instead.
+func (*TicketVoid) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TicketVoid) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *TicketVoid) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *TicketVoid) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type VoidTicketRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	TicketId string                 `protobuf:"bytes,2,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	// Why, for operators: it is shown with the order, and not to the holder.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoidTicketRequest) Reset() {
+	*x = VoidTicketRequest{}
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoidTicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoidTicketRequest) ProtoMessage() {}
+
+func (x *VoidTicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoidTicketRequest.ProtoReflect.Descriptor instead.
+func (*VoidTicketRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *VoidTicketRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *VoidTicketRequest) GetTicketId() string {
+	if x != nil {
+		return x.TicketId
+	}
+	return ""
+}
+
+func (x *VoidTicketRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type VoidOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	ReservationId string                 `protobuf:"bytes,2,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	// As in VoidTicketRequest.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoidOrderRequest) Reset() {
+	*x = VoidOrderRequest{}
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoidOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoidOrderRequest) ProtoMessage() {}
+
+func (x *VoidOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoidOrderRequest.ProtoReflect.Descriptor instead.
+func (*VoidOrderRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *VoidOrderRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *VoidOrderRequest) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *VoidOrderRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type VoidedTickets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// The order's status: "VOIDED" when this was its last place, "CONFIRMED" while some are left.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Of the request, all that are void now.
+	TicketIds []string `protobuf:"bytes,4,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
+	// Doors without a network may have the tickets on their lists. They still admit their bearers, and
+	// what they upload of them becomes a conflict; doors with a network refuse them.
+	OfflineDoors  bool `protobuf:"varint,5,opt,name=offline_doors,json=offlineDoors,proto3" json:"offline_doors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoidedTickets) Reset() {
+	*x = VoidedTickets{}
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoidedTickets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoidedTickets) ProtoMessage() {}
+
+func (x *VoidedTickets) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoidedTickets.ProtoReflect.Descriptor instead.
+func (*VoidedTickets) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *VoidedTickets) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *VoidedTickets) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *VoidedTickets) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *VoidedTickets) GetTicketIds() []string {
+	if x != nil {
+		return x.TicketIds
+	}
+	return nil
+}
+
+func (x *VoidedTickets) GetOfflineDoors() bool {
+	if x != nil {
+		return x.OfflineDoors
+	}
+	return false
+}
+
 type OrderScan struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	ScanId   string                 `protobuf:"bytes,1,opt,name=scan_id,json=scanId,proto3" json:"scan_id,omitempty"`
@@ -711,7 +983,7 @@ type OrderScan struct {
 
 func (x *OrderScan) Reset() {
 	*x = OrderScan{}
-	mi := &file_urr_ticket_v1_order_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +995,7 @@ func (x *OrderScan) String() string {
 func (*OrderScan) ProtoMessage() {}
 
 func (x *OrderScan) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_order_proto_msgTypes[6]
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +1008,7 @@ func (x *OrderScan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderScan.ProtoReflect.Descriptor instead.
 func (*OrderScan) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{6}
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OrderScan) GetScanId() string {
@@ -795,7 +1067,8 @@ type OrderStep struct {
 	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
 	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
 	// Its status since then, or the result of a scan.
-	Status        string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
+	// Of a voided ticket the operator, and the reason.
 	Note          string `protobuf:"bytes,5,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -803,7 +1076,7 @@ type OrderStep struct {
 
 func (x *OrderStep) Reset() {
 	*x = OrderStep{}
-	mi := &file_urr_ticket_v1_order_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +1088,7 @@ func (x *OrderStep) String() string {
 func (*OrderStep) ProtoMessage() {}
 
 func (x *OrderStep) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_order_proto_msgTypes[7]
+	mi := &file_urr_ticket_v1_order_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +1101,7 @@ func (x *OrderStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderStep.ProtoReflect.Descriptor instead.
 func (*OrderStep) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{7}
+	return file_urr_ticket_v1_order_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OrderStep) GetAt() *timestamppb.Timestamp {
@@ -918,7 +1191,7 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\x05scans\x18\x03 \x03(\v2\x18.urr.ticket.v1.OrderScanR\x05scans\x129\n" +
 	"\bpayments\x18\x04 \x03(\v2\x1d.urr.payment.v1.PaymentDetailR\bpayments\x124\n" +
 	"\btimeline\x18\x05 \x03(\v2\x18.urr.ticket.v1.OrderStepR\btimeline\x12 \n" +
-	"\vunreachable\x18\x06 \x03(\tR\vunreachable\"\x85\x04\n" +
+	"\vunreachable\x18\x06 \x03(\tR\vunreachable\"\xb4\x04\n" +
 	"\vOrderTicket\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x14\n" +
 	"\x05place\x18\x02 \x01(\x05R\x05place\x12\x1f\n" +
@@ -937,13 +1210,36 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\trefund_id\x18\r \x01(\tH\x03R\brefundId\x88\x01\x01\x12\x16\n" +
 	"\x06serial\x18\x0e \x01(\x05R\x06serial\x127\n" +
 	"\tissued_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt\x12\x1a\n" +
-	"\bdisputed\x18\x10 \x01(\bR\bdisputedB\v\n" +
+	"\bdisputed\x18\x10 \x01(\bR\bdisputed\x12-\n" +
+	"\x04void\x18\x11 \x01(\v2\x19.urr.ticket.v1.TicketVoidR\x04voidB\v\n" +
 	"\t_previousB\n" +
 	"\n" +
 	"\b_seat_idB\r\n" +
 	"\v_payment_idB\f\n" +
 	"\n" +
-	"_refund_id\"\x87\x02\n" +
+	"_refund_id\"i\n" +
+	"\n" +
+	"TicketVoid\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x8d\x01\n" +
+	"\x11VoidTicketRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
+	"\tticket_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bticketId\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"\x96\x01\n" +
+	"\x10VoidOrderRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12/\n" +
+	"\x0ereservation_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\rreservationId\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"\xad\x01\n" +
+	"\rVoidedTickets\x12%\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1d\n" +
+	"\n" +
+	"ticket_ids\x18\x04 \x03(\tR\tticketIds\x12#\n" +
+	"\roffline_doors\x18\x05 \x01(\bR\fofflineDoors\"\x87\x02\n" +
 	"\tOrderScan\x12\x17\n" +
 	"\ascan_id\x18\x01 \x01(\tR\x06scanId\x12\x1b\n" +
 	"\tticket_id\x18\x02 \x01(\tR\bticketId\x12\x16\n" +
@@ -959,14 +1255,21 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note2\xb9\x02\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note2\xf5\x04\n" +
 	"\x11OrderAdminService\x12\x90\x01\n" +
 	"\fSearchOrders\x12\".urr.ticket.v1.SearchOrdersRequest\x1a#.urr.ticket.v1.SearchOrdersResponse\"7\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/admin/orders\x90\x02\x01\x12\x90\x01\n" +
 	"\bGetOrder\x12\x1e.urr.ticket.v1.GetOrderRequest\x1a\x1a.urr.ticket.v1.OrderDetail\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/orders/{reservation_id}\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/orders/{reservation_id}\x90\x02\x01\x12\x9a\x01\n" +
+	"\n" +
+	"VoidTicket\x12 .urr.ticket.v1.VoidTicketRequest\x1a\x1c.urr.ticket.v1.VoidedTickets\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/tickets/{ticket_id}/void\x90\x02\x02\x12\x9c\x01\n" +
+	"\tVoidOrder\x12\x1f.urr.ticket.v1.VoidOrderRequest\x1a\x1c.urr.ticket.v1.VoidedTickets\"P\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/orders/{reservation_id}/void\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_order_proto_rawDescOnce sync.Once
@@ -980,7 +1283,7 @@ func file_urr_ticket_v1_order_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_order_proto_rawDescData
 }
 
-var file_urr_ticket_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_urr_ticket_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_urr_ticket_v1_order_proto_goTypes = []any{
 	(*SearchOrdersRequest)(nil),   // 0: urr.ticket.v1.SearchOrdersRequest
 	(*SearchOrdersResponse)(nil),  // 1: urr.ticket.v1.SearchOrdersResponse
@@ -988,39 +1291,51 @@ var file_urr_ticket_v1_order_proto_goTypes = []any{
 	(*GetOrderRequest)(nil),       // 3: urr.ticket.v1.GetOrderRequest
 	(*OrderDetail)(nil),           // 4: urr.ticket.v1.OrderDetail
 	(*OrderTicket)(nil),           // 5: urr.ticket.v1.OrderTicket
-	(*OrderScan)(nil),             // 6: urr.ticket.v1.OrderScan
-	(*OrderStep)(nil),             // 7: urr.ticket.v1.OrderStep
-	(*v1.Caller)(nil),             // 8: urr.common.v1.Caller
-	(*Seat)(nil),                  // 9: urr.ticket.v1.Seat
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*v11.PaymentDetail)(nil),     // 11: urr.payment.v1.PaymentDetail
+	(*TicketVoid)(nil),            // 6: urr.ticket.v1.TicketVoid
+	(*VoidTicketRequest)(nil),     // 7: urr.ticket.v1.VoidTicketRequest
+	(*VoidOrderRequest)(nil),      // 8: urr.ticket.v1.VoidOrderRequest
+	(*VoidedTickets)(nil),         // 9: urr.ticket.v1.VoidedTickets
+	(*OrderScan)(nil),             // 10: urr.ticket.v1.OrderScan
+	(*OrderStep)(nil),             // 11: urr.ticket.v1.OrderStep
+	(*v1.Caller)(nil),             // 12: urr.common.v1.Caller
+	(*Seat)(nil),                  // 13: urr.ticket.v1.Seat
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*v11.PaymentDetail)(nil),     // 15: urr.payment.v1.PaymentDetail
 }
 var file_urr_ticket_v1_order_proto_depIdxs = []int32{
-	8,  // 0: urr.ticket.v1.SearchOrdersRequest.caller:type_name -> urr.common.v1.Caller
+	12, // 0: urr.ticket.v1.SearchOrdersRequest.caller:type_name -> urr.common.v1.Caller
 	2,  // 1: urr.ticket.v1.SearchOrdersResponse.items:type_name -> urr.ticket.v1.Order
-	9,  // 2: urr.ticket.v1.Order.seats:type_name -> urr.ticket.v1.Seat
-	10, // 3: urr.ticket.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 4: urr.ticket.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	10, // 5: urr.ticket.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: urr.ticket.v1.GetOrderRequest.caller:type_name -> urr.common.v1.Caller
+	13, // 2: urr.ticket.v1.Order.seats:type_name -> urr.ticket.v1.Seat
+	14, // 3: urr.ticket.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 4: urr.ticket.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	14, // 5: urr.ticket.v1.Order.updated_at:type_name -> google.protobuf.Timestamp
+	12, // 6: urr.ticket.v1.GetOrderRequest.caller:type_name -> urr.common.v1.Caller
 	2,  // 7: urr.ticket.v1.OrderDetail.order:type_name -> urr.ticket.v1.Order
 	5,  // 8: urr.ticket.v1.OrderDetail.tickets:type_name -> urr.ticket.v1.OrderTicket
-	6,  // 9: urr.ticket.v1.OrderDetail.scans:type_name -> urr.ticket.v1.OrderScan
-	11, // 10: urr.ticket.v1.OrderDetail.payments:type_name -> urr.payment.v1.PaymentDetail
-	7,  // 11: urr.ticket.v1.OrderDetail.timeline:type_name -> urr.ticket.v1.OrderStep
-	10, // 12: urr.ticket.v1.OrderTicket.issued_at:type_name -> google.protobuf.Timestamp
-	10, // 13: urr.ticket.v1.OrderScan.scanned_at:type_name -> google.protobuf.Timestamp
-	10, // 14: urr.ticket.v1.OrderScan.recorded_at:type_name -> google.protobuf.Timestamp
-	10, // 15: urr.ticket.v1.OrderStep.at:type_name -> google.protobuf.Timestamp
-	0,  // 16: urr.ticket.v1.OrderAdminService.SearchOrders:input_type -> urr.ticket.v1.SearchOrdersRequest
-	3,  // 17: urr.ticket.v1.OrderAdminService.GetOrder:input_type -> urr.ticket.v1.GetOrderRequest
-	1,  // 18: urr.ticket.v1.OrderAdminService.SearchOrders:output_type -> urr.ticket.v1.SearchOrdersResponse
-	4,  // 19: urr.ticket.v1.OrderAdminService.GetOrder:output_type -> urr.ticket.v1.OrderDetail
-	18, // [18:20] is the sub-list for method output_type
-	16, // [16:18] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 9: urr.ticket.v1.OrderDetail.scans:type_name -> urr.ticket.v1.OrderScan
+	15, // 10: urr.ticket.v1.OrderDetail.payments:type_name -> urr.payment.v1.PaymentDetail
+	11, // 11: urr.ticket.v1.OrderDetail.timeline:type_name -> urr.ticket.v1.OrderStep
+	14, // 12: urr.ticket.v1.OrderTicket.issued_at:type_name -> google.protobuf.Timestamp
+	6,  // 13: urr.ticket.v1.OrderTicket.void:type_name -> urr.ticket.v1.TicketVoid
+	14, // 14: urr.ticket.v1.TicketVoid.at:type_name -> google.protobuf.Timestamp
+	12, // 15: urr.ticket.v1.VoidTicketRequest.caller:type_name -> urr.common.v1.Caller
+	12, // 16: urr.ticket.v1.VoidOrderRequest.caller:type_name -> urr.common.v1.Caller
+	14, // 17: urr.ticket.v1.OrderScan.scanned_at:type_name -> google.protobuf.Timestamp
+	14, // 18: urr.ticket.v1.OrderScan.recorded_at:type_name -> google.protobuf.Timestamp
+	14, // 19: urr.ticket.v1.OrderStep.at:type_name -> google.protobuf.Timestamp
+	0,  // 20: urr.ticket.v1.OrderAdminService.SearchOrders:input_type -> urr.ticket.v1.SearchOrdersRequest
+	3,  // 21: urr.ticket.v1.OrderAdminService.GetOrder:input_type -> urr.ticket.v1.GetOrderRequest
+	7,  // 22: urr.ticket.v1.OrderAdminService.VoidTicket:input_type -> urr.ticket.v1.VoidTicketRequest
+	8,  // 23: urr.ticket.v1.OrderAdminService.VoidOrder:input_type -> urr.ticket.v1.VoidOrderRequest
+	1,  // 24: urr.ticket.v1.OrderAdminService.SearchOrders:output_type -> urr.ticket.v1.SearchOrdersResponse
+	4,  // 25: urr.ticket.v1.OrderAdminService.GetOrder:output_type -> urr.ticket.v1.OrderDetail
+	9,  // 26: urr.ticket.v1.OrderAdminService.VoidTicket:output_type -> urr.ticket.v1.VoidedTickets
+	9,  // 27: urr.ticket.v1.OrderAdminService.VoidOrder:output_type -> urr.ticket.v1.VoidedTickets
+	24, // [24:28] is the sub-list for method output_type
+	20, // [20:24] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_order_proto_init() }
@@ -1037,7 +1352,7 @@ func file_urr_ticket_v1_order_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_order_proto_rawDesc), len(file_urr_ticket_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	OrderAdminService_SearchOrders_FullMethodName = "/urr.ticket.v1.OrderAdminService/SearchOrders"
 	OrderAdminService_GetOrder_FullMethodName     = "/urr.ticket.v1.OrderAdminService/GetOrder"
+	OrderAdminService_VoidTicket_FullMethodName   = "/urr.ticket.v1.OrderAdminService/VoidTicket"
+	OrderAdminService_VoidOrder_FullMethodName    = "/urr.ticket.v1.OrderAdminService/VoidOrder"
 )
 
 // OrderAdminServiceClient is the client API for OrderAdminService service.
@@ -42,6 +44,20 @@ type OrderAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, RESERVATION_NOT_FOUND.
 	GetOrder(ctx context.Context, in *GetOrderRequest, opts ...grpc.CallOption) (*OrderDetail, error)
+	// Ends a ticket that is VALID or USED for good, without giving any money back. Its offer to
+	// somebody else is cancelled, its place goes to the house, and its holder is told. What its payer
+	// has paid can still be refunded. A repeated call changes nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, TICKET_NOT_FOUND, NOT_VOIDABLE (with ticketIds and, in the
+	// same order, ticketReasons: a ticket's status. TRANSFERRING and REFUNDING pass by themselves).
+	VoidTicket(ctx context.Context, in *VoidTicketRequest, opts ...grpc.CallOption) (*VoidedTickets, error)
+	// VoidTicket for all tickets of an order that are VALID or USED, whoever holds them: all, or none if
+	// one is TRANSFERRING or REFUNDING, also by a refund that is held. Of an order that was given away
+	// also its link ends.
+	//
+	// Errors: as VoidTicket, and RESERVATION_NOT_FOUND; NOT_VOIDABLE (without tickets, with the order's
+	// status as reason) also for an order that has no such ticket.
+	VoidOrder(ctx context.Context, in *VoidOrderRequest, opts ...grpc.CallOption) (*VoidedTickets, error)
 }
 
 type orderAdminServiceClient struct {
@@ -72,6 +88,26 @@ func (c *orderAdminServiceClient) GetOrder(ctx context.Context, in *GetOrderRequ
 	return out, nil
 }
 
+func (c *orderAdminServiceClient) VoidTicket(ctx context.Context, in *VoidTicketRequest, opts ...grpc.CallOption) (*VoidedTickets, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VoidedTickets)
+	err := c.cc.Invoke(ctx, OrderAdminService_VoidTicket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orderAdminServiceClient) VoidOrder(ctx context.Context, in *VoidOrderRequest, opts ...grpc.CallOption) (*VoidedTickets, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VoidedTickets)
+	err := c.cc.Invoke(ctx, OrderAdminService_VoidOrder_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OrderAdminServiceServer is the server API for OrderAdminService service.
 // All implementations must embed UnimplementedOrderAdminServiceServer
 // for forward compatibility.
@@ -89,6 +125,20 @@ type OrderAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, RESERVATION_NOT_FOUND.
 	GetOrder(context.Context, *GetOrderRequest) (*OrderDetail, error)
+	// Ends a ticket that is VALID or USED for good, without giving any money back. Its offer to
+	// somebody else is cancelled, its place goes to the house, and its holder is told. What its payer
+	// has paid can still be refunded. A repeated call changes nothing.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, TICKET_NOT_FOUND, NOT_VOIDABLE (with ticketIds and, in the
+	// same order, ticketReasons: a ticket's status. TRANSFERRING and REFUNDING pass by themselves).
+	VoidTicket(context.Context, *VoidTicketRequest) (*VoidedTickets, error)
+	// VoidTicket for all tickets of an order that are VALID or USED, whoever holds them: all, or none if
+	// one is TRANSFERRING or REFUNDING, also by a refund that is held. Of an order that was given away
+	// also its link ends.
+	//
+	// Errors: as VoidTicket, and RESERVATION_NOT_FOUND; NOT_VOIDABLE (without tickets, with the order's
+	// status as reason) also for an order that has no such ticket.
+	VoidOrder(context.Context, *VoidOrderRequest) (*VoidedTickets, error)
 	mustEmbedUnimplementedOrderAdminServiceServer()
 }
 
@@ -104,6 +154,12 @@ func (UnimplementedOrderAdminServiceServer) SearchOrders(context.Context, *Searc
 }
 func (UnimplementedOrderAdminServiceServer) GetOrder(context.Context, *GetOrderRequest) (*OrderDetail, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOrder not implemented")
+}
+func (UnimplementedOrderAdminServiceServer) VoidTicket(context.Context, *VoidTicketRequest) (*VoidedTickets, error) {
+	return nil, status.Error(codes.Unimplemented, "method VoidTicket not implemented")
+}
+func (UnimplementedOrderAdminServiceServer) VoidOrder(context.Context, *VoidOrderRequest) (*VoidedTickets, error) {
+	return nil, status.Error(codes.Unimplemented, "method VoidOrder not implemented")
 }
 func (UnimplementedOrderAdminServiceServer) mustEmbedUnimplementedOrderAdminServiceServer() {}
 func (UnimplementedOrderAdminServiceServer) testEmbeddedByValue()                           {}
@@ -162,6 +218,42 @@ func _OrderAdminService_GetOrder_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrderAdminService_VoidTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VoidTicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrderAdminServiceServer).VoidTicket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrderAdminService_VoidTicket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrderAdminServiceServer).VoidTicket(ctx, req.(*VoidTicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrderAdminService_VoidOrder_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VoidOrderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrderAdminServiceServer).VoidOrder(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrderAdminService_VoidOrder_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrderAdminServiceServer).VoidOrder(ctx, req.(*VoidOrderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OrderAdminService_ServiceDesc is the grpc.ServiceDesc for OrderAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -176,6 +268,14 @@ var OrderAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetOrder",
 			Handler:    _OrderAdminService_GetOrder_Handler,
+		},
+		{
+			MethodName: "VoidTicket",
+			Handler:    _OrderAdminService_VoidTicket_Handler,
+		},
+		{
+			MethodName: "VoidOrder",
+			Handler:    _OrderAdminService_VoidOrder_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -398,7 +398,8 @@ type Reservation struct {
 	Amount int64 `protobuf:"varint,7,opt,name=amount,proto3" json:"amount,omitempty"`
 	// ISO 4217.
 	Currency string `protobuf:"bytes,8,opt,name=currency,proto3" json:"currency,omitempty"`
-	// "HELD", "PAYING", "CONFIRMED", "CANCELLED", "EXPIRED", "REJECTED" or "REFUNDED".
+	// "HELD", "PAYING", "CONFIRMED", "CANCELLED", "EXPIRED", "REJECTED", "REFUNDED" or
+	// "VOIDED". The last two say how the last place went.
 	Status string `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
 	// End of the hold, or of the time to pay.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -891,9 +892,11 @@ type Payable struct {
 	// End of the hold, or of the time to pay after BeginPayment.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// For the provider's page.
-	Description   string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Description string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	// For the statements of cards, as in EventSpec; empty: none.
+	StatementSuffix string `protobuf:"bytes,9,opt,name=statement_suffix,json=statementSuffix,proto3" json:"statement_suffix,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Payable) Reset() {
@@ -978,6 +981,13 @@ func (x *Payable) GetExpiresAt() *timestamppb.Timestamp {
 func (x *Payable) GetDescription() string {
 	if x != nil {
 		return x.Description
+	}
+	return ""
+}
+
+func (x *Payable) GetStatementSuffix() string {
+	if x != nil {
+		return x.StatementSuffix
 	}
 	return ""
 }
@@ -1228,7 +1238,9 @@ func (x *ExtendPaymentsResponse) GetPaymentIds() []string {
 }
 
 type GetSettlementRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the configured payment providers take: events that none of them can sell are refused.
+	Providers     []*v1.ProviderLimits `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1261,6 +1273,13 @@ func (x *GetSettlementRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetSettlementRequest.ProtoReflect.Descriptor instead.
 func (*GetSettlementRequest) Descriptor() ([]byte, []int) {
 	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetSettlementRequest) GetProviders() []*v1.ProviderLimits {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
 }
 
 type Settlement struct {
@@ -1328,10 +1347,15 @@ func (x *Settlement) GetHoldMaxExtensionMs() int64 {
 }
 
 type AbortPaymentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PaymentType   string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
-	ReferenceId   string                 `protobuf:"bytes,2,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
-	PaymentId     string                 `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	PaymentType string                 `protobuf:"bytes,1,opt,name=payment_type,json=paymentType,proto3" json:"payment_type,omitempty"`
+	ReferenceId string                 `protobuf:"bytes,2,opt,name=reference_id,json=referenceId,proto3" json:"reference_id,omitempty"`
+	PaymentId   string                 `protobuf:"bytes,3,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// It was declined, or could not be charged: the buyer tried to pay, so the hold, as some others, does not
+	// count as one that was not to be paid.
+	Declined bool `protobuf:"varint,4,opt,name=declined,proto3" json:"declined,omitempty"`
+	// The provider has opened no page for it: the page does not count either.
+	Unopened      bool `protobuf:"varint,5,opt,name=unopened,proto3" json:"unopened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1387,6 +1411,20 @@ func (x *AbortPaymentRequest) GetPaymentId() string {
 	return ""
 }
 
+func (x *AbortPaymentRequest) GetDeclined() bool {
+	if x != nil {
+		return x.Declined
+	}
+	return false
+}
+
+func (x *AbortPaymentRequest) GetUnopened() bool {
+	if x != nil {
+		return x.Unopened
+	}
+	return false
+}
+
 type BeginRefundRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RefundId  string                 `protobuf:"bytes,1,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
@@ -1398,15 +1436,22 @@ type BeginRefundRequest struct {
 	Cause string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
 	// USER: who asks; their tickets only.
 	UserId string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Empty: every ticket of the payment that is VALID. Else all of them or none.
+	// Empty: every ticket of the payment that is VALID, and for OPERATOR those that are VOIDED and have
+	// something left to give back. Else all of them or none. BY_HAND: an operator says that the money was
+	// for these; VALID and USED ones end, of others only what was given back rises.
 	TicketIds []string `protobuf:"bytes,7,rep,name=ticket_ids,json=ticketIds,proto3" json:"ticket_ids,omitempty"`
 	// OPERATOR: false keeps the fees. A user's refund always keeps them.
 	Fees *bool `protobuf:"varint,8,opt,name=fees,proto3,oneof" json:"fees,omitempty"`
 	// BY_HAND: nothing is left of the payment at the provider. Money given back in part ends no
 	// ticket.
 	Whole bool `protobuf:"varint,9,opt,name=whole,proto3" json:"whole,omitempty"`
-	// When the refund was requested. A request of more than 7 days ago is refused.
-	AskedAt       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	// When the refund was requested, by which a user's is judged. A request of more than 7 days ago is
+	// refused.
+	AskedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	// BY_HAND with ticket_ids: the most that is given back for all of them, in minor units.
+	HandLimit int64 `protobuf:"varint,11,opt,name=hand_limit,json=handLimit,proto3" json:"hand_limit,omitempty"`
+	// Minor units: what was shown to whoever asks. A claim that would give back less is refused.
+	ShownAmount   *int64 `protobuf:"varint,12,opt,name=shown_amount,json=shownAmount,proto3,oneof" json:"shown_amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1511,6 +1556,20 @@ func (x *BeginRefundRequest) GetAskedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *BeginRefundRequest) GetHandLimit() int64 {
+	if x != nil {
+		return x.HandLimit
+	}
+	return 0
+}
+
+func (x *BeginRefundRequest) GetShownAmount() int64 {
+	if x != nil && x.ShownAmount != nil {
+		return *x.ShownAmount
+	}
+	return 0
+}
+
 type RefundClaim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "BEGUN", "REFUSED", "ABORTED" or "DONE".
@@ -1523,8 +1582,10 @@ type RefundClaim struct {
 	Problems []*RefundClaimProblem `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	// BEGUN and DONE: what a claimed membership gets back, in minor units.
 	MembershipAmount int64 `protobuf:"varint,5,opt,name=membership_amount,json=membershipAmount,proto3" json:"membership_amount,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// AMOUNT_CHANGED: what the claim would have given back, in minor units.
+	PresentAmount int64 `protobuf:"varint,6,opt,name=present_amount,json=presentAmount,proto3" json:"present_amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RefundClaim) Reset() {
@@ -1592,6 +1653,13 @@ func (x *RefundClaim) GetMembershipAmount() int64 {
 	return 0
 }
 
+func (x *RefundClaim) GetPresentAmount() int64 {
+	if x != nil {
+		return x.PresentAmount
+	}
+	return 0
+}
+
 type RefundClaimItem struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
@@ -1648,7 +1716,8 @@ func (x *RefundClaimItem) GetAmount() int64 {
 type RefundClaimProblem struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TicketId string                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
-	// "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING", "REFUNDED", "TOO_LATE" or "NOT_YOURS".
+	// "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING", "REFUNDED", "VOIDED", "TOO_LATE" or
+	// "NOT_YOURS".
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1899,7 +1968,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12 \n" +
-	"\auser_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\x94\x02\n" +
+	"\auser_id\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x06userId\"\xbf\x02\n" +
 	"\aPayable\x12!\n" +
 	"\fpayment_type\x18\x01 \x01(\tR\vpaymentType\x12!\n" +
 	"\freference_id\x18\x02 \x01(\tR\vreferenceId\x12\x17\n" +
@@ -1909,7 +1978,8 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\bcurrency\x18\x06 \x01(\tR\bcurrency\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12 \n" +
-	"\vdescription\x18\b \x01(\tR\vdescription\"\xed\x02\n" +
+	"\vdescription\x18\b \x01(\tR\vdescription\x12)\n" +
+	"\x10statement_suffix\x18\t \x01(\tR\x0fstatementSuffix\"\xed\x02\n" +
 	"\x13BeginPaymentRequest\x12K\n" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
@@ -1930,19 +2000,22 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"9\n" +
 	"\x16ExtendPaymentsResponse\x12\x1f\n" +
 	"\vpayment_ids\x18\x01 \x03(\tR\n" +
-	"paymentIds\"\x16\n" +
-	"\x14GetSettlementRequest\"\x97\x01\n" +
+	"paymentIds\"]\n" +
+	"\x14GetSettlementRequest\x12E\n" +
+	"\tproviders\x18\x01 \x03(\v2\x1d.urr.common.v1.ProviderLimitsB\b\xbaH\x05\x92\x01\x02\x10\x14R\tproviders\"\x97\x01\n" +
 	"\n" +
 	"Settlement\x12.\n" +
 	"\x13oldest_unapplied_ms\x18\x01 \x01(\x03R\x11oldestUnappliedMs\x12&\n" +
 	"\x0fmeasured_ago_ms\x18\x02 \x01(\x03R\rmeasuredAgoMs\x121\n" +
-	"\x15hold_max_extension_ms\x18\x03 \x01(\x03R\x12holdMaxExtensionMs\"\xb8\x01\n" +
+	"\x15hold_max_extension_ms\x18\x03 \x01(\x03R\x12holdMaxExtensionMs\"\xf0\x01\n" +
 	"\x13AbortPaymentRequest\x12K\n" +
 	"\fpayment_type\x18\x01 \x01(\tB(\xbaH%r#R\vreservationR\btransferR\n" +
 	"membershipR\vpaymentType\x12+\n" +
 	"\freference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\vreferenceId\x12'\n" +
 	"\n" +
-	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\"\xdf\x03\n" +
+	"payment_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tpaymentId\x12\x1a\n" +
+	"\bdeclined\x18\x04 \x01(\bR\bdeclined\x12\x1a\n" +
+	"\bunopened\x18\x05 \x01(\bR\bunopened\"\xc9\x04\n" +
 	"\x12BeginRefundRequest\x12%\n" +
 	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\x12'\n" +
 	"\n" +
@@ -1958,14 +2031,19 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04fees\x18\b \x01(\bH\x00R\x04fees\x88\x01\x01\x12\x14\n" +
 	"\x05whole\x18\t \x01(\bR\x05whole\x12=\n" +
 	"\basked_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aaskedAtB\a\n" +
-	"\x05_fees\"\xdf\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\aaskedAt\x12&\n" +
+	"\n" +
+	"hand_limit\x18\v \x01(\x03B\a\xbaH\x04\"\x02(\x00R\thandLimit\x12/\n" +
+	"\fshown_amount\x18\f \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\vshownAmount\x88\x01\x01B\a\n" +
+	"\x05_feesB\x0f\n" +
+	"\r_shown_amount\"\x86\x02\n" +
 	"\vRefundClaim\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x124\n" +
 	"\x05items\x18\x03 \x03(\v2\x1e.urr.ticket.v1.RefundClaimItemR\x05items\x12=\n" +
 	"\bproblems\x18\x04 \x03(\v2!.urr.ticket.v1.RefundClaimProblemR\bproblems\x12+\n" +
-	"\x11membership_amount\x18\x05 \x01(\x03R\x10membershipAmount\"F\n" +
+	"\x11membership_amount\x18\x05 \x01(\x03R\x10membershipAmount\x12%\n" +
+	"\x0epresent_amount\x18\x06 \x01(\x03R\rpresentAmount\"F\n" +
 	"\x0fRefundClaimItem\x12\x1b\n" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\"I\n" +
@@ -2065,7 +2143,8 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*v1.Problem)(nil),                  // 29: urr.common.v1.Problem
 	(*timestamppb.Timestamp)(nil),       // 30: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),         // 31: google.protobuf.Duration
-	(*emptypb.Empty)(nil),               // 32: google.protobuf.Empty
+	(*v1.ProviderLimits)(nil),           // 32: urr.common.v1.ProviderLimits
+	(*emptypb.Empty)(nil),               // 33: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
@@ -2086,44 +2165,45 @@ var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	31, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
 	31, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
 	16, // 17: urr.ticket.v1.ExtendPaymentsRequest.payments:type_name -> urr.ticket.v1.PaymentUnderWay
-	30, // 18: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
-	23, // 19: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
-	24, // 20: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
-	0,  // 21: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
-	2,  // 22: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
-	8,  // 23: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 24: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	8,  // 25: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 26: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	10, // 27: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
-	12, // 28: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
-	14, // 29: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
-	20, // 30: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
-	15, // 31: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
-	21, // 32: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
-	25, // 33: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
-	26, // 34: urr.ticket.v1.PayableService.GetMembershipPayment:input_type -> urr.ticket.v1.GetMembershipPaymentRequest
-	18, // 35: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
-	4,  // 36: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 37: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 38: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	32, // 39: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 40: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	32, // 41: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 42: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 43: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 44: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	32, // 45: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	17, // 46: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
-	22, // 47: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
-	32, // 48: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
-	27, // 49: urr.ticket.v1.PayableService.GetMembershipPayment:output_type -> urr.ticket.v1.MembershipPayment
-	19, // 50: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
-	36, // [36:51] is the sub-list for method output_type
-	21, // [21:36] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	32, // 18: urr.ticket.v1.GetSettlementRequest.providers:type_name -> urr.common.v1.ProviderLimits
+	30, // 19: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
+	23, // 20: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
+	24, // 21: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
+	0,  // 22: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
+	2,  // 23: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
+	8,  // 24: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 25: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	8,  // 26: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 27: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	10, // 28: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
+	12, // 29: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
+	14, // 30: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
+	20, // 31: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
+	15, // 32: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
+	21, // 33: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
+	25, // 34: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
+	26, // 35: urr.ticket.v1.PayableService.GetMembershipPayment:input_type -> urr.ticket.v1.GetMembershipPaymentRequest
+	18, // 36: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 37: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 38: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 39: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	33, // 40: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 41: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	33, // 42: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 43: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 44: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 45: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	33, // 46: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	17, // 47: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
+	22, // 48: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
+	33, // 49: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
+	27, // 50: urr.ticket.v1.PayableService.GetMembershipPayment:output_type -> urr.ticket.v1.MembershipPayment
+	19, // 51: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	37, // [37:52] is the sub-list for method output_type
+	22, // [22:37] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_reservation_proto_init() }

@@ -36,7 +36,9 @@ type HoldServiceClient interface {
 	//
 	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT,
 	// EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN, SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN
-	// (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
+	// (metadata seatIds), LIMIT_EXCEEDED, TOO_MANY_RETURNS (the user has given back too many places to
+	// hold so many), HOLD_PAUSED (with Retry-After, after holds that were not paid), OVERLOADED,
+	// UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(ctx context.Context, in *HoldSeatsRequest, opts ...grpc.CallOption) (*HoldResponse, error)
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
@@ -85,7 +87,9 @@ type HoldServiceServer interface {
 	//
 	// Problems of an item: UNAUTHENTICATED, INVALID_ID, INVALID_REQUEST, WRONG_EVENT,
 	// EVENT_NOT_FOUND, EVENT_CANCELLED, SALE_NOT_OPEN, SEATING_MISMATCH, SEAT_NOT_FOUND, SEAT_TAKEN
-	// (metadata seatIds), LIMIT_EXCEEDED, OVERLOADED, UNAVAILABLE, those of an Idempotency-Key.
+	// (metadata seatIds), LIMIT_EXCEEDED, TOO_MANY_RETURNS (the user has given back too many places to
+	// hold so many), HOLD_PAUSED (with Retry-After, after holds that were not paid), OVERLOADED,
+	// UNAVAILABLE, those of an Idempotency-Key.
 	HoldSeats(context.Context, *HoldSeatsRequest) (*HoldResponse, error)
 	// Holds the best available seats of a section, or a number of general admissions. One result per
 	// item, in their order.
@@ -498,7 +502,8 @@ type PayableServiceClient interface {
 	// with `within` that does not open moves the end on.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts, NOT_PAYABLE for a
-	// fourth payment page of one hold, HOLD_EXPIRED also when the hold cannot be extended any more.
+	// fourth payment page for the user's unpaid holds of the event, BUYER_BLOCKED, HOLD_EXPIRED also when
+	// the hold cannot be extended any more.
 	BeginPayment(ctx context.Context, in *BeginPaymentRequest, opts ...grpc.CallOption) (*Payable, error)
 	// Changes the reservation back to HELD after a payment that ended without a charge, with at least
 	// 3 min left. It does nothing if the payment is not in progress.
@@ -628,7 +633,8 @@ type PayableServiceServer interface {
 	// with `within` that does not open moves the end on.
 	//
 	// Errors: as GetPayable, and PAYMENT_IN_PROGRESS while another payment lasts, NOT_PAYABLE for a
-	// fourth payment page of one hold, HOLD_EXPIRED also when the hold cannot be extended any more.
+	// fourth payment page for the user's unpaid holds of the event, BUYER_BLOCKED, HOLD_EXPIRED also when
+	// the hold cannot be extended any more.
 	BeginPayment(context.Context, *BeginPaymentRequest) (*Payable, error)
 	// Changes the reservation back to HELD after a payment that ended without a charge, with at least
 	// 3 min left. It does nothing if the payment is not in progress.

@@ -202,7 +202,7 @@ type Ticket struct {
 	// Absent for general admission.
 	Seat    *Seat  `protobuf:"bytes,4,opt,name=seat,proto3" json:"seat,omitempty"`
 	Section string `protobuf:"bytes,5,opt,name=section,proto3" json:"section,omitempty"`
-	// "VALID", "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING" or "REFUNDED".
+	// "VALID", "USED", "TRANSFERRING", "TRANSFERRED", "REFUNDING", "REFUNDED" or "VOIDED".
 	Status        string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	ReservationId string                 `protobuf:"bytes,7,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	IssuedAt      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
@@ -426,11 +426,16 @@ type Refundable struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Until when users may give tickets back; absent: never.
 	Until *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
-	// Minor units; without the fee.
+	// Minor units; without the fee, except until `full_until`.
 	Amount int64 `protobuf:"varint,2,opt,name=amount,proto3" json:"amount,omitempty"`
 	// Why it cannot be given back: the ticket's status, "TOO_LATE", "NO_REFUNDS", "EVENT_CANCELLED" (it
-	// gives everything back by itself) or "NOT_PAID". Absent: it can.
-	Reason        *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// gives everything back by itself), "NOT_PAID" or "ONLY_WHOLE_ORDER" (no part of the payment can be
+	// given back). Absent: it can.
+	Reason *string `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	// Until when `amount` is all that was paid, with the fee, since the event was postponed after the
+	// holder held or accepted it; from then until `until` less is given back. Absent: `amount` is what
+	// the event's terms leave.
+	FullUntil     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=full_until,json=fullUntil,proto3" json:"full_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +491,13 @@ func (x *Refundable) GetReason() string {
 	return ""
 }
 
+func (x *Refundable) GetFullUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FullUntil
+	}
+	return nil
+}
+
 var File_urr_ticket_v1_ticket_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
@@ -529,12 +541,14 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"\vtransfer_id\x18\x04 \x01(\tH\x01R\n" +
 	"transferId\x88\x01\x01B\t\n" +
 	"\a_reasonB\x0e\n" +
-	"\f_transfer_id\"~\n" +
+	"\f_transfer_id\"\xb9\x01\n" +
 	"\n" +
 	"Refundable\x120\n" +
 	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\x12\x1b\n" +
-	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n" +
+	"\n" +
+	"full_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tfullUntilB\t\n" +
 	"\a_reason2\xae\x02\n" +
 	"\rTicketService\x12\x90\x01\n" +
 	"\rListMyTickets\x12#.urr.ticket.v1.ListMyTicketsRequest\x1a$.urr.ticket.v1.ListMyTicketsResponse\"4\xa2\xbb\x18\t\n" +
@@ -578,15 +592,16 @@ var file_urr_ticket_v1_ticket_proto_depIdxs = []int32{
 	4,  // 6: urr.ticket.v1.Ticket.transferable:type_name -> urr.ticket.v1.Transferable
 	8,  // 7: urr.ticket.v1.Transferable.until:type_name -> google.protobuf.Timestamp
 	8,  // 8: urr.ticket.v1.Refundable.until:type_name -> google.protobuf.Timestamp
-	0,  // 9: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
-	2,  // 10: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
-	1,  // 11: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
-	3,  // 12: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
-	11, // [11:13] is the sub-list for method output_type
-	9,  // [9:11] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	8,  // 9: urr.ticket.v1.Refundable.full_until:type_name -> google.protobuf.Timestamp
+	0,  // 10: urr.ticket.v1.TicketService.ListMyTickets:input_type -> urr.ticket.v1.ListMyTicketsRequest
+	2,  // 11: urr.ticket.v1.TicketService.GetMyTicket:input_type -> urr.ticket.v1.GetMyTicketRequest
+	1,  // 12: urr.ticket.v1.TicketService.ListMyTickets:output_type -> urr.ticket.v1.ListMyTicketsResponse
+	3,  // 13: urr.ticket.v1.TicketService.GetMyTicket:output_type -> urr.ticket.v1.Ticket
+	12, // [12:14] is the sub-list for method output_type
+	10, // [10:12] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_ticket_proto_init() }

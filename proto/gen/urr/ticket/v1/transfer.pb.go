@@ -410,8 +410,8 @@ type Transfer struct {
 	Currency string `protobuf:"bytes,10,opt,name=currency,proto3" json:"currency,omitempty"`
 	// "OPEN", "AWAITING_PAYMENT", "COMPLETED", "CANCELLED" or "EXPIRED".
 	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it is CANCELLED or EXPIRED: "SELLER", "USED", "REFUNDED", "EVENT_CANCELLED", "POSTPONED",
-	// "DEADLINE" or "UNPAID".
+	// Why it is CANCELLED or EXPIRED: "SELLER", "USED", "REFUNDED", "VOIDED", "EVENT_CANCELLED",
+	// "POSTPONED", "DEADLINE" or "UNPAID".
 	Reason *string `protobuf:"bytes,12,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The caller's part: "SELLER", "BUYER", or "" while somebody else may accept it.
 	Role string `protobuf:"bytes,13,opt,name=role,proto3" json:"role,omitempty"`

@@ -37,10 +37,13 @@ type TransferServiceClient interface {
 	// one, and the one before is void.
 	//
 	// Errors: UNAUTHENTICATED, the errors of an Idempotency-Key, TICKET_NOT_FOUND, EVENT_CANCELLED,
-	// NOT_TRANSFERABLE (its reason is that of Transferable, PRICE_TOO_HIGH, DEADLINE or OFFERED).
+	// NOT_TRANSFERABLE (its reason is that of Transferable, PRICE_TOO_HIGH, DEADLINE, OFFERED,
+	// PRICE_NOT_TAKEN (by no payment provider) or ONLY_WHOLE_ORDER: the price would be a part of what the
+	// seller has paid, of which no part can be given back).
 	OfferTicket(ctx context.Context, in *OfferTicketRequest, opts ...grpc.CallOption) (*Transfer, error)
-	// Ends an offer of the caller. A buyer who has accepted it gives it up: it is open again, and ends
-	// after two buyers have not paid.
+	// Ends an offer of the caller. A buyer who has accepted it gives it up for good: it is open again to
+	// others. It ends after two buyers have not paid, or have given it up later than 5 min after they had
+	// accepted it, and at once if it is for that buyer by name.
 	//
 	// Errors: UNAUTHENTICATED, TRANSFER_NOT_FOUND, TRANSFER_ENDED, PAYMENT_IN_PROGRESS (the buyer may
 	// have been charged).
@@ -57,7 +60,8 @@ type TransferServiceClient interface {
 	// of this transfer. It may be repeated.
 	//
 	// Errors: UNAUTHENTICATED, TRANSFER_NOT_FOUND, TRANSFER_ENDED, TRANSFER_TAKEN (somebody else has
-	// accepted it), OWN_TRANSFER, LIMIT_EXCEEDED, BUYER_BLOCKED, EVENT_CANCELLED.
+	// accepted it), TRANSFER_GIVEN_UP (by the caller, before), OWN_TRANSFER, LIMIT_EXCEEDED, TOO_MANY_RETURNS,
+	// NOT_ENTITLED (in a presale), BUYER_BLOCKED, EVENT_CANCELLED.
 	AcceptTransfer(ctx context.Context, in *AcceptTransferRequest, opts ...grpc.CallOption) (*Transfer, error)
 }
 
@@ -128,10 +132,13 @@ type TransferServiceServer interface {
 	// one, and the one before is void.
 	//
 	// Errors: UNAUTHENTICATED, the errors of an Idempotency-Key, TICKET_NOT_FOUND, EVENT_CANCELLED,
-	// NOT_TRANSFERABLE (its reason is that of Transferable, PRICE_TOO_HIGH, DEADLINE or OFFERED).
+	// NOT_TRANSFERABLE (its reason is that of Transferable, PRICE_TOO_HIGH, DEADLINE, OFFERED,
+	// PRICE_NOT_TAKEN (by no payment provider) or ONLY_WHOLE_ORDER: the price would be a part of what the
+	// seller has paid, of which no part can be given back).
 	OfferTicket(context.Context, *OfferTicketRequest) (*Transfer, error)
-	// Ends an offer of the caller. A buyer who has accepted it gives it up: it is open again, and ends
-	// after two buyers have not paid.
+	// Ends an offer of the caller. A buyer who has accepted it gives it up for good: it is open again to
+	// others. It ends after two buyers have not paid, or have given it up later than 5 min after they had
+	// accepted it, and at once if it is for that buyer by name.
 	//
 	// Errors: UNAUTHENTICATED, TRANSFER_NOT_FOUND, TRANSFER_ENDED, PAYMENT_IN_PROGRESS (the buyer may
 	// have been charged).
@@ -148,7 +155,8 @@ type TransferServiceServer interface {
 	// of this transfer. It may be repeated.
 	//
 	// Errors: UNAUTHENTICATED, TRANSFER_NOT_FOUND, TRANSFER_ENDED, TRANSFER_TAKEN (somebody else has
-	// accepted it), OWN_TRANSFER, LIMIT_EXCEEDED, BUYER_BLOCKED, EVENT_CANCELLED.
+	// accepted it), TRANSFER_GIVEN_UP (by the caller, before), OWN_TRANSFER, LIMIT_EXCEEDED, TOO_MANY_RETURNS,
+	// NOT_ENTITLED (in a presale), BUYER_BLOCKED, EVENT_CANCELLED.
 	AcceptTransfer(context.Context, *AcceptTransferRequest) (*Transfer, error)
 	mustEmbedUnimplementedTransferServiceServer()
 }

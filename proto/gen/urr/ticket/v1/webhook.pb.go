@@ -36,7 +36,8 @@ type PutWebhookRequest struct {
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
 	// "whsec_" and 24 to 64 bytes in base64. Default: as it is; a new webhook needs one. No answer shows it.
 	Secret string `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`
-	// Of "TICKETS_ISSUED", "TICKETS_REFUNDED", "TICKET_TRANSFERRED", "EVENT_CANCELLED" and "EVENT_POSTPONED".
+	// Of "TICKETS_ISSUED", "TICKETS_REFUNDED", "TICKETS_VOIDED", "TICKET_TRANSFERRED", "PAYMENT_REJECTED",
+	// "EVENT_CANCELLED" and "EVENT_POSTPONED".
 	Types         []string `protobuf:"bytes,5,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -702,14 +703,14 @@ var File_urr_ticket_v1_webhook_proto protoreflect.FileDescriptor
 
 const file_urr_ticket_v1_webhook_proto_rawDesc = "" +
 	"\n" +
-	"\x1burr/ticket/v1/webhook.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xae\x02\n" +
+	"\x1burr/ticket/v1/webhook.proto\x12\rurr.ticket.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xd4\x02\n" +
 	"\x11PutWebhookRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12,\n" +
 	"\x04name\x18\x02 \x01(\tB\x18\xbaH\x15r\x132\x11^[a-z0-9-]{1,40}$R\x04name\x12\x1c\n" +
 	"\x03url\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12 \n" +
-	"\x06secret\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x06secret\x12|\n" +
-	"\x05types\x18\x05 \x03(\tBf\xbaHc\x92\x01`\b\x01\x18\x01\"ZrXR\x0eTICKETS_ISSUEDR\x10TICKETS_REFUNDEDR\x12TICKET_TRANSFERREDR\x0fEVENT_CANCELLEDR\x0fEVENT_POSTPONEDR\x05types\"\x87\x02\n" +
+	"\x06secret\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x06secret\x12\xa1\x01\n" +
+	"\x05types\x18\x05 \x03(\tB\x8a\x01\xbaH\x86\x01\x92\x01\x82\x01\b\x01\x18\x01\"|rzR\x0eTICKETS_ISSUEDR\x10TICKETS_REFUNDEDR\x0eTICKETS_VOIDEDR\x12TICKET_TRANSFERREDR\x10PAYMENT_REJECTEDR\x0fEVENT_CANCELLEDR\x0fEVENT_POSTPONEDR\x05types\"\x87\x02\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
