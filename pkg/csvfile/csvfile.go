@@ -1,4 +1,5 @@
-// Package csvfile writes CSV files (RFC 4180) whose cells a spreadsheet treats as text.
+// Package csvfile writes CSV files (RFC 4180) whose cells a spreadsheet treats as text, and reads the
+// files that spreadsheets write.
 //
 // A spreadsheet runs a cell that begins like a formula, even if it is quoted, and exports contain
 // text from users and from sign-in providers. Writer puts an apostrophe in front of such a cell,

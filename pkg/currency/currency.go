@@ -9,6 +9,8 @@ package currency
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -29,6 +31,9 @@ var digits = sync.OnceValue(func() map[string]int {
 	}
 	return out
 })
+
+// Codes returns the codes of all currencies with a minor unit, sorted.
+func Codes() []string { return slices.Sorted(maps.Keys(digits())) }
 
 // Known reports whether a code such as "KRW" is a currency with a minor unit.
 func Known(code string) bool {

@@ -18,6 +18,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/rpctest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	kafkav1 "urr.guru/proto/gen/urr/kafka/v1"
@@ -96,7 +97,9 @@ func (f *fixture) addDeadLetters(ofGroup string, from, n int) {
 // serve starts the RPC service with the producer p and returns a client of it.
 func (f *fixture) serve(p deadletter.Producer) kafkav1.DeadLetterServiceClient {
 	letters := deadletter.New(f.source, p, f.marks)
-	return kafkav1.NewDeadLetterServiceClient(rpctest.Serve(f.T, func(r grpc.ServiceRegistrar) { deadletter.Register(r, letters) }))
+	conn := rpctest.Serve(f.T, func(r grpc.ServiceRegistrar) { deadletter.Register(r, letters) },
+		rpctest.WithDial(rpc.WithTimeout(time.Minute))) // a busy broker may need more than production waits
+	return kafkav1.NewDeadLetterServiceClient(conn)
 }
 
 // redriven waits for n records in the topic, and returns their values.

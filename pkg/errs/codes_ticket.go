@@ -29,6 +29,7 @@ var (
 	ErrReservationNotHeld  = declare(Conflict, "RESERVATION_NOT_HELD", "The reservation is not held any more")
 	ErrHoldExpired         = declare(Conflict, "HOLD_EXPIRED", "The hold has expired")
 	ErrTicketNotFound      = declare(NotFound, "TICKET_NOT_FOUND", "The ticket does not exist")
+	ErrNotVoidable         = declare(Conflict, "NOT_VOIDABLE", "The ticket has ended, or is being refunded or passed on")
 	ErrTicketCodeInvalid   = declare(Invalid, "TICKET_CODE_INVALID", "The ticket code is not genuine")
 )
 
@@ -42,6 +43,7 @@ var (
 	ErrNotTransferable  = declare(Conflict, "NOT_TRANSFERABLE", "The ticket cannot be passed on like this")
 	ErrTransferEnded    = declare(Conflict, "TRANSFER_ENDED", "The offer has ended")
 	ErrTransferTaken    = declare(Conflict, "TRANSFER_TAKEN", "Somebody else has accepted the offer")
+	ErrTransferGivenUp  = declare(Conflict, "TRANSFER_GIVEN_UP", "The caller has given the offer up")
 	ErrOwnTransfer      = declare(Conflict, "OWN_TRANSFER", "The ticket is the caller's own")
 	ErrBuyerBlocked     = declare(Forbidden, "BUYER_BLOCKED", "The user is blocked at the event")
 )
@@ -51,6 +53,15 @@ var (
 	ErrPlanNotFound       = declare(NotFound, "PLAN_NOT_FOUND", "The plan does not exist")
 	ErrPlanNotOnSale      = declare(Conflict, "PLAN_NOT_ON_SALE", "The plan is not on sale")
 	ErrMembershipNotFound = declare(NotFound, "MEMBERSHIP_NOT_FOUND", "The membership does not exist")
+	ErrMembershipAhead    = declare(Conflict, "MEMBERSHIP_AHEAD", "The user has bought the next membership of the plan already")
+	ErrFreePlanOnce       = declare(Conflict, "FREE_PLAN_ONCE", "Each user gets a membership of a free plan once")
+)
+
+// Errors of buyers who again and again hold places without paying, or give back what they have bought.
+var (
+	// ErrHoldPaused has until when no hold is made, as Retry-After.
+	ErrHoldPaused     = declare(Exhausted, "HOLD_PAUSED", "You have held places without paying several times, try again later")
+	ErrTooManyReturns = declare(Conflict, "TOO_MANY_RETURNS", "You have given back as many places of this event as one person may")
 )
 
 // Errors of webhooks.

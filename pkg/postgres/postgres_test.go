@@ -37,7 +37,7 @@ func balance(t *testing.T, pool *pgxpool.Pool, id int) int {
 
 func TestSessionsHaveLimits(t *testing.T) {
 	t.Parallel()
-	pool := postgrestest.New(t)
+	pool := open(t, postgrestest.URL(t))
 	for setting, want := range map[string]string{"statement_timeout": "5s", "idle_in_transaction_session_timeout": "5s"} {
 		var got string
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))

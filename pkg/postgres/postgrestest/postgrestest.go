@@ -29,7 +29,7 @@ const templateLock = 7_265_730_001
 // New makes a database with the sets applied and returns a pool. It is dropped when the test ends.
 func New(t testing.TB, sets ...postgres.MigrationSet) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), postgres.Config{URL: URL(t, sets...), MaxConns: 16}, t.Name())
+	pool, err := postgres.Open(t.Context(), postgres.Config{URL: PatientURL(t, sets...), MaxConns: 16}, t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +59,13 @@ func URL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
 	}
 	t.Cleanup(func() { dropDatabase(t, name) })
 	return withConnectTimeout(backendtest.Postgres(t, name))
+}
+
+// PatientURL is URL for pools inside the test: their sessions have a minute, instead of seconds, for a
+// statement and for each pause within a transaction, since a busy machine may stop the test for long.
+func PatientURL(t testing.TB, sets ...postgres.MigrationSet) config.Secret {
+	t.Helper()
+	return URL(t, sets...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
 }
 
 // withConnectTimeout gives new connections 60 s, more than pools do, for busy machines.
