@@ -58,12 +58,10 @@ func New(o Options) *Replica {
 	provider := sandbox.NewClient("http://sandbox", config.Secret(o.Secret), sandbox.Options{
 		Timeout: callTime, KeyLife: o.KeyLife, Now: o.Now, Transport: o.Provider,
 	})
-	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64, Refunds: 1e6, Lookups: 1e6})
+	guarded := guard.New(provider, guard.Limits{ChargesAtOnce: 64})
 	store := postgres.NewStore(o.Pool, postgres.Options{Now: o.Now})
 	providers := payment.Providers{Default: sandbox.Name, ByName: map[string]payment.Provider{sandbox.Name: guarded}}
-	s := payment.New(store, ticket.NewClient(o.Tickets), providers, o.Log, payment.Options{
-		AwaitRefund: func(ctx context.Context, _ string, c payment.Cause) error { return guarded.AwaitRefund(ctx, c) }, Now: o.Now,
-	})
+	s := payment.New(store, ticket.NewClient(o.Tickets), providers, o.Log, payment.Options{Now: o.Now})
 	return &Replica{service: s, consume: paymentkafka.Handle(s)}
 }
 
@@ -87,15 +85,31 @@ func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause,
 	return refusal(err)
 }
 
-// RetryRefund has a HELD refund, which waits for an operator's decision, sent again.
-func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
-	_, err := r.service.RetryRefund(ctx, id)
+// HoldRefund makes a PENDING refund HELD.
+func (r *Replica) HoldRefund(ctx context.Context, id uuid.UUID) error {
+	_, err := r.service.HoldRefund(ctx, id)
 	return refusal(err)
 }
 
-// ResolveRefund ends a HELD refund as paid in another way than through the provider.
-func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID) error {
-	_, err := r.service.ResolveRefund(ctx, id, false, "paid otherwise")
+// RetryRefund has a HELD refund, which waits for an operator's decision, sent again.
+func (r *Replica) RetryRefund(ctx context.Context, id uuid.UUID) error {
+	_, err := r.service.RetryRefund(ctx, id, nil)
+	return refusal(err)
+}
+
+// ResolveRefund ends a HELD refund as paid by hand at the provider, or in another way.
+func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool) error {
+	_, err := r.service.ResolveRefund(ctx, id, byHand, "paid by a person")
+	return refusal(err)
+}
+
+// AssignByHand says, as an operator, that money given back by hand was for tickets, or without them
+// that this part of it was goodwill.
+func (r *Replica) AssignByHand(ctx context.Context, paymentID uuid.UUID, key string, tickets []uuid.UUID, goodwill int64) error {
+	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
+		PaymentID: paymentID, Cause: payment.ByHand, Reason: "test", IdempotencyKey: key,
+		Scope: payment.RefundScope{UserID: "op", TicketIDs: tickets, Goodwill: goodwill},
+	})
 	return refusal(err)
 }
 
@@ -106,9 +120,13 @@ func (r *Replica) Wait(ctx context.Context) error { return r.service.Wait(ctx) }
 var ErrRefused = errors.New("refused")
 
 func refusal(err error) error {
-	if errors.Is(err, payment.ErrNotRefundable) || errors.Is(err, payment.ErrNotHeld) || errors.Is(err, payment.ErrNotFound) ||
-		errors.Is(err, payment.ErrRefundNotFound) || errors.Is(err, payment.ErrTicketsPending) || errors.Is(err, payment.ErrTooManyRefunds) {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+	for _, refused := range []error{
+		payment.ErrNotRefundable, payment.ErrNotHeld, payment.ErrNotPending, payment.ErrNotFound, payment.ErrRefundNotFound, payment.ErrTicketsPending,
+		payment.ErrTooManyRefunds, payment.ErrNotPaidByHand, payment.ErrNothingByHand,
+	} {
+		if errors.Is(err, refused) {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
 	}
 	return err
 }

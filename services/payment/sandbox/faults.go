@@ -21,6 +21,9 @@ type Faults struct {
 	KeyLife faults.Duration `json:"keyLife"`
 	// Refused is the share of refunds that are refused for good, as if the charge were disputed.
 	Refused float64 `json:"refused"`
+	// Repeated is the share of the refunds, by the shop's Reference, that are refused under every key,
+	// with a code that the shop does not know.
+	Repeated float64 `json:"repeated"`
 	// Silent, Lost and Late are the shares of the calls that get no answer: Silent makes no refund,
 	// Lost makes it at once, Late makes it after LateFor.
 	Silent  float64         `json:"silent"`
@@ -56,8 +59,8 @@ func (f *Faults) shares() []faults.FaultShare[fault] {
 // validate checks that the shares are probabilities.
 func (f *Faults) validate() error {
 	sum, err := faults.Sum(f.shares())
-	if err == nil && (sum > 1 || f.Failing < 0 || f.Failing > 1) {
-		err = errors.New("the shares, and failing, must add up to at most 1")
+	if err == nil && (sum > 1 || f.Failing < 0 || f.Failing > 1 || f.Repeated < 0 || f.Repeated > 1) {
+		err = errors.New("the shares must add up to at most 1, and so must failing and repeated each")
 	}
 	return err
 }
@@ -69,6 +72,11 @@ func (f *Faults) pick(key string, n int) fault {
 
 // fails reports whether a refund will fail after it was accepted.
 func (f *Faults) fails(refundID string) bool { return faults.Chance(f.Seed, refundID, 0) < f.Failing }
+
+// repeats reports whether every call for a refund is refused.
+func (f *Faults) repeats(reference string) bool {
+	return faults.Chance(f.Seed, reference, 0) < f.Repeated
+}
 
 // life returns how long refund keys are kept.
 func (f *Faults) life() time.Duration {

@@ -35,6 +35,7 @@ var (
 	ErrTooMuch     = errors.New("refunds would exceed the charge")
 	ErrPartial     = errors.New("this charge can be refunded as a whole only")
 	ErrDisputed    = errors.New("the charge is disputed")
+	errNotNow      = errors.New("the refund is not possible at present")
 	ErrKeyReused   = errors.New("idempotency key was used for another request")
 )
 

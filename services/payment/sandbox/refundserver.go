@@ -79,6 +79,9 @@ func (s *Server) refund(w http.ResponseWriter, r *http.Request) {
 
 // makeRefund makes a refund, sends its webhook, and starts followUpRefund.
 func (s *Server) makeRefund(q RefundRequest, faults Faults, fault fault) (Refund, error) {
+	if faults.repeats(q.Reference) {
+		return Refund{}, errNotNow
+	}
 	rules := RefundRules{Status: RefundDone, WholeOnly: faults.WholeOnly, KeyLife: faults.life()}
 	switch fault {
 	case refused:

@@ -206,7 +206,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusNotFound
 	case errors.Is(err, ErrCaptured), errors.Is(err, ErrNotCaptured):
 		status = http.StatusConflict
-	case errors.Is(err, ErrTooMuch), errors.Is(err, ErrKeyReused):
+	case errors.Is(err, ErrTooMuch), errors.Is(err, ErrKeyReused), errors.Is(err, errNotNow):
 		status = http.StatusUnprocessableEntity
 	case errors.Is(err, ErrPartial), errors.Is(err, ErrDisputed):
 		status = http.StatusGone
@@ -214,8 +214,11 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 		s.log.Error("ledger", "error", err)
 	}
 	body := map[string]string{"error": err.Error()}
-	if errors.Is(err, ErrTooMuch) {
+	switch {
+	case errors.Is(err, ErrTooMuch):
 		body["code"] = "TOO_MUCH"
+	case errors.Is(err, errNotNow):
+		body["code"] = "NOT_NOW"
 	}
 	answer(w, status, body)
 }

@@ -16,6 +16,7 @@ type intent struct {
 	metadata                     map[string]string
 	authorizedAt                 time.Time
 	disputed                     bool
+	declined                     bool // the latest attempt on the page
 }
 
 const (
@@ -119,6 +120,9 @@ func (s *Server) intentObject(pi *intent, expand string) map[string]any {
 	if pi.status == requiresCapture {
 		object["amount_capturable"] = pi.amount
 	}
+	if pi.declined { // docs.stripe.com/api/payment_intents/object#payment_intent_object-last_payment_error
+		object["last_payment_error"] = map[string]any{"type": "card_error", "code": "card_declined", "decline_code": "generic_decline"}
+	}
 	if !pi.authorizedAt.IsZero() {
 		object["latest_charge"] = pi.charge
 		if expand == "latest_charge" {
@@ -132,7 +136,7 @@ func (s *Server) intentObject(pi *intent, expand string) map[string]any {
 func (s *Server) chargeObject(pi *intent) map[string]any {
 	return map[string]any{
 		"id": pi.charge, "object": "charge", "payment_intent": pi.id, "amount": pi.amount, "amount_captured": pi.received,
-		"amount_refunded": s.refunded(pi), "captured": pi.received > 0, "currency": pi.currency, "disputed": pi.disputed, "metadata": maps.Clone(pi.metadata),
+		"receipt_url": "https://pay.stripe.com/receipts/payment/" + pi.charge, "amount_refunded": s.refunded(pi), "captured": pi.received > 0, "currency": pi.currency, "disputed": pi.disputed, "metadata": maps.Clone(pi.metadata),
 	}
 }
 
@@ -151,6 +155,13 @@ type Order struct {
 	Session string `json:"session"`
 	Intent  string `json:"intent,omitempty"`
 	Order   string `json:"order"`
+	// Name is what is paid for, on the page; Description is the intent's.
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Suffix is that of the statement descriptor.
+	Suffix string `json:"suffix"`
+	// Email is where the receipt goes.
+	Email string `json:"email"`
 	// Status is the intent's status, or the session's if there is no intent.
 	Status   string   `json:"status"`
 	Amount   int64    `json:"amount"`
@@ -190,7 +201,7 @@ func (s *Server) sessionOf(order string) *session {
 }
 
 func (s *Server) orderOf(x *session) Order {
-	o := Order{Session: x.id, Order: x.order, Status: x.status, Amount: x.amount}
+	o := Order{Session: x.id, Order: x.order, Name: x.name, Description: x.description, Suffix: x.suffix, Email: x.receiptEmail, Status: x.status, Amount: x.amount}
 	if x.intent != nil {
 		pi := x.intent
 		o.Intent, o.Status, o.Received, o.Refunded = pi.id, pi.status, pi.received, s.refunded(pi)

@@ -22,8 +22,8 @@ const (
 )
 
 type pageData struct {
-	Order, Amount, Currency, Message, Back string
-	Open                                   bool
+	Name, Order, Amount, Currency, Message, Back string
+	Open                                         bool
 }
 
 func (s *Server) showPage(w http.ResponseWriter, r *http.Request) { s.writePage(w, r, "") }
@@ -69,7 +69,7 @@ func (s *Server) writePage(w http.ResponseWriter, r *http.Request, message strin
 		return
 	}
 	data := pageData{
-		Order: x.order, Amount: strconv.FormatInt(x.amount, 10), Currency: strings.ToUpper(x.currency), Message: message, Back: x.cancelURL, Open: x.status == open,
+		Name: x.name, Order: x.order, Amount: strconv.FormatInt(x.amount, 10), Currency: strings.ToUpper(x.currency), Message: message, Back: x.cancelURL, Open: x.status == open,
 	}
 	if message == "" && x.status != open {
 		data.Message = "This page has expired."

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -12,10 +13,12 @@ import (
 // refund is a refund as in docs.stripe.com/api/refunds/object.
 type refund struct {
 	id, status string
-	intent     *intent
-	amount     int64
-	metadata   map[string]string
-	at         time.Time
+	// waits is why it is pending (docs.stripe.com/api/refunds/object#refund_object-pending_reason).
+	waits    string
+	intent   *intent
+	amount   int64
+	metadata map[string]string
+	at       time.Time
 }
 
 const (
@@ -49,6 +52,8 @@ func (s *Server) createRefund(c call) fakes.Reply {
 		return refuseWith(http.StatusBadRequest, map[string]any{
 			"type": invalidRequest, "param": "amount", "message": "Refund amount is greater than unrefunded amount on charge",
 		})
+	case wrongDigits(amount, pi.currency):
+		return refuse(http.StatusBadRequest, invalidRequest, "parameter_invalid_integer", "Invalid amount")
 	case amount == 0:
 		amount = left
 	}
@@ -59,7 +64,7 @@ func (s *Server) addRefund(pi *intent, amount int64, metadata map[string]string)
 	r := &refund{id: newID("re_"), status: succeeded, intent: pi, amount: amount, metadata: metadata, at: s.opts.Now()}
 	s.refunds = append(s.refunds, r)
 	if s.rules.PendingRefunds {
-		r.status = pending
+		r.status, r.waits = pending, cmp.Or(s.rules.PendingReason, "processing")
 	} else {
 		s.moveRefund("refund", r, -amount)
 	}
@@ -78,6 +83,9 @@ func (r *refund) object() map[string]any {
 	object := map[string]any{
 		"id": r.id, "object": "refund", "created": r.at.Unix(), "status": r.status, "amount": r.amount, "currency": r.intent.currency, "payment_intent": r.intent.id,
 		"charge": r.intent.charge, "metadata": r.metadata,
+	}
+	if r.status == pending {
+		object["pending_reason"] = r.waits
 	}
 	if r.status == failed { // docs.stripe.com/refunds#failed-refunds
 		object["failure_reason"] = "expired_or_canceled_card"
@@ -107,6 +115,17 @@ func (s *Server) addOf(list []map[string]any, c call, pi *intent, object map[str
 }
 
 var errUnknown = errors.New("no such order or refund")
+
+// DelayRefund changes why a refund is pending, without a webhook.
+func (s *Server) DelayRefund(id, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.refunds {
+		if r.id == id {
+			r.waits = reason
+		}
+	}
+}
 
 // SettleRefund makes a refund succeeded or failed, as a bank does days later. A succeeded one may
 // fail (docs.stripe.com/refunds#failed-refunds): the shop then has the money again.

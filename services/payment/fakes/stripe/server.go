@@ -31,6 +31,7 @@ const (
 	ListRefunds    = "GET /v1/refunds"
 	ListBalance    = "GET /v1/balance_transactions"
 	ListDisputes   = "GET /v1/disputes"
+	ListWarnings   = "GET /v1/radar/early_fraud_warnings"
 	apiVersion     = "2026-03-25.dahlia"
 	keyLife        = 24 * time.Hour
 	invalidRequest = "invalid_request_error"
@@ -50,8 +51,9 @@ type Server struct {
 	Calls    *fakes.Calls
 	Webhooks *fakes.Webhooks
 
-	opts Options
-	mux  *http.ServeMux
+	opts   Options
+	mux    *http.ServeMux
+	limits limits
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -59,16 +61,24 @@ type Server struct {
 	refunds  []*refund // oldest first
 	balance  []movement
 	disputes []*dispute
+	warnings []warning
 	rules    Rules
 }
 
-// Rules are how banks decide about captures and refunds.
+// Rules are how banks decide about captures and refunds, and Stripe about sessions.
 type Rules struct {
 	// Decline is the decline code with which captures fail; empty: they succeed.
 	Decline string `json:"decline"`
 	// PendingRefunds makes new refunds pending until SettleRefund.
 	PendingRefunds bool `json:"pendingRefunds"`
+	// NotActivated makes the account one that cannot take payments yet.
+	NotActivated bool `json:"notActivated"`
+	// PendingReason is why: "processing" unless set.
+	PendingReason string `json:"pendingReason"`
 }
+
+// docs.stripe.com/rate-limits: the code is rate_limit, or lock_timeout if the object is in use.
+var tooMany = refuse(http.StatusTooManyRequests, invalidRequest, "rate_limit", "too many requests") //nolint:gochecknoglobals // a constant
 
 // NewServer returns a Server without orders.
 func NewServer(opts Options) *Server {
@@ -80,14 +90,14 @@ func NewServer(opts Options) *Server {
 		Mismatch: refuse(http.StatusBadRequest, "idempotency_error", "", "the key was used with other parameters"),
 		Running:  refuse(http.StatusConflict, invalidRequest, "idempotency_key_in_use", "a request with this key is in progress"),
 		Internal: refuse(http.StatusInternalServerError, "api_error", "", "an internal error"),
-		// docs.stripe.com/rate-limits: the code is rate_limit, or lock_timeout if the object is in use.
-		TooMany: refuse(http.StatusTooManyRequests, invalidRequest, "rate_limit", "too many requests"),
+		TooMany:  tooMany,
 	})
 	s.Webhooks = fakes.NewWebhooks(s.Calls, s.sign)
 	for pattern, act := range map[string]func(call) fakes.Reply{
 		CreateSession: s.createSession, GetSession: s.getSession, ExpireSession: s.expireSession,
 		GetIntent: s.getIntent, CaptureIntent: s.captureIntent, CancelIntent: s.cancelIntent,
 		CreateRefund: s.createRefund, ListRefunds: s.listRefunds, ListBalance: s.listBalance, ListDisputes: s.listDisputes,
+		ListWarnings: s.listWarnings,
 	} {
 		s.Calls.Handle(s.mux, pattern, func(r *http.Request, body []byte) fakes.Reply { return s.answer(r, body, act) })
 	}
@@ -97,7 +107,11 @@ func NewServer(opts Options) *Server {
 	return s
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.limited(w, r) {
+		s.mux.ServeHTTP(w, r)
+	}
+}
 
 // SetRules replaces how banks decide.
 func (s *Server) SetRules(r Rules) {

@@ -2,8 +2,10 @@ package stripe
 
 import (
 	"net/http"
+	"net/mail"
 	"strings"
 	"time"
+	"unicode"
 
 	"urr.guru/services/payment/fakes"
 )
@@ -12,7 +14,9 @@ import (
 // has no intent until the buyer tries to pay.
 type session struct {
 	id, order, status, currency string
+	name, description, suffix   string // of the product, and of the intent and its statement
 	successURL, cancelURL       string
+	email, receiptEmail         string
 	amount                      int64
 	expiresAt                   time.Time
 	manual                      bool
@@ -32,10 +36,36 @@ const (
 	maxLife = 24 * time.Hour
 )
 
+// smallest has the least amounts of some currencies (docs.stripe.com/currencies#minimum-and-maximum-charge-amounts).
+var smallest = map[string]int64{"usd": 50, "eur": 50, "gbp": 30, "jpy": 50, "krw": 50} //nolint:gochecknoglobals // a constant
+
+// wrongDigits reports whether an amount has digits that its currency does not have: the last one of
+// three must be 0, and of ISK and UGX the last two (docs.stripe.com/currencies#special-cases).
+func wrongDigits(amount int64, currency string) bool {
+	switch currency {
+	case "bhd", "jod", "kwd", "omr", "tnd":
+		return amount%10 != 0
+	case "isk", "ugx":
+		return amount%100 != 0
+	default:
+		return false
+	}
+}
+
+// acceptsSuffix reports whether a statement accepts the suffix beside the account's prefix, FAKE
+// (docs.stripe.com/get-started/account/statement-descriptors).
+func acceptsSuffix(suffix string) bool {
+	foreign := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`<>\'"*`, r) }
+	return len("FAKE* "+suffix) <= 22 && !strings.ContainsFunc(suffix, foreign) && strings.ContainsFunc(suffix, unicode.IsLetter)
+}
+
 func (s *Server) createSession(c call) fakes.Reply {
 	const item = "line_items[0]"
 	x := &session{
 		id: newID("cs_test_"), status: open, order: c.form.Get("client_reference_id"), currency: c.form.Get(item + "[price_data][currency]"),
+		name: c.form.Get(item + "[price_data][product_data][name]"), description: c.form.Get("payment_intent_data[description]"),
+		suffix: c.form.Get("payment_intent_data[statement_descriptor_suffix]"),
+		email:  c.form.Get("customer_email"), receiptEmail: c.form.Get("payment_intent_data[receipt_email]"),
 		successURL: c.form.Get("success_url"), cancelURL: c.form.Get("cancel_url"),
 		amount: c.number(item+"[quantity]") * c.number(item+"[price_data][unit_amount]"), expiresAt: time.Unix(c.number("expires_at"), 0),
 		manual: c.form.Get("payment_intent_data[capture_method]") == "manual", metadata: c.metadata("metadata"),
@@ -43,8 +73,27 @@ func (s *Server) createSession(c call) fakes.Reply {
 	}
 	life := x.expiresAt.Sub(s.opts.Now())
 	if c.form.Get("mode") != "payment" || x.amount <= 0 || len(x.currency) != 3 || x.successURL == "" || life < minLife || life > maxLife ||
-		c.form.Get(item+"[price_data][product_data][name]") == "" {
+		x.name == "" {
 		return forget(refuse(http.StatusBadRequest, invalidRequest, "parameter_invalid_empty", "mode, success_url, expires_at or line_items"))
+	}
+	if s.rules.NotActivated { // docs.stripe.com/error-codes#testmode-charges-only
+		return forget(refuse(http.StatusBadRequest, invalidRequest, "testmode_charges_only", "Your account can only make test charges."))
+	}
+	if x.amount < smallest[x.currency] {
+		return forget(refuse(http.StatusBadRequest, invalidRequest, "amount_too_small", "The Checkout Session's total amount must convert to at least 50 cents."))
+	}
+	if wrongDigits(x.amount, x.currency) {
+		return forget(refuse(http.StatusBadRequest, invalidRequest, "parameter_invalid_integer", "Invalid amount"))
+	}
+	if x.suffix != "" && !acceptsSuffix(x.suffix) {
+		return forget(refuse(http.StatusBadRequest, invalidRequest, "parameter_invalid_empty", "statement_descriptor_suffix"))
+	}
+	for param, address := range map[string]string{"customer_email": x.email, "payment_intent_data[receipt_email]": x.receiptEmail} {
+		if _, err := mail.ParseAddress(address); address != "" && err != nil { // docs.stripe.com/error-codes: email_invalid
+			return forget(refuseWith(http.StatusBadRequest, map[string]any{
+				"type": invalidRequest, "code": "email_invalid", "param": param, "message": "Invalid email address: " + address,
+			}))
+		}
 	}
 	s.sessions[x.id] = x
 	return s.showSession(x, c.expand)
@@ -119,7 +168,7 @@ func (s *Server) authorize(x *session) {
 	if x.intent == nil {
 		s.addIntent(x)
 	}
-	x.status, x.intent.status, x.intent.authorizedAt = complete, requiresCapture, s.opts.Now()
+	x.status, x.intent.status, x.intent.authorizedAt, x.intent.declined = complete, requiresCapture, s.opts.Now(), false
 	if !x.manual {
 		s.capture(x.intent, x.amount)
 	}
@@ -133,5 +182,6 @@ func (s *Server) decline(x *session) {
 	if x.intent == nil {
 		s.addIntent(x)
 	}
+	x.intent.declined = true
 	s.event("payment_intent.payment_failed", s.intentObject(x.intent, ""))
 }

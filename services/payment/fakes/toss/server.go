@@ -60,6 +60,7 @@ type Payment struct {
 	LastTransactionKey string   `json:"lastTransactionKey"`
 	Cancels            []Cancel `json:"cancels"`
 	Failure            *Failure `json:"failure"`
+	Receipt            *Receipt `json:"receipt"` // null until it is confirmed
 
 	successURL, failURL string
 	since               time.Time // when its status changed last
@@ -73,6 +74,11 @@ type Cancel struct {
 	CancelReason   string `json:"cancelReason"`
 	CancelStatus   string `json:"cancelStatus"`
 	CanceledAt     string `json:"canceledAt"`
+}
+
+// Receipt is the buyer's receipt.
+type Receipt struct {
+	URL string `json:"url"`
 }
 
 // Failure is an error: /reference/using-api/req-res#에러-객체.
@@ -208,6 +214,7 @@ func (s *Server) take(p *Payment) (code string) {
 		return p.declines
 	}
 	p.BalanceAmount = p.TotalAmount
+	p.Receipt = &Receipt{URL: "https://dashboard.tosspayments.com/receipt/redirection?transactionId=" + p.PaymentKey + "&ref=PX"}
 	s.setStatus(p, Done)
 	return ""
 }

@@ -45,10 +45,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	providers := openProviders(a, cfg, log)
-	payments := postgres.NewStore(pool, postgres.Options{Reads: reads, Providers: providers.payment().Rows()})
-	service := payment.New(payments, ticket.NewClient(conn), providers.payment(), log, payment.Options{
-		ChargesAtOnce: cfg.ChargesAtOnce, AwaitRefund: providers.awaitRefund, Observe: observer(), Published: relay.Signal,
+	providers := openProviders(a, cfg, deps{postgres.NewBudgets(pool), log})
+	payments := postgres.NewStore(pool, postgres.Options{Reads: reads, Providers: providers.payment().Rows(), Mode: cfg.mode()})
+	service := payment.New(payments, ticket.NewClient(conn, providers.payment().Limits()...), providers.payment(), log, payment.Options{
+		PagesAtOnce: providers.pagesAtOnce(cfg.ChargesAtOnce), EndpointRate: providers.endpointRate, AwaitRefund: providers.awaitRefund, Observe: observer(), Published: relay.Signal,
 		PayoutAfter: cfg.TransferPayoutAfter,
 	})
 	a.Ready("time of holds", service.CheckHolds)

@@ -12,6 +12,8 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/rpc"
+	"urr.guru/services/payment/internal/budget"
+	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/sandbox"
 	"urr.guru/services/payment/internal/stripe"
 	"urr.guru/services/payment/internal/toss"
@@ -40,15 +42,11 @@ type Config struct {
 	VoidAfter time.Duration `env:"PAYMENT_VOID_AFTER, default=20s" min:"1s" max:"14m"`
 	// ChargesAtOnce bounds the concurrent charges of one replica; further ones are refused at once.
 	ChargesAtOnce int `env:"PAYMENT_CHARGES_AT_ONCE, default=256" min:"1" max:"10000"`
-	// RefundsPerSecond bounds the refunds that one replica sends to the provider; those of cancelled
-	// events get half of it.
-	RefundsPerSecond int `env:"PAYMENT_REFUNDS_PER_SECOND, default=20" min:"1" max:"10000"`
 	// TransferPayoutAfter is the time after which the seller of a ticket that was passed on is paid.
 	// Where buyers may dispute their charges, 72h are advised.
 	TransferPayoutAfter time.Duration `env:"TRANSFER_PAYOUT_AFTER, default=0s" min:"0s" max:"2160h"`
-	// LookupsPerSecond bounds the look-ups of charges and refunds of one replica.
-	LookupsPerSecond int `env:"PAYMENT_LOOKUPS_PER_SECOND, default=100" min:"1" max:"10000"`
-	// Sandbox must be set to allow the sandbox provider, which takes no money.
+	// Sandbox must be set to allow what takes no money: the sandbox provider, test keys, and http addresses
+	// of a provider's API. Live keys are refused then.
 	Sandbox string `env:"SANDBOX" oneof:"development"`
 	// SandboxURL is the sandbox's URL, e.g. http://127.0.0.1:8092; required with the provider sandbox.
 	SandboxURL string `env:"SANDBOX_URL"`
@@ -75,6 +73,11 @@ type Config struct {
 	StripeURL string `env:"STRIPE_URL"`
 	// StripePageTime is how long the payer has on Stripe's page.
 	StripePageTime time.Duration `env:"STRIPE_PAGE_TIME, default=12m" min:"10s" max:"25m"`
+	// StripePerSecond bounds the calls to Stripe in all, by all replicas; 0: what Stripe publishes, 100 with
+	// a live key and 25 with a test key. A higher limit must be agreed with Stripe.
+	StripePerSecond int `env:"STRIPE_PER_SECOND, default=0" min:"0" max:"10000"`
+	// StripeEndpointPerSecond bounds the calls to each endpoint of Stripe, by all replicas.
+	StripeEndpointPerSecond int `env:"STRIPE_ENDPOINT_PER_SECOND, default=25" min:"1" max:"10000"`
 	// TossSecretKey is the secret key of Toss Payments; required with the provider toss.
 	TossSecretKey config.Secret `env:"TOSS_SECRET_KEY"`
 	// TossURL is the address of the API of Toss Payments; empty: the vendor's own.
@@ -84,6 +87,9 @@ type Config struct {
 	TossPageURL string `env:"TOSS_PAGE_URL"`
 	// TossPageTime is how long the payer has to pay at Toss Payments.
 	TossPageTime time.Duration `env:"TOSS_PAGE_TIME, default=12m" min:"10s" max:"25m"`
+	// TossPerSecond bounds the calls to each endpoint of Toss Payments, by all replicas. The vendor
+	// publishes no limit.
+	TossPerSecond int `env:"TOSS_PER_SECOND, default=10" min:"1" max:"10000"`
 }
 
 // readPoolConfig returns the configuration of the connection pool for payers' reads.
@@ -91,6 +97,18 @@ func (c *Config) readPoolConfig() postgres.Config {
 	reads := c.Postgres
 	reads.MaxConns = c.ReadMaxConns
 	return reads
+}
+
+// stripeLimits returns the limits of the account at Stripe.
+func (c *Config) stripeLimits() budget.Limits {
+	inAll := c.StripePerSecond
+	if inAll == 0 {
+		inAll = stripe.LivePerSecond
+		if c.mode() == payment.TestMode {
+			inAll = stripe.TestPerSecond
+		}
+	}
+	return budget.Limits{PerSecond: float64(inAll), PerEndpoint: float64(c.StripeEndpointPerSecond)}
 }
 
 // Validate checks what the tags of the fields cannot express: rules between variables, keys and
@@ -108,8 +126,49 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// development is the value of SANDBOX that allows what takes no money.
+const development = "development"
+
+// mode returns the mode of the keys, which Validate has compared with SANDBOX.
+func (c *Config) mode() payment.Mode {
+	if c.Sandbox == development {
+		return payment.TestMode
+	}
+	return payment.LiveMode
+}
+
+// validateKey checks that a secret key has the mode that SANDBOX allows. It has a prefix of tests or
+// of lives.
+func (c *Config) validateKey(variable string, key config.Secret, tests, lives []string) error {
+	has := func(prefixes []string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key.Reveal(), prefix) })
+	}
+	switch test := has(tests); {
+	case !test && !has(lives):
+		return config.Invalid(variable, key, "must begin with "+strings.Join(append(slices.Clone(lives), tests...), ", "))
+	case test && c.mode() == payment.LiveMode:
+		return config.Invalid(variable, key, "must not be a test key, unless SANDBOX is development: it takes no money")
+	case !test && c.mode() == payment.TestMode:
+		return config.Invalid(variable, key, "must not be a live key while SANDBOX is development")
+	default:
+		return nil
+	}
+}
+
+// validateAPI checks the address of a provider's API. example is its usual one.
+func (c *Config) validateAPI(variable, address, example string) error {
+	switch {
+	case address != "" && !isAddress(address):
+		return config.Invalid(variable, address, "must be the address of the provider's API, as "+example)
+	case strings.HasPrefix(address, "http:") && c.mode() == payment.LiveMode:
+		return config.Invalid(variable, address, "must be an https address, unless SANDBOX is development")
+	default:
+		return nil
+	}
+}
+
 func (c *Config) validateSandbox() error {
-	if c.Sandbox != "development" {
+	if c.Sandbox != development {
 		return config.Invalid("SANDBOX", c.Sandbox, "must be development with the provider sandbox of PAYMENT_PROVIDERS, which takes no money")
 	}
 	if !isAddress(c.SandboxURL) {
@@ -125,8 +184,8 @@ func (c *Config) validateSandbox() error {
 }
 
 func (c *Config) validateStripe() error {
-	if c.StripeURL != "" && !isAddress(c.StripeURL) {
-		return config.Invalid("STRIPE_URL", c.StripeURL, "must be the address of Stripe's API, as https://api.stripe.com")
+	if err := c.validateAPI("STRIPE_URL", c.StripeURL, "https://api.stripe.com"); err != nil {
+		return err
 	}
 	if !isAddress(c.PublicURL) {
 		return config.Invalid("PUBLIC_URL", c.PublicURL, "must be the gateway's address in browsers, as https://tickets.example, with the provider stripe")
@@ -134,12 +193,16 @@ func (c *Config) validateStripe() error {
 	if c.StripeSecretKey.Reveal() == "" {
 		return config.Invalid("STRIPE_SECRET_KEY", c.StripeSecretKey, "must be the secret key of Stripe's API, with the provider stripe")
 	}
+	err := c.validateKey("STRIPE_SECRET_KEY", c.StripeSecretKey, []string{"sk_test_", "rk_test_"}, []string{"sk_live_", "rk_live_"})
+	if err != nil {
+		return err
+	}
 	return validateSecrets("STRIPE_WEBHOOK_SECRET", c.StripeWebhookSecret)
 }
 
 func (c *Config) validateToss() error {
-	if c.TossURL != "" && !isAddress(c.TossURL) {
-		return config.Invalid("TOSS_URL", c.TossURL, "must be the address of the API of Toss Payments, as https://api.tosspayments.com")
+	if err := c.validateAPI("TOSS_URL", c.TossURL, "https://api.tosspayments.com"); err != nil {
+		return err
 	}
 	if !isAddress(c.TossPageURL) || strings.ContainsAny(c.TossPageURL, "?#") {
 		return config.Invalid("TOSS_PAGE_URL", c.TossPageURL, "must be the gateway's page, as https://pay.tickets.example/toss, with the provider toss")
@@ -147,7 +210,7 @@ func (c *Config) validateToss() error {
 	if c.TossSecretKey.Reveal() == "" {
 		return config.Invalid("TOSS_SECRET_KEY", c.TossSecretKey, "must be the secret key of Toss Payments, with the provider toss")
 	}
-	return nil
+	return c.validateKey("TOSS_SECRET_KEY", c.TossSecretKey, []string{"test_sk_", "test_gsk_"}, []string{"live_sk_", "live_gsk_"})
 }
 
 func validateSecrets(variable string, list config.Secret) error {

@@ -59,7 +59,7 @@ func TestSettingsOfProviders(t *testing.T) {
 			delete(env, name)
 		}
 		maps.Copy(env, map[string]string{
-			"PAYMENT_PROVIDERS": "stripe", "PUBLIC_URL": "https://shop.test", "STRIPE_SECRET_KEY": "sk_test_1",
+			"PAYMENT_PROVIDERS": "stripe", "PUBLIC_URL": "https://shop.test", "STRIPE_SECRET_KEY": "sk_live_1",
 			"STRIPE_WEBHOOK_SECRET": "whsec_" + strings.Repeat("x", 32),
 		})
 		return env
@@ -84,10 +84,60 @@ func TestSettingsOfProviders(t *testing.T) {
 	_, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.ErrorContains(t, err, "SANDBOX")
 	maps.Copy(env, environment())
-	env["PAYMENT_PROVIDERS"] = "stripe,sandbox"
+	env["PAYMENT_PROVIDERS"], env["STRIPE_SECRET_KEY"] = "stripe,sandbox", "sk_test_1"
 	cfg, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err)
 	require.Equal(t, []string{"stripe", "sandbox"}, cfg.Providers)
+}
+
+// What takes no money is allowed with SANDBOX=development only, and live keys are refused then.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sandbox, variable, value string
+		fails                    bool
+	}{
+		{"", "STRIPE_SECRET_KEY", "sk_live_1", false},
+		{"", "STRIPE_SECRET_KEY", "rk_live_1", false},
+		{"", "STRIPE_SECRET_KEY", "sk_test_1", true},
+		{"", "STRIPE_SECRET_KEY", "rk_test_1", true},
+		{"", "STRIPE_SECRET_KEY", "secret-1", true},
+		{"", "STRIPE_URL", "http://api.stripe.com", true},
+		{"development", "STRIPE_SECRET_KEY", "sk_test_1", false},
+		{"development", "STRIPE_SECRET_KEY", "rk_test_1", false},
+		{"development", "STRIPE_SECRET_KEY", "sk_live_1", true},
+		{"development", "STRIPE_SECRET_KEY", "rk_live_1", true},
+		{"development", "STRIPE_URL", "http://127.0.0.1:8093", false},
+		{"", "TOSS_SECRET_KEY", "live_sk_1", false},
+		{"", "TOSS_SECRET_KEY", "live_gsk_1", false},
+		{"", "TOSS_SECRET_KEY", "test_sk_1", true},
+		{"", "TOSS_SECRET_KEY", "test_gsk_1", true},
+		{"", "TOSS_URL", "http://127.0.0.1:8094", true},
+		{"development", "TOSS_SECRET_KEY", "test_gsk_1", false},
+		{"development", "TOSS_SECRET_KEY", "live_sk_1", true},
+		{"development", "TOSS_URL", "http://127.0.0.1:8094", false},
+	} {
+		stripeKey, tossKey := "sk_live_1", "live_sk_1"
+		if c.sandbox != "" {
+			stripeKey, tossKey = "sk_test_1", "test_sk_1"
+		}
+		env := environment()
+		maps.Copy(env, map[string]string{
+			"PAYMENT_PROVIDERS": "stripe,toss", "PUBLIC_URL": "https://shop.test", "STRIPE_SECRET_KEY": stripeKey,
+			"STRIPE_WEBHOOK_SECRET": strings.Repeat("x", 32), "TOSS_SECRET_KEY": tossKey, "TOSS_PAGE_URL": "https://pay.shop.test/toss",
+			"SANDBOX": c.sandbox,
+		})
+		env[c.variable] = c.value
+		_, err := config.LoadFrom[app.Config](t.Context(), env)
+		if !c.fails {
+			require.NoError(t, err, "%v", c)
+			continue
+		}
+		require.ErrorContains(t, err, c.variable, "%v", c)
+		if strings.HasSuffix(c.variable, "KEY") {
+			require.NotContains(t, err.Error(), c.value, "secrets are not shown")
+		}
+	}
 }
 
 func TestSettingsOfToss(t *testing.T) {

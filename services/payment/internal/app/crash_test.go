@@ -53,6 +53,8 @@ type crash struct {
 	client   paymentv1.PaymentServiceClient
 	db       *pgx.Conn
 	refunds  paymentv1.RefundServiceClient
+	// operators is the client of operators' calls about refunds.
+	operators paymentv1.RefundAdminServiceClient
 }
 
 func newCrash(t *testing.T) *crash {
@@ -85,6 +87,7 @@ func newCrash(t *testing.T) *crash {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.db.Close(context.Background()) })
 	c.client, c.refunds = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn)
+	c.operators = paymentv1.NewRefundAdminServiceClient(conn)
 	out, err := processtest.Run(t, c.env, "migrate")
 	require.NoError(t, err, out)
 	return c

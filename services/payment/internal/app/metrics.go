@@ -22,6 +22,9 @@ var ( //nolint:gochecknoglobals // metrics are registered once per process
 	manualRefunds = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_payment_refunds_by_hand_total", Help: "Refunds that somebody made at the provider, of the whole payment or of a part.",
 	}, []string{"extent"})
+	unanswered = promauto.NewCounter(prometheus.CounterOpts{
+		Name: "urr_payment_unanswered_ends_total", Help: "Payments that ended although their buyers may have paid on the page: the provider did not answer in time.",
+	})
 	unknownOrders = promauto.NewCounter(prometheus.CounterOpts{
 		Name: "urr_payment_webhooks_unknown_total", Help: "Webhooks about orders that are not stored here; they change nothing.",
 	})
@@ -41,6 +44,7 @@ func observer() payment.Observer {
 		},
 		WrongAmount:  wrongAmounts.Inc,
 		UnknownOrder: unknownOrders.Inc,
+		Unanswered:   unanswered.Inc,
 		ManualRefund: func(whole bool) {
 			extent := "part"
 			if whole {

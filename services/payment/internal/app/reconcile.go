@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"urr.guru/pkg/lifecycle"
@@ -69,8 +70,8 @@ func runReconcile(ctx context.Context, cfg *Config, day time.Time, only string, 
 		return 0, err
 	}
 	defer pool.Close()
-	store := postgres.NewStore(pool, postgres.Options{})
-	providers := newProviders(cfg, nil)
+	store := postgres.NewStore(pool, postgres.Options{Mode: cfg.mode()})
+	providers := newProviders(cfg, deps{postgres.NewBudgets(pool), slog.New(slog.DiscardHandler)})
 	defer providers.close()
 	lines := bufio.NewWriter(out)
 	report := func(f reconcile.Finding) error {

@@ -18,6 +18,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 	"urr.guru/proto/events"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
@@ -96,6 +97,49 @@ func (c *crash) requestRefund(process *processtest.Process) (orderID string, ask
 		require.Equal(c.t, codes.Unavailable, status.Code(err))
 	}
 	return p.GetOrderId(), ask
+}
+
+// At whichever failpoint the process dies while money by hand is assigned to a ticket, the money is
+// used once, and the ticket is claimed and published once.
+func TestCrashWhileMoneyByHandIsAssigned(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"payment.refund.requested@1", "payment.refund.after_begin@2"} { // the first one records the money
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t)
+			killed := c.start(point + "=exit")
+			p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
+			first := paymenttest.Ticket{ID: uuid.NewString(), Paid: 30000}
+			c.tickets.Issue(p.GetPaymentId(), first, paymenttest.Ticket{ID: uuid.NewString(), Paid: 25000})
+			_, err := c.confirm(p, "ok-1")
+			require.NoError(t, err)
+			c.provider.RefundManually(p.GetOrderId(), 30000)
+			_, err = c.db.Exec(t.Context(), `UPDATE payments SET hinted = true, lease = lease + 1, check_at = now()`) // as a webhook does
+			require.NoError(t, err)
+			c.untilRefund("DONE")
+			assign := func() (*paymentv1.Refund, error) {
+				return c.operators.AssignByHand(t.Context(), &paymentv1.AssignByHandRequest{
+					Caller:    &commonv1.Caller{UserId: "op", Roles: []string{"admin"}, IdempotencyKey: "k"},
+					PaymentId: p.GetPaymentId(), TicketIds: []string{first.ID},
+				})
+			}
+			_, err = assign()
+			require.Equal(t, codes.Unavailable, status.Code(err), err)
+			require.ErrorContains(t, killed.Wait(), "killed")
+			c.overdue()
+			c.start("")
+			testkit.Until(t, func() bool {
+				again, err := assign()
+				return err == nil && again.GetStatus() == "DONE"
+			}, "the same request to be answered again")
+			var used int64
+			require.NoError(t, c.db.QueryRow(t.Context(), `SELECT hand_used FROM payments`).Scan(&used))
+			require.EqualValues(t, 30000, used)
+			require.EqualValues(t, 30000, c.tickets.Of(p.GetPaymentId())[0].Given)
+			require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_REFUNDED", "PAYMENT_REFUNDED"}, c.published())
+			require.Zero(t, c.provider.Calls(paymenttest.Refunds))
+		})
+	}
 }
 
 // The process dies after it released a refund's claim. The next one releases it again.

@@ -24,20 +24,37 @@ const (
 	failed    = "failed"
 )
 
+// The operations without which nothing can be sold.
+const (
+	opening = "open"
+	charge  = "charge"
+	ask     = "ask"
+)
+
 // measured is a provider whose operations are measured.
 type measured struct {
 	payment.Provider
 
 	name string
+	key  *key
 }
 
-// Measured returns p with metrics of its operations, under the label provider=name.
-func Measured(name string, p payment.Provider) payment.Provider { return measured{p, name} }
+// Measured returns p with metrics of its operations, under the label provider=name. While p does not
+// accept its secret key, it opens no page and charges nothing (payment.ErrKeyRefused).
+func Measured(name string, p payment.Provider) payment.Provider {
+	return measured{Provider: p, name: name, key: &key{provider: name}}
+}
 
 // measure runs and times an operation. refused reports whether an answer is a refusal; nil: never.
 func measure[T any](m measured, operation string, refused func(T) bool, run func() (T, error)) (T, error) {
 	began := time.Now()
 	answer, err := run()
+	switch refused := errors.Is(err, payment.ErrKeyRefused); {
+	case refused && (operation == opening || operation == charge || operation == ask):
+		m.key.note(err) // a key that may not make refunds can sell
+	case err == nil && operation != opening: // a page may open without a call
+		m.key.note(err)
+	}
 	outcome := succeeded
 	switch {
 	case errors.Is(err, payment.ErrNotSent) || errors.Is(err, payment.ErrNotAdmitted):
@@ -52,16 +69,22 @@ func measure[T any](m measured, operation string, refused func(T) bool, run func
 }
 
 func (m measured) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
-	return measure(m, "open", nil, func() (payment.Page, error) { return m.Provider.Open(ctx, p) })
+	if err := m.admit(ctx); err != nil {
+		return payment.Page{}, err
+	}
+	return measure(m, opening, nil, func() (payment.Page, error) { return m.Provider.Open(ctx, p) })
 }
 
-func (m measured) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (m measured) Charge(ctx context.Context, p payment.Payment, seen payment.Outcome) (payment.Outcome, error) {
+	if err := m.admit(ctx); err != nil {
+		return payment.Outcome{}, err
+	}
 	refused := func(o payment.Outcome) bool { return o.State == payment.Refused }
-	return measure(m, "charge", refused, func() (payment.Outcome, error) { return m.Provider.Charge(ctx, p) })
+	return measure(m, charge, refused, func() (payment.Outcome, error) { return m.Provider.Charge(ctx, p, seen) })
 }
 
 func (m measured) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
-	return measure(m, "ask", nil, func() (payment.Outcome, error) { return m.Provider.Ask(ctx, p) })
+	return measure(m, ask, nil, func() (payment.Outcome, error) { return m.Provider.Ask(ctx, p) })
 }
 
 func (m measured) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome, error) {

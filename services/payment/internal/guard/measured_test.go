@@ -26,7 +26,7 @@ func (a answering) Open(context.Context, payment.Payment) (payment.Page, error) 
 	return payment.Page{}, a.err
 }
 
-func (a answering) Charge(context.Context, payment.Payment) (payment.Outcome, error) {
+func (a answering) Charge(context.Context, payment.Payment, payment.Outcome) (payment.Outcome, error) {
 	return payment.Outcome{State: a.charge}, a.err
 }
 
@@ -63,7 +63,7 @@ func TestMeasured(t *testing.T) {
 	} {
 		p := guard.Measured(name, tc.answers)
 		_, _ = p.Open(t.Context(), payment.Payment{})
-		_, _ = p.Charge(t.Context(), payment.Payment{})
+		_, _ = p.Charge(t.Context(), payment.Payment{}, payment.Outcome{})
 		_, _ = p.Ask(t.Context(), payment.Payment{})
 		_, _ = p.Cancel(t.Context(), payment.Payment{})
 		_, _ = p.Refund(t.Context(), payment.RefundCall{})

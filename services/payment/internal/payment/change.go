@@ -2,6 +2,7 @@ package payment
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,33 +23,41 @@ type Change struct {
 	Status Status
 	// Note is the text of the timeline entry. If it is empty, no entry is written.
 	Note string
-	// An empty PaymentKey, ChargeID or DeclineCode leaves the payment's value unchanged.
-	PaymentKey, ChargeID, DeclineCode string
+	// An empty PaymentKey, ChargeID, ReceiptURL, DeclineCode or KeptCode leaves the payment's value
+	// unchanged.
+	PaymentKey, ChargeID, ReceiptURL, DeclineCode, KeptCode string
 	// Page and ExpiresAt are set when a page was opened. The store then clears the PaymentKey.
 	Page      Page
 	ExpiresAt time.Time
 	// Begins starts a charge: it increments Payment.Attempt and Lease, and sets ChargedAt to now.
 	Begins bool
 	// Unsent says that the charge was not sent. It decrements Attempt, keeps Checks, and sets the
-	// payment's ChargedAt to this ChargedAt, the time of the previous charge.
-	Unsent    bool
-	ChargedAt time.Time
-	// NoCharge sets Payment.NoCharge: the payment is not charged again.
-	NoCharge bool
+	// payment's ChargedAt to this ChargedAt, the time of the previous charge. Hinted says that the payment
+	// was Hinted before this charge.
+	Unsent, Hinted bool
+	ChargedAt      time.Time
+	// NoCharge sets Payment.NoCharge: the payment is not charged again. With Lost its claim is not
+	// prolonged either.
+	NoCharge, Lost bool
 	// AbortDue and CancelDue are the new values of the payment's fields of the same names.
 	AbortDue, CancelDue bool
 	// Check is the time until the sweeper's next check, Never or Keep.
 	Check time.Duration
+	// WholeOnly is Outcome.WholeOnly of a capture, which the event reports.
+	WholeOnly bool
 	// Event is the Kafka event to publish; empty: none. Refund is the refund that the event reports.
 	Event  Event
 	Refund *Refund
 	// NewRefund is inserted. Nothing changes if the payment has one of the same cause and Request.
 	NewRefund *Refund
-	// Disputed sets or clears Payment.DisputedAt; nil: unchanged.
-	Disputed *bool
-	// Captured is the new value of Payment.Captured; 0: unchanged. AddRefunded, AddHand and
-	// AddHandUsed are added to the payment's Refunded, Hand and HandUsed.
-	Captured, AddRefunded, AddHand, AddHandUsed int64
+	// Disputed sets or clears Payment.DisputedAt, and EvidenceDue is the new value of the payment's field;
+	// nil: both are unchanged.
+	Disputed    *bool
+	EvidenceDue time.Time
+	// Captured is the new value of Payment.Captured; 0: unchanged. AddRefunded, AddHand, AddHandUsed
+	// and AddGoodwill are added to the payment's Refunded, Hand, HandUsed and Goodwill. Goodwill then
+	// shrinks to what HandUsed leaves.
+	Captured, AddRefunded, AddHand, AddHandUsed, AddGoodwill int64
 	// Answer is stored under the payment's Idempotency-Keys; nil: the keys may be used again.
 	Answer *Answer
 }
@@ -68,6 +77,8 @@ func begin(r ConfirmRequest, lease time.Duration, refused error) Decide {
 			return nil, ErrAmountMismatch
 		case !p.Status.Uncharged():
 			return nil, nil //nolint:nilnil // the caller answers with the payment's status
+		case !now.Before(p.ExpiresAt) && p.Awaited():
+			return nil, nil //nolint:nilnil // the sweeper charges it, if it was paid on the page
 		case !now.Before(p.ExpiresAt):
 			return expired(p, now)
 		case refused != nil:
@@ -88,7 +99,7 @@ func charging(key string, lease time.Duration) *Change {
 // paid on the page, or again of an UNKNOWN one. key is used only if the payment has no key.
 func chargedBySweeper(seen Payment, key string, caps Capabilities) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		if p.Lease != seen.Lease || p.Status != seen.Status || p.NoCharge || p.Status == Open && !now.Before(p.ExpiresAt.Add(caps.pageMargin())) {
+		if p.Lease != seen.Lease || p.Status != seen.Status || p.NoCharge || p.Status == Open && !p.Awaited() && !now.Before(p.ExpiresAt.Add(caps.pageMargin())) {
 			return nil, nil //nolint:nilnil // another process has changed the payment, or the time to pay is over
 		}
 		if p.PaymentKey != "" {
@@ -124,6 +135,17 @@ func returned(key string) Decide {
 			return nil, nil //nolint:nilnil // the caller shows the payment as it is
 		}
 		return &Change{Status: Open, Note: "back from the page", PaymentKey: key}, nil
+	}
+}
+
+// declinedOnPage records that an attempt to pay was declined on the provider's page. The buyer may try
+// again there.
+func declinedOnPage(code string) Decide {
+	return func(p Payment, _ time.Time) (*Change, error) {
+		if p.Status != Open || p.DeclineCode == code {
+			return nil, nil //nolint:nilnil // it has ended, or the code is stored already
+		}
+		return &Change{Status: Open, Note: "declined on the page", DeclineCode: code, Check: Keep}, nil
 	}
 }
 
@@ -181,7 +203,7 @@ func ended(p Payment, note string) *Change {
 
 // captured records that the provider has charged the payment, however late this becomes known. It
 // ignores leases, since a capture always counts. check is the value of Change.Check.
-func captured(chargeID string, check time.Duration) Decide {
+func captured(out Outcome, check time.Duration) Decide {
 	return func(p Payment, _ time.Time) (*Change, error) {
 		note := "charged"
 		switch p.Status {
@@ -195,7 +217,8 @@ func captured(chargeID string, check time.Duration) Decide {
 			return nil, nil //nolint:nilnil // known already
 		}
 		return &Change{
-			Status: Confirmed, Note: note, ChargeID: chargeID, Captured: p.Amount, Check: check, Event: EventConfirmed,
+			Status: Confirmed, Note: note, ChargeID: out.ChargeID, ReceiptURL: out.ReceiptURL, WholeOnly: out.WholeOnly, Captured: p.Amount, Check: check,
+			Event:  EventConfirmed,
 			Answer: &Answer{Status: Confirmed, PaymentID: p.ID},
 		}, nil
 	}
@@ -230,9 +253,11 @@ func unreachable(lease int64) Decide {
 // gets that service's error, which is not stored. If the payment has a page, its claim is released.
 func refused(lease int64, reason string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
-		return whileLeaseHeld(lease, *refusal(p, reason))(p, now)
+		return whileLeaseHeld(lease, *refusal(p, reason, refusedByTicket))(p, now)
 	}
 }
+
+const refusedByTicket = "ticket refused the payment"
 
 // refusedPage ends a PREPARED payment that the ticket service refused before a page was opened.
 func refusedPage(reason string) Decide {
@@ -240,13 +265,27 @@ func refusedPage(reason string) Decide {
 		if p.Status != Prepared {
 			return nil, nil //nolint:nilnil // opened by another request, or ended
 		}
-		return refusal(p, reason), nil
+		return refusal(p, reason, refusedByTicket), nil
 	}
 }
 
-func refusal(p Payment, reason string) *Change {
+// declineNotTaken is the decline code of a payment that the provider will never take.
+const declineNotTaken = "NOT_TAKEN"
+
+// notTaken ends a PREPARED payment for which the provider will never open a page. code is the
+// provider's reason.
+func notTaken(code string) Decide {
+	return func(p Payment, _ time.Time) (*Change, error) {
+		if p.Status != Prepared {
+			return nil, nil //nolint:nilnil // opened by another request, or ended
+		}
+		return refusal(p, declineNotTaken, strings.TrimSuffix("the provider does not take it: "+code, ": ")), nil
+	}
+}
+
+func refusal(p Payment, reason, note string) *Change {
 	c := &Change{
-		Status: Declined, Note: "ticket refused the payment", DeclineCode: reason, Check: Never, CancelDue: p.Ref != "", Event: EventDeclined,
+		Status: Declined, Note: note, DeclineCode: reason, Check: Never, CancelDue: p.Ref != "", Event: EventDeclined,
 	}
 	if p.Token != "" {
 		c.AbortDue, c.Check = true, abortRetry
@@ -276,21 +315,41 @@ func notAgain(lease int64, before Payment, note string) Decide {
 // then asks the provider whether an earlier charge was made, or voids it.
 func lost(lease int64, before Payment) Decide {
 	return whileLeaseHeld(lease, Change{
-		Status: Unknown, Note: "not charged again: the hold is lost", NoCharge: true, Unsent: true, ChargedAt: before.ChargedAt, Check: firstPoll,
+		Status: Unknown, Note: "not charged again: the hold is lost", NoCharge: true, Lost: true, Unsent: true, ChargedAt: before.ChargedAt, Check: firstPoll,
 	})
+}
+
+// answered records that the provider has answered a charge with an error that it keeps under the
+// charge's key. If it has only repeated its answer, this was no charge, and none is sent any more: the
+// outcome is final as long after the charge before as if nothing had been sent since.
+func answered(lease int64, before Payment, code string) Decide {
+	return func(p Payment, now time.Time) (*Change, error) {
+		if p.KeptCode == code {
+			c := Change{
+				Status: Unknown, Note: "not charged again: the provider repeats its answer", NoCharge: true, Unsent: true, ChargedAt: before.ChargedAt,
+				Check: firstPoll,
+			}
+			return whileLeaseHeld(lease, c)(p, now)
+		}
+		c, err := unsettled(lease, "the provider answered with an error")(p, now)
+		if c != nil {
+			c.KeptCode = code
+		}
+		return c, err
+	}
 }
 
 // postponed returns a payment whose charge was not sent to its earlier status, PREPARED or OPEN.
 // The sweeper charges an OPEN payment again with the same key, after a wait that grows with each
 // check. If a webhook came meanwhile, the provider is asked after the same wait.
-func postponed(lease int64, earlier Status, note string) Decide {
+func postponed(lease int64, before Payment, note string) Decide {
 	return func(p Payment, now time.Time) (*Change, error) {
 		remaining := p.ExpiresAt.Sub(now)
-		c := Change{Status: earlier, Note: note, Unsent: true, Check: max(0, remaining)}
-		if earlier == Open || p.Hinted {
+		c := Change{Status: before.Status, Note: note, Unsent: true, Hinted: before.Hinted, Check: max(0, remaining)}
+		if before.Status == Open || p.Hinted {
 			c.Check = max(abortRetry, backoff(p.Checks, maxPoll))
 		}
-		if remaining > 0 {
+		if remaining > 0 && !before.Awaited() {
 			c.Check = min(c.Check, remaining)
 		}
 		return whileLeaseHeld(lease, c)(p, now)
@@ -379,12 +438,12 @@ func Final(p Payment) *Answer {
 
 // ReusableFor reports whether a request for the payment n gets the existing payment p instead. Once
 // a charge of p has begun, only the payer must match. Before that, p must not have expired, and
-// amount, currency and provider must match too. now is the database's time.
+// amount, currency, provider and mode must match too. now is the database's time.
 func (p Payment) ReusableFor(n Payment, now time.Time) bool {
 	if p.UserID != n.UserID {
 		return false
 	}
-	return !p.Status.Uncharged() || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider
+	return !p.Status.Uncharged() || now.Before(p.ExpiresAt) && p.Amount == n.Amount && p.Currency == n.Currency && p.Provider == n.Provider && p.Mode == n.Mode
 }
 
 // Superseded ends a payment of which nothing was charged, since a new one for the same reference

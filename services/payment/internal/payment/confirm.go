@@ -45,7 +45,8 @@ type ConfirmRequest struct {
 // answer comes before the request's deadline.
 //
 // If the buyer brought a key back from the page, the payment is charged with that key. If the
-// provider's pages return no keys, the key of the request is ignored.
+// provider's pages return no keys, the key of the request is ignored, and the sweeper asks the provider
+// whether the page was paid.
 //
 // Errors: those of idempotency, ErrNotFound, ErrAmountMismatch, ErrHoldExpired, the ticket
 // service's, ErrSettlementDelayed, ErrProviderUnavailable, and ErrUnavailable (nothing was
@@ -56,8 +57,8 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 		return Answer{}, err
 	}
 	begun, err := s.store.Begin(ctx, r.OrderID, key, func(p Payment, now time.Time) (*Change, error) {
-		if s.caps(p).NoKeys {
-			r.PaymentKey = ""
+		if s.caps(p).NoKeys && p.Status == Open && p.UserID == r.UserID {
+			return nil, s.refusesCharges(p) // only the provider knows whether it was paid on the page
 		}
 		return begin(r, s.caps(p).claimTime(), s.refusesCharges(p))(p, now)
 	})
@@ -67,7 +68,12 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	case begun.Replayed != nil:
 		return *begun.Replayed, nil
 	case !begun.MustCharge:
-		return answer(begun.Payment)
+		if p := begun.Payment; p.Status == Open && s.caps(p).NoKeys {
+			err = s.store.HintReturn(ctx, p.OrderID)
+			signal(s.back)
+		}
+		a, refusal := answer(begun.Payment)
+		return a, errors.Join(refusal, err)
 	}
 	type result struct {
 		answer Answer
@@ -75,7 +81,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 	}
 	done := make(chan result, 1)
 	s.work.Go(func() {
-		a, err := s.charge(context.WithoutCancel(ctx), begun.Payment, begun.Before)
+		a, err := s.charge(context.WithoutCancel(ctx), begun.Payment, begun.Before, Outcome{})
 		done <- result{a, err}
 	})
 	select {
@@ -88,7 +94,7 @@ func (s *Service) Confirm(ctx context.Context, r ConfirmRequest) (Answer, error)
 
 // refusesCharges returns the reason why a payment cannot be charged at present, or nil.
 func (s *Service) refusesCharges(p Payment) error {
-	if _, ok := s.providers.Of(p.Provider); !ok && p.Provider != NoProvider {
+	if _, ok := s.providers.For(p); !ok && p.Provider != NoProvider {
 		return ErrProviderUnavailable.WithRetry(pausedRetry)
 	}
 	return s.gateError()
@@ -106,8 +112,9 @@ func beforeDeadline(ctx context.Context) <-chan time.Time {
 
 // charge takes a payment from CONFIRMING to its outcome. before is the payment before CONFIRMING.
 // No lock and no transaction is held during calls to the ticket service or the provider. If the
-// payment was UNKNOWN, an earlier charge may have been made, even if this one was not sent.
-func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error) {
+// payment was UNKNOWN, an earlier charge may have been made, even if this one was not sent. seen is
+// what a look-up has just returned; zero: there was none.
+func (s *Service) charge(ctx context.Context, p, before Payment, seen Outcome) (Answer, error) {
 	statusBefore := before.Status
 	ctx, cancelCharge := context.WithTimeout(ctx, s.caps(p).claimTime())
 	defer cancelCharge()
@@ -116,25 +123,28 @@ func (s *Service) charge(ctx context.Context, p, before Payment) (Answer, error)
 		return s.endNotBegun(ctx, p, before, err)
 	}
 	failpoint.Hit("payment.confirm.after_begin")
-	out, err := s.chargeProvider(ctx, p)
+	out, err := s.chargeProvider(WithUrgency(ctx, ForCharge), p, seen)
 	failpoint.Hit("payment.confirm.after_provider")
 
 	decide := unsettled(p.Lease, "the provider did not answer")
 	switch {
 	case statusBefore.Unsettled() && (errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrNotSent)):
 		decide = notAgain(p.Lease, before, "not charged again: the provider does not answer")
-	case errors.Is(err, ErrNotAdmitted), errors.Is(err, ErrNotSent) && statusBefore == Open:
-		return s.putBack(ctx, p, statusBefore, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
+	case errors.Is(err, ErrNotAdmitted), errors.Is(err, ErrNoTurn), errors.Is(err, ErrNotSent) && statusBefore == Open:
+		return s.putBack(ctx, p, before, "the provider does not answer", ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(err))
 	case errors.Is(err, ErrNotSent):
 		decide = unreachable(p.Lease)
 	case err != nil:
 		s.log.WarnContext(ctx, "charge unknown", "payment_id", p.ID, "error", err)
+		if kept, ok := errors.AsType[*KeptError](err); ok {
+			decide = answered(p.Lease, before, kept.Code)
+		}
 	case out.State == Pending:
 		decide = unsettled(p.Lease, "the provider is still deciding")
 	case out.State == Captured && out.Amount != p.Amount:
 		decide = unsettled(p.Lease, "another amount was charged: it is given back") // the sweeper refunds it
 	case out.State == Captured:
-		decide = captured(out.ChargeID, Never)
+		decide = captured(out, Never)
 	case out.State == Refused, out.State == Void:
 		decide = declined(out.DeclineCode, "declined by the provider")
 	}
@@ -174,21 +184,21 @@ func free(p Payment) Outcome {
 }
 
 // chargeProvider has the provider take the money. A free payment counts as captured at once.
-func (s *Service) chargeProvider(ctx context.Context, p Payment) (Outcome, error) {
+func (s *Service) chargeProvider(ctx context.Context, p Payment, seen Outcome) (Outcome, error) {
 	if p.Provider == NoProvider {
 		return free(p), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.caps(p).ChargeTime)
 	defer cancel()
-	return s.provider(p).Charge(ctx, p)
+	return s.provider(p).Charge(ctx, p, seen)
 }
 
 // putBack returns a payment whose charge was not sent to its earlier status, so that its payer can
 // try again. The returned error is cause. An OPEN payment keeps its claim, and the sweeper tries
 // again. The claim of a PREPARED one is released first, while nobody else can begin this payment.
 // If the ticket service is silent, the claim lasts until the payment is tried again or expires.
-func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, why string, cause *errs.Error) (Answer, error) {
-	if statusBefore != Open {
+func (s *Service) putBack(ctx context.Context, p Payment, before Payment, why string, cause *errs.Error) (Answer, error) {
+	if before.Status != Open {
 		if err := s.releaseHeld(ctx, p); err != nil {
 			s.log.WarnContext(ctx, "reference not released", "payment_id", p.ID, "error", err)
 		}
@@ -196,7 +206,7 @@ func (s *Service) putBack(ctx context.Context, p Payment, statusBefore Status, w
 	failpoint.Hit("payment.confirm.after_release")
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	after, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, statusBefore, "not charged: "+why))
+	after, err := s.store.Apply(ctx, p.ID, postponed(p.Lease, before, "not charged: "+why))
 	switch {
 	case err != nil:
 		return Answer{}, errors.Join(cause, err)
@@ -230,7 +240,7 @@ func (s *Service) endNotBegun(ctx context.Context, p, before Payment, cause erro
 	case statusBefore.Unsettled() && !definite:
 		decide = notAgain(p.Lease, before, "not charged again: ticket did not answer")
 	case !definite:
-		return s.putBack(ctx, p, statusBefore, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
+		return s.putBack(ctx, p, before, "ticket did not answer", errs.ErrUnavailable.Wrap(cause))
 	case !statusBefore.Unsettled():
 		decide = refused(p.Lease, refusal.Reason)
 	}

@@ -38,7 +38,7 @@ func (s slow) Capabilities() Capabilities {
 	return Capabilities{ChargeTime: cmp.Or(s.timeout, 10*time.Second)}
 }
 
-func (s slow) Charge(ctx context.Context, p Payment) (Outcome, error) {
+func (s slow) Charge(ctx context.Context, p Payment, _ Outcome) (Outcome, error) {
 	select {
 	case <-time.After(5 * time.Second):
 		return Outcome{State: Captured, Amount: p.Amount + s.extra}, nil
@@ -141,7 +141,7 @@ func TestHangingTicketReturnsPaymentToPrepared(t *testing.T) {
 // lateProvider is a provider whose Charge returns only 10 s after its timeout.
 type lateProvider struct{ slow }
 
-func (lateProvider) Charge(ctx context.Context, _ Payment) (Outcome, error) {
+func (lateProvider) Charge(ctx context.Context, _ Payment, _ Outcome) (Outcome, error) {
 	<-ctx.Done()
 	time.Sleep(10 * time.Second) // in simulated time
 	return Outcome{}, ctx.Err()

@@ -15,9 +15,12 @@ var (
 	ErrInProgress          = errs.ErrPaymentInProgress
 	ErrAlreadyPaid         = errs.ErrAlreadyPaid
 	ErrProviderUnknown     = errs.ErrProviderUnknown
+	ErrAmountNotTaken      = errs.ErrAmountNotTaken
 	ErrProviderUnavailable = errs.ErrProviderUnavailable
 	ErrWebhookSignature    = errs.ErrWebhookSignature
-	ErrSettlementDelayed   = errs.ErrSettlementDelayed // payments are processed too late, so new ones are refused
+	// ErrTooManyPages refuses a user's page beyond PagesPerHour.
+	ErrTooManyPages      = errs.ErrRateLimited
+	ErrSettlementDelayed = errs.ErrSettlementDelayed // payments are processed too late, so new ones are refused
 )
 
 // The errors about refunds.
@@ -25,6 +28,10 @@ var (
 	// ErrNotRefundable refuses a refund: the payment is not paid, or tickets cannot be refunded.
 	ErrNotRefundable  = errs.ErrNotRefundable
 	ErrEventCancelled = errs.ErrEventCancelled
+	// ErrOnlyWholeOrder refuses a refund of a part of a payment that can only be given back as a whole.
+	ErrOnlyWholeOrder = errs.ErrOnlyWholeOrder
+	// ErrAmountChanged refuses a refund that would give back less than was shown.
+	ErrAmountChanged = errs.ErrAmountChanged
 	// ErrTicketsPending refuses a refund until the ticket service has received the payment's event.
 	ErrTicketsPending = errs.ErrTicketsPending
 	ErrRefundNotFound = errs.ErrRefundNotFound
@@ -32,8 +39,12 @@ var (
 	ErrMembershipNotFound = errs.ErrMembershipNotFound
 	// ErrNotHeld refuses to retry or resolve a refund that is not HELD.
 	ErrNotHeld = errs.ErrRefundNotHeld
+	// ErrNotPending refuses to hold a refund that is not PENDING.
+	ErrNotPending = errs.ErrRefundNotPending
 	// ErrNotPaidByHand refuses to end a refund as paid by hand if too little was given back by hand.
 	ErrNotPaidByHand = errs.ErrRefundNotPaid
+	// ErrNothingByHand refuses to assign money given back by hand if too little is unassigned.
+	ErrNothingByHand = errs.ErrNothingByHand
 	// ErrTooManyRefunds refuses a user's request beyond RefundsPerHour.
 	ErrTooManyRefunds = errs.ErrRateLimited
 )
@@ -50,7 +61,8 @@ func expiryError(t Type) *errs.Error {
 // refusals are the errors by which the ticket service refuses a payment. They are recognised by
 // their reason, not by their kind: a proxy too may answer PermissionDenied or NotFound.
 var refusals = []*errs.Error{
-	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrEventCancelled, ErrInProgress,
+	errs.ErrReferenceNotFound, ErrHoldExpired, ErrAlreadyPaid, errs.ErrNotPayable, errs.ErrBuyerBlocked, errs.ErrEventCancelled,
+	ErrInProgress,
 }
 
 // Refusal returns err as a refusal by the ticket service. ok is false for any other error: the

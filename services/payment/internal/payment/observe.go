@@ -13,11 +13,20 @@ type Observer struct {
 	ManualRefund func(whole bool)
 	// UnknownOrder is called for a webhook about an order that is not stored here.
 	UnknownOrder func()
+	// Unanswered is called when a payment ends although its buyer may have paid on the page: its hold
+	// could be kept no longer, and the provider has not answered.
+	Unanswered func()
 }
 
 func (o Observer) unknownOrder() {
 	if o.UnknownOrder != nil {
 		o.UnknownOrder()
+	}
+}
+
+func (o Observer) unanswered() {
+	if o.Unanswered != nil {
+		o.Unanswered()
 	}
 }
 

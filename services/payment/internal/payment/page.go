@@ -33,13 +33,9 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 		return s.withoutClaim(ctx, p)
 	}
 	failpoint.Hit("payment.prepare.after_claim")
-	page, err := s.makePage(ctx, p, provider)
+	page, err := s.makePage(WithUrgency(ctx, ForOpening), p, provider)
 	if err != nil {
-		s.log.WarnContext(ctx, "page not opened", "payment_id", p.ID, "error", err)
-		if errors.Is(err, ErrKeySpent) {
-			return s.endUnopened(ctx, p)
-		}
-		return p, Page{}, nil
+		return s.notOpened(ctx, p, err)
 	}
 	failpoint.Hit("payment.prepare.after_page")
 	writeCtx, cancel := forWrite(ctx)
@@ -58,11 +54,28 @@ func (s *Service) openPage(ctx context.Context, p Payment, provider Provider) (P
 	return after, s.pageOf(ctx, after), nil
 }
 
-// endUnopened ends a payment whose page can never be opened. The next payment has another key.
-func (s *Service) endUnopened(ctx context.Context, p Payment) (Payment, Page, error) {
+// notOpened handles the error of opening a page. If the page can never be opened, the payment ends;
+// after ErrKeySpent the next payment has another key.
+func (s *Service) notOpened(ctx context.Context, p Payment, cause error) (Payment, Page, error) {
+	s.log.WarnContext(ctx, "page not opened", "payment_id", p.ID, "error", cause)
+	refusal, final := errors.AsType[*NotTakenError](cause)
+	switch {
+	case final:
+		return s.endUnopened(ctx, p, notTaken(refusal.Code))
+	case errors.Is(cause, ErrKeySpent):
+		return s.endUnopened(ctx, p, unopened)
+	case errors.Is(cause, ErrNotAdmitted):
+		return p, Page{}, ErrProviderUnavailable.WithRetry(pausedRetry).Wrap(cause)
+	default:
+		return p, Page{}, nil
+	}
+}
+
+// endUnopened ends a payment whose page can never be opened.
+func (s *Service) endUnopened(ctx context.Context, p Payment, decide Decide) (Payment, Page, error) {
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	after, err := s.store.Apply(ctx, p.ID, unopened)
+	after, err := s.store.Apply(ctx, p.ID, decide)
 	if err == nil && after.AbortDue {
 		s.tryRelease(ctx, after)
 	}
@@ -163,7 +176,7 @@ func (s *Service) makePage(ctx context.Context, p Payment, provider Provider) (P
 
 // pageOf returns the page on which the buyer may pay; empty: there is none.
 func (s *Service) pageOf(ctx context.Context, p Payment) Page {
-	provider, ok := s.providers.Of(p.Provider)
+	provider, ok := s.providers.For(p)
 	switch {
 	case !ok || !p.Status.Uncharged() || p.Status == Prepared && p.Token != "":
 		return Page{}
@@ -201,9 +214,12 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 	case auth.Amount != 0 && auth.Amount != p.Amount:
 		return Payment{}, ErrAmountMismatch // nothing is charged
 	case auth.Key == "":
-		err := s.store.Hint(ctx, p.OrderID, false)
+		after, err := s.noteDecline(ctx, p, auth.DeclineCode)
+		if err == nil {
+			err = s.store.HintReturn(ctx, p.OrderID)
+		}
 		signal(s.back)
-		return p, err
+		return after, err
 	}
 	after, err := s.store.Apply(ctx, p.ID, returned(auth.Key))
 	signal(s.back)
@@ -235,14 +251,28 @@ func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID)
 	})
 }
 
-// Providers returns the names of the configured providers, the default one first.
-func (s *Service) Providers() []string { return s.providers.Names() }
+// Providers returns the configured providers that take an amount of a currency, the default one
+// first, with their limits for it. With an empty currency it returns all.
+func (s *Service) Providers(amount int64, currency string) []ProviderLimits {
+	if currency == "" {
+		return s.providers.Limits()
+	}
+	list := s.providers.taking(amount, currency)
+	for i, l := range list {
+		if l.Currencies != nil {
+			list[i].Currencies = map[string]Limits{currency: l.Currencies[currency]}
+		}
+	}
+	return list
+}
 
 // followPage continues an OPEN payment: it charges when the buyer has paid on the page, and ends
 // the payment when its time is over. Before it does, it asks the provider once more: the claim
-// lasts a little longer, and the ticket service decides whether a charge is still in time.
+// lasts a little longer, and the ticket service decides whether a charge is still in time. The claim
+// of an Awaited payment is kept until the provider has answered.
 func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) error {
-	over, last := !now.Before(p.ExpiresAt), !now.Before(p.ExpiresAt.Add(s.caps(p).pageMargin()))
+	over := !now.Before(p.ExpiresAt)
+	last := !now.Before(p.ExpiresAt.Add(s.caps(p).pageMargin())) && !p.Awaited()
 	out := Outcome{State: Authorized} // the buyer brought the key back
 	if p.PaymentKey == "" {
 		var err error
@@ -252,6 +282,11 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 			}
 			return s.retryHint(ctx, p, err)
 		}
+		noted, err := s.noteDecline(ctx, p, out.DeclineCode)
+		if err != nil {
+			return err
+		}
+		p.Version = noted.Version // the end of this look is written on it
 	}
 	switch {
 	case out.State == Captured: // not by a charge of this service, but it counts
@@ -264,11 +299,20 @@ func (s *Service) followPage(ctx context.Context, p Payment, now time.Time) erro
 	case out.State == Authorized && s.refusesCharges(p) != nil:
 		return s.store.Reschedule(ctx, p, pausedRetry) // until it is charged, its hold is not extended
 	case out.State == Authorized:
-		_, err := s.chargeBySweeper(ctx, p, out.Key)
+		_, err := s.chargeBySweeper(ctx, p, out)
 		return err
 	}
 	next := min(max(p.Checks, 1), len(pagePolls)-1)
 	return s.store.Poll(ctx, p, pagePolls[next]-pagePolls[next-1])
+}
+
+// noteDecline stores the code of an attempt that was declined on the page, if there is a new one. Most
+// looks at a page find none, and write nothing.
+func (s *Service) noteDecline(ctx context.Context, p Payment, code string) (Payment, error) {
+	if code == "" || code == p.DeclineCode {
+		return p, nil
+	}
+	return s.store.Apply(ctx, p.ID, declinedOnPage(code))
 }
 
 // errNotClosed says that the provider cannot close a page or cancel an authorisation yet.

@@ -17,7 +17,9 @@ type unsentProvider struct {
 	err error
 }
 
-func (u unsentProvider) Charge(context.Context, Payment) (Outcome, error) { return Outcome{}, u.err }
+func (u unsentProvider) Charge(context.Context, Payment, Outcome) (Outcome, error) {
+	return Outcome{}, u.err
+}
 
 // An UNKNOWN payment stays UNKNOWN if a repeated charge is not sent: the earlier charge may exist.
 func TestUnsentChargeAfterAnUnknownOne(t *testing.T) {
@@ -37,7 +39,7 @@ func TestUnsentChargeAfterAnUnknownOne(t *testing.T) {
 	} {
 		l := &chargingStore{}
 		s := New(l, slow{}, onlyProvider(unsentProvider{err: c.err}), slog.New(slog.DiscardHandler), Options{})
-		_, _ = s.charge(t.Context(), paymentIn(Confirming), paymentIn(c.from))
+		_, _ = s.charge(t.Context(), paymentIn(Confirming), paymentIn(c.from), Outcome{})
 		require.Equal(t, []Status{c.want}, l.statuses, "%s: %v", c.from, c.err)
 	}
 }

@@ -66,6 +66,10 @@ type Payable struct {
 	Amount    int64 // in the currency's minor unit
 	Currency  string
 	ExpiresAt time.Time // the end of the hold
+	// Description names what is paid for, such as an event's title and places.
+	Description string
+	// StatementSuffix is what card statements name after the account's prefix; empty: nothing.
+	StatementSuffix string
 }
 
 // Payment is one attempt to pay for a reference.
@@ -78,20 +82,39 @@ type Payment struct {
 	// Amount is in the currency's minor unit.
 	Amount   int64
 	Currency string
+	// Description names what is paid for on the provider's page: one line of at most maxDescription
+	// characters. It never changes, since Stripe compares the parameters of a repeated call.
+	Description string
+	// StatementSuffix is what card statements name after the account's prefix; empty: nothing.
+	StatementSuffix string
+	// Email is the payer's verified address, for the provider's receipt; empty: it is not known, or the page
+	// is open already.
+	Email    string
 	Provider string
-	Status   Status
+	// Mode is that of the provider's key with which the payment was opened.
+	Mode   Mode
+	Status Status
 	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address. Token
 	// authenticates the buyer who comes back; it is empty where the provider has no page.
 	Ref, PageURL, Token string
 	// PaymentKey is the provider's key for the charge; a repeated charge uses it too.
-	PaymentKey  string
-	ChargeID    string
+	PaymentKey string
+	ChargeID   string
+	// ReceiptURL is the address of the provider's receipt; empty: there is none.
+	ReceiptURL string
+	// DeclineCode is why the latest attempt to pay was declined, also one on the provider's page, after
+	// which the page may still be open.
 	DeclineCode string
 	// Captured is what the provider took, Refunded what it gave back, as far as this service knows.
 	Captured, Refunded int64
 	// Hand is the part of Refunded that a person gave back at the provider ("by hand"), HandUsed the
-	// part of Hand that counts for refunds of this service.
-	Hand, HandUsed int64
+	// part of Hand that counts for refunds and tickets, Goodwill a part of the rest that an operator has
+	// called so. A refund that the provider finds too large takes from Goodwill too.
+	Hand, HandUsed, Goodwill int64
+	// ByHandRequested says that the ticket service has still to say which tickets money by hand was for;
+	// for a refund by hand, that it has to say so of what an operator has assigned.
+	// Only decisions about refunds get it.
+	ByHandRequested bool
 	// Version grows by one with every change.
 	Version   int64
 	CreatedAt time.Time
@@ -100,7 +123,10 @@ type Payment struct {
 	// zero before. Attempt counts the charges.
 	ConfirmingAt, ChargedAt time.Time
 	Attempt                 int
-	// NoCharge says that the reference is lost: the payment is not charged again.
+	// KeptCode is the code of the latest error that the provider keeps under the charge's key.
+	KeptCode string
+	// NoCharge says that the payment is not charged again: the reference is lost, or the provider only
+	// repeats KeptCode.
 	NoCharge bool
 	// ExtendAt is when the claim at the ticket service is prolonged next; zero: never.
 	ExtendAt time.Time
@@ -111,12 +137,30 @@ type Payment struct {
 	// DisputedAt is when this service learned that the payer disputes the charge at the bank; zero:
 	// there is no dispute, or it is decided.
 	DisputedAt time.Time
+	// EvidenceDue is until when the provider takes evidence about the dispute; zero: it waits for none.
+	EvidenceDue time.Time
+	// WarnedAt is when this service learned that the card's issuer takes the charge for fraud, of the kind
+	// FraudType; zero: the issuer has not said so. The payer may dispute it soon.
+	WarnedAt  time.Time
+	FraudType string
 	// Hinted says that since the last look-up a webhook, or the buyer, came from the provider.
 	Hinted bool
+	// Returned says that it was the buyer of an open page.
+	Returned bool
 	// Checks counts the sweeper's attempts; Lease is the number of the latest lease.
 	Checks int
 	Lease  int64
 }
+
+// Unopened reports whether the provider was to open a page, and has not.
+func (p Payment) Unopened() bool { return p.Token != "" && p.PageURL == "" && p.ConfirmingAt.IsZero() }
+
+// Awaited reports whether the buyer of an open page, or a webhook, says that it was paid, and the
+// provider has not been asked since. Until it has answered, the payment does not end by time.
+func (p Payment) Awaited() bool { return p.Status == Open && (p.Hinted || p.PaymentKey != "") }
+
+// Unassigned returns the part of Hand that counts for nothing yet: nobody knows what it was for.
+func (p Payment) Unassigned() int64 { return p.Hand - p.HandUsed - p.Goodwill }
 
 // Entry is one line of a payment's timeline: its status at a time, with a note.
 type Entry struct {
@@ -130,6 +174,8 @@ type Shown struct {
 	Payment  Payment
 	Timeline []Entry
 	Refunds  []Refund
+	// Wait is about how long it takes until the provider is asked about an Awaited payment.
+	Wait time.Duration
 }
 
 // Event is the type of a Kafka event about a payment.

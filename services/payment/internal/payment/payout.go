@@ -43,6 +43,6 @@ func (s *Service) buyerDisputes(ctx context.Context, r Refund) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("payment of the buyer: %w", err)
 	}
-	lost := slices.ContainsFunc(p.Refunds, func(r Refund) bool { return r.Reason == lostDisputeReason })
+	lost := slices.ContainsFunc(p.Refunds, Refund.tookDispute)
 	return lost || !p.Payment.DisputedAt.IsZero(), nil
 }

@@ -3,8 +3,9 @@ package payment
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -17,6 +18,13 @@ const (
 	routeConfirm = "confirm"
 )
 
+// PagesPerHour is how many pages of providers a user may open in PagesTime. Each takes calls of the
+// account's limits.
+const (
+	PagesPerHour = 10
+	PagesTime    = time.Hour
+)
+
 // NoProvider is the provider of payments of amount 0, whatever is configured. Such a payment is
 // confirmed without a charge, and its refunds move no money. A client that could name it for
 // anything with a price would get that for nothing, so three places refuse it independently: the
@@ -27,7 +35,9 @@ const NoProvider = "none"
 type PrepareRequest struct {
 	Reference Reference
 	UserID    string
-	// Provider is the name of the provider; empty: the default one.
+	// Email is the user's verified e-mail address; empty: it is not known.
+	Email string
+	// Provider is the name of the provider; empty: the first one that takes the amount.
 	Provider string
 	// IdempotencyKey is required.
 	IdempotencyKey string
@@ -38,13 +48,14 @@ type PrepareRequest struct {
 // returned. If the result is PREPARED without a page, the client repeats the request.
 //
 // Errors: those of idempotency, the ticket service's, ErrInProgress (for another payment or user),
-// ErrAlreadyPaid, ErrProviderUnknown, ErrProviderUnavailable, ErrSettlementDelayed.
+// ErrAlreadyPaid, ErrProviderUnknown, ErrAmountNotTaken, ErrProviderUnavailable, ErrSettlementDelayed,
+// ErrTooManyPages.
 func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, Page, error) {
 	p, err := s.open(ctx, r)
 	if err != nil || p.Provider == NoProvider {
 		return p, Page{}, err
 	}
-	provider, ok := s.providers.Of(p.Provider)
+	provider, ok := s.providers.For(p)
 	switch {
 	case !ok:
 		return p, Page{}, ErrProviderUnavailable
@@ -74,40 +85,40 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 	if err != nil {
 		return Payment{}, err
 	}
-	name, token, err := s.choose(r.Provider, payable.Amount)
+	name, token, err := s.providers.choose(r.Provider, payable)
 	if err != nil {
 		return Payment{}, err
 	}
+	orderID := newID().String()
 	return s.store.Open(ctx, Payment{
-		ID:        newID(),
-		OrderID:   newID().String(),
-		Reference: r.Reference,
-		UserID:    r.UserID,
-		EventID:   payable.EventID,
-		Amount:    payable.Amount,
-		Currency:  payable.Currency,
-		Provider:  name,
-		Status:    Prepared,
-		Token:     token,
-		ExpiresAt: payable.ExpiresAt,
+		ID:              newID(),
+		OrderID:         orderID,
+		Reference:       r.Reference,
+		UserID:          r.UserID,
+		EventID:         payable.EventID,
+		Amount:          payable.Amount,
+		Currency:        payable.Currency,
+		Description:     cmp.Or(shortened(payable.Description), "Order "+orderID),
+		StatementSuffix: payable.StatementSuffix,
+		Email:           r.Email,
+		Provider:        name,
+		Mode:            s.providers.mode(),
+		Status:          Prepared,
+		Token:           token,
+		ExpiresAt:       payable.ExpiresAt,
 	}, key)
 }
 
-// choose returns the provider of a new payment, and the token for its page if it has one. name is
-// what the client asked for.
-func (s *Service) choose(name string, amount int64) (provider, token string, err error) {
-	if amount == 0 {
-		return NoProvider, "", nil
+// maxDescription is the most characters that Toss Payments accepts as an order's name.
+const maxDescription = 100
+
+// shortened returns the text in one line of at most maxDescription characters.
+func shortened(text string) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) <= maxDescription {
+		return string(line)
 	}
-	name = cmp.Or(name, s.providers.Default)
-	found, ok := s.providers.Of(name)
-	switch {
-	case !ok || name == NoProvider:
-		return "", "", ErrProviderUnknown
-	case found.Capabilities().PageTime > 0:
-		token = rand.Text()
-	}
-	return name, token, nil
+	return string(line[:maxDescription-1]) + "…"
 }
 
 // Get returns the user's payment (for an operator: any) with timeline and refunds, or ErrNotFound.
@@ -118,6 +129,13 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID, userID string, operator
 	}
 	if p.Payment.UserID != userID && !operator {
 		return Shown{}, ErrNotFound
+	}
+	if rate := s.opts.EndpointRate(p.Payment.Provider); rate > 0 && p.Payment.Awaited() {
+		ahead, err := s.store.AheadOf(ctx, id)
+		if err != nil {
+			return Shown{}, err
+		}
+		p.Wait = time.Duration(float64(ahead) / rate * float64(time.Second))
 	}
 	return p, nil
 }
@@ -143,6 +161,13 @@ func (s *Service) ByOrderID(ctx context.Context, orderID string) ([]Shown, error
 	}
 	p, err := s.store.Show(ctx, id)
 	return []Shown{p}, err
+}
+
+// IsOrderID reports whether an order id has the form of this service's order ids. Others come from
+// other shops at the account of a provider, or from anybody: they are not looked up, and not logged.
+func IsOrderID(id string) bool {
+	parsed, err := uuid.Parse(id)
+	return err == nil && parsed.String() == id
 }
 
 func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

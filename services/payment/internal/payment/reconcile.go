@@ -11,8 +11,8 @@ import (
 )
 
 // reconcileRefunds asks the provider about the refunds of a payment, records their new states, and
-// stores those that a person has made there. A refund is recognised by its id, never by a
-// difference between sums.
+// stores those that a person has made there, or takes them back if they have failed. A refund is
+// recognised by its id, never by a difference between sums.
 func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport, error) {
 	askCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
@@ -26,8 +26,18 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 		if err != nil {
 			return report, err
 		}
-		if !ours && x.State != ProviderFailed {
+		switch {
+		case ours:
+		case x.State == ProviderFailed:
+			err = s.takeBack(ctx, p, x)
+		default:
 			found.Refunds = append(found.Refunds, x)
+		}
+		if errors.Is(err, errByHandRequested) || errors.Is(err, errCallUnderWay) {
+			report.waits, err = err, s.hintAgain(ctx, p)
+		}
+		if err != nil {
+			return report, err
 		}
 	}
 	if p.Captured > 0 && report.Captured != p.Captured {
@@ -47,6 +57,14 @@ func (s *Service) reconcileRefunds(ctx context.Context, p Payment) (RefundReport
 		"whole", found.Whole)
 	s.wakeSweeper(Claims)
 	return report, nil
+}
+
+// hintAgain makes the sweeper ask again about the refunds of a payment, unless it does so anyway.
+func (s *Service) hintAgain(ctx context.Context, p Payment) error {
+	if p.Hinted {
+		return nil
+	}
+	return s.store.Hint(ctx, p.OrderID, true)
 }
 
 // recordOurs records the provider's state of x, if x is a refund that this service has asked for.
@@ -84,6 +102,9 @@ func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 	if err == nil {
 		err = s.recordDispute(ctx, p, report)
 	}
+	if err == nil {
+		err = report.waits
+	}
 	if err != nil {
 		return s.retryHint(ctx, p, err)
 	}
@@ -92,8 +113,12 @@ func (s *Service) followRefundHint(ctx context.Context, p Payment) error {
 		return err
 	}
 	after.Lease = p.Lease // if a later webhook changed the lease, the provider is asked again
-	if after.AbortDue {
+	switch {
+	case after.AbortDue:
 		return s.store.Reschedule(ctx, after, 0)
+	case report.movesByHand(): // its failure may have no webhook
+		return s.store.Reschedule(ctx, after, maxAcceptedPoll)
+	default:
+		return s.store.Reschedule(ctx, after, Never)
 	}
-	return s.store.Reschedule(ctx, after, Never)
 }

@@ -21,16 +21,22 @@ const (
 	EventCancelled Cause = "EVENT_CANCELLED"
 	// TransferPayout pays the seller of a ticket, from the seller's own payment.
 	TransferPayout Cause = "TRANSFER"
-	// ByHand records what a person refunded at the provider.
+	// ByHand records what a person refunded at the provider, or what an operator says that it was for.
 	ByHand Cause = "BY_HAND"
+	// ByHandFailed owes what a refund by hand had covered, which has failed at the provider since.
+	ByHandFailed Cause = "BY_HAND_FAILED"
 )
 
 // Causes are all causes of refunds.
-var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand} //nolint:gochecknoglobals // a constant
+var Causes = []Cause{Compensation, ByUser, ByOperator, EventCancelled, TransferPayout, ByHand, ByHandFailed} //nolint:gochecknoglobals // a constant
 
 // undone reports whether a refund of this cause is given up if the provider refuses it: its tickets
 // become valid again. A refund of any other cause stays owed after a refusal.
 func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
+
+// waitsForHand reports whether a refund of this cause is not sent while money that a person gave back
+// counts for nothing yet: that money may have been for the same tickets.
+func (c Cause) waitsForHand() bool { return c.undone() || c == TransferPayout || c == ByHandFailed }
 
 // RefundStatus is the state of a refund.
 //
@@ -42,8 +48,11 @@ func (c Cause) undone() bool { return c == ByUser || c == ByOperator }
 //	ACCEPTED → DONE           the provider has made the refund
 //	PENDING → REFUSED         refused, or the charge is disputed; causes USER and OPERATOR
 //	PENDING → HELD            refused, or the charge is disputed; all other causes
+//	PENDING → HELD            money by hand is unassigned; not COMPENSATION and EVENT_CANCELLED
+//	PENDING → HELD            an operator holds it
 //	ACCEPTED, DONE → HELD     the refund fails at the provider, days later
-//	HELD → PENDING            an operator has it sent again
+//	DONE → FAILED             the same, BY_HAND only; what it has covered becomes a HELD refund
+//	HELD → PENDING            an operator has it sent again, or the money by hand has failed
 //	HELD → RESOLVED           an operator has paid it in another way, published
 type RefundStatus string
 
@@ -57,6 +66,7 @@ const (
 	RefundRefused   RefundStatus = "REFUSED"
 	RefundHeld      RefundStatus = "HELD"
 	RefundResolved  RefundStatus = "RESOLVED"
+	RefundFailed    RefundStatus = "FAILED"
 )
 
 // RefundItem is the amount that a refund gives back for one ticket, in the currency's minor unit.
@@ -81,17 +91,27 @@ type RefundScope struct {
 	TicketIDs []uuid.UUID `json:"ticketIds,omitempty"`
 	// Fees is false if an operator's refund does not give back the fees.
 	Fees *bool `json:"fees,omitempty"`
+	// Shown is the amount that was shown to whoever asks, of money by hand what was unassigned; nil: none.
+	// It only ever refuses a refund.
+	Shown *int64 `json:"shown,omitempty"`
 	// Whole is true for a refund by hand if nothing is left of the charge at the provider.
 	Whole bool `json:"whole,omitempty"`
+	// HandLimit is set if an operator says that money by hand was for TicketIDs: the most that it was.
+	// Goodwill is set instead if it was for none.
+	HandLimit int64 `json:"handLimit,omitempty"`
+	Goodwill  int64 `json:"goodwill,omitempty"`
 	// BuyerPaymentID is the buyer's payment if the refund pays the seller of a ticket.
 	BuyerPaymentID *uuid.UUID `json:"buyerPaymentId,omitempty"`
 }
 
-// equal reports whether s and o ask for the same refund. BuyerPaymentID is not compared.
+// equal reports whether s and o ask for the same refund. BuyerPaymentID and HandLimit are not
+// compared.
 func (s RefundScope) equal(o RefundScope) bool {
-	sameFees := s.Fees == o.Fees || s.Fees != nil && o.Fees != nil && *s.Fees == *o.Fees
-	return sameFees && s.UserID == o.UserID && s.Whole == o.Whole && slices.Equal(s.TicketIDs, o.TicketIDs)
+	return same(s.Fees, o.Fees) && same(s.Shown, o.Shown) && s.UserID == o.UserID && s.Whole == o.Whole && s.Goodwill == o.Goodwill &&
+		slices.Equal(s.TicketIDs, o.TicketIDs)
 }
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Refund is one refund of a payment.
 type Refund struct {
@@ -105,8 +125,9 @@ type Refund struct {
 	Reason  string
 	Status  RefundStatus
 	Scope   RefundScope
-	// Amount is what is owed, in the currency's minor unit. Send is what the provider is asked to give
-	// back: Amount minus what a person has given back by hand.
+	// Amount is what is owed, in the currency's minor unit; of a refund that was REJECTED with
+	// ErrAmountChanged, what it would have given back. Send is what the provider is asked to give back:
+	// Amount minus what a person has given back by hand.
 	Amount, Send int64
 	// Gen is the number of the current idempotency key at the provider, id#gen. FirstSent and LastSent
 	// are times shortly before the first and the latest call with this key.
@@ -115,8 +136,15 @@ type Refund struct {
 	// DoubtAt is the time of the latest call to the provider whose outcome is unknown; zero: there is
 	// no such call.
 	DoubtAt time.Time
+	// RefusedKeys counts the keys under which the provider keeps a refusal, RefusedAt is when it
+	// first kept one, or an error, and KeptCode its latest code. An operator's retry clears them.
+	RefusedKeys int
+	RefusedAt   time.Time
+	KeptCode    string
 	// ProviderID is the provider's id of the refund. It is empty until the provider accepts.
 	ProviderID string
+	// PendingReason is why the provider has not made an accepted refund yet; empty: it does not say.
+	PendingReason string
 	// Published says that PAYMENT_REFUNDED was published: its tickets cannot become valid again.
 	Published bool
 	// AbortDue says that the claim at the ticket service must still be released.

@@ -3,10 +3,9 @@ package payment
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/google/uuid"
+	"urr.guru/pkg/errs"
 )
 
 // errTakenOver is returned by a decision if another process has leased the refund, or it has ended.
@@ -32,7 +31,8 @@ func owed(r Refund) Decide {
 }
 
 // begun records the ticket service's answer to BeginRefund. A refund by hand has already given back
-// its money: the amount of its items is added to HandUsed, and the rest stays unused.
+// its money: the amount of its items is added to HandUsed, less what assigned has reserved there, and
+// the rest stays unused.
 func begun(claim Claim) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		if r.Status != RefundRequested {
@@ -44,17 +44,24 @@ func begun(claim Claim) DecideRefund {
 		for _, item := range claim.Items {
 			sum += item.Amount
 		}
+		reserved := r.Scope.HandLimit
 		switch {
+		case claim.Refused && (r.Cause != ByHand || reserved > 0):
+			c.Refund.Status, c.Refund.Reason, c.Refund.Amount, c.NewItems = RefundRejected, claim.Reason, claim.PresentAmount, nil
+			if reserved > 0 {
+				c.Payment = p.withMoney(0, 0, -reserved, "")
+			}
 		case r.Cause == ByHand:
 			c.Refund.Status = RefundDone
 			note := fmt.Sprintf("the refund by hand ends %d tickets", len(claim.Items))
-			if claim.MembershipAmount > 0 {
+			switch {
+			case reserved > 0:
+				note = fmt.Sprintf("a refund by hand was for %d tickets", len(claim.Items))
+			case claim.MembershipAmount > 0:
 				note = "the refund by hand ends the membership"
 			}
-			c.Payment = p.withMoney(0, 0, sum, note)
+			c.Payment = p.withMoney(0, 0, sum-reserved, note)
 			return c.publishing(p), nil
-		case claim.Refused:
-			c.Refund.Status, c.Refund.Reason, c.NewItems = RefundRejected, claim.Reason, nil
 		default:
 			c.Refund.Status, c.Refund.Amount, c.Refund.Send = RefundPending, sum, sum
 			note := "refund requested"
@@ -94,19 +101,41 @@ func sending(lease int64, keyLife, inFlight time.Duration) DecideRefund {
 
 // spent records that the provider only repeats an error under the latest key. The key counts as
 // forgotten, so that the provider is asked, and a new key is used only if there is no refund yet.
-func spent(lease int64, keyLife time.Duration) DecideRefund {
-	return whileRefundLeased(lease, func(_ Payment, r Refund, _ time.Time) (*RefundChange, error) {
-		r.FirstSent = r.LastSent.Add(-keyLife)
+func spent(lease int64, keyLife time.Duration, kept KeptError) DecideRefund {
+	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+		r.FirstSent, r.KeptCode = r.LastSent.Add(-keyLife), kept.Code
+		if r.RefusedAt.IsZero() {
+			r.RefusedAt = now
+		}
+		if !kept.Trouble {
+			r.RefusedKeys++
+		}
 		return &RefundChange{Refund: r, Wait: Keep}, nil
 	})
 }
 
+// A refund that the provider refuses under maxRefusedKeys keys, or for maxRefused (also while it has
+// trouble), is refused for good, whatever the provider's code.
+const (
+	maxRefusedKeys = 3
+	maxRefused     = 2 * time.Hour
+)
+
+// refusedLongEnough counts the time until the latest call: one error, long ago, is not enough.
+func (r Refund) refusedLongEnough() bool {
+	return r.RefusedKeys >= maxRefusedKeys || !r.RefusedAt.IsZero() && r.LastSent.Sub(r.RefusedAt) >= maxRefused
+}
+
 // absent gives a refund that the provider does not know a new key, once no earlier call can take
-// effect any more (inFlight after it). askedAt is a time before the provider was asked.
-func absent(lease int64, askedAt time.Time, inFlight time.Duration) DecideRefund {
-	return whileRefundLeased(lease, func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+// effect any more (inFlight after it). If the provider has refused it long enough, it gets none.
+// askedAt is a time before the provider was asked, report the answer.
+func absent(lease int64, askedAt time.Time, inFlight time.Duration, report RefundReport) DecideRefund {
+	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		if end := r.LastSent.Add(inFlight); askedAt.Before(end) {
 			return &RefundChange{Refund: r, Wait: end.Sub(now)}, nil
+		}
+		if r.refusedLongEnough() {
+			return refusedByProvider(lease, RefundAnswer{State: ProviderRefused, Code: r.KeptCode}, report)(p, r, now)
 		}
 		return &RefundChange{Refund: r.withNewKey(now)}, nil
 	})
@@ -119,13 +148,22 @@ func (r Refund) withNewKey(now time.Time) Refund {
 	return r
 }
 
+// withoutRefusals returns the refund as if the provider had not refused it yet.
+func (r Refund) withoutRefusals() Refund {
+	r.RefusedKeys, r.RefusedAt, r.KeptCode = 0, time.Time{}, ""
+	return r
+}
+
 // made records that the provider accepted or made a refund, or that it has failed since. It ignores
 // leases: what the provider has done always counts.
 func made(x ProviderRefund) DecideRefund {
 	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 		c := &RefundChange{Refund: r, Wait: acceptedPoll}
+		c.Refund.PendingReason = x.PendingReason
 		known := r.ProviderID == x.ID && x.ID != ""
 		switch {
+		case x.ID == "" && r.Send > 0:
+			return nil, nil //nolint:nilnil // the money by hand that had covered all of it has failed: it must be sent
 		case x.State == ProviderFailed:
 			if !known || r.Status != RefundAccepted && r.Status != RefundDone {
 				return nil, nil //nolint:nilnil // sent under an earlier key, or HELD already
@@ -135,6 +173,8 @@ func made(x ProviderRefund) DecideRefund {
 			return c, nil
 		case known && r.Status == RefundAccepted && x.State == ProviderDone:
 			c.Refund.Status = RefundDone
+			return c, nil
+		case known && r.Status == RefundAccepted && r.PendingReason != x.PendingReason:
 			return c, nil
 		case known || r.Status != RefundPending && r.Status != RefundHeld:
 			return nil, nil //nolint:nilnil // known already
@@ -172,15 +212,14 @@ func tooEarly(lease int64, earlier time.Time, inFlight time.Duration) DecideRefu
 	})
 }
 
-// refusedByProvider records that the provider has refused a refund. left is what it could still
-// refund. If that is too little, unused money given back by hand counts for this refund.
-func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefund {
+// refusedByProvider records that the provider has refused a refund; report is what it knows of the
+// order. If it could refund too little, unused money given back by hand counts for this refund.
+func refusedByProvider(lease int64, refusal RefundAnswer, report RefundReport) DecideRefund {
 	return whileRefundLeased(lease, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
-		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); refusal.State == ProviderTooMuch && covered > 0 {
-			c := &RefundChange{Refund: r.withNewKey(now)}
-			c.Refund.Send -= covered
-			c.Payment = p.withMoney(0, 0, covered, "a refund by hand counts for a refund of ours")
-			return c, nil
+		left := report.RefundableAmount()
+		tooMuch := refusal.State == ProviderTooMuch || !report.Disputed && left < r.Send // what a lost dispute took counts as given back by hand
+		if covered := min(r.Send, p.Hand-p.HandUsed, max(0, r.Send-left)); tooMuch && covered > 0 {
+			return coveredByHand(p, r, covered, now), nil
 		}
 		note := "refund refused by the provider"
 		if refusal.Code == reasonDisputed {
@@ -194,8 +233,39 @@ func refusedByProvider(lease int64, refusal RefundAnswer, left int64) DecideRefu
 			return c, nil
 		}
 		r.Status = RefundHeld
-		return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund held for a person")}, nil
+		return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, heldNote)}, nil
 	})
+}
+
+// heldNote is the timeline's note of a refund that becomes HELD.
+const heldNote = "refund held for a person"
+
+// reasonOperator is the reason of a refund that an operator holds.
+const reasonOperator = "OPERATOR"
+
+// heldByOperator makes a PENDING refund HELD. A call for it may still take effect: DoubtAt stays, and
+// what the provider has made still counts (see made).
+func heldByOperator(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
+	if r.Status != RefundPending {
+		return nil, ErrNotPending
+	}
+	r.Status, r.Reason = RefundHeld, reasonOperator
+	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, heldNote)}, nil
+}
+
+// notMade records that no call has made a HELD refund, as the provider was asked at askedAt. It fails
+// while an earlier call may still take effect (inFlight after it).
+func notMade(askedAt time.Time, inFlight time.Duration) DecideRefund {
+	return func(_ Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if r.Status != RefundHeld {
+			return nil, ErrNotHeld
+		}
+		if end := r.LastSent.Add(inFlight); askedAt.Before(end) {
+			return nil, errs.ErrUnavailable.WithRetry(end.Sub(now))
+		}
+		r.DoubtAt = time.Time{}
+		return &RefundChange{Refund: r, Wait: Keep}, nil
+	}
 }
 
 // aborted records that the claim at the ticket service was released.
@@ -211,68 +281,66 @@ func aborted(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
 	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, note)}, nil
 }
 
-// retried makes a HELD refund PENDING, to be sent again under a new key.
-func retried(p Payment, r Refund, now time.Time) (*RefundChange, error) {
-	if r.Status != RefundHeld {
-		return nil, ErrNotHeld
+// retried makes a HELD refund PENDING, to be sent again under a new key. If it was held since money
+// by hand was unassigned, that money becomes goodwill: if shown is set, only if it is this amount. While
+// the ticket service has still to say which tickets other money has ended, none does (see unlessByHand).
+func retried(shown *int64) DecideRefund {
+	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if r.Status != RefundHeld {
+			return nil, ErrNotHeld
+		}
+		c := &RefundChange{Refund: r.sentAgain(now), Payment: p.withMoney(0, 0, 0, "refund is tried again")}
+		if r.Reason != reasonByHand {
+			return c, nil
+		}
+		if shown != nil && *shown != p.Unassigned() {
+			return nil, nothingByHand(p.Unassigned())
+		}
+		if !p.ByHandRequested {
+			c.Payment.AddGoodwill = p.Unassigned()
+		}
+		return c, nil
 	}
-	r = r.withNewKey(now)
-	r.Status, r.ProviderID = RefundPending, ""
-	return &RefundChange{Refund: r, Payment: p.withMoney(0, 0, 0, "refund is tried again")}, nil
 }
 
-// resolved ends a HELD refund that a person has paid. With byHand it was paid at the provider, and
-// uses money given back by hand that no refund uses yet. Otherwise it was paid elsewhere.
+// sentAgain returns the HELD refund as it is sent again: under a new key, unless a call with the latest
+// one may have made it.
+func (r Refund) sentAgain(now time.Time) Refund {
+	r = r.withoutRefusals()
+	if r.DoubtAt.IsZero() {
+		r = r.withNewKey(now)
+	}
+	r.Status, r.ProviderID = RefundPending, ""
+	if r.Reason == reasonByHand {
+		r.Reason = ""
+	}
+	return r
+}
+
+// resolved ends a HELD refund that a person has paid, and that no call can have made (see notMade). With
+// byHand it was paid at the provider, and uses money given back by hand that no refund uses yet; if that is only a part of it (see
+// paidByHand), the rest is sent. Otherwise it was paid elsewhere.
 func resolved(byHand bool, note string) DecideRefund {
-	return func(p Payment, r Refund, _ time.Time) (*RefundChange, error) {
-		var used int64
-		switch {
-		case r.Status != RefundHeld:
+	return func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
+		if r.Status != RefundHeld {
 			return nil, ErrNotHeld
-		case byHand && p.Hand-p.HandUsed < r.Send:
-			return nil, ErrNotPaidByHand
-		case byHand:
-			used = r.Send
+		}
+		if !r.DoubtAt.IsZero() { // held again since the provider was asked
+			return nil, errs.ErrUnavailable
+		}
+		var used int64
+		if byHand {
+			if used = paidByHand(p, r); used == 0 {
+				return nil, ErrNotPaidByHand
+			}
 		}
 		c := &RefundChange{Refund: r, Payment: p.withMoney(0, 0, used, "a refund was paid by a person")}
+		if byHand && used < r.Send {
+			c.Refund = r.sentAgain(now)
+			c.Refund.Send -= used
+			return c, nil
+		}
 		c.Refund.Status, c.Refund.Reason, c.Refund.Send = RefundResolved, note, r.Send-used
 		return c.publishing(p), nil
 	}
-}
-
-// ByHandRefunds are refunds that a person made at the provider, as one look-up returned them.
-type ByHandRefunds struct {
-	Refunds []ProviderRefund
-	// Whole says that nothing is left of the charge at the provider.
-	Whole bool
-}
-
-// Refund returns the new refund that records x, one of the refunds made by hand.
-func (b ByHandRefunds) Refund(p Payment, x ProviderRefund) Refund {
-	reason := manualRefundReason
-	if x.Lost {
-		reason = lostDisputeReason
-	}
-	return Refund{
-		ID: uuid.Must(uuid.NewV7()), PaymentID: p.ID, Provider: p.Provider, Cause: ByHand, Request: x.ID, Reason: reason,
-		Status: RefundRequested, Amount: x.Amount, ProviderID: x.ID, Scope: RefundScope{Whole: b.Whole},
-	}
-}
-
-// The reasons and the timeline's notes of a refund that a person made at the provider, and of money
-// that the bank took after a lost dispute.
-const (
-	manualRefundReason = "REFUNDED_AT_PROVIDER"
-	lostDisputeReason  = "DISPUTE_LOST"
-	manualRefundNote   = "refunded by hand at the provider"
-	lostDisputeNote    = "taken by the bank: the dispute is lost"
-)
-
-// Adopted returns the payment's change when refunds by hand of this total amount are recorded.
-func (b ByHandRefunds) Adopted(p Payment, amount int64) *Change {
-	note := manualRefundNote
-	if slices.ContainsFunc(b.Refunds, func(x ProviderRefund) bool { return x.Lost }) {
-		note = lostDisputeNote
-	}
-	return p.withMoney(amount, amount, 0, note)
 }

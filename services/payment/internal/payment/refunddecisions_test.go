@@ -6,10 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/errs"
 )
 
 var allRefunds = []RefundStatus{
-	RefundRequested, RefundPending, RefundAccepted, RefundDone, RefundRejected, RefundRefused, RefundHeld, RefundResolved,
+	RefundRequested, RefundPending, RefundAccepted, RefundDone, RefundRejected, RefundRefused, RefundHeld, RefundResolved, RefundFailed,
 }
 
 func refundIn(status RefundStatus) Refund {
@@ -30,8 +32,8 @@ func TestRefundDecisions(t *testing.T) {
 		"not claimed":   {begun(Claim{Refused: true}), map[RefundStatus]RefundStatus{RefundRequested: RefundRejected}},
 		"sending":       {sending(3, time.Hour, time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"stale lease":   {sending(2, time.Hour, time.Minute), nil},
-		"spent key":     {spent(3, time.Hour), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
-		"absent":        {absent(3, now.Add(time.Hour), time.Minute), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
+		"spent key":     {spent(3, time.Hour, KeptError{}), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
+		"absent":        {absent(3, now.Add(time.Hour), time.Minute, RefundReport{}), map[RefundStatus]RefundStatus{RefundPending: RefundPending}},
 		"made":          {made(ProviderRefund{ID: "y", State: ProviderDone}), becomesDone},
 		"the same made": {made(ProviderRefund{ID: "x", State: ProviderDone}), map[RefundStatus]RefundStatus{RefundAccepted: RefundDone}},
 		"accepted": {made(ProviderRefund{ID: "y", State: ProviderAccepted}), map[RefundStatus]RefundStatus{
@@ -42,10 +44,12 @@ func TestRefundDecisions(t *testing.T) {
 		}},
 		"another one failed": {made(ProviderRefund{ID: "y", State: ProviderFailed}), nil},
 		"refused": {
-			refusedByProvider(3, RefundAnswer{State: ProviderRefused}, 1000), map[RefundStatus]RefundStatus{RefundPending: RefundRefused},
+			refusedByProvider(3, RefundAnswer{State: ProviderRefused}, RefundReport{Captured: 1000}), map[RefundStatus]RefundStatus{RefundPending: RefundRefused},
 		},
 		"aborted":          {aborted, nil},
-		"retried":          {retried, map[RefundStatus]RefundStatus{RefundHeld: RefundPending}},
+		"held by operator": {heldByOperator, map[RefundStatus]RefundStatus{RefundPending: RefundHeld}},
+		"not made":         {notMade(now.Add(time.Hour), time.Minute), map[RefundStatus]RefundStatus{RefundHeld: RefundHeld}},
+		"retried":          {retried(nil), map[RefundStatus]RefundStatus{RefundHeld: RefundPending}},
 		"resolved":         {resolved(false, "paid"), map[RefundStatus]RefundStatus{RefundHeld: RefundResolved}},
 		"not paid by hand": {resolved(true, "paid"), nil},
 	} {
@@ -75,7 +79,7 @@ func TestRefusalByCause(t *testing.T) {
 		for _, published := range []bool{false, true} {
 			r := refundIn(RefundPending)
 			r.Cause, r.Published = cause, published
-			change, err := refusedByProvider(3, RefundAnswer{State: ProviderRefused, Code: "DISPUTED"}, 1000)(p, r, now)
+			change, err := refusedByProvider(3, RefundAnswer{State: ProviderRefused, Code: "DISPUTED"}, RefundReport{Captured: 1000})(p, r, now)
 			require.NoError(t, err)
 			undone := !published && (cause == ByUser || cause == ByOperator)
 			want := RefundHeld
@@ -119,20 +123,95 @@ func TestStatusFollowsMoney(t *testing.T) {
 func TestSpentKeyIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	p, r := paymentIn(Confirmed), refundIn(RefundPending)
-	change, err := spent(3, time.Hour)(p, r, now.Add(time.Second))
+	change, err := spent(3, time.Hour, KeptError{Code: "X"})(p, r, now.Add(time.Second))
 	require.NoError(t, err)
 	r = change.Refund
 	require.Equal(t, now, r.LastSent)
 	change, err = sending(3, time.Hour, time.Minute)(p, r, now.Add(time.Second))
 	require.NoError(t, err)
 	require.Nil(t, change, "it counts as forgotten")
-	change, err = absent(3, now.Add(59*time.Second), time.Minute)(p, r, now.Add(59*time.Second))
+	change, err = absent(3, now.Add(59*time.Second), time.Minute, RefundReport{})(p, r, now.Add(59*time.Second))
 	require.NoError(t, err)
 	require.Equal(t, 1, change.Refund.Gen)
 	require.Equal(t, time.Second, change.Wait)
-	change, err = absent(3, now.Add(time.Minute), time.Minute)(p, r, now.Add(time.Minute))
+	change, err = absent(3, now.Add(time.Minute), time.Minute, RefundReport{})(p, r, now.Add(time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, 2, change.Refund.Gen)
+}
+
+// What the provider keeps refusing ends after three keys, and what it has trouble with after two hours,
+// but only when no call can take effect any more. An operator's retry begins anew.
+func TestRepeatedRefusals(t *testing.T) {
+	t.Parallel()
+	p := paymentIn(Confirmed)
+	p.Captured = p.Amount
+	for trouble, lasts := range map[bool]time.Duration{false: 3 * time.Minute, true: 2*time.Hour + time.Minute} {
+		r, at := refundIn(RefundPending), now
+		change, err := spent(3, time.Hour, KeptError{Code: "X", Trouble: trouble})(p, r, at)
+		require.NoError(t, err)
+		change, err = absent(3, at.Add(24*time.Hour), time.Minute, RefundReport{Captured: 1000})(p, change.Refund, at.Add(24*time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, 2, change.Refund.Gen, "one error, long ago, is not enough")
+		for r.Status == RefundPending {
+			change, err := spent(3, time.Hour, KeptError{Code: "X", Trouble: trouble})(p, r, at)
+			require.NoError(t, err)
+			r, at = change.Refund, at.Add(time.Minute)
+			early, err := absent(3, at.Add(-1), time.Minute, RefundReport{Captured: 1000})(p, r, at)
+			require.NoError(t, err)
+			require.Equal(t, r, early.Refund, "a call may still take effect")
+			change, err = absent(3, at, time.Minute, RefundReport{Captured: 1000})(p, r, at)
+			require.NoError(t, err)
+			r = change.Refund
+		}
+		require.Equal(t, lasts, at.Sub(now))
+		require.Equal(t, RefundRefused, r.Status)
+		require.Equal(t, "X", r.Reason)
+		r.Status = RefundHeld
+		change, err = retried(nil)(p, r, at)
+		require.NoError(t, err)
+		change, err = absent(3, at.Add(time.Hour), time.Minute, RefundReport{Captured: 1000})(p, change.Refund, at.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, RefundPending, change.Refund.Status)
+	}
+}
+
+// A refund that an operator holds while a call may have made it is sent again under the same key only,
+// and is not resolved until the provider was asked.
+func TestHeldInDoubt(t *testing.T) {
+	t.Parallel()
+	p, r := paymentIn(Confirmed), refundIn(RefundPending)
+	p.Captured, r.DoubtAt = p.Amount, now
+	change, err := heldByOperator(p, r, now)
+	require.NoError(t, err)
+	held := change.Refund
+	change, err = retried(nil)(p, held, now)
+	require.NoError(t, err)
+	require.Equal(t, r.Gen, change.Refund.Gen)
+	require.Equal(t, r.DoubtAt, change.Refund.DoubtAt)
+	_, err = resolved(false, "paid")(p, held, now)
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	_, err = notMade(now.Add(time.Minute-1), time.Minute)(p, held, now.Add(time.Minute-1))
+	require.ErrorIs(t, err, errs.ErrUnavailable)
+	change, err = notMade(now.Add(time.Minute), time.Minute)(p, held, now.Add(time.Minute))
+	require.NoError(t, err)
+	change, err = resolved(false, "paid")(p, change.Refund, now)
+	require.NoError(t, err)
+	require.Equal(t, RefundResolved, change.Refund.Status)
+}
+
+// Money by hand does not become goodwill while the ticket service has still to say for which tickets
+// it was: the refund waits for that, and is held again if anything is left.
+func TestRetryCallsNothingGoodwillThatMayEndTickets(t *testing.T) {
+	t.Parallel()
+	p, r := paymentIn(Confirmed), refundIn(RefundHeld)
+	p.Captured, p.Refunded, p.Hand, r.Reason = p.Amount, 300, 300, reasonByHand
+	for requested, goodwill := range map[bool]int64{false: 300, true: 0} {
+		p.ByHandRequested = requested
+		change, err := retried(nil)(p, r, now)
+		require.NoError(t, err)
+		require.Equal(t, RefundPending, change.Refund.Status)
+		require.Equal(t, goodwill, change.Payment.AddGoodwill)
+	}
 }
 
 // A refund of a disputed charge is not sent, unless an earlier call may have made it. It is then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,9 +30,10 @@ const (
 // RefundRequest asks to refund tickets of a payment.
 type RefundRequest struct {
 	PaymentID uuid.UUID
-	Cause     Cause // ByUser or ByOperator
-	Reason    string
-	Scope     RefundScope
+	// Cause is ByUser, ByOperator, or ByHand: an operator says what money by hand was for.
+	Cause  Cause
+	Reason string
+	Scope  RefundScope
 	// IdempotencyKey is required. A repeated request returns the first refund.
 	IdempotencyKey string
 }
@@ -50,7 +52,8 @@ type DecideRequest func(p Payment, before EarlierRefunds, now time.Time) (*Chang
 
 // AskRefund stores a refund that a person asks for, and waits for the ticket service's answer. If
 // that does not come in time, the refund is returned as REQUESTED, and the sweeper continues.
-// Errors: those of RequestRefund, ErrEventCancelled, ErrTicketsPending.
+// Errors: those of RequestRefund, ErrEventCancelled, ErrTicketsPending, ErrOnlyWholeOrder,
+// ErrAmountChanged.
 func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	r, err := s.RequestRefund(ctx, q)
 	if err == nil && r.Status == RefundRequested {
@@ -96,8 +99,12 @@ func (r Refund) rejection() error {
 	switch r.Reason {
 	case ErrEventCancelled.Reason:
 		return ErrEventCancelled
+	case ErrOnlyWholeOrder.Reason:
+		return ErrOnlyWholeOrder
 	case ErrTicketsPending.Reason:
 		return ErrTicketsPending.WithRetry(pendingRetry)
+	case ErrAmountChanged.Reason:
+		return ErrAmountChanged.With("amount", strconv.FormatInt(r.Amount, 10))
 	default:
 		return notRefundable(r.Excluded)
 	}
@@ -117,14 +124,19 @@ func notRefundable(excluded []ExcludedTicket) *errs.Error {
 
 // RequestRefund stores a refund that a person asks for; the sweeper makes the refund. Errors: those
 // of idempotency, ErrNotFound (also if a user asks for another user's payment), ErrNotRefundable,
-// ErrTooManyRefunds.
+// ErrTooManyRefunds, ErrNothingByHand.
 func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
 	if _, err := idempotency.Require(q.Scope.UserID, "refund", q.IdempotencyKey); err != nil {
 		return Refund{}, err
 	}
 	slices.SortFunc(q.Scope.TicketIDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Scope: q.Scope}
-	stored, err := s.store.AddRefund(ctx, r, requested(r))
+	decide := requested(r)
+	if r.Cause == ByHand {
+		r.Request = byOperator + r.Request
+		decide = assigned(r)
+	}
+	stored, err := s.store.AddRefund(ctx, r, decide)
 	if err != nil {
 		return Refund{}, err
 	}
@@ -147,7 +159,7 @@ func requested(r Refund) DecideRequest {
 			oldest := before.Asked[len(before.Asked)-RefundsPerHour]
 			return nil, ErrTooManyRefunds.WithRetry(oldest.Add(RefundHour).Sub(now))
 		}
-		if taken := before.taken(r.Scope.TicketIDs); len(taken) > 0 {
+		if taken := before.taken(r); len(taken) > 0 {
 			return nil, notRefundable(taken)
 		}
 		n := r
@@ -158,12 +170,16 @@ func requested(r Refund) DecideRequest {
 	}
 }
 
-// taken returns which of the tickets another refund has claimed or asked for. The ticket service
-// would refuse them too, but a refusal here costs neither a row nor a call.
-func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []ExcludedTicket) {
+// taken returns which tickets of n another refund has claimed or asked for. The ticket service would
+// refuse them too, but a refusal here costs neither a row nor a call. For operators it decides about
+// what was given back: of a ticket that is void, the rest can be given back later.
+func (b EarlierRefunds) taken(n Refund) (taken []ExcludedTicket) {
 	held := map[uuid.UUID]string{}
 	for _, r := range b.Holding {
 		why := "REFUNDING"
+		if r.Published && n.Cause == ByOperator {
+			continue
+		}
 		if r.Published {
 			why = "REFUNDED"
 		}
@@ -176,7 +192,7 @@ func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []ExcludedTicket) {
 			}
 		}
 	}
-	for _, id := range tickets {
+	for _, id := range n.Scope.TicketIDs {
 		if why, ok := held[id]; ok {
 			taken = append(taken, ExcludedTicket{TicketID: id, Reason: why})
 		}
@@ -184,19 +200,51 @@ func (b EarlierRefunds) taken(tickets []uuid.UUID) (taken []ExcludedTicket) {
 	return taken
 }
 
-// RetryRefund has a HELD refund sent again. Errors: ErrRefundNotFound, ErrNotHeld.
-func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
-	r, err := s.decideHeld(ctx, id, retried)
+// RetryRefund has a HELD refund sent again (see retried). Errors: ErrRefundNotFound, ErrNotHeld,
+// ErrNothingByHand.
+func (s *Service) RetryRefund(ctx context.Context, id uuid.UUID, shown *int64) (Refund, error) {
+	r, err := s.decideHeld(ctx, id, retried(shown))
 	s.wakeSweeper(Requests)
 	return r, err
 }
 
+// HoldRefund makes a PENDING refund HELD. Errors: ErrRefundNotFound, ErrNotPending.
+func (s *Service) HoldRefund(ctx context.Context, id uuid.UUID) (Refund, error) {
+	return s.decideHeld(ctx, id, heldByOperator)
+}
+
 // ResolveRefund ends a HELD refund that a person has paid: at the provider (byHand), or as the note
-// describes. Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand.
+// describes (see resolved). Errors: ErrRefundNotFound, ErrNotHeld, ErrNotPaidByHand, ErrUnavailable (a
+// call may still make it, or whether one has made it cannot be found out).
 func (s *Service) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool, note string) (Refund, error) {
+	if err := s.askHeld(ctx, id); err != nil {
+		return Refund{}, err
+	}
 	r, err := s.decideHeld(ctx, id, resolved(byHand, note))
 	s.opts.Published()
+	s.wakeSweeper(Requests)
 	return r, err
+}
+
+// askHeld asks the provider about a refund that was held while a call might have made it.
+func (s *Service) askHeld(ctx context.Context, id uuid.UUID) error {
+	var p Payment
+	var askedAt time.Time
+	r, err := s.decideHeld(ctx, id, func(locked Payment, _ Refund, now time.Time) (*RefundChange, error) {
+		p, askedAt = locked, now
+		return nil, nil //nolint:nilnil // the provider is asked first
+	})
+	if err != nil || r.Status != RefundHeld || r.DoubtAt.IsZero() {
+		return err
+	}
+	if _, ok := s.providers.For(p); !ok {
+		return errs.ErrUnavailable
+	}
+	if _, err := s.reconcileRefunds(WithUrgency(ctx, ForRefund), p); err != nil {
+		return errs.ErrUnavailable.Wrap(err)
+	}
+	_, err = s.decideHeld(ctx, id, notMade(askedAt, s.callEndsAfter(p)))
+	return err
 }
 
 func (s *Service) decideHeld(ctx context.Context, id uuid.UUID, decide DecideRefund) (Refund, error) {

@@ -41,13 +41,26 @@ const (
 var refundLanes = map[RefundLane][]Cause{ //nolint:gochecknoglobals // a constant
 	Claims:        {ByUser, ByOperator, ByHand},
 	Compensations: {Compensation},
-	Requests:      {ByUser, ByOperator, TransferPayout},
+	Requests:      {ByUser, ByOperator, TransferPayout, ByHandFailed},
 	Cancellations: {EventCancelled},
 }
 
-// ErrKeySpent is returned by a Provider's Open and Refund when the provider repeats its error for
-// every later call with the same key. Whatever the first call did, the key does nothing more.
+// ErrKeySpent is returned by a Provider when the provider repeats its error for every later call with
+// the same key. Whatever the first call did, the key does nothing more.
 var ErrKeySpent = errors.New("the provider keeps this error under the key")
+
+// KeptError is the ErrKeySpent of Refund, and of Charge where all charges of a payment have the same
+// key. It has the code of the provider's answer.
+type KeptError struct {
+	Code string
+	// Trouble says that the provider, or a bank behind it, has a problem that may pass. Otherwise the
+	// call is refused, for a reason that is not known to be final.
+	Trouble bool
+}
+
+func (e *KeptError) Error() string { return e.Code + ": " + ErrKeySpent.Error() }
+
+func (e *KeptError) Unwrap() error { return ErrKeySpent }
 
 // Group is the Kafka consumer group for the ticket service's rejections and refunds that are due.
 const Group = "payment-service-group"
@@ -91,7 +104,7 @@ func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 // stepRefund makes the next step of a leased refund. After an error it postpones the refund.
 func (s *Service) stepRefund(ctx context.Context, d DueRefund) {
 	r := d.Refund
-	err := s.advanceRefund(ctx, d.Payment, r)
+	err := s.advanceRefund(WithUrgency(ctx, r.Cause.urgency()), d.Payment, r)
 	if err == nil || errors.Is(err, errTakenOver) || ctx.Err() != nil {
 		return
 	}
@@ -129,6 +142,11 @@ func (s *Service) advanceRefund(ctx context.Context, p Payment, r Refund) error 
 // beginRefund claims the tickets of a refund, and returns the refund with the answer. It ignores
 // leases: the ticket service repeats its first answer in every later call for the refund.
 func (s *Service) beginRefund(ctx context.Context, p Payment, r Refund) (Refund, error) {
+	if r.mayEndTickets() {
+		if _, _, err := s.store.ApplyRefund(ctx, r.ID, afterAssignments); err != nil {
+			return r, err
+		}
+	}
 	var claim Claim // of a wrong amount: no claim, since it was never published as paid
 	if p.Captured == p.Amount {
 		claimCtx, cancel := context.WithTimeout(ctx, ticketTimeout)
@@ -169,7 +187,8 @@ func (s *Service) callEndsAfter(p Payment) time.Duration { return s.caps(p).InFl
 // the key that makes a repetition harmless. If the provider may have forgotten the key, sendRefund
 // asks whether the refund was made, instead of sending it.
 func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
-	if err := s.opts.AwaitRefund(ctx, p.Provider, r.Cause); err != nil {
+	ctx, err := s.opts.AwaitRefund(ctx, p.Provider)
+	if err != nil {
 		return err
 	}
 	notAfter := s.opts.Now().Add(sendWithin) // starts before LastSent is recorded, to be safe
@@ -178,7 +197,7 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 	if err != nil {
 		return err
 	}
-	decide := unlessDisputed(r.Lease, buyerDisputes, sending(r.Lease, s.caps(p).KeyLife, s.callEndsAfter(p)))
+	decide := unlessDisputed(r.Lease, buyerDisputes, unlessByHand(r.Lease, sending(r.Lease, s.caps(p).KeyLife, s.callEndsAfter(p))))
 	sent, recorded, err := s.store.ApplyRefund(ctx, r.ID, func(p Payment, r Refund, now time.Time) (*RefundChange, error) {
 		askedAt = now
 		return decide(p, r, now)
@@ -188,28 +207,31 @@ func (s *Service) sendRefund(ctx context.Context, p Payment, r Refund) error {
 		return err
 	case !recorded:
 		return s.askForgotten(ctx, p, r, askedAt)
-	case sent.Status != RefundPending: // the charge is disputed
+	case sent.Status != RefundPending: // the charge is disputed, or money by hand is unassigned
 		s.logHeld(ctx, p, sent)
+		return nil
+	case sent.Send != r.Send: // the sweeper continues with what money by hand does not cover
 		return nil
 	}
 	failpoint.Hit("payment.refund.before_send")
 	callCtx, cancel := context.WithTimeout(ctx, s.caps(p).CallTime)
 	defer cancel()
 	answer, err := s.provider(p).Refund(callCtx, RefundCall{
-		OrderID: p.OrderID, PaymentKey: p.PaymentKey, ChargeID: p.ChargeID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen),
+		OrderID: p.OrderID, Currency: p.Currency, PaymentKey: p.PaymentKey, ChargeID: p.ChargeID, RefundID: r.ID, Key: fmt.Sprintf("%s#%d", r.ID, sent.Gen),
 		Amount: sent.Send, NotAfter: notAfter,
 	})
 	failpoint.Hit("payment.refund.after_provider")
-	switch {
-	case errors.Is(err, ErrKeySpent):
-		_, _, recordErr := s.store.ApplyRefund(ctx, r.ID, spent(r.Lease, s.caps(p).KeyLife))
-		return errors.Join(fmt.Errorf("refund order %s: %w", p.OrderID, err), recordErr)
-	case err != nil:
-		return fmt.Errorf("refund order %s: %w", p.OrderID, err) // it may have been made: DoubtAt has the time
+	if err != nil { // it may have been made: DoubtAt has the time
+		err = fmt.Errorf("refund order %s: %w", p.OrderID, err)
+		if kept, ok := errors.AsType[*KeptError](err); ok {
+			_, _, recordErr := s.store.ApplyRefund(ctx, r.ID, spent(r.Lease, s.caps(p).KeyLife, *kept))
+			return errors.Join(err, recordErr)
+		}
+		return err
 	}
 	switch answer.State {
 	case ProviderAccepted, ProviderDone:
-		return s.finishRefund(ctx, r, ProviderRefund{ID: answer.ID, RefundID: r.ID, State: answer.State})
+		return s.finishRefund(ctx, r, ProviderRefund{ID: answer.ID, RefundID: r.ID, State: answer.State, PendingReason: answer.PendingReason})
 	default:
 		return s.refuseRefund(ctx, p, r, answer)
 	}
@@ -245,10 +267,7 @@ func (s *Service) refuseRefund(ctx context.Context, p Payment, r Refund, answer 
 			return err
 		}
 	}
-	if answer.State == ProviderRefused && !report.Disputed && report.RefundableAmount() < r.Send {
-		answer.State = ProviderTooMuch // what a lost dispute took counts as given back by hand
-	}
-	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report.RefundableAmount()))
+	after, _, err := s.store.ApplyRefund(ctx, r.ID, refusedByProvider(r.Lease, answer, report))
 	if err == nil {
 		s.logHeld(ctx, p, after)
 	}
@@ -265,12 +284,17 @@ func (s *Service) logHeld(ctx context.Context, p Payment, r Refund) {
 
 // askForgotten asks the provider about a refund whose key it may have forgotten. If the provider
 // does not know the refund, it is sent under a new key, once no earlier call can take effect any
-// more. askedAt is the database's time before the provider was asked.
+// more, unless the provider has refused it often enough. askedAt is the database's time before the
+// provider was asked.
 func (s *Service) askForgotten(ctx context.Context, p Payment, r Refund, askedAt time.Time) error {
-	if _, err := s.reconcileRefunds(ctx, p); err != nil {
+	report, err := s.reconcileRefunds(ctx, p)
+	if err != nil {
 		return err
 	}
-	_, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, askedAt, s.callEndsAfter(p)))
+	after, _, err := s.store.ApplyRefund(ctx, r.ID, absent(r.Lease, askedAt, s.callEndsAfter(p), report))
+	if err == nil {
+		s.logHeld(ctx, p, after)
+	}
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/telemetry"
 )
 
 const (
@@ -45,10 +46,14 @@ const (
 
 // Options are the options of a Service.
 type Options struct {
-	// ChargesAtOnce limits the concurrent charges for buyers back from a page; default 16.
-	ChargesAtOnce int
-	// AwaitRefund waits until a refund with this cause may be sent to the provider; nil: no wait.
-	AwaitRefund func(ctx context.Context, provider string, c Cause) error
+	// PagesAtOnce is how many payments whose buyers are back from a page are worked on at the same time;
+	// default 16.
+	PagesAtOnce int
+	// EndpointRate returns how many look-ups per second a provider takes; 0, or nil: there is no limit.
+	EndpointRate func(provider string) float64
+	// AwaitRefund waits until a refund may be sent to the provider, and returns the context to send it
+	// with; nil: no wait.
+	AwaitRefund func(ctx context.Context, provider string) (context.Context, error)
 	Observe     Observer
 	// PayoutAfter is the time from a ticket's transfer until its seller is paid.
 	PayoutAfter time.Duration
@@ -107,6 +112,8 @@ type Claim struct {
 	Items   []RefundItem
 	// MembershipAmount is the amount to give back for a claimed membership.
 	MembershipAmount int64
+	// PresentAmount is what the claim would have given back, if it was refused with ErrAmountChanged.
+	PresentAmount int64
 	// Excluded are the tickets that were not claimed.
 	Excluded []ExcludedTicket
 }
@@ -114,7 +121,7 @@ type Claim struct {
 // Store keeps payments; every method is one transaction.
 type Store interface {
 	// Open returns the open payment of n's reference, or stores and returns n. With a repeated key it
-	// returns the payment of the first request.
+	// returns the payment of the first request. Errors: ErrAlreadyPaid, ErrTooManyPages.
 	Open(ctx context.Context, n Payment, key *idempotency.Key) (Payment, error)
 	// Replay returns the payment that a request with this key has opened, nil when there is none.
 	Replay(ctx context.Context, key *idempotency.Key) (*Payment, error)
@@ -139,6 +146,8 @@ type Reader interface {
 	// Show returns a payment with its timeline and refunds, or ErrNotFound. Payers poll it, so it uses
 	// no connections of the pool for charges.
 	Show(ctx context.Context, id uuid.UUID) (Shown, error)
+	// AheadOf returns how many payments the provider is asked about before an Awaited one.
+	AheadOf(ctx context.Context, id uuid.UUID) (int, error)
 	// PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
 	PaymentIDsByReference(ctx context.Context, ref Reference) ([]uuid.UUID, error)
 	// PaymentIDByOrderID returns the id of the payment with a provider's order id, or ErrNotFound.
@@ -148,6 +157,8 @@ type Reader interface {
 	// ListRefunds returns refunds in a status (empty: any) with smaller ids than before (zero: all),
 	// newest first.
 	ListRefunds(ctx context.Context, status RefundStatus, limit int, before uuid.UUID) ([]DueRefund, error)
+	// ListDisputes returns payments as Service.ListDisputes does, with smaller ids than before.
+	ListDisputes(ctx context.Context, warned bool, limit int, before uuid.UUID) ([]Payment, error)
 }
 
 // Lane is a kind of the sweeper's work. Each lane has its own workers, so that a service that does
@@ -158,8 +169,9 @@ type Lane string
 const (
 	Expiries Lane = "EXPIRIES" // unpaid payments whose time is over: the database only
 	Releases Lane = "RELEASES" // references to release at the ticket service
-	Charges  Lane = "CHARGES"  // charges to ask the provider about, and pages to close
+	Charges  Lane = "CHARGES"  // charges to ask the provider about, and refused authorisations to cancel
 	Pages    Lane = "PAGES"    // open payments whose buyers are back from the page, or have paid on it
+	Looks    Lane = "LOOKS"    // looks that nobody waits for: at pages, to close them, and at ended payments
 )
 
 // Sweeps is the part of the store that the sweeper uses to claim and reschedule due payments.
@@ -179,11 +191,19 @@ type Sweeps interface {
 	DueExtensions(ctx context.Context, n int) ([]Payment, error)
 	// SettledAtTicket records that the ticket service has applied the payments' events.
 	SettledAtTicket(ctx context.Context, ids []uuid.UUID) error
+	// HintReturn is Hint about the buyer of an open page, whose look-up goes before those of webhooks.
+	HintReturn(ctx context.Context, orderID string) error
 	// Hint records that a webhook, or the buyer, came, and makes the payment of an order due: at once,
 	// or 5 s after the last hint. The sweeper then asks about its charge or refund. Hint does nothing
 	// if the payment's status says that nothing can be new, or if it is due or about to be charged
 	// already. Errors: ErrNotFound.
 	Hint(ctx context.Context, orderID string, refund bool) error
+	// Warn records that the card's issuer takes the charge of an order for fraud; the first warning
+	// stays. Errors: ErrNotFound.
+	Warn(ctx context.Context, orderID, fraudType string) error
+	// HintUnsigned is Hint after a webhook of this provider that anybody can send. It does nothing if the
+	// payment has ended without a charge, or was refunded; for a confirmed one it counts once in 10 min.
+	HintUnsigned(ctx context.Context, provider, orderID string, refund bool) error
 }
 
 // Refunds is the part of the store that keeps refunds.
@@ -202,6 +222,9 @@ type Refunds interface {
 	// Adopt records refunds that were made by hand, all or none, and returns the total amount of those
 	// that were not recorded yet.
 	Adopt(ctx context.Context, paymentID uuid.UUID, found ByHandRefunds) (adopted int64, err error)
+	// FailByHand applies decide to the refunds of a payment after one that was made by hand has failed,
+	// and returns the changes.
+	FailByHand(ctx context.Context, paymentID uuid.UUID, decide DecideByHandFailure) ([]RefundChange, error)
 	// PostponeRefund sets the time of the next attempt, if r has the latest lease.
 	PostponeRefund(ctx context.Context, r Refund, wait time.Duration, cause error) error
 }
@@ -221,6 +244,7 @@ type Service struct {
 	tickets   Tickets
 	providers Providers
 	log       *slog.Logger
+	lines     *telemetry.LogLimit // of webhooks about unknown orders
 	opts      Options
 	gate      *Gate
 
@@ -234,19 +258,22 @@ func New(store Stores, tickets Tickets, providers Providers, log *slog.Logger, o
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.ChargesAtOnce = cmp.Or(opts.ChargesAtOnce, sweepers)
+	opts.PagesAtOnce = cmp.Or(opts.PagesAtOnce, sweepers)
+	if opts.EndpointRate == nil {
+		opts.EndpointRate = func(string) float64 { return 0 }
+	}
 	if opts.Published == nil {
 		opts.Published = func() {}
 	}
 	if opts.AwaitRefund == nil {
-		opts.AwaitRefund = func(context.Context, string, Cause) error { return nil }
+		opts.AwaitRefund = func(ctx context.Context, _ string) (context.Context, error) { return ctx, nil }
 	}
 	wake := make(map[RefundLane]chan struct{}, len(refundLanes))
 	for lane := range refundLanes {
 		wake[lane] = make(chan struct{}, 1)
 	}
 	return &Service{
-		store: store, tickets: tickets, providers: providers, log: log, opts: opts,
+		store: store, tickets: tickets, providers: providers, log: log, lines: telemetry.NewLogLimit(), opts: opts,
 		gate: NewGate(store, tickets, opts.Now), wake: wake, back: make(chan struct{}, 1),
 	}
 }

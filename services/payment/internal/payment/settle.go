@@ -10,8 +10,9 @@ import (
 	"urr.guru/pkg/failpoint"
 )
 
-// Webhook handles a provider's webhook. It only stores a hint, which makes the sweeper ask the
-// provider: so the webhook is answered at once, and repeated or reordered webhooks change nothing.
+// Webhook handles a provider's webhook. It only stores a warning of fraud, or a hint, which makes the
+// sweeper ask the provider: so the webhook is answered at once, and repeated or reordered webhooks
+// change nothing.
 // An order that is not stored here is only counted: a provider's account may serve other shops, and
 // providers turn off webhooks that are refused. Errors: ErrProviderUnknown, ErrWebhookSignature.
 func (s *Service) Webhook(ctx context.Context, providerName string, headers map[string]string, body []byte) error {
@@ -25,18 +26,43 @@ func (s *Service) Webhook(ctx context.Context, providerName string, headers map[
 	}
 	ctx, cancel := forWrite(ctx)
 	defer cancel()
-	if notice.OrderID == "" {
-		notice.OrderID, err = s.store.OrderOfCharge(ctx, providerName, notice.ChargeID)
+	if err = s.hint(ctx, providerName, notice); !errors.Is(err, ErrNotFound) {
+		return err
 	}
-	if err == nil {
-		err = s.store.Hint(ctx, notice.OrderID, notice.Refund)
+	s.opts.Observe.unknownOrder()
+	if suppressed, ok := s.lines.Allow(""); ok {
+		s.log.InfoContext(ctx, "webhook about an unknown order", "provider", providerName, "order_id", loggedOrder(notice.OrderID),
+			"charge_id", notice.ChargeID, "suppressed", suppressed)
 	}
-	if errors.Is(err, ErrNotFound) {
-		s.opts.Observe.unknownOrder()
-		s.log.InfoContext(ctx, "webhook about an unknown order", "order_id", notice.OrderID, "charge_id", notice.ChargeID)
-		return nil
+	return nil
+}
+
+// hint stores the hint of a webhook, or its warning of fraud. If its order is not stored here, the error
+// is ErrNotFound.
+func (s *Service) hint(ctx context.Context, providerName string, n Notice) (err error) {
+	if n.OrderID == "" {
+		if n.OrderID, err = s.store.OrderOfCharge(ctx, providerName, n.ChargeID); err != nil {
+			return err
+		}
 	}
-	return err
+	switch {
+	case !IsOrderID(n.OrderID):
+		return ErrNotFound
+	case n.FraudType != "":
+		return s.store.Warn(ctx, n.OrderID, n.FraudType)
+	case n.Unsigned:
+		return s.store.HintUnsigned(ctx, providerName, n.OrderID, n.Refund)
+	default:
+		return s.store.Hint(ctx, n.OrderID, n.Refund)
+	}
+}
+
+// loggedOrder returns an order id that anybody may have sent, as it may be logged.
+func loggedOrder(id string) string {
+	if id == "" || IsOrderID(id) {
+		return id
+	}
+	return "malformed"
 }
 
 // lookupAndApply asks the provider about a charge and applies the answer (see applyOutcome).
@@ -58,7 +84,7 @@ func (s *Service) applyOutcome(ctx context.Context, p Payment, out Outcome) (kno
 		if out.Refunded > 0 {
 			return true, s.captureAndReconcile(ctx, p, out)
 		}
-		return true, s.applyDecision(ctx, p, captured(out.ChargeID, Never))
+		return true, s.applyDecision(ctx, p, captured(out, Never))
 	case Refused:
 		return true, s.applyDecision(ctx, p, declined(out.DeclineCode, "declined by the provider"))
 	case Void:
@@ -86,7 +112,7 @@ func (s *Service) declineWrongAmount(ctx context.Context, p Payment, out Outcome
 // The sweeper checks the payment until the confirmation and the refunds are both stored, since the
 // process may die between the two.
 func (s *Service) captureAndReconcile(ctx context.Context, p Payment, out Outcome) error {
-	confirmed, err := s.store.Apply(ctx, p.ID, captured(out.ChargeID, firstPoll))
+	confirmed, err := s.store.Apply(ctx, p.ID, captured(out, firstPoll))
 	if err != nil {
 		return err
 	}
@@ -165,7 +191,11 @@ func (s *Service) followHint(ctx context.Context, p Payment) error {
 
 // retryHint makes a payment due again after asking the provider failed. It returns the cause.
 func (s *Service) retryHint(ctx context.Context, p Payment, cause error) error {
-	return errors.Join(cause, s.store.Reschedule(ctx, p, backoff(p.Checks, maxPoll)))
+	wait := backoff(p.Checks, maxPoll)
+	if errors.Is(cause, ErrNoTurn) { // the provider is not asked more often because of this
+		wait = firstPoll
+	}
+	return errors.Join(cause, s.store.Reschedule(ctx, p, wait))
 }
 
 // settleCharge asks the provider about a charge whose outcome is unknown, and applies the answer.
@@ -197,7 +227,7 @@ func (s *Service) pursueCharge(ctx context.Context, p Payment, out Outcome, now 
 		return p, false, nil // due early by a hint: the charge may still be under way
 	}
 	if s.chargesAgain(p, out) {
-		charged, err := s.chargeBySweeper(ctx, p, out.Key)
+		charged, err := s.chargeBySweeper(ctx, p, out)
 		switch {
 		case err != nil:
 			return p, false, err
@@ -226,10 +256,10 @@ func (s *Service) chargesAgain(p Payment, out Outcome) bool {
 	}
 }
 
-// chargeBySweeper charges a payment that no request waits for, and returns its new state. If
-// another process is charging the payment, it sends nothing.
-func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (Payment, error) {
-	decide, begins := chargedBySweeper(p, key, s.caps(p)), false
+// chargeBySweeper charges a payment that no request waits for, of which a look-up has just returned
+// seen, and returns its new state. If another process is charging the payment, it sends nothing.
+func (s *Service) chargeBySweeper(ctx context.Context, p Payment, seen Outcome) (Payment, error) {
+	decide, begins := chargedBySweeper(p, seen.Key, s.caps(p)), false
 	begun, err := s.store.Apply(ctx, p.ID, func(locked Payment, now time.Time) (*Change, error) {
 		c, err := decide(locked, now)
 		begins = c != nil
@@ -238,7 +268,8 @@ func (s *Service) chargeBySweeper(ctx context.Context, p Payment, key string) (P
 	if err != nil || !begins {
 		return begun, err
 	}
-	if _, err := s.charge(ctx, begun, p); err != nil && !p.Status.Unsettled() {
+	p.Hinted = p.Hinted || seen.State == Authorized // if it cannot be sent now, it is not given up
+	if _, err := s.charge(ctx, begun, p, seen); err != nil && !p.Status.Unsettled() {
 		s.log.InfoContext(ctx, "payment not charged after its page", "payment_id", p.ID, "error", err)
 	}
 	return s.store.Get(ctx, p.ID)

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 // skips what another has leased.
 func (s *Service) Sweep(ctx context.Context) error {
 	var lanes sync.WaitGroup
-	for _, lane := range []Lane{Expiries, Releases, Charges} {
+	for _, lane := range []Lane{Expiries, Releases, Charges, Looks} {
 		lanes.Go(func() { s.runLane(ctx, nil, func() bool { return s.sweepPayments(ctx, lane) }) })
 	}
 	lanes.Go(func() { s.chargePages(ctx) })
@@ -42,7 +43,7 @@ func (s *Service) runLane(ctx context.Context, wake <-chan struct{}, sweep func(
 
 // SweepOnce processes due work, one lane after the other. full means that more may be due.
 func (s *Service) SweepOnce(ctx context.Context) (full bool) {
-	for _, lane := range []Lane{Expiries, Releases, Pages, Charges} {
+	for _, lane := range []Lane{Expiries, Releases, Pages, Charges, Looks} {
 		full = s.sweepPayments(ctx, lane) || full
 	}
 	for _, lane := range []RefundLane{Claims, Compensations, Requests, Cancellations} {
@@ -58,11 +59,11 @@ func (s *Service) sweepPayments(ctx context.Context, lane Lane) (full bool) {
 }
 
 // chargePages processes the lane Pages until ctx ends. Buyers wait for these charges, so each
-// starts as soon as one of the ChargesAtOnce slots is free, even if other charges are slow.
+// starts as soon as one of the PagesAtOnce slots is free, even if other charges are slow.
 func (s *Service) chargePages(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	slots := make(chan struct{}, s.opts.ChargesAtOnce)
+	slots := make(chan struct{}, s.opts.PagesAtOnce)
 	for ctx.Err() == nil {
 		slots <- struct{}{} // waits for a free slot
 		<-slots
@@ -90,9 +91,15 @@ func (s *Service) claimDue(ctx context.Context, lane Lane, n int) ([]Payment, ti
 }
 
 func (s *Service) advance(ctx context.Context, p Payment, now time.Time) {
-	if err := s.advanceDue(ctx, p, now); err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
+	err := s.advanceDue(WithUrgency(ctx, p.urgency()), p, now)
+	if err == nil || ctx.Err() != nil {
+		return
 	}
+	log := s.log.WarnContext
+	if errors.Is(err, ErrNoTurn) { // as often as a provider's limits are used up; a metric counts it
+		log = s.log.DebugContext
+	}
+	log(ctx, "payment not settled, trying again", "payment_id", p.ID, "error", err)
 }
 
 // sweepRefunds makes the next step of each due refund in a lane. full: more may be due.

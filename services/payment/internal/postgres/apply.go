@@ -62,12 +62,12 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 	after := changedPayment(p, c)
 	n, err := q.UpdatePayment(ctx, db.UpdatePaymentParams{
 		ID: p.ID, SeenVersion: p.Version, SeenStatus: string(p.Status),
-		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, DeclineCode: after.DeclineCode,
-		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
+		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, ReceiptUrl: after.ReceiptURL, DeclineCode: after.DeclineCode,
+		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, Goodwill: after.Goodwill, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
 		ProviderRef: after.Ref, PageUrl: after.PageURL, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
-		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
-		Hinted: after.Hinted, DisputedAt: optional(after.DisputedAt), Now: s.now(),
+		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, KeptCode: after.KeptCode, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
+		Hinted: after.Hinted, DisputedAt: optional(after.DisputedAt), EvidenceDueAt: optional(after.EvidenceDue), Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, fmt.Errorf("update payment %s: %w", p.ID, err)
@@ -112,17 +112,21 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	after.Refunded += c.AddRefunded
 	after.Hand += c.AddHand
 	after.HandUsed += c.AddHandUsed
+	after.Goodwill = min(p.Goodwill+c.AddGoodwill, after.Hand-after.HandUsed)
 	for _, set := range []struct{ to, value *string }{
-		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.DeclineCode, &c.DeclineCode},
-		{&after.Ref, &c.Page.Ref}, {&after.PageURL, &c.Page.URL},
+		{&after.PaymentKey, &c.PaymentKey}, {&after.ChargeID, &c.ChargeID}, {&after.ReceiptURL, &c.ReceiptURL}, {&after.DeclineCode, &c.DeclineCode},
+		{&after.KeptCode, &c.KeptCode}, {&after.Ref, &c.Page.Ref}, {&after.PageURL, &c.Page.URL},
 	} {
 		if *set.value != "" {
 			*set.to = *set.value
 		}
 	}
 	if c.Disputed != nil {
-		after.DisputedAt = time.Time{}
-		if *c.Disputed {
+		after.EvidenceDue = c.EvidenceDue
+		switch {
+		case !*c.Disputed:
+			after.DisputedAt = time.Time{}
+		case p.DisputedAt.IsZero():
 			after.DisputedAt = p.now
 		}
 	}
@@ -138,12 +142,18 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 	if c.Unsent {
 		after.ChargedAt = c.ChargedAt
 		after.Attempt--
+		after.Hinted = p.Hinted || c.Hinted
 	}
 	if c.Begins && !p.Status.Unsettled() {
 		after.ConfirmingAt, after.ExtendAt = p.now, p.now.Add(extendEvery)
 	}
 	after.NoCharge = p.NoCharge || c.NoCharge
-	if after.NoCharge || !after.Status.Unsettled() && after.Status != payment.Confirmed {
+	switch {
+	case after.Awaited():
+		if after.ExtendAt.IsZero() {
+			after.ExtendAt = after.ExpiresAt.Add(-extendEvery)
+		}
+	case c.Lost || !after.Status.Unsettled() && after.Status != payment.Confirmed:
 		after.ExtendAt = time.Time{}
 	}
 	return after
@@ -174,6 +184,9 @@ func event(p payment.Payment, c *payment.Change, now time.Time) outbox.Event {
 		Type: string(c.Event), PaymentType: string(p.Reference.Type), PaymentId: p.ID.String(), OrderId: p.OrderID, SagaId: p.ID.String(),
 		ReferenceId: p.Reference.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount, Currency: p.Currency,
 		Version: p.Version, OccurredAt: timestamppb.New(now),
+	}
+	if c.Event == payment.EventConfirmed {
+		e.PartialRefunds = new(!c.WholeOnly)
 	}
 	if c.Event == payment.EventDeclined {
 		e.DeclineCode = &p.DeclineCode
@@ -215,13 +228,15 @@ func optional(t time.Time) *time.Time {
 func toPayment(row db.Payment) payment.Payment {
 	p := payment.Payment{
 		ID: row.ID, OrderID: row.OrderID, Reference: payment.Reference{Type: payment.Type(row.PaymentType), ID: row.ReferenceID},
-		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Provider: row.Provider,
-		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, DeclineCode: row.DeclineCode,
-		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		UserID: row.UserID, EventID: row.EventID, Amount: row.Amount, Currency: row.Currency, Description: row.Description,
+		StatementSuffix: row.StatementSuffix, Email: row.Email, Provider: row.Provider, Mode: payment.Mode(row.Mode),
+		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, ReceiptURL: row.ReceiptUrl, DeclineCode: row.DeclineCode,
+		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Goodwill: row.Goodwill, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
 		Ref: row.ProviderRef, PageURL: row.PageUrl, Token: row.PageToken, ChargedAt: timeOf(row.ChargedAt), Attempt: int(row.Attempt),
-		NoCharge: row.NoCharge, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
-		AbortDue: row.AbortDue, Hinted: row.Hinted, Checks: int(row.Checks), Lease: row.Lease,
+		NoCharge: row.NoCharge, KeptCode: row.KeptCode, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
+		AbortDue: row.AbortDue, Hinted: row.Hinted, Returned: row.Returned, Checks: int(row.Checks), Lease: row.Lease,
 	}
 	p.ConfirmingAt, p.DisputedAt = timeOf(row.ConfirmingAt), timeOf(row.DisputedAt)
+	p.EvidenceDue, p.WarnedAt, p.FraudType = timeOf(row.EvidenceDueAt), timeOf(row.WarnedAt), row.FraudType
 	return p
 }

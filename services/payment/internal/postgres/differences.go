@@ -49,7 +49,7 @@ func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string
 func (s *Store) ListMovements(
 	ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after reconcile.Mark, limit int,
 ) (page []reconcile.Movement, err error) {
-	q := db.CapturedBetweenParams{Provider: provider, Until: to, After: after.At, AfterID: after.ID, Max: int32(limit)} //nolint:gosec // a page
+	q := db.CapturedBetweenParams{Provider: provider, Mode: string(s.opts.Mode), Until: to, After: after.At, AfterID: after.ID, Max: int32(limit)} //nolint:gosec // a page
 	if kind == payment.LedgerCapture {
 		rows, err := s.reads.CapturedBetween(ctx, q)
 		for _, row := range rows {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (s *Store) insertRefund(ctx context.Context, q *db.Queries, r payment.Refun
 	}
 	n, err := q.InsertRefund(ctx, db.InsertRefundParams{
 		ID: r.ID, PaymentID: r.PaymentID, Cause: string(r.Cause), Request: r.Request, Reason: r.Reason, Amount: r.Amount, Scope: scope,
-		AskedBy: limitedUser(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Now: s.now(),
+		AskedBy: limitedUser(r), Status: string(r.Status), Provider: r.Provider, ProviderID: text(r.ProviderID), Published: r.Published, Now: s.now(),
 		SendAfterSeconds: r.SendAfter.Seconds(),
 	})
 	if err == nil && n > 0 {
@@ -74,7 +75,7 @@ func insertItems(ctx context.Context, q *db.Queries, refundID uuid.UUID, items [
 func (s *Store) ClaimRefunds(
 	ctx context.Context, c payment.Cause, atTicket bool, n int, lease time.Duration,
 ) ([]payment.DueRefund, error) {
-	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{
+	rows, err := s.q.ClaimRefunds(ctx, db.ClaimRefundsParams{Mode: string(s.opts.Mode),
 		Cause: string(c), AtTicket: atTicket, Providers: s.opts.Providers, Now: s.now(), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
@@ -104,6 +105,12 @@ func (s *Store) ApplyRefund(ctx context.Context, id uuid.UUID, decide payment.De
 		r, err := lockRefund(ctx, q, id)
 		if err != nil {
 			return err
+		}
+		if p.Hand > 0 {
+			asked := db.ByHandRequestedParams{PaymentID: p.ID, Acts: r.Cause == payment.ByHand}
+			if p.ByHandRequested, err = q.ByHandRequested(ctx, asked); err != nil {
+				return err
+			}
 		}
 		c, err := decide(p.Payment, r, p.now)
 		if after, changed = r, c != nil; err != nil || c == nil {
@@ -141,8 +148,8 @@ func lockRefund(ctx context.Context, q *db.Queries, id uuid.UUID) (payment.Refun
 // writeRefund writes the change c: the refund, its new items, and the change of its payment.
 func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPayment, before payment.Refund, c *payment.RefundChange) error {
 	r := c.Refund
-	if r.Status != before.Status || r.Gen != before.Gen {
-		r.Attempts = 0 // the refund has made progress
+	if r.Status != before.Status || r.Send != before.Send {
+		r.Attempts = 0 // the refund has made progress, which a new key is not
 	}
 	excluded, err := json.Marshal(append([]payment.ExcludedTicket{}, r.Excluded...))
 	if err != nil {
@@ -151,7 +158,8 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	update := db.UpdateRefundParams{
 		ID: r.ID, SeenStatus: string(before.Status), SeenLease: before.Lease, Status: string(r.Status), Amount: r.Amount, Send: r.Send,
 		Reason: r.Reason, Gen: int32(r.Gen), FirstSent: optional(r.FirstSent), LastSent: optional(r.LastSent), //nolint:gosec // a small number
-		DoubtAt: optional(r.DoubtAt), Excluded: excluded, ProviderID: text(r.ProviderID), Published: r.Published, AbortDue: r.AbortDue,
+		RefusedKeys: int32(r.RefusedKeys), RefusedAt: optional(r.RefusedAt), KeptCode: r.KeptCode, //nolint:gosec // a small number
+		DoubtAt: optional(r.DoubtAt), Excluded: excluded, ProviderID: text(r.ProviderID), PendingReason: r.PendingReason, Published: r.Published, AbortDue: r.AbortDue,
 		Attempts: int32(r.Attempts), LastError: r.LastError, Now: s.now(), //nolint:gosec // a small number
 	}
 	if c.Wait != payment.Keep {
@@ -170,6 +178,11 @@ func (s *Store) writeRefund(ctx context.Context, tx pgx.Tx, q *db.Queries, p loc
 	}
 	if c.Payment == nil {
 		return nil
+	}
+	if n := c.Payment.NewRefund; n != nil {
+		if _, err := s.insertRefund(ctx, q, *n); err != nil {
+			return err
+		}
 	}
 	_, err = s.write(ctx, tx, q, p, c.Payment)
 	return err
@@ -200,6 +213,26 @@ func (s *Store) Adopt(ctx context.Context, id uuid.UUID, found payment.ByHandRef
 	return adopted, err
 }
 
+func (s *Store) FailByHand(ctx context.Context, paymentID uuid.UUID, decide payment.DecideByHandFailure) (changes []payment.RefundChange, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
+		p, err := s.lock(ctx, q, paymentID)
+		if err != nil {
+			return err
+		}
+		holding, err := holdingRefunds(ctx, q, p.ID)
+		if err != nil {
+			return err
+		}
+		changes, err = decide(p.Payment, holding, p.now)
+		for i := 0; i < len(changes) && err == nil; i++ {
+			before := slices.IndexFunc(holding, func(r payment.Refund) bool { return r.ID == changes[i].Refund.ID })
+			err = s.writeRefund(ctx, tx, q, p, holding[before], &changes[i])
+		}
+		return err
+	})
+	return changes, err
+}
+
 // maxError is the most bytes of a failed attempt's error that are stored.
 const maxError = 500
 
@@ -218,7 +251,8 @@ func toRefund(row db.Refund) (payment.Refund, error) {
 	r := payment.Refund{
 		ID: row.ID, PaymentID: row.PaymentID, Provider: row.Provider, Cause: payment.Cause(row.Cause), Request: row.Request,
 		Reason: row.Reason, Status: payment.RefundStatus(row.Status), Amount: row.Amount, Send: row.Send, Gen: int(row.Gen),
-		FirstSent: timeOf(row.FirstSent), LastSent: timeOf(row.LastSent), DoubtAt: timeOf(row.DoubtAt), Published: row.Published,
+		FirstSent: timeOf(row.FirstSent), LastSent: timeOf(row.LastSent), DoubtAt: timeOf(row.DoubtAt), PendingReason: row.PendingReason, Published: row.Published,
+		RefusedKeys: int(row.RefusedKeys), RefusedAt: timeOf(row.RefusedAt), KeptCode: row.KeptCode,
 		AbortDue: row.AbortDue, Attempts: int(row.Attempts), Lease: row.Lease, LastError: row.LastError, CreatedAt: row.CreatedAt,
 	}
 	if row.ProviderID != nil {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,6 +83,9 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 				return payment.Payment{}, err
 			}
 		}
+		if err := s.checkPages(ctx, q, n); err != nil {
+			return payment.Payment{}, err
+		}
 		opened, err := s.insert(ctx, q, n)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return opened, err
@@ -90,11 +94,28 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 	}
 }
 
+// checkPages refuses a page to a user who has opened PagesPerHour. Requests of a user wait for each
+// other, so that not all of them find the last free one.
+func (s *Store) checkPages(ctx context.Context, q *db.Queries, n payment.Payment) error {
+	if n.Token == "" { // the provider has no page
+		return nil
+	}
+	if err := q.LockUser(ctx, n.UserID); err != nil {
+		return err
+	}
+	opened, err := q.PagesOf(ctx, db.PagesOfParams{UserID: n.UserID, WithinSeconds: payment.PagesTime.Seconds(), Now: s.now()})
+	if err != nil || opened.Pages < s.opts.PagesPerHour {
+		return err
+	}
+	return payment.ErrTooManyPages.WithRetry(opened.Oldest.Add(payment.PagesTime).Sub(opened.Now))
+}
+
 func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (payment.Payment, error) {
 	ref := db.IsPaidParams{PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID}
 	row, err := q.InsertPayment(ctx, db.InsertPaymentParams{
 		ID: n.ID, OrderID: n.OrderID, PaymentType: ref.PaymentType, ReferenceID: ref.ReferenceID, UserID: n.UserID, EventID: n.EventID,
-		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, PageToken: n.Token, Now: s.now(),
+		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, PageToken: n.Token, Description: n.Description,
+		StatementSuffix: n.StatementSuffix, Email: n.Email, Mode: string(cmp.Or(n.Mode, payment.TestMode)), Now: s.now(),
 	})
 	if err != nil {
 		return payment.Payment{}, err

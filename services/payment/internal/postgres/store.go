@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -41,8 +42,12 @@ type Options struct {
 	Reads *pgxpool.Pool
 	// Providers are the providers whose payments and refunds this process works on; nil: all.
 	Providers []string
-	// Now is set by tests only; nil is the database's clock.
-	Now func() time.Time
+	// Mode is that of the providers' keys: payments of the other mode are not given to workers that call
+	// a provider; empty: they are.
+	Mode payment.Mode
+	// PagesPerHour and Now are set by tests only; 0: payment.PagesPerHour, nil: the database's clock.
+	PagesPerHour int64
+	Now          func() time.Time
 }
 
 var _ payment.Stores = (*Store)(nil)
@@ -52,6 +57,7 @@ func NewStore(pool *pgxpool.Pool, opts Options) *Store {
 	if opts.Reads == nil {
 		opts.Reads = pool
 	}
+	opts.PagesPerHour = cmp.Or(opts.PagesPerHour, payment.PagesPerHour)
 	return &Store{pool: pool, q: db.New(pool), reads: db.New(opts.Reads), opts: opts}
 }
 
@@ -108,6 +114,11 @@ func (s *Store) Show(ctx context.Context, id uuid.UUID) (payment.Shown, error) {
 	return shown, postgres.Err(err)
 }
 
+func (s *Store) AheadOf(ctx context.Context, id uuid.UUID) (int, error) {
+	n, err := s.reads.AheadOf(ctx, id)
+	return int(n), postgres.Err(err)
+}
+
 // PaymentIDsByReference returns the ids of the payments of a reference, oldest first.
 func (s *Store) PaymentIDsByReference(ctx context.Context, ref payment.Reference) ([]uuid.UUID, error) {
 	ids, err := s.reads.PaymentIDsByReference(ctx, db.PaymentIDsByReferenceParams{PaymentType: string(ref.Type), ReferenceID: ref.ID})
@@ -131,7 +142,7 @@ func (s *Store) ClaimDue(
 	ctx context.Context, lane payment.Lane, n int, lease time.Duration,
 ) (due []payment.Payment, now time.Time, err error) {
 	rows, err := s.q.ClaimDue(ctx, db.ClaimDueParams{
-		Now: s.now(), Lane: string(lane), Providers: s.opts.Providers, LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
+		Now: s.now(), Lane: string(lane), Providers: s.opts.Providers, Mode: string(s.opts.Mode), LeaseSeconds: lease.Seconds(), Batch: int32(n), //nolint:gosec // a small constant
 	})
 	if err != nil {
 		return nil, time.Time{}, postgres.Err(err)
@@ -179,12 +190,53 @@ func (s *Store) Released(ctx context.Context, p payment.Payment) error {
 }
 
 func (s *Store) Hint(ctx context.Context, orderID string, refund bool) error {
-	n, err := s.q.HintPayment(ctx, db.HintPaymentParams{OrderID: orderID, Refund: refund, Now: s.now()})
+	return s.hint(ctx, db.HintPaymentParams{OrderID: orderID, Refund: refund, Now: s.now()})
+}
+
+func (s *Store) HintReturn(ctx context.Context, orderID string) error {
+	return s.hint(ctx, db.HintPaymentParams{OrderID: orderID, Returned: true, Now: s.now()})
+}
+
+func (s *Store) HintUnsigned(ctx context.Context, provider, orderID string, refund bool) error {
+	return s.hint(ctx, db.HintPaymentParams{Provider: provider, OrderID: orderID, Refund: refund, Unsigned: true, Now: s.now()})
+}
+
+func (s *Store) hint(ctx context.Context, hint db.HintPaymentParams) error {
+	n, err := s.q.HintPayment(ctx, hint)
 	if err != nil || n > 0 {
 		return postgres.Err(err)
 	}
-	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // tells an order that needs no look-up from an unknown one
+	_, err = s.q.GetPaymentIDByOrder(ctx, hint.OrderID) // tells an order that needs no look-up from an unknown one
 	return notFound(err)
+}
+
+func (s *Store) Warn(ctx context.Context, orderID, fraudType string) error {
+	n, err := s.q.WarnOfFraud(ctx, db.WarnOfFraudParams{OrderID: orderID, FraudType: fraudType, Now: s.now()})
+	if err != nil || n > 0 {
+		return postgres.Err(err)
+	}
+	_, err = s.q.GetPaymentIDByOrder(ctx, orderID) // tells an order of which a warning is known from an unknown one
+	return notFound(err)
+}
+
+func (s *Store) ListDisputes(ctx context.Context, warned bool, limit int, before uuid.UUID) ([]payment.Payment, error) {
+	if before == uuid.Nil {
+		before = uuid.Max
+	}
+	q := db.ListDisputedParams{Before: before, Max: int32(limit)} //nolint:gosec // at most 101
+	var list []payment.Payment
+	if warned {
+		rows, err := s.reads.ListWarned(ctx, db.ListWarnedParams(q))
+		for _, row := range rows {
+			list = append(list, toPayment(row.Payment))
+		}
+		return list, postgres.Err(err)
+	}
+	rows, err := s.reads.ListDisputed(ctx, q)
+	for _, row := range rows {
+		list = append(list, toPayment(row.Payment))
+	}
+	return list, postgres.Err(err)
 }
 
 func (s *Store) OldestEvent(ctx context.Context) (time.Duration, error) {

@@ -38,7 +38,7 @@ func open(t *testing.T, s *postgres.Store, expiresAt time.Time) payment.Payment 
 func claim(t *testing.T, s *postgres.Store) []payment.Payment {
 	t.Helper()
 	var due []payment.Payment
-	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges} {
+	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges, payment.Looks} {
 		claimed, _, err := s.ClaimDue(t.Context(), lane, 10, time.Minute)
 		require.NoError(t, err)
 		due = append(due, claimed...)
@@ -92,8 +92,9 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 	want := map[uuid.UUID]payment.Lane{}
 	for status, lane := range map[string]payment.Lane{
 		"PREPARED": payment.Expiries, "OPEN": payment.Expiries, "OPEN, back from the page": payment.Pages, "OPEN, back without a key": payment.Pages,
-		"DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases, "DECLINED, heard of": payment.Charges,
-		"CONFIRMING": payment.Charges, "UNKNOWN": payment.Charges, "DECLINED": payment.Charges,
+		"DECLINED, releasing": payment.Releases, "EXPIRED, releasing": payment.Releases, "DECLINED, heard of": payment.Looks,
+		"CONFIRMING": payment.Charges, "UNKNOWN": payment.Charges, "DECLINED": payment.Looks,
+		"DECLINED, authorised": payment.Charges, "EXPIRED, opened": payment.Looks, "OPEN, not heard of": payment.Looks,
 	} {
 		p, err := s.Open(t.Context(), payment.Payment{
 			ID: uuid.New(), OrderID: uuid.NewString(), Reference: payment.Reference{Type: payment.Reservation, ID: uuid.New()},
@@ -105,13 +106,15 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 		if detail == "back from the page" {
 			key = "ok-1"
 		}
-		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4, payment_key = $5, hinted = $6 WHERE id = $1`,
-			p.ID, name, detail == "releasing", clock.Now(), key, detail == "back without a key" || detail == "heard of")
+		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = $2, abort_due = $3, check_at = $4, payment_key = $5, hinted = $6,
+			cancel_due = $7, provider_ref = $8 WHERE id = $1`,
+			p.ID, name, detail == "releasing", clock.Now(), key, detail == "back without a key" || detail == "heard of",
+			detail == "authorised" || detail == "opened", map[bool]string{true: "page"}[detail == "not heard of"])
 		require.NoError(t, err)
 		want[p.ID] = lane
 	}
 	got := map[uuid.UUID]payment.Lane{}
-	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges} {
+	for _, lane := range []payment.Lane{payment.Expiries, payment.Releases, payment.Pages, payment.Charges, payment.Looks} {
 		due, _, err := s.ClaimDue(t.Context(), lane, 10, time.Minute)
 		require.NoError(t, err)
 		for _, p := range due {
@@ -119,7 +122,7 @@ func TestLanesClaimTheirOwnPayments(t *testing.T) {
 		}
 		if lane == payment.Releases {
 			require.NoError(t, s.Released(t.Context(), due[0]))
-			want[due[0].ID] = payment.Charges
+			want[due[0].ID] = payment.Looks
 		}
 	}
 	require.Empty(t, cmp.Diff(want, got))
@@ -235,4 +238,36 @@ func TestClaimsOfOwnProviders(t *testing.T) {
 	require.Empty(t, claim(t, other))
 	own := postgres.NewStore(pool, postgres.Options{Now: clock.Now, Providers: []string{"bank", "sandbox"}})
 	require.Len(t, claim(t, own), 1)
+}
+
+// Of the payments whose buyers may have paid, those that can be charged at once come first, then those
+// whose buyers are back.
+func TestBuyersWhoAreBackGoFirst(t *testing.T) {
+	t.Parallel()
+	pool, clock, s := setup(t)
+	var ids []uuid.UUID
+	for range 3 {
+		p, err := s.Open(t.Context(), payment.Payment{
+			ID: uuid.New(), OrderID: uuid.NewString(), Reference: payment.Reference{Type: payment.Reservation, ID: uuid.New()},
+			UserID: "ann", EventID: "e", Amount: 1000, Currency: "KRW", Provider: "stripe", ExpiresAt: clock.Now().Add(time.Hour),
+		}, &idempotency.Key{UserID: "ann", Route: "prepare", Key: uuid.NewString()})
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `UPDATE payments SET status = 'OPEN', provider_ref = 'page' WHERE id = $1`, p.ID)
+		require.NoError(t, err)
+		require.NoError(t, s.Hint(t.Context(), p.OrderID, false))
+		clock.Advance(time.Second)
+		ids = append(ids, p.ID)
+		if len(ids) == 2 {
+			require.NoError(t, s.HintReturn(t.Context(), p.OrderID))
+		}
+	}
+	_, err := pool.Exec(t.Context(), `UPDATE payments SET payment_key = 'k' WHERE id = $1`, ids[2])
+	require.NoError(t, err)
+	clock.Advance(time.Minute)
+	for _, want := range []uuid.UUID{ids[2], ids[1], ids[0]} {
+		due, _, err := s.ClaimDue(t.Context(), payment.Pages, 1, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, due, 1)
+		require.Equal(t, want, due[0].ID)
+	}
 }

@@ -25,13 +25,6 @@ type PaymentWithRefunds struct {
 	Refunds []payment.Refund
 }
 
-// IsOurOrderID reports whether an order id has the form of this service's order ids. A provider's
-// account may have orders of other shops.
-func IsOurOrderID(orderID string) bool {
-	_, err := uuid.Parse(orderID)
-	return err == nil
-}
-
 // Compare returns the differences of one order. here is nil if no payment has this order id.
 func Compare(there ProviderOrder, here *PaymentWithRefunds) []Difference {
 	c := comparer{there: there}
@@ -63,7 +56,7 @@ func (c *comparer) add(kind Kind, e payment.LedgerEntry, ours, theirs string) *D
 }
 
 func (c *comparer) reportMissingHere() {
-	if !IsOurOrderID(c.there.OrderID) {
+	if !payment.IsOrderID(c.there.OrderID) {
 		return
 	}
 	for _, e := range c.there.Entries {
@@ -147,7 +140,7 @@ func (c *comparer) compareRefund(e payment.LedgerEntry) {
 	failed := e.State == payment.ProviderFailed
 	if r := c.refundOf(e); r != nil {
 		switch {
-		case refundedHere(*r) == failed: // one that failed there must be HELD or PENDING here
+		case refundedHere(*r) == failed: // one that failed there must be HELD, PENDING or FAILED here
 			c.add(RefundState, e, ourRefund(*r), describe(e))
 		case !failed && e.Amount != r.Send:
 			c.add(RefundAmount, e, ourRefund(*r), describe(e))
@@ -171,9 +164,10 @@ func (c *comparer) compareRefund(e payment.LedgerEntry) {
 }
 
 // refundedHere reports whether a refund counts here as accepted or made by the provider. A refund
-// by hand was made before it was stored.
+// by hand was made before it was stored, and may have failed since.
 func refundedHere(r payment.Refund) bool {
-	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone || r.Cause == payment.ByHand
+	return r.Status == payment.RefundAccepted || r.Status == payment.RefundDone ||
+		r.Cause == payment.ByHand && r.Status != payment.RefundFailed
 }
 
 func ourCapture(p payment.Payment) string {

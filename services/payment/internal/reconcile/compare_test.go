@@ -52,6 +52,9 @@ func TestCompare(t *testing.T) {
 	}
 	fails := func(b *sides) { b.there[1].State = payment.ProviderFailed }
 	byHand := func(b *sides) { b.there[1].RefundID = uuid.Nil }
+	adopted := func(s payment.RefundStatus, refunded int64) func(*sides) {
+		return func(b *sides) { refundIs(s, "re", refunded)(b); b.here.Refunds[0].Cause = payment.ByHand }
+	}
 	for name, tc := range map[string]struct {
 		change []func(*sides)
 		want   []reconcile.Kind
@@ -91,8 +94,10 @@ func TestCompare(t *testing.T) {
 		"refund missing":     {change: []func(*sides){func(b *sides) { b.there = b.there[:1] }}, want: []reconcile.Kind{reconcile.RefundOnlyHere}},
 		"refund of no row":   {change: []func(*sides){func(b *sides) { b.here.Refunds, b.here.Payment.Refunded = nil, 0 }}, want: []reconcile.Kind{reconcile.RefundUnknown}},
 		"refund by hand":     {change: []func(*sides){byHand, func(b *sides) { b.here.Refunds, b.here.Payment.Refunded = nil, 0 }}, want: []reconcile.Kind{reconcile.RefundUnknown}},
-		"adopted":            {change: []func(*sides){byHand, refundIs(payment.RefundRequested, "re", 300), func(b *sides) { b.here.Refunds[0].Cause = payment.ByHand }}},
+		"adopted":            {change: []func(*sides){byHand, adopted(payment.RefundRequested, 300)}},
 		"by hand in vain":    {change: []func(*sides){byHand, fails, func(b *sides) { b.here.Refunds, b.here.Payment.Refunded = nil, 0 }}},
+		"by hand, fails":     {change: []func(*sides){byHand, adopted(payment.RefundDone, 300), fails}, want: []reconcile.Kind{reconcile.RefundState}},
+		"by hand, failed":    {change: []func(*sides){byHand, adopted(payment.RefundFailed, 0), fails}},
 		"other refund":       {change: []func(*sides){func(b *sides) { b.there[1].Amount++ }}, want: []reconcile.Kind{reconcile.RefundAmount}},
 		"failed there":       {change: []func(*sides){fails}, want: []reconcile.Kind{reconcile.RefundState}},
 		"failed, held":       {change: []func(*sides){fails, refundIs(payment.RefundHeld, "re", 0)}},

@@ -21,8 +21,13 @@ type Payments interface {
 	// ListMovements returns up to limit captures or refunds of a provider that became known here
 	// before to. They follow after, in the order of their marks.
 	ListMovements(ctx context.Context, kind payment.LedgerKind, provider string, to time.Time, after Mark, limit int) ([]Movement, error)
+	// OrderOfCharge returns the order of a charge by the provider's id of the charge, or
+	// payment.ErrNotFound.
+	OrderOfCharge(ctx context.Context, provider, chargeID string) (string, error)
 	// Hint makes the service's sweeper ask the provider about an order's charge or refund.
 	Hint(ctx context.Context, orderID string, refund bool) error
+	// Warn records that the card's issuer takes an order's charge for fraud.
+	Warn(ctx context.Context, orderID, fraudType string) error
 }
 
 // DifferenceStore stores the differences that runs find.
@@ -187,6 +192,12 @@ func (r *run) list(ctx context.Context, from, to time.Time, cursor string) ([]pa
 func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) error {
 	byOrder := map[string][]payment.LedgerEntry{}
 	for _, e := range entries {
+		if e.OrderID == "" && e.ChargeID != "" {
+			var err error
+			if e.OrderID, err = r.payments.OrderOfCharge(ctx, r.source.Name, e.ChargeID); err != nil && !errors.Is(err, payment.ErrNotFound) {
+				return err
+			}
+		}
 		byOrder[e.OrderID] = append(byOrder[e.OrderID], e)
 	}
 	known, err := r.payments.ByOrderIDs(ctx, r.source.Name, slices.Collect(maps.Keys(byOrder)))
@@ -195,17 +206,13 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	}
 	for order, list := range byOrder {
 		here, ok := known[order]
-		if isDisputed := func(e payment.LedgerEntry) bool { return e.Kind == payment.LedgerDispute }; slices.ContainsFunc(list, isDisputed) {
-			if ok && here.Payment.DisputedAt.IsZero() { // the webhook may have been lost
-				if err := r.payments.Hint(ctx, order, true); err != nil {
-					return err
-				}
-			}
-			if list = slices.DeleteFunc(list, isDisputed); len(list) == 0 {
-				continue
-			}
+		if list, err = r.passOn(ctx, list, here.Payment); err != nil {
+			return err
 		}
-		if !ok && !IsOurOrderID(order) {
+		if len(list) == 0 {
+			continue
+		}
+		if !ok && !payment.IsOrderID(order) {
 			r.summary.Foreign += len(list)
 			continue
 		}
@@ -223,6 +230,27 @@ func (r *run) compareListed(ctx context.Context, entries []payment.LedgerEntry) 
 	}
 	r.summary.Captures, r.summary.Refunds = len(r.captures), len(r.refunds)
 	return nil
+}
+
+// passOn records the disputes and warnings in a list of a payment's entries, of which the webhooks may
+// have been lost, and returns the other entries. The payment is zero if it is unknown here.
+func (r *run) passOn(ctx context.Context, list []payment.LedgerEntry, p payment.Payment) (moves []payment.LedgerEntry, err error) {
+	known := p.ID != uuid.Nil
+	for _, e := range list {
+		switch e.Kind {
+		case payment.LedgerDispute:
+			if known && p.DisputedAt.IsZero() {
+				err = errors.Join(err, r.payments.Hint(ctx, e.OrderID, true))
+			}
+		case payment.LedgerWarning:
+			if known && p.WarnedAt.IsZero() {
+				err = errors.Join(err, r.payments.Warn(ctx, e.OrderID, e.FraudType))
+			}
+		case payment.LedgerCapture, payment.LedgerRefund:
+			moves = append(moves, e)
+		}
+	}
+	return moves, err
 }
 
 // suspect adds an order to be compared again, with those entries that are not listed in it yet.

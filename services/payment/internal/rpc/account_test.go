@@ -145,8 +145,8 @@ func (s *tossShop) account() *account {
 func (a *account) reconcile(args ...string) (code int, out string) {
 	a.t.Helper()
 	cfg := &app.Config{
-		Providers: []string{a.name}, LookupsPerSecond: 1e6, RefundsPerSecond: 1, ChargesAtOnce: 1,
-		Postgres: pkgpostgres.Config{URL: config.Secret(a.pool.Config().ConnString())},
+		Providers: []string{a.name}, StripePerSecond: 1e4, StripeEndpointPerSecond: 1e4, TossPerSecond: 1e4, ChargesAtOnce: 1,
+		Postgres: pkgpostgres.Config{URL: config.Secret(a.pool.Config().ConnString())}, Sandbox: "development",
 	}
 	a.config(cfg)
 	var text bytes.Buffer

@@ -42,12 +42,11 @@ func toPaymentDetail(shown payment.Shown) *paymentv1.PaymentDetail {
 	out := &paymentv1.PaymentDetail{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, ChargeId: p.ChargeID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
 		UserId: p.UserID, EventId: p.EventID, Provider: p.Provider, Status: string(p.Status), DeclineCode: p.DeclineCode, Amount: p.Amount,
-		Captured: p.Captured, Refunded: p.Refunded, ByHand: p.Hand, Currency: p.Currency, CreatedAt: timestamppb.New(p.CreatedAt),
-		ExpiresAt: timestamppb.New(p.ExpiresAt), Timeline: make([]*paymentv1.TimelineEntry, len(shown.Timeline)),
+		Captured: p.Captured, Refunded: p.Refunded, ByHand: p.Hand, ByHandUsed: p.HandUsed, Goodwill: p.Goodwill,
+		Unassigned: p.Unassigned(), Currency: p.Currency, CreatedAt: timestamppb.New(p.CreatedAt),
+		ExpiresAt: timestamppb.New(p.ExpiresAt), DisputedAt: toTime(p.DisputedAt),
+		EvidenceDueAt: toTime(p.EvidenceDue), WarnedAt: toTime(p.WarnedAt), FraudType: p.FraudType, Timeline: make([]*paymentv1.TimelineEntry, len(shown.Timeline)),
 		Refunds: make([]*paymentv1.RefundDetail, len(shown.Refunds)),
-	}
-	if !p.DisputedAt.IsZero() {
-		out.DisputedAt = timestamppb.New(p.DisputedAt)
 	}
 	for i, e := range shown.Timeline {
 		out.Timeline[i] = &paymentv1.TimelineEntry{At: timestamppb.New(e.At), Status: string(e.Status), Note: e.Note}

@@ -87,7 +87,8 @@ func TestRefusedRefundNamesTickets(t *testing.T) {
 	require.NoError(t, err)
 	rows := `SELECT count(*) FROM refunds`
 	require.EqualValues(t, 1, b.count(rows))
-	for _, status := range []string{"REFUNDING", "REFUNDED"} {
+	// Whether an operator can give more back for a ticket that was refunded, the ticket service decides.
+	for i, status := range []string{"REFUNDING", "REFUNDED"} {
 		for name, ask := range map[string]func() (*paymentv1.Refund, error){
 			"user":     func() (*paymentv1.Refund, error) { return b.refundBy(user, p, "k2", first, second) },
 			"operator": func() (*paymentv1.Refund, error) { return b.refundByOperator(p, "k2", nil, first, second) },
@@ -98,8 +99,9 @@ func TestRefusedRefundNamesTickets(t *testing.T) {
 			require.Equal(t, first, refusal.Metadata["ticketIds"], name)
 			require.Equal(t, status, refusal.Metadata["ticketReasons"], name)
 		}
-		require.EqualValues(t, 1, b.count(rows))
+		require.EqualValues(t, 1+i, b.count(rows))
 		b.untilRefund(p, "USER", "DONE")
+		b.apply(p)
 	}
 
 	b.tickets.Use(p.GetPaymentId(), 1)
@@ -109,11 +111,71 @@ func TestRefusedRefundNamesTickets(t *testing.T) {
 		require.Equal(t, "NOT_REFUNDABLE", refusal.Reason)
 		require.Equal(t, second+" USED", refusal.Metadata["ticketIds"]+" "+refusal.Metadata["ticketReasons"])
 	}
-	require.EqualValues(t, 2, b.count(rows))
-	refused := b.get(p).GetRefunds()[1]
+	require.EqualValues(t, 3, b.count(rows))
+	refused := b.get(p).GetRefunds()[2]
 	require.Equal(t, "REFUSED", refused.GetStatus())
 	require.Equal(t, "USED", refused.GetLeft()[0].GetReason())
 	require.Len(t, b.get(p).GetItems(), 1)
+}
+
+// A refund that would give back less than was shown is refused with what it would give back, and
+// claims nothing. What was shown never raises it.
+func TestShownAmounts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.paid(30000, 25000)
+	first := b.ticketID(p, 0)
+	ask := func(key string, amount int64) (*paymentv1.Refund, error) {
+		return b.refunds.RefundPayment(t.Context(), &paymentv1.RefundPaymentRequest{
+			Caller: caller(user, key), PaymentId: p.GetPaymentId(), TicketIds: []string{first}, Amount: &amount,
+		})
+	}
+	for range 2 {
+		_, err := ask("k1", 29001)
+		require.ErrorIs(t, err, errs.ErrAmountChanged)
+		require.Equal(t, "29000", errs.From(err).Metadata["amount"])
+	}
+	_, err := ask("k1", 29000)
+	require.ErrorIs(t, err, errs.ErrIdempotencyKeyReused, "that key is for another amount")
+	_, err = b.operators.RefundAnyPayment(t.Context(), &paymentv1.RefundAnyPaymentRequest{
+		Caller: operator("k1"), PaymentId: p.GetPaymentId(), TicketIds: []string{first}, Reason: "r", Amount: proto.Int64(30001),
+	})
+	require.ErrorIs(t, err, errs.ErrAmountChanged)
+	require.Equal(t, "30000", errs.From(err).Metadata["amount"])
+	require.Equal(t, "VALID", b.tickets.Of(p.GetPaymentId())[0].Status)
+	r, err := ask("k2", 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 29000, r.GetAmount())
+	again, err := ask("k2", 1)
+	require.NoError(t, err)
+	require.Equal(t, r.GetRefundId(), again.GetRefundId())
+	b.untilRefunds("DONE", 1)
+	b.requireBalanced(p)
+}
+
+// A request that could not be decided at once carries the amount to the later decision. Its payer
+// sees why it was refused.
+func TestShownAmountOfALaterDecision(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.paid(30000, 25000)
+	b.tickets.Fail("BeginRefund", errs.ErrUnavailable)
+	r, err := b.refunds.RefundPayment(t.Context(), &paymentv1.RefundPaymentRequest{
+		Caller: caller(user, "k"), PaymentId: p.GetPaymentId(), Amount: proto.Int64(53000),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "REQUESTED", r.GetStatus())
+	b.tickets.RaiseFee(p.GetPaymentId(), 0, 9000)
+	b.untilRefund(p, "USER", "REJECTED")
+	shown := b.get(p).GetRefunds()[0]
+	require.Equal(t, "AMOUNT_CHANGED", shown.GetReason())
+	require.EqualValues(t, 45000, shown.GetAmount())
+	require.Empty(t, shown.GetItems())
+	require.Zero(t, b.get(p).GetRefundedAmount())
+	for _, ticket := range b.tickets.Of(p.GetPaymentId()) {
+		require.Equal(t, "VALID", ticket.Status)
+	}
+	b.requireBalanced(p)
 }
 
 // If the ticket service does not answer, the refund stays stored, and the sweeper continues.
@@ -188,7 +250,7 @@ func TestRejectedRefundsStayFew(t *testing.T) {
 	require.ErrorIs(t, err, errs.ErrNotRefundable)
 
 	rejected := func() int64 { return b.count(`SELECT count(*) FROM refunds WHERE status = 'REJECTED'`) }
-	store := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
+	store := postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now, PagesPerHour: 1000})
 	b.clock.Advance(30*24*time.Hour - 4*time.Hour)
 	require.NoError(t, store.PruneRefunds(t.Context()))
 	require.EqualValues(t, 60, rejected(), "a request may be repeated")
@@ -233,6 +295,27 @@ func TestOperatorsRefund(t *testing.T) {
 	page, err = b.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Status: "HELD"})
 	require.NoError(t, err)
 	require.Empty(t, page.GetItems())
+}
+
+// What was paid for a ticket that an operator has voided can be given back in parts, by its name.
+func TestVoidedTicketIsRefundedInParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.paid(30000, 25000)
+	b.tickets.Void(p.GetPaymentId(), 0)
+	_, err := b.refundBy(user, p, "k", b.ticketID(p, 0))
+	require.Equal(t, "VOIDED", errs.From(err).Metadata["ticketReasons"])
+	for i, part := range []int64{29000, 1000} {
+		r, err := b.refundByOperator(p, fmt.Sprint("k", i), proto.Bool(i > 0), b.ticketID(p, 0))
+		require.NoError(t, err)
+		require.Equal(t, part, r.GetAmount())
+		b.untilRefunds("DONE", int64(i+1))
+		b.apply(p)
+	}
+	_, err = b.refundByOperator(p, "again", nil, b.ticketID(p, 0))
+	require.Equal(t, "VOIDED", errs.From(err).Metadata["ticketReasons"], "nothing is left")
+	require.Equal(t, "VALID", b.tickets.Of(p.GetPaymentId())[1].Status)
+	b.requireBalanced(p)
 }
 
 // untilRefunds sweeps once a second until n refunds have the status, for at most a minute.

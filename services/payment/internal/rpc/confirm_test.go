@@ -30,6 +30,7 @@ func TestConfirm(t *testing.T) {
 	want := []*eventsv1.PaymentEvent{{
 		Type: "PAYMENT_CONFIRMED", PaymentType: "reservation", PaymentId: p.GetPaymentId(), OrderId: p.GetOrderId(),
 		SagaId: p.GetPaymentId(), ReferenceId: ref, UserId: user, EventId: "demo", Amount: amount, Currency: "KRW", Version: 3,
+		PartialRefunds: new(true),
 	}}
 	diff := cmp.Diff(want, b.events(p), protocmp.Transform(), protocmp.IgnoreFields(&eventsv1.PaymentEvent{}, "occurred_at"))
 	require.Empty(t, diff)

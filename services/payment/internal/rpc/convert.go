@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"cmp"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -36,6 +37,7 @@ func toPrepared(p payment.Payment, page payment.Page) *paymentv1.PrepareResponse
 	return &paymentv1.PrepareResponse{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider,
 		ClientParams: page.Params, ExpiresAt: timestamppb.New(p.ExpiresAt), Status: shown, Page: toPage(page),
+		DeclineCode: optional(p.DeclineCode),
 	}
 }
 
@@ -61,10 +63,11 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	out := &paymentv1.Payment{
 		PaymentId: p.ID.String(), OrderId: p.OrderID, PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
 		EventId: p.EventID, Amount: p.Amount, Currency: p.Currency, Provider: p.Provider, Status: shownStatus(p),
-		DeclineCode: optional(p.DeclineCode), RefundedAmount: refundedAmount(p),
+		DeclineCode: optional(p.DeclineCode), ReceiptUrl: optional(p.ReceiptURL), RefundedAmount: refundedAmount(p),
 		CreatedAt: timestamppb.New(p.CreatedAt), ExpiresAt: timestamppb.New(p.ExpiresAt),
 		Timeline: make([]*paymentv1.TimelineEntry, len(timeline)),
 	}
+	out.WaitSeconds = int64(shown.Wait / time.Second)
 	if out.GetStatus() == string(payment.Open) {
 		out.Page = toPage(payment.Page{URL: p.PageURL})
 	}
@@ -73,6 +76,9 @@ func toPayment(shown payment.Shown) *paymentv1.Payment {
 	}
 	items := map[string]*paymentv1.RefundItem{} // by ticket id, with the ticket's total amount
 	for _, r := range shown.Refunds {
+		if r.ForOperators() {
+			continue
+		}
 		out.Refunds = append(out.Refunds, toRefund(r))
 		for _, item := range r.Items {
 			id := item.TicketID.String()
@@ -95,18 +101,26 @@ var payersStatus = map[payment.RefundStatus]payment.RefundStatus{
 }
 
 func toRefund(r payment.Refund) *paymentv1.Refund {
-	return &paymentv1.Refund{
+	out := &paymentv1.Refund{
 		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), Cause: string(r.Cause), Status: string(cmp.Or(payersStatus[r.Status], r.Status)),
-		Amount: r.Amount, Items: toItems(r.Items), Left: toExcluded(r.Excluded), CreatedAt: timestamppb.New(r.CreatedAt),
+		Amount: r.Amount + r.Scope.Goodwill, Items: toItems(r.Items), Left: toExcluded(r.Excluded), CreatedAt: timestamppb.New(r.CreatedAt),
 	}
+	sends := r.Status != payment.RefundRequested && r.Status != payment.RefundRejected && r.Status != payment.RefundRefused
+	if sends && r.Cause != payment.ByHand {
+		out.Amount = r.Send // what money by hand has covered is in the refund by hand
+	}
+	if r.Status == payment.RefundRejected && r.Reason == payment.ErrAmountChanged.Reason {
+		out.Reason = &r.Reason
+	}
+	return out
 }
 
 func toDetail(d payment.DueRefund) *paymentv1.RefundDetail {
 	r, p := d.Refund, d.Payment
 	return &paymentv1.RefundDetail{
 		RefundId: r.ID.String(), PaymentId: r.PaymentID.String(), OrderId: p.OrderID, ProviderRefundId: r.ProviderID, UserId: p.UserID,
-		EventId: p.EventID, Cause: string(r.Cause), Status: string(r.Status), Reason: r.Reason, Amount: r.Amount, Send: r.Send,
-		Currency: p.Currency, Items: toItems(r.Items), Left: toExcluded(r.Excluded), LastError: r.LastError,
+		EventId: p.EventID, Cause: string(r.Cause), Status: string(r.Status), Reason: r.Reason, Amount: r.Amount + r.Scope.Goodwill, Send: r.Send,
+		Currency: p.Currency, Items: toItems(r.Items), Left: toExcluded(r.Excluded), LastError: r.LastError, PendingReason: r.PendingReason,
 		Attempts: int32(r.Attempts), CreatedAt: timestamppb.New(r.CreatedAt), //nolint:gosec // a small number
 	}
 }
@@ -141,4 +155,12 @@ func optional(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// toTime returns nil for the zero time.
+func toTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }

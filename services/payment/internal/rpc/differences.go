@@ -73,13 +73,10 @@ func toDifference(d reconcile.Stored) *paymentv1.Difference {
 	out := &paymentv1.Difference{
 		DifferenceId: d.ID.String(), Provider: d.Provider, Kind: string(d.Kind), OrderId: d.OrderID, EntryId: d.EntryID, Ours: d.Ours,
 		Theirs: d.Theirs, Status: string(d.Status), Day: d.Day.Format(time.DateOnly), FirstSeen: timestamppb.New(d.FirstSeen),
-		LastSeen: timestamppb.New(d.LastSeen), ClosedBy: d.ClosedBy, Note: d.Note,
+		LastSeen: timestamppb.New(d.LastSeen), ClosedAt: toTime(d.ClosedAt), ClosedBy: d.ClosedBy, Note: d.Note,
 	}
 	if d.PaymentID != uuid.Nil {
 		out.PaymentId = d.PaymentID.String()
-	}
-	if !d.ClosedAt.IsZero() {
-		out.ClosedAt = timestamppb.New(d.ClosedAt)
 	}
 	return out
 }

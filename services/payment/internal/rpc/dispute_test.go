@@ -82,7 +82,7 @@ func TestDisputeStopsRefunds(t *testing.T) {
 	s.disputes(p, "won")
 	require.False(t, s.isDisputed(p))
 	require.Equal(t, []string{"PAYMENT_CONFIRMED", "PAYMENT_DISPUTED", "PAYMENT_DISPUTE_CLOSED"}, s.eventTypes(p))
-	_, err = s.service.RetryRefund(t.Context(), uuid.MustParse(s.refund(p, "COMPENSATION").id))
+	_, err = s.service.RetryRefund(t.Context(), uuid.MustParse(s.refund(p, "COMPENSATION").id), nil)
 	require.NoError(t, err)
 	s.untilRefund(p, "COMPENSATION", "DONE")
 	s.requireRefunded(p, amount, 1)

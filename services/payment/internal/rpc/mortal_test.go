@@ -136,12 +136,12 @@ func (m mortalProvider) Open(ctx context.Context, p payment.Payment) (page payme
 	return page, err
 }
 
-func (m mortalProvider) Charge(ctx context.Context, p payment.Payment) (out payment.Outcome, err error) {
+func (m mortalProvider) Charge(ctx context.Context, p payment.Payment, seen payment.Outcome) (out payment.Outcome, err error) {
 	err = m.call(func() error {
 		if !m.admits() {
 			return payment.ErrNotAdmitted
 		}
-		out, err = m.Provider.Charge(ctx, p)
+		out, err = m.Provider.Charge(ctx, p, seen)
 		return err
 	})
 	return out, err

@@ -142,7 +142,7 @@ func (w *pageWalk) replica(steps int) *payment.Service {
 	if o := w.other; o != nil {
 		providers = payment.Providers{Default: o.name, ByName: map[string]payment.Provider{o.name: mortalProvider{o.Provider, l, w.admits}}}
 	}
-	store := mortalStore{postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now}), l}
+	store := mortalStore{postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now, PagesPerHour: 1000}), l}
 	return payment.New(store, mortalTickets{w.tickets, l}, providers, slog.New(slog.DiscardHandler), payment.Options{Now: w.clock.Now})
 }
 

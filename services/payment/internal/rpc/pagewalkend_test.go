@@ -64,7 +64,7 @@ func (w *pageWalk) passRounds(rounds int, d time.Duration) {
 
 func (w *pageWalk) all() (list []payment.Payment) {
 	w.t.Helper()
-	store := postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now})
+	store := postgres.NewStore(w.pool, postgres.Options{Now: w.clock.Now, PagesPerHour: 1000})
 	for _, b := range w.buyers {
 		for _, ref := range b.refs {
 			ids, err := store.PaymentIDsByReference(w.t.Context(), payment.Reference{Type: payment.Reservation, ID: uuid.MustParse(ref)})

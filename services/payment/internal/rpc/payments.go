@@ -10,6 +10,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
+	"urr.guru/services/payment/internal/limits"
 	"urr.guru/services/payment/internal/payment"
 )
 
@@ -17,12 +18,13 @@ import (
 const roleAdmin = "admin"
 
 // Server serves payments and refunds to users and operators: PaymentService, PaymentAdminService,
-// RefundService and RefundAdminService of urr.payment.v1.
+// RefundService, RefundAdminService and DisputeAdminService of urr.payment.v1.
 type Server struct {
 	paymentv1.UnimplementedPaymentServiceServer
 	paymentv1.UnimplementedPaymentAdminServiceServer
 	paymentv1.UnimplementedRefundServiceServer
 	paymentv1.UnimplementedRefundAdminServiceServer
+	paymentv1.UnimplementedDisputeAdminServiceServer
 	payments *payment.Service
 }
 
@@ -33,6 +35,7 @@ func Register(r grpc.ServiceRegistrar, payments *payment.Service) {
 	paymentv1.RegisterPaymentAdminServiceServer(r, s)
 	paymentv1.RegisterRefundServiceServer(r, s)
 	paymentv1.RegisterRefundAdminServiceServer(r, s)
+	paymentv1.RegisterDisputeAdminServiceServer(r, s)
 }
 
 func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
@@ -43,6 +46,7 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	p, page, err := s.payments.Prepare(ctx, payment.PrepareRequest{
 		Reference:      payment.Reference{Type: payment.Type(in.GetPaymentType()), ID: id},
 		UserID:         user,
+		Email:          in.GetCaller().GetEmail(),
 		Provider:       in.GetProvider(),
 		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
@@ -52,8 +56,13 @@ func (s *Server) Prepare(ctx context.Context, in *paymentv1.PrepareRequest) (*pa
 	return toPrepared(p, page), nil
 }
 
-func (s *Server) ListProviders(context.Context, *paymentv1.ListProvidersRequest) (*paymentv1.ListProvidersResponse, error) {
-	return &paymentv1.ListProvidersResponse{Providers: s.payments.Providers()}, nil
+func (s *Server) ListProviders(_ context.Context, in *paymentv1.ListProvidersRequest) (*paymentv1.ListProvidersResponse, error) {
+	list := s.payments.Providers(in.GetAmount(), in.GetCurrency())
+	out := &paymentv1.ListProvidersResponse{Limits: limits.ToProto(list)}
+	for _, l := range list {
+		out.Providers = append(out.Providers, l.Name)
+	}
+	return out, nil
 }
 
 func (s *Server) CancelPayment(ctx context.Context, in *paymentv1.CancelPaymentRequest) (*paymentv1.Payment, error) {

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"testing"
@@ -42,13 +43,13 @@ type hookedProvider struct {
 	afterAsk     func()
 }
 
-func (g *hookedProvider) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (g *hookedProvider) Charge(ctx context.Context, p payment.Payment, seen payment.Outcome) (payment.Outcome, error) {
 	if g.beforeCharge != nil {
 		if err := g.beforeCharge(); err != nil {
 			return payment.Outcome{}, err
 		}
 	}
-	return g.Provider.Charge(ctx, p)
+	return g.Provider.Charge(ctx, p, seen)
 }
 
 func (g *hookedProvider) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
@@ -82,7 +83,7 @@ func withHooks(g *hookedProvider) func(*bundle) {
 }
 
 func (b *bundle) store() *postgres.Store {
-	return postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now})
+	return postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now, PagesPerHour: cmp.Or(b.pagesPerHour, 1000)})
 }
 
 // process returns another replica, with these dependencies.
@@ -336,7 +337,7 @@ func TestPagesAreChargedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	s := payment.New(b.store(), ticket.NewClient(b.dialTickets()), onlyProvider(b.sandbox), slog.New(slog.DiscardHandler),
-		payment.Options{Now: b.clock.Now, ChargesAtOnce: buyers})
+		payment.Options{Now: b.clock.Now, PagesAtOnce: buyers})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Sweep(ctx) }()

@@ -149,9 +149,12 @@ func TestRefusedRefundReturnsMoneyByHand(t *testing.T) {
 	b.sweep(0)
 	require.EqualValues(t, 27000, b.refund(p, "OPERATOR").send)
 	require.EqualValues(t, 3000, b.count(`SELECT hand_used FROM payments`))
+	held := b.untilRefund(p, "OPERATOR", "HELD") // nobody knows what the rest by hand was for
+	_, err := b.service.RetryRefund(t.Context(), uuid.MustParse(held.id), nil)
+	require.NoError(t, err)
 	b.provider.SetFaults(provider.Faults{Refused: 1})
 	b.untilRefund(p, "OPERATOR", "REFUSED")
-	require.Zero(t, b.count(`SELECT hand_used FROM payments`))
+	b.requireByHand(p, 0, 25000, 3000)
 	for range 5 {
 		b.sweep(time.Second)
 	}
@@ -237,7 +240,7 @@ func (b *bundle) newServiceOn(provider payment.Provider, opts payment.Options) *
 	b.t.Helper()
 	conn := b.dialTickets()
 	opts.Now = b.clock.Now
-	return payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn),
+	return payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now, PagesPerHour: 1000}), ticket.NewClient(conn),
 		onlyProvider(guard.New(provider, unlimited)), slog.New(slog.NewTextHandler(b.t.Output(), nil)), opts)
 }
 
@@ -252,15 +255,15 @@ func TestCompensationPassesCancelledEvent(t *testing.T) {
 		cancelled = append(cancelled, p)
 	}
 	rate := make(chan struct{})
-	s := b.newServiceOn(b.sandbox, payment.Options{AwaitRefund: func(ctx context.Context, _ string, c payment.Cause) error {
-		if c != payment.EventCancelled {
-			return nil
+	s := b.newServiceOn(b.sandbox, payment.Options{AwaitRefund: func(ctx context.Context, _ string) (context.Context, error) {
+		if payment.UrgencyOf(ctx) != payment.ForBulkRefund {
+			return ctx, nil
 		}
 		select {
 		case <-rate:
-			return nil
+			return ctx, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return ctx, ctx.Err()
 		}
 	}})
 	ctx, cancel := context.WithCancel(t.Context())

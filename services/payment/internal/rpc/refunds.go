@@ -21,7 +21,8 @@ func (s *Server) RefundPayment(ctx context.Context, in *paymentv1.RefundPaymentR
 		return nil, err
 	}
 	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
-		Cause: payment.ByUser, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user}, IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+		Cause: payment.ByUser, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user, Shown: in.Amount},
+		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
 	})
 }
 
@@ -31,8 +32,19 @@ func (s *Server) RefundAnyPayment(ctx context.Context, in *paymentv1.RefundAnyPa
 		return nil, err
 	}
 	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
-		Cause: payment.ByOperator, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user, Fees: in.Fees},
+		Cause: payment.ByOperator, Reason: in.GetReason(), Scope: payment.RefundScope{UserID: user, Fees: in.Fees, Shown: in.Amount},
 		IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+	})
+}
+
+func (s *Server) AssignByHand(ctx context.Context, in *paymentv1.AssignByHandRequest) (*paymentv1.Refund, error) {
+	user, err := rpc.RequireRole(in, roleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	return s.askRefund(ctx, in.GetPaymentId(), in.GetTicketIds(), payment.RefundRequest{
+		Cause: payment.ByHand, Reason: in.GetNote(), IdempotencyKey: in.GetCaller().GetIdempotencyKey(),
+		Scope: payment.RefundScope{UserID: user, Goodwill: in.GetGoodwill(), Shown: in.Unassigned},
 	})
 }
 
@@ -116,18 +128,24 @@ func decodeCursor(cursor string) (uuid.UUID, error) {
 	return id, nil
 }
 
+func (s *Server) HoldRefund(ctx context.Context, in *paymentv1.HoldRefundRequest) (*paymentv1.Refund, error) {
+	return decideRefund(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) { return s.payments.HoldRefund(ctx, id) })
+}
+
 func (s *Server) RetryRefund(ctx context.Context, in *paymentv1.RetryRefundRequest) (*paymentv1.Refund, error) {
-	return decideHeld(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) { return s.payments.RetryRefund(ctx, id) })
+	return decideRefund(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) {
+		return s.payments.RetryRefund(ctx, id, in.Unassigned)
+	})
 }
 
 func (s *Server) ResolveRefund(ctx context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
-	return decideHeld(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) {
+	return decideRefund(in, in.GetRefundId(), func(id uuid.UUID) (payment.Refund, error) {
 		return s.payments.ResolveRefund(ctx, id, !in.GetPaidOtherwise(), in.GetNote())
 	})
 }
 
-// decideHeld checks an operator's request about a HELD refund, and calls decide.
-func decideHeld(in any, refundID string, decide func(id uuid.UUID) (payment.Refund, error)) (*paymentv1.Refund, error) {
+// decideRefund checks an operator's request about a refund, and calls decide.
+func decideRefund(in any, refundID string, decide func(id uuid.UUID) (payment.Refund, error)) (*paymentv1.Refund, error) {
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -48,7 +49,7 @@ func TestRefundWalks(t *testing.T) {
 func (w *refundWalk) act(key string) {
 	w.t.Helper()
 	p := w.payments[w.rand.IntN(len(w.payments))]
-	switch w.rand.IntN(16) {
+	switch w.rand.IntN(18) {
 	case 0, 1:
 		w.request(p, key, payment.ByUser)
 	case 2:
@@ -71,6 +72,8 @@ func (w *refundWalk) act(key string) {
 		w.decideHeld()
 	case 7, 8, 9:
 		w.fail()
+	case 16, 17:
+		w.assignByHand(p, key)
 	case 10, 11:
 		w.pass(time.Duration(w.rand.IntN(30)) * time.Hour)
 	default:
@@ -120,6 +123,26 @@ func (w *refundWalk) byHand(p *paymentv1.PrepareResponse) {
 	}
 }
 
+// assignByHand says what money by hand was for: a ticket, or a part of it for none.
+func (w *refundWalk) assignByHand(p *paymentv1.PrepareResponse, key string) {
+	w.t.Helper()
+	q := payment.RefundRequest{
+		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: payment.ByHand, Scope: payment.RefundScope{UserID: "op"}, IdempotencyKey: key,
+	}
+	if w.rand.IntN(3) == 0 {
+		q.Scope.Goodwill = 1 + w.rand.Int64N(10000)
+	} else {
+		q.Scope.TicketIDs = []uuid.UUID{uuid.MustParse(w.ticketID(p, w.rand.IntN(3)))}
+	}
+	_, err := w.service.RequestRefund(w.t.Context(), q)
+	for range w.rand.IntN(2) { // again
+		_, err = w.service.RequestRefund(w.t.Context(), q)
+	}
+	if err != nil {
+		require.ErrorIs(w.t, err, payment.ErrNothingByHand)
+	}
+}
+
 // decideHeld retries or resolves a HELD refund, as an operator does.
 func (w *refundWalk) decideHeld() {
 	w.t.Helper()
@@ -128,12 +151,15 @@ func (w *refundWalk) decideHeld() {
 	if err != nil {
 		return // none is held
 	}
+	byHand := w.rand.IntN(2) == 0
 	if w.rand.IntN(2) == 0 {
-		_, err = w.service.RetryRefund(w.t.Context(), id)
+		_, err = w.service.RetryRefund(w.t.Context(), id, nil)
 	} else {
-		_, err = w.service.ResolveRefund(w.t.Context(), id, false, "paid otherwise")
+		_, err = w.service.ResolveRefund(w.t.Context(), id, byHand, "paid by a person")
 	}
-	require.NoError(w.t, err)
+	if !byHand || !errors.Is(err, payment.ErrNotPaidByHand) {
+		require.NoError(w.t, err)
+	}
 }
 
 // fail makes a random call fail in a random way.

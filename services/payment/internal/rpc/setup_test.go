@@ -48,7 +48,7 @@ const (
 )
 
 // unlimited has only a limit of concurrent charges.
-var unlimited = guard.Limits{ChargesAtOnce: chargesAtOnce, Refunds: 1e6, Lookups: 1e6}
+var unlimited = guard.Limits{ChargesAtOnce: chargesAtOnce}
 
 // bundle is a payment service on a real database, with a provider and a ticket service that the
 // test controls. All use the test's clock, and only sweep runs the sweeper, so that a test decides
@@ -65,12 +65,16 @@ type bundle struct {
 	refunds   paymentv1.RefundServiceClient
 	operators paymentv1.RefundAdminServiceClient
 	admins    paymentv1.PaymentAdminServiceClient
+	// disputed lists what payers dispute, and what issuers warn of.
+	disputed paymentv1.DisputeAdminServiceClient
 	// differences lists and closes the differences that the reconciliation has found.
 	differences paymentv1.DifferenceAdminServiceClient
 	service     *payment.Service
 	// publicURL is the provider's public address; empty: it has no page. wrap decorates the provider.
 	publicURL string
 	wrap      func(payment.Provider) payment.Provider
+	// pagesPerHour is how many pages a user may open in an hour; 0: as many as any test opens.
+	pagesPerHour int64
 	// unknownOrders counts webhooks about orders that are not stored.
 	unknownOrders atomic.Int64
 }
@@ -100,6 +104,7 @@ func setup(t *testing.T, options ...func(*bundle)) *bundle {
 	}, withoutTimeout())
 	b.differences = paymentv1.NewDifferenceAdminServiceClient(conn)
 	b.client, b.refunds, b.operators = paymentv1.NewPaymentServiceClient(conn), paymentv1.NewRefundServiceClient(conn), paymentv1.NewRefundAdminServiceClient(conn)
+	b.disputed = paymentv1.NewDisputeAdminServiceClient(conn)
 	b.admins = paymentv1.NewPaymentAdminServiceClient(conn)
 	return b
 }
@@ -117,7 +122,7 @@ func (b *bundle) newService(voidAfter time.Duration) *payment.Service {
 	if b.wrap != nil {
 		guarded = b.wrap(guarded)
 	}
-	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now}), ticket.NewClient(conn), onlyProvider(guarded),
+	s := payment.New(postgres.NewStore(b.pool, postgres.Options{Now: b.clock.Now, PagesPerHour: 1000}), ticket.NewClient(conn), onlyProvider(guarded),
 		slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 		payment.Options{Now: b.clock.Now, Observe: payment.Observer{UnknownOrder: func() { b.unknownOrders.Add(1) }}})
 	b.t.Cleanup(func() { _ = s.Wait(context.Background()) })

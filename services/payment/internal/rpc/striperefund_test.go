@@ -81,6 +81,34 @@ func TestStripeRefundFailsLater(t *testing.T) {
 	}
 }
 
+// Operators see why a refund is accepted and not made yet.
+func TestStripeRefundWaitsForMoney(t *testing.T) {
+	t.Parallel()
+	s := setupStripe(t)
+	p := s.bought()
+	s.stripe.SetRules(fake.Rules{PendingRefunds: true, PendingReason: "insufficient_funds"})
+	s.ask(p, payment.ByUser, "k")
+	s.sweep(0)
+	shows := func(status, reason string) {
+		t.Helper()
+		list, err := s.operators.ListRefunds(t.Context(), &paymentv1.ListRefundsRequest{Caller: operator(""), Status: status})
+		require.NoError(t, err)
+		require.Len(t, list.GetItems(), 1)
+		require.Equal(t, reason, list.GetItems()[0].GetPendingReason())
+	}
+	shows("ACCEPTED", "insufficient_funds")
+	id := s.stripe.Order(p.GetOrderId()).Refunds[0].ID
+	s.stripe.DelayRefund(id, "processing")
+	s.sweep(time.Hour)
+	shows("ACCEPTED", "processing")
+	version := s.count(`SELECT version FROM payments WHERE id = $1`, p.GetPaymentId())
+	s.sweep(24 * time.Hour)
+	require.Equal(t, version, s.count(`SELECT version FROM payments WHERE id = $1`, p.GetPaymentId()), "nothing new")
+	require.NoError(t, s.stripe.SettleRefund(id, "succeeded"))
+	s.sweep(24 * time.Hour)
+	shows("DONE", "")
+}
+
 // A refund on Stripe's dashboard is found by its webhook. If it is the whole charge, tickets end.
 func TestStripeRefundByHand(t *testing.T) {
 	t.Parallel()

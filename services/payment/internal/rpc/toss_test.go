@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -34,17 +35,32 @@ type tossShop struct {
 	toss     *tossfake.Server
 	url      string
 	provider payment.Provider
+	// answer, if set, answers calls to Toss instead of the fake; nil: the fake answers.
+	answer func(r *http.Request) *http.Response
 }
 
-func setupToss(t *testing.T) *tossShop {
+func (s *tossShop) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.answer != nil {
+		if resp := s.answer(r); resp != nil {
+			return resp, nil
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func setupToss(t *testing.T, rules ...tossfake.Rules) *tossShop {
 	t.Helper()
 	b := setup(t)
-	s := &tossShop{bundle: b, toss: tossfake.NewServer(tossfake.Options{Now: b.clock.Now, ClientKey: "test_ck", SecretKey: "test_sk"})}
+	options := tossfake.Options{Now: b.clock.Now, ClientKey: "test_ck", SecretKey: "test_sk"}
+	for _, r := range rules {
+		options.Rules = r
+	}
+	s := &tossShop{bundle: b, toss: tossfake.NewServer(options)}
 	server := httptest.NewServer(s.toss)
 	server.Config.SetKeepAlivesEnabled(false) // else the transport repeats calls without an answer
 	t.Cleanup(server.Close)
 	s.url = server.URL
-	client := toss.NewClient("test_sk", toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: b.clock.Now})
+	client := toss.NewClient("test_sk", toss.Options{URL: server.URL, PageURL: "https://pay.test/toss", Now: b.clock.Now, Transport: s})
 	t.Cleanup(client.Close)
 	s.provider = guard.New(client, unlimited)
 	providers := payment.Providers{Default: toss.Name, ByName: map[string]payment.Provider{toss.Name: s.provider}}

@@ -17,11 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/trace"
-
 	"urr.guru/pkg/config"
-	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/outbound"
 	"urr.guru/services/payment/internal/payment"
 )
 
@@ -71,21 +68,12 @@ var _ payment.Provider = (*Client)(nil)
 // NewClient returns a Client of the sandbox at the URL base. secrets has the form secret[,secret…];
 // any of them verifies a webhook.
 func NewClient(base string, secrets config.Secret, opts Options) *Client {
-	if opts.Transport == nil {
-		opts.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 64,
-			IdleConnTimeout:     time.Minute,
-		}
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	opts.KeyLife = cmp.Or(opts.KeyLife, defaultKeyLife)
 	opts.Timeout, opts.VoidAfter = cmp.Or(opts.Timeout, defaultTimeout), cmp.Or(opts.VoidAfter, defaultVoidAfter)
 	opts.PageTime = cmp.Or(opts.PageTime, defaultPageTime)
 	// The client has no timeout, since every call has the deadline of its context.
-	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: opts.Transport}, opts: opts}
+	c := &Client{base: strings.TrimSuffix(base, "/"), opts: opts}
+	c.http = &http.Client{Transport: outbound.New(outbound.Options{Provider: Name, MaxAnswer: maxAnswer, Now: opts.Now, Base: opts.Transport})}
 	c.Rekey(secrets)
 	return c
 }
@@ -107,7 +95,7 @@ type charge struct {
 	RefundedAmount int64  `json:"refundedAmount"`
 }
 
-func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (c *Client) Charge(ctx context.Context, p payment.Payment, _ payment.Outcome) (payment.Outcome, error) {
 	code, got, err := c.call(ctx, http.MethodPost, "/v1/charges", map[string]any{
 		"paymentKey": p.PaymentKey, "orderId": p.OrderID, "amount": p.Amount, "currency": p.Currency, "idempotencyKey": p.ID.String(),
 	})
@@ -203,19 +191,16 @@ func (c *Client) call(ctx context.Context, method, path string, body any) (statu
 // send sends one request and decodes the answer into got, whatever its status. The request is not
 // sent after notAfter, unless that is zero.
 func (c *Client) send(ctx context.Context, method, path string, body any, notAfter time.Time, got any) (status int, err error) {
-	ctx, span := otel.Tracer("urr.guru/services/payment/sandbox").Start(ctx, method+" sandbox", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End()
-	req, err := c.request(ctx, method, path, body, notAfter)
+	req, err := c.request(outbound.SentUntil(ctx, notAfter), method, path, body)
 	if err != nil {
 		return 0, fmt.Errorf("sandbox request: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		span.RecordError(err)
 		return 0, fmt.Errorf("sandbox: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, fmt.Errorf("sandbox answer: %w", err)
 	}
@@ -226,7 +211,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any, notAft
 	return resp.StatusCode, nil
 }
 
-func (c *Client) request(ctx context.Context, method, path string, body any, notAfter time.Time) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	if body == nil {
 		return http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
 	}
@@ -239,8 +224,5 @@ func (c *Client) request(ctx context.Context, method, path string, body any, not
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if !notAfter.IsZero() {
-		fence.Set(req, b, notAfter, c.opts.Now)
-	}
 	return req, nil
 }

@@ -27,7 +27,7 @@ func TestStatusesThatRejectOneCharge(t *testing.T) {
 			t.Cleanup(server.Close)
 			client := sandbox.NewClient(server.URL, "", sandbox.Options{})
 			t.Cleanup(client.Close)
-			_, err := client.Charge(t.Context(), payment.Payment{})
+			_, err := client.Charge(t.Context(), payment.Payment{}, payment.Outcome{})
 			require.Error(t, err)
 			require.NotErrorIs(t, err, payment.ErrNotSent)
 			if rejected {

@@ -38,6 +38,8 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 		return payment.RefundAnswer{State: state, ID: got.RefundID}, err
 	case code == http.StatusUnprocessableEntity && got.Code == "TOO_MUCH":
 		return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: got.Code}, nil
+	case code == http.StatusUnprocessableEntity && got.Code != "":
+		return payment.RefundAnswer{}, fmt.Errorf("refund: %w", &payment.KeptError{Code: got.Code})
 	case code == http.StatusConflict, code == http.StatusGone:
 		return payment.RefundAnswer{State: payment.ProviderRefused, Code: got.Error}, nil
 	default:

@@ -24,8 +24,16 @@ const (
 const sessionLife = 40 * time.Minute
 
 // Open makes a session. Its parameters depend on the payment only, since Stripe compares them when
-// the call is repeated under its key.
+// the call is repeated under its key. If Stripe refuses the payer's address, the session has none.
 func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, error) {
+	return c.open(ctx, p, p.ID.String()+":open")
+}
+
+func (c *Client) open(ctx context.Context, p payment.Payment, key string) (payment.Page, error) {
+	amount, err := toStripe(p.Amount, p.Currency)
+	if err != nil {
+		return payment.Page{}, &payment.NotTakenError{Code: "amount", Err: err}
+	}
 	returnURL := c.opts.ReturnURL + "?" + url.Values{"orderId": {p.OrderID}, "token": {p.Token}}.Encode()
 	order := map[string]string{orderKey: p.OrderID}
 	params := &api.CheckoutSessionCreateParams{
@@ -34,19 +42,28 @@ func (c *Client) Open(ctx context.Context, p payment.Payment) (payment.Page, err
 		ExpiresAt:       api.Int64(p.ExpiresAt.Add(sessionLife).Unix()),
 		AdaptivePricing: &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // the payer pays in our currency
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{
-			CaptureMethod: api.String("manual"), Metadata: order, Description: api.String("Order " + p.OrderID),
+			CaptureMethod: api.String("manual"), Metadata: order, Description: api.String(p.Description),
 		},
 		LineItems: []*api.CheckoutSessionCreateLineItemParams{{
 			Quantity: api.Int64(1),
 			PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
-				Currency: api.String(strings.ToLower(p.Currency)), UnitAmount: api.Int64(p.Amount),
-				ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Order " + p.OrderID)},
+				Currency: api.String(strings.ToLower(p.Currency)), UnitAmount: api.Int64(amount),
+				ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String(p.Description)},
 			},
 		}},
 	}
-	params.SetIdempotencyKey(p.ID.String() + ":open")
+	if p.StatementSuffix != "" {
+		params.PaymentIntentData.StatementDescriptorSuffix = api.String(p.StatementSuffix)
+	}
+	if p.Email != "" { // for the receipt, and against fraud
+		params.CustomerEmail, params.PaymentIntentData.ReceiptEmail = api.String(p.Email), api.String(p.Email)
+	}
+	params.SetIdempotencyKey(key)
 	s, err := c.api().V1CheckoutSessions.Create(ctx, params)
 	switch {
+	case p.Email != "" && refusesEmail(err):
+		p.Email = ""
+		return c.open(ctx, p, key+":anonymous")
 	case err != nil:
 		return payment.Page{}, openFailed(err)
 	case s.ID == "" || s.URL == "":
@@ -117,17 +134,24 @@ func outcomeOf(p payment.Payment, pi *api.PaymentIntent, open payment.State) (pa
 	}
 	switch pi.Status {
 	case api.PaymentIntentStatusSucceeded:
-		out := payment.Outcome{State: payment.Captured, ChargeID: pi.ID, Amount: pi.AmountReceived}
+		out := payment.Outcome{State: payment.Captured, ChargeID: pi.ID}
+		var err, refundedErr error
+		out.Amount, err = fromStripe(pi.AmountReceived, p.Currency)
 		if pi.LatestCharge != nil {
-			out.Refunded = pi.LatestCharge.AmountRefunded
+			out.Refunded, refundedErr = fromStripe(pi.LatestCharge.AmountRefunded, p.Currency)
+			out.ReceiptURL = payment.ReceiptAt(pi.LatestCharge.ReceiptURL, "stripe.com")
 		}
-		return out, nil
+		return out, errors.Join(err, refundedErr)
 	case api.PaymentIntentStatusRequiresCapture:
-		return payment.Outcome{State: payment.Authorized}, nil
+		return payment.Outcome{State: payment.Authorized, Authorization: pi.ID}, nil
 	case api.PaymentIntentStatusCanceled:
 		return payment.Outcome{State: payment.Void}, nil
 	default: // requires_payment_method, requires_confirmation, requires_action, processing
-		return payment.Outcome{State: open}, nil
+		out := payment.Outcome{State: open}
+		if pi.LastPaymentError != nil {
+			out.DeclineCode = declineCode(pi.LastPaymentError)
+		}
+		return out, nil
 	}
 }
 
@@ -137,26 +161,33 @@ var errNotPaid = errors.New("the buyer has not paid on the page")
 // Charge captures the intent of the payment's own session, and ignores keys from requests, since
 // they could be another order's intent. Each attempt has a new key, since Stripe repeats an
 // internal error under its key for a day. Stripe captures an intent only once, under whatever key.
-func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (c *Client) Charge(ctx context.Context, p payment.Payment, seen payment.Outcome) (payment.Outcome, error) {
 	if p.Ref == "" {
 		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
 	}
-	s, err := c.session(ctx, p.Ref)
+	if seen.Authorization == "" {
+		s, err := c.session(ctx, p.Ref)
+		if err != nil {
+			return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
+		}
+		seen, err = outcome(p, s)
+		switch {
+		case err != nil:
+			return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, err)
+		case seen.State == payment.Waiting:
+			return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
+		case seen.State != payment.Authorized:
+			return seen, nil
+		}
+	}
+	amount, err := toStripe(p.Amount, p.Currency)
 	if err != nil {
-		return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
-	}
-	out, err := outcome(p, s)
-	switch {
-	case err != nil:
 		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, err)
-	case out.State == payment.Waiting:
-		return payment.Outcome{}, errors.Join(payment.ErrNotSent, payment.ErrChargeRejected, errNotPaid)
-	case out.State != payment.Authorized:
-		return out, nil
 	}
-	params := &api.PaymentIntentCaptureParams{AmountToCapture: api.Int64(p.Amount)}
+	params := &api.PaymentIntentCaptureParams{AmountToCapture: api.Int64(amount)}
+	params.AddExpand("latest_charge")
 	params.SetIdempotencyKey(fmt.Sprintf("%s:capture:%d", p.ID, p.Attempt))
-	pi, err := c.api().V1PaymentIntents.Capture(ctx, s.PaymentIntent.ID, params)
+	pi, err := c.api().V1PaymentIntents.Capture(ctx, seen.Authorization, params)
 	if err != nil {
 		return captureFailed(err)
 	}

@@ -28,9 +28,11 @@ func TestOutcomes(t *testing.T) {
 	require.Equal(t, "https://shop/back?orderId="+p.OrderID+"&token=t-1", b.choose(page, fake.Pay))
 	b.asks(p, payment.Authorized)
 	require.Empty(t, b.choose(page, fake.Pay), "it was paid already")
-	out, err := b.Charge(t.Context(), p)
+	out, err := b.Charge(t.Context(), p, payment.Outcome{})
 	require.NoError(t, err)
-	require.Equal(t, payment.Outcome{State: payment.Captured, ChargeID: b.fake.Order(p.OrderID).Intent, Amount: amount}, out)
+	require.Regexp(t, "^https://pay.stripe.com/receipts/payment/ch_", out.ReceiptURL)
+	require.Equal(t, payment.Outcome{State: payment.Captured, ChargeID: b.fake.Order(p.OrderID).Intent, Amount: amount, ReceiptURL: out.ReceiptURL}, out)
+	require.Equal(t, out, b.asks(p, payment.Captured))
 	require.NoError(t, b.fake.RefundByHand(p.OrderID, 5000))
 	require.EqualValues(t, 5000, b.asks(p, payment.Captured).Refunded)
 
@@ -53,16 +55,18 @@ func TestOpen(t *testing.T) {
 	again, err := b.Open(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, payment.Page{URL: page, Ref: p.Ref}, again)
+	require.Equal(t, title, b.fake.Order(p.OrderID).Name)
+	require.Equal(t, title, b.fake.Order(p.OrderID).Description)
 	b.fake.Calls.Inject(fake.CreateSession, fakes.Broken)
 	p.ID = uuid.New()
 	for range 2 {
 		_, err = b.Open(t.Context(), p)
 		require.ErrorIs(t, err, payment.ErrKeySpent)
 	}
-	p.ID, p.Amount = uuid.New(), 1
+	p.ID, p.Amount = uuid.New(), 60
 	_, err = b.Open(t.Context(), p)
 	require.NoError(t, err)
-	p.Amount = 2
+	p.Amount = 70
 	_, err = b.Open(t.Context(), p)
 	require.ErrorIs(t, err, payment.ErrKeySpent, "other parameters")
 	for _, fault := range []fakes.Fault{fakes.Dropped, fakes.Limited, fakes.Garbled} {
@@ -91,12 +95,12 @@ func TestOnlyItsOwnIntentIsCharged(t *testing.T) {
 	p, _ := b.opened()
 	p.PaymentKey = b.fake.Order(victim.OrderID).Intent
 	for _, p := range []payment.Payment{p, {OrderID: p.OrderID, PaymentKey: p.PaymentKey}} {
-		_, err := b.Charge(t.Context(), p)
+		_, err := b.Charge(t.Context(), p, payment.Outcome{})
 		require.ErrorIs(t, err, payment.ErrNotSent)
 		require.ErrorIs(t, err, payment.ErrChargeRejected)
 	}
 	p.Ref = victim.Ref
-	_, err := b.Charge(t.Context(), p)
+	_, err := b.Charge(t.Context(), p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotSent)
 	victim.Currency = "USD"
 	_, err = b.Ask(t.Context(), victim)
@@ -113,7 +117,7 @@ func TestCaptureFaults(t *testing.T) {
 		b := newShop(t)
 		p := b.authorized()
 		b.fake.Calls.Inject(fake.CaptureIntent, fault)
-		_, err := b.Charge(t.Context(), p)
+		_, err := b.Charge(t.Context(), p, payment.Outcome{})
 		require.Error(t, err, "%s", fault)
 		require.NotErrorIs(t, err, payment.ErrNotSent, "%s", fault)
 		require.NotErrorIs(t, err, payment.ErrChargeRejected, "%s: a failure of Stripe", fault)
@@ -123,7 +127,7 @@ func TestCaptureFaults(t *testing.T) {
 			b.asks(p, payment.Authorized)
 		}
 		p.Attempt++
-		out, err := b.Charge(t.Context(), p)
+		out, err := b.Charge(t.Context(), p, payment.Outcome{})
 		require.NoError(t, err, "%s", fault)
 		require.Equal(t, payment.Captured, out.State, "%s", fault)
 		require.Equal(t, amount, b.fake.Order(p.OrderID).Received)
@@ -137,11 +141,11 @@ func TestInternalErrorIsKept(t *testing.T) {
 	p := b.authorized()
 	b.fake.Calls.Inject(fake.CaptureIntent, fakes.Failed)
 	for range 2 {
-		_, err := b.Charge(t.Context(), p)
+		_, err := b.Charge(t.Context(), p, payment.Outcome{})
 		require.ErrorContains(t, err, "api_error")
 	}
 	b.clock.Advance(24 * time.Hour)
-	out, err := b.Charge(t.Context(), p)
+	out, err := b.Charge(t.Context(), p, payment.Outcome{})
 	require.NoError(t, err)
 	require.Equal(t, payment.Captured, out.State)
 }
@@ -151,7 +155,7 @@ func TestCaptureRefused(t *testing.T) {
 	b := newShop(t)
 	p := b.authorized()
 	b.fake.SetRules(fake.Rules{Decline: "insufficient_funds"})
-	out, err := b.Charge(t.Context(), p)
+	out, err := b.Charge(t.Context(), p, payment.Outcome{})
 	require.NoError(t, err)
 	require.Equal(t, payment.Outcome{State: payment.Refused, DeclineCode: "insufficient_funds"}, out)
 }
@@ -163,17 +167,17 @@ func TestNotSent(t *testing.T) {
 	p := b.authorized()
 	for _, fault := range []fakes.Fault{fakes.Dropped, fakes.Failed, fakes.Garbled, fakes.Limited} {
 		b.fake.Calls.Inject(fake.GetSession, fault)
-		_, err := b.Charge(t.Context(), p)
+		_, err := b.Charge(t.Context(), p, payment.Outcome{})
 		require.ErrorIs(t, err, payment.ErrNotSent)
 		require.NotErrorIs(t, err, payment.ErrChargeRejected)
 	}
-	_, err := b.client("http://127.0.0.1:1", apiKey).Charge(t.Context(), p)
+	_, err := b.client("http://127.0.0.1:1", apiKey).Charge(t.Context(), p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotSent)
-	_, err = b.client(b.url, "sk_wrong").Charge(t.Context(), p)
+	_, err = b.client(b.url, "sk_wrong").Charge(t.Context(), p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotSent)
 	b.Rekey(secrets("sk_wrong"))
 	_, err = b.Ask(t.Context(), p)
-	require.ErrorContains(t, err, "Invalid API Key")
+	require.ErrorContains(t, err, "status 401")
 	require.Zero(t, b.fake.Calls.Count(fake.CaptureIntent))
 }
 
@@ -216,7 +220,7 @@ func TestCancel(t *testing.T) {
 	p = b.authorized()
 	cancel(p, payment.Void)
 	require.Equal(t, "canceled", b.fake.Order(p.OrderID).Status)
-	_, err := b.Charge(t.Context(), p)
+	_, err := b.Charge(t.Context(), p, payment.Outcome{})
 	require.NoError(t, err)
 	p = b.captured()
 	cancel(p, payment.Captured)
@@ -248,7 +252,7 @@ func TestAddressesAreEscaped(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
 	id := uuid.New()
-	p := payment.Payment{ID: id, OrderID: "a&b=c", Token: "t?{}", Amount: 1, Currency: "KRW", ExpiresAt: b.clock.Now().Add(time.Minute)}
+	p := payment.Payment{ID: id, OrderID: "a&b=c", Token: "t?{}", Amount: 50, Currency: "KRW", Description: title, ExpiresAt: b.clock.Now().Add(time.Minute)}
 	page, err := b.Open(t.Context(), p)
 	require.NoError(t, err)
 	returnURL, err := url.Parse(b.choose(page.URL, fake.Back))

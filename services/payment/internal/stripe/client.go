@@ -4,30 +4,40 @@
 package stripe
 
 import (
+	"bytes"
 	"cmp"
-	"context"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	api "github.com/stripe/stripe-go/v85"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/trace"
 
 	"urr.guru/pkg/config"
-	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/budget"
+	"urr.guru/services/payment/internal/outbound"
 	"urr.guru/services/payment/internal/payment"
 )
 
 // Name is the provider's name in settings and stored payments.
 const Name = "stripe"
 
-// PerSecond is the most calls of each kind (charge, refund, look-up) that one process sends per
-// second. Stripe accepts 25 from an address (docs.stripe.com/rate-limits).
-const PerSecond = 20
+// The calls per second that Stripe takes of an account in all, with a live and with a test key
+// (docs.stripe.com/rate-limits, 2026-11).
+const (
+	LivePerSecond = 100
+	TestPerSecond = 25
+)
+
+// RefundEndpoint is the endpoint of refunds.
+const RefundEndpoint = "POST /v1/refunds"
+
+// endpoints are the requests of a Client.
+var endpoints = []string{ //nolint:gochecknoglobals // a constant
+	"POST /v1/checkout/sessions", "GET /v1/checkout/sessions/{id}", "POST /v1/checkout/sessions/{id}/expire",
+	"GET /v1/payment_intents/{id}", "POST /v1/payment_intents/{id}/capture", "POST /v1/payment_intents/{id}/cancel",
+	RefundEndpoint, "GET /v1/refunds", "GET /v1/disputes", "GET /v1/balance_transactions",
+}
 
 const (
 	defaultPageTime = 12 * time.Minute
@@ -50,6 +60,8 @@ type Options struct {
 	ReturnURL string
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
+	// Budget limits the calls; nil: there is no limit.
+	Budget *budget.Budget
 	// Now and Transport are set by tests only; nil: time.Now, and connections to Stripe.
 	Now       func() time.Time
 	Transport http.RoundTripper
@@ -80,19 +92,11 @@ var _ payment.Provider = (*Client)(nil)
 
 // NewClient returns a Client of Stripe's API, or of another server at opts.URL.
 func NewClient(secrets Secrets, opts Options) *Client {
-	if opts.Transport == nil {
-		opts.Transport = &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
-		}
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	opts.PageTime = cmp.Or(opts.PageTime, defaultPageTime)
 	// The client has no timeout, since every call has the deadline of its context.
-	caller := &http.Client{Transport: transport{base: opts.Transport, now: opts.Now}}
+	caller := &http.Client{Transport: outbound.New(outbound.Options{
+		Provider: Name, Endpoints: endpoints, Budget: opts.Budget, Limited: limited, MaxAnswer: maxAnswer, Now: opts.Now, Base: opts.Transport,
+	})}
 	backend := &api.BackendConfig{
 		MaxNetworkRetries: api.Int64(0), EnableTelemetry: api.Bool(false), HTTPClient: caller,
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull}, // the library would log whole answers
@@ -122,53 +126,14 @@ func (c *Client) api() *api.Client { return c.current.Load().api }
 func (c *Client) Capabilities() payment.Capabilities {
 	return payment.Capabilities{
 		Void: true, NoKeys: true, PageTime: c.opts.PageTime, Finality: chargeTime, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime,
-		KeyLife: keyLife, InFlight: inFlight,
+		KeyLife: keyLife, InFlight: inFlight, Currencies: limits(),
 	}
 }
 
-// transport sends each request once; that of net/http would repeat one with an Idempotency-Key.
-type transport struct {
-	base http.RoundTripper
-	now  func() time.Time
-}
-
-// notAfter is the context key of the time after which a request must not be sent.
-type notAfter struct{}
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, span := otel.Tracer("urr.guru/services/payment/stripe").Start(r.Context(), r.Method+" stripe", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End()
-	out := r.Clone(ctx)
-	if limit, ok := ctx.Value(notAfter{}).(time.Time); ok {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		fence.Set(out, body, limit, t.now)
-	}
-	out.GetBody = nil
-	resp, err := t.base.RoundTrip(out)
-	if err != nil {
-		span.RecordError(err)
-		return nil, err
-	}
-	resp.Body = limited{io.LimitReader(resp.Body, maxAnswer), resp.Body}
-	return resp, nil
-}
-
-// CloseIdleConnections closes the idle connections of base. http.Client calls it.
-func (t transport) CloseIdleConnections() {
-	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
-		closer.CloseIdleConnections()
-	}
-}
-
-type limited struct {
-	io.Reader
-	io.Closer
-}
-
-// sentUntil returns a context whose request must not be sent after limit.
-func sentUntil(ctx context.Context, limit time.Time) context.Context {
-	return context.WithValue(ctx, notAfter{}, limit)
+// limited reports whether an answer with status 429 means that there were too many requests. Without a
+// reason it may be a lock on the object of the request.
+func limited(headers http.Header, body []byte) (tooMany, inAll bool) {
+	reason := headers.Get("Stripe-Rate-Limited-Reason")
+	locked := bytes.Contains(body, []byte(api.ErrorCodeLockTimeout))
+	return reason != "" || !locked, strings.HasPrefix(reason, "global-")
 }

@@ -1,23 +1,30 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	api "github.com/stripe/stripe-go/v85"
 
+	"urr.guru/services/payment/internal/outbound"
 	"urr.guru/services/payment/internal/payment"
 )
 
 func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.RefundAnswer, error) {
+	amount, err := toStripe(r.Amount, r.Currency)
+	if err != nil { // a part that Stripe cannot give back
+		return payment.RefundAnswer{State: payment.ProviderRefused, Code: "amount_not_expressible"}, nil //nolint:nilerr // the code says it
+	}
 	params := &api.RefundCreateParams{
-		PaymentIntent: api.String(r.ChargeID), Amount: api.Int64(r.Amount),
+		PaymentIntent: api.String(r.ChargeID), Amount: api.Int64(amount),
 		Metadata: map[string]string{orderKey: r.OrderID, refundKey: r.RefundID.String()},
 	}
 	params.SetIdempotencyKey(r.Key)
-	got, err := c.api().V1Refunds.Create(sentUntil(ctx, r.NotAfter), params)
+	got, err := c.api().V1Refunds.Create(outbound.SentUntil(ctx, r.NotAfter), params)
 	if err != nil {
 		return refundFailed(err)
 	}
@@ -25,16 +32,15 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 	if state == payment.ProviderFailed { // an earlier call made it, and it has failed since
 		return payment.RefundAnswer{State: payment.ProviderRefused, ID: got.ID, Code: string(got.FailureReason)}, err
 	}
-	return payment.RefundAnswer{State: state, ID: got.ID}, err
+	return payment.RefundAnswer{State: state, ID: got.ID, PendingReason: string(got.PendingReason)}, err
 }
 
 // refundFailed converts the error of a refund to an answer. Stripe keeps every error under the key,
 // unless it has not begun the call.
 func refundFailed(err error) (payment.RefundAnswer, error) {
 	var e *api.Error
-	unknown := failed("refund", err)
-	if !errors.As(err, &e) || busy(e) {
-		return payment.RefundAnswer{}, unknown
+	if !errors.As(err, &e) || busy(e) || refusesKey(e) {
+		return payment.RefundAnswer{}, failed("refund", err)
 	}
 	switch e.Code {
 	case api.ErrorCodeChargeAlreadyRefunded, api.ErrorCodeAmountTooLarge:
@@ -47,7 +53,9 @@ func refundFailed(err error) (payment.RefundAnswer, error) {
 		}
 	default:
 	}
-	return payment.RefundAnswer{}, errors.Join(payment.ErrKeySpent, unknown)
+	code := cmp.Or(constant(e.Code), constant(e.Param), constant(e.Type))
+	trouble := e.Type == api.ErrorTypeAPI || e.Code == api.ErrorCodeBalanceInsufficient || e.Code == api.ErrorCodeInsufficientFunds
+	return payment.RefundAnswer{}, errors.Join(&payment.KeptError{Code: code, Trouble: trouble}, failed("refund", err))
 }
 
 func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.RefundReport, error) {
@@ -57,7 +65,10 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 	if err != nil {
 		return payment.RefundReport{}, failed("look up an intent", err)
 	}
-	report := payment.RefundReport{Captured: pi.AmountReceived}
+	report := payment.RefundReport{}
+	if report.Captured, err = fromStripe(pi.AmountReceived, currencyOf(pi.Currency)); err != nil {
+		return payment.RefundReport{}, err
+	}
 	params := &api.RefundListParams{PaymentIntent: api.String(p.ChargeID)}
 	params.Limit = api.Int64(100)
 	for r, err := range c.api().V1Refunds.List(ctx, params).All(ctx) {
@@ -77,7 +88,8 @@ func (c *Client) AskRefunds(ctx context.Context, p payment.Payment) (payment.Ref
 }
 
 // addDisputes adds an intent's disputes to a report. An inquiry (warning_…) takes no money and
-// prevents no refund. An unknown status counts as an open dispute.
+// prevents no refund. A lost dispute may be won later, if the payer withdraws it. An unknown status
+// counts as an open dispute.
 func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report *payment.RefundReport) error {
 	params := &api.DisputeListParams{PaymentIntent: api.String(pi.ID)}
 	params.Limit = api.Int64(pageLength)
@@ -86,19 +98,44 @@ func (c *Client) addDisputes(ctx context.Context, pi *api.PaymentIntent, report 
 			return failed("list disputes", err)
 		}
 		switch d.Status {
-		case api.DisputeStatusWon, api.DisputeStatusPrevented, api.DisputeStatusWarningNeedsResponse, api.DisputeStatusWarningUnderReview,
+		case api.DisputeStatusPrevented, api.DisputeStatusWarningNeedsResponse, api.DisputeStatusWarningUnderReview,
 			api.DisputeStatusWarningClosed:
-		case api.DisputeStatusLost:
-			report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: d.ID, Amount: lostBy(d, pi), State: payment.ProviderDone, Lost: true})
+		case api.DisputeStatusLost, api.DisputeStatusWon:
+			state := payment.ProviderDone
+			if d.Status == api.DisputeStatusWon {
+				state = payment.ProviderFailed
+			}
+			lost, err := fromStripe(lostBy(d, pi), currencyOf(pi.Currency))
+			if err != nil {
+				return err
+			}
+			report.Refunds = append(report.Refunds, payment.ProviderRefund{ID: d.ID, Amount: lost, State: state, Lost: true})
 		default:
 			report.Disputed = true
+			report.EvidenceDue = earliest(report.EvidenceDue, evidenceDue(d))
 		}
 	}
 	return nil
 }
 
-// lostBy returns the amount that a lost dispute took, in the currency of the intent. If the dispute
-// has another currency, it is the intent's whole amount.
+// evidenceDue returns until when evidence about a dispute must be there; zero: it is not waited for.
+func evidenceDue(d *api.Dispute) time.Time {
+	if d.Status != api.DisputeStatusNeedsResponse || d.EvidenceDetails == nil || d.EvidenceDetails.DueBy == 0 {
+		return time.Time{}
+	}
+	return time.Unix(d.EvidenceDetails.DueBy, 0)
+}
+
+// earliest returns the earlier of two times. A zero time is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// lostBy returns the amount that a lost dispute took, in Stripe's unit of the intent's currency. If
+// the dispute has another currency, it is the intent's whole amount.
 func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 	if d.Currency != pi.Currency {
 		return pi.AmountReceived
@@ -109,8 +146,9 @@ func lostBy(d *api.Dispute, pi *api.PaymentIntent) int64 {
 // providerRefund converts a refund from Stripe's form.
 func providerRefund(r *api.Refund) (payment.ProviderRefund, error) {
 	state, err := refundState(r)
+	amount, amountErr := fromStripe(r.Amount, currencyOf(r.Currency))
 	ours, _ := uuid.Parse(r.Metadata[refundKey]) // zero if this service did not ask for it
-	return payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: r.Amount, State: state}, err
+	return payment.ProviderRefund{ID: r.ID, RefundID: ours, Amount: amount, State: state, PendingReason: string(r.PendingReason)}, errors.Join(err, amountErr)
 }
 
 func refundState(r *api.Refund) (payment.ProviderState, error) {

@@ -23,6 +23,7 @@ const (
 	secret    = "whsec_of-thirty-two-bytes-or-longer"
 	oldSecret = "whsec_that-is-being-replaced-by-it"
 	amount    = int64(55000)
+	title     = "Concert: A-1-1"
 )
 
 // shop is a client of a fake of Stripe.
@@ -64,7 +65,7 @@ func (b *shop) opened() (payment.Payment, string) {
 	b.t.Helper()
 	id := uuid.New()
 	p := payment.Payment{
-		ID: id, OrderID: "order-" + id.String(), Amount: amount, Currency: "KRW", Token: "t-1", Attempt: 1, ExpiresAt: b.clock.Now().Add(7 * time.Minute),
+		ID: id, OrderID: "order-" + id.String(), Amount: amount, Currency: "KRW", Description: title, Token: "t-1", Attempt: 1, ExpiresAt: b.clock.Now().Add(7 * time.Minute),
 	}
 	page, err := b.Open(b.t.Context(), p)
 	require.NoError(b.t, err)
@@ -84,7 +85,7 @@ func (b *shop) authorized() payment.Payment {
 func (b *shop) captured() payment.Payment {
 	b.t.Helper()
 	p := b.authorized()
-	out, err := b.Charge(b.t.Context(), p)
+	out, err := b.Charge(b.t.Context(), p, payment.Outcome{})
 	require.NoError(b.t, err)
 	p.ChargeID = out.ChargeID
 	return p
@@ -125,6 +126,6 @@ func (b *shop) answering(status int, body string) *stripe.Client {
 func refundCall(p payment.Payment, b *shop, gen string, amount int64) payment.RefundCall {
 	id := uuid.NewSHA1(p.ID, []byte("refund"))
 	return payment.RefundCall{
-		OrderID: p.OrderID, ChargeID: p.ChargeID, RefundID: id, Key: id.String() + "#" + gen, Amount: amount, NotAfter: b.clock.Now().Add(time.Minute),
+		OrderID: p.OrderID, Currency: p.Currency, ChargeID: p.ChargeID, RefundID: id, Key: id.String() + "#" + gen, Amount: amount, NotAfter: b.clock.Now().Add(time.Minute),
 	}
 }

@@ -33,7 +33,7 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 		t.Helper()
 		id := uuid.New()
 		p := payment.Payment{
-			ID: id, OrderID: id.String(), Amount: amount, Currency: "KRW", Token: "t", Attempt: 1, ExpiresAt: now().Add(7 * time.Minute),
+			ID: id, OrderID: id.String(), Amount: amount, Currency: "KRW", Description: title, StatementSuffix: "AUTUMN", Email: "ann@shop.test", Token: "t", Attempt: 1, ExpiresAt: now().Add(7 * time.Minute),
 		}
 		page, err := c.Open(ctx, p)
 		require.NoError(t, err)
@@ -50,9 +50,12 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 		require.Equal(t, want, out.State)
 		return out
 	}
+	charge := func(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+		return c.Charge(ctx, p, payment.Outcome{})
+	}
 	p, _ := open()
 	expect(payment.Waiting, c.Ask, p)
-	_, err := c.Charge(ctx, p)
+	_, err := c.Charge(ctx, p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotSent)
 	expect(payment.Void, c.Cancel, p)
 	expect(payment.Void, c.Cancel, p)
@@ -64,16 +67,16 @@ func check(t *testing.T, c *stripe.Client, now func() time.Time, pay func(page s
 	pay(page)
 	expect(payment.Authorized, c.Ask, p)
 	expect(payment.Void, c.Cancel, p)
-	expect(payment.Void, c.Charge, p)
+	expect(payment.Void, charge, p)
 
 	p, page = open()
 	pay(page)
-	out := expect(payment.Captured, c.Charge, p)
-	require.Equal(t, out, expect(payment.Captured, c.Charge, p))
+	out := expect(payment.Captured, charge, p)
+	require.Equal(t, out, expect(payment.Captured, charge, p))
 	require.Equal(t, out, expect(payment.Captured, c.Cancel, p))
 	require.Equal(t, amount, out.Amount)
 	call := payment.RefundCall{
-		OrderID: p.OrderID, ChargeID: out.ChargeID, RefundID: uuid.New(), Key: uuid.NewString(), Amount: 20000, NotAfter: now().Add(time.Minute),
+		OrderID: p.OrderID, Currency: p.Currency, ChargeID: out.ChargeID, RefundID: uuid.New(), Key: uuid.NewString(), Amount: 20000, NotAfter: now().Add(time.Minute),
 	}
 	answer, err := c.Refund(ctx, call)
 	require.NoError(t, err)

@@ -11,7 +11,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// From a webhook of Stripe only the order, or a dispute's charge, is read, never an outcome.
+// From a webhook of Stripe only the order is read, never an outcome; of a dispute, and of a refund
+// that a person made, the charge.
 func TestWebhooksNameTheOrder(t *testing.T) {
 	t.Parallel()
 	b := newShop(t)
@@ -29,6 +30,12 @@ func TestWebhooksNameTheOrder(t *testing.T) {
 	require.NoError(t, b.fake.RefundByHand(p.OrderID, 1))
 	parseAll()
 	require.Equal(t, 1, seen[payment.Notice{OrderID: p.OrderID, Refund: true}], "by the charge, which has the order")
+	byHand := payment.Notice{ChargeID: p.ChargeID, Refund: true}
+	require.Equal(t, 1, seen[byHand], "a refund by hand names no order")
+	require.NoError(t, b.fake.SettleRefund(b.fake.Order(p.OrderID).Refunds[0].ID, "failed"))
+	parseAll()
+	require.Equal(t, 3, seen[byHand])
+	delete(seen, byHand)
 	answer, err := b.Refund(t.Context(), refundCall(p, b, "1", 1))
 	require.NoError(t, err)
 	require.NoError(t, b.fake.SettleRefund(answer.ID, "failed"))
@@ -38,6 +45,9 @@ func TestWebhooksNameTheOrder(t *testing.T) {
 	require.NoError(t, b.fake.Dispute(p.OrderID, ""))
 	parseAll()
 	require.Equal(t, 1, seen[payment.Notice{ChargeID: p.ChargeID, Refund: true}], "a dispute names no order")
+	require.NoError(t, b.fake.WarnOfFraud(p.OrderID, "misc"))
+	parseAll()
+	require.Equal(t, 1, seen[payment.Notice{ChargeID: p.ChargeID, FraudType: "misc"}])
 	closed, _ := b.opened()
 	_, err = b.Cancel(t.Context(), closed)
 	require.NoError(t, err)

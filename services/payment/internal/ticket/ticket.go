@@ -14,20 +14,27 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/payment/internal/limits"
 	"urr.guru/services/payment/internal/payment"
 )
 
 // Client calls the ticket service over gRPC. It asks for amounts, and claims and releases
 // references and tickets. Its errors are refusals (payment.Refusal), or say that the service is
 // unavailable.
-type Client struct{ payables ticketv1.PayableServiceClient }
+type Client struct {
+	payables ticketv1.PayableServiceClient
+	// providers is what the configured providers take, which every call of Settlement says.
+	providers []*commonv1.ProviderLimits
+}
 
 var _ payment.Tickets = (*Client)(nil)
 
-// NewClient returns a Client that calls the ticket service over conn.
-func NewClient(conn grpc.ClientConnInterface) *Client {
-	return &Client{payables: ticketv1.NewPayableServiceClient(conn)}
+// NewClient returns a Client that calls the ticket service over conn, and tells it what the
+// configured providers take.
+func NewClient(conn grpc.ClientConnInterface, providers ...payment.ProviderLimits) *Client {
+	return &Client{payables: ticketv1.NewPayableServiceClient(conn), providers: limits.ToProto(providers)}
 }
 
 func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID string) (payment.Payable, error) {
@@ -39,6 +46,7 @@ func (c *Client) Payable(ctx context.Context, ref payment.Reference, userID stri
 	}
 	return payment.Payable{
 		EventID: out.GetEventId(), Amount: out.GetAmount(), Currency: out.GetCurrency(), ExpiresAt: out.GetExpiresAt().AsTime(),
+		Description: out.GetDescription(), StatementSuffix: out.GetStatementSuffix(),
 	}, nil
 }
 
@@ -71,7 +79,7 @@ func (c *Client) Extend(ctx context.Context, payments []payment.Payment) ([]uuid
 }
 
 func (c *Client) Settlement(ctx context.Context) (payment.Settlement, error) {
-	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
+	out, err := c.payables.GetSettlement(ctx, &ticketv1.GetSettlementRequest{Providers: c.providers})
 	return payment.Settlement{
 		Oldest: milliseconds(out.GetOldestUnappliedMs()), MeasuredAgo: milliseconds(out.GetMeasuredAgoMs()),
 		MaxExtension: milliseconds(out.GetHoldMaxExtensionMs()),
@@ -83,6 +91,7 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 	_, err := c.payables.AbortPayment(ctx, &ticketv1.AbortPaymentRequest{
 		PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(), PaymentId: p.ID.String(),
+		Declined: p.Status == payment.Declined || p.DeclineCode != "", Unopened: p.Unopened(),
 	})
 	return refusalOrUnavailable(err)
 }
@@ -90,7 +99,8 @@ func (c *Client) Abort(ctx context.Context, p payment.Payment) error {
 func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.Refund) (payment.Claim, error) {
 	in := &ticketv1.BeginRefundRequest{
 		RefundId: r.ID.String(), PaymentId: p.ID.String(), PaymentType: string(p.Reference.Type), ReferenceId: p.Reference.ID.String(),
-		Cause: string(r.Cause), Fees: r.Scope.Fees, Whole: r.Scope.Whole, AskedAt: timestamppb.New(r.CreatedAt),
+		Cause: string(r.Cause), Fees: r.Scope.Fees, Whole: r.Scope.Whole, HandLimit: r.Scope.HandLimit, AskedAt: timestamppb.New(r.CreatedAt),
+		ShownAmount: r.Scope.Shown,
 	}
 	if r.Cause == payment.ByUser {
 		in.UserId = r.Scope.UserID
@@ -115,9 +125,9 @@ func (c *Client) BeginRefund(ctx context.Context, p payment.Payment, r payment.R
 }
 
 func toClaim(out *ticketv1.RefundClaim) (payment.Claim, error) {
-	claim := payment.Claim{MembershipAmount: out.GetMembershipAmount()}
-	if claim.MembershipAmount < 0 {
-		return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("amount %d of a claim", claim.MembershipAmount))
+	claim := payment.Claim{MembershipAmount: out.GetMembershipAmount(), PresentAmount: out.GetPresentAmount()}
+	if claim.MembershipAmount < 0 || claim.PresentAmount < 0 {
+		return payment.Claim{}, errs.ErrUnavailable.Wrap(fmt.Errorf("amounts of a claim: %d, %d", claim.MembershipAmount, claim.PresentAmount))
 	}
 	for _, item := range out.GetItems() {
 		id, err := uuid.Parse(item.GetTicketId())

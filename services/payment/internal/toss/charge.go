@@ -1,14 +1,13 @@
 package toss
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"urr.guru/services/payment/internal/payment"
 )
@@ -22,9 +21,14 @@ type object struct {
 	TotalAmount   int64    `json:"totalAmount"`
 	BalanceAmount int64    `json:"balanceAmount"`
 	Cancels       []cancel `json:"cancels"`
-	Failure       *struct {
-		Code string `json:"code"`
+	// PartialCancelable is absent or true if a part can be cancelled.
+	PartialCancelable *bool `json:"isPartialCancelable"`
+	Failure           *struct {
+		Code errorCode `json:"code"`
 	} `json:"failure"`
+	Receipt *struct {
+		URL string `json:"url"`
+	} `json:"receipt"`
 }
 
 // captured reports whether the payment was confirmed, even if it was refunded since.
@@ -32,77 +36,48 @@ func (o object) captured() bool {
 	return o.Status == "DONE" || o.Status == "CANCELED" || o.Status == "PARTIAL_CANCELED"
 }
 
-// apiError is the body of an error answer. The code counts, never the HTTP status.
-type apiError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func (e *apiError) Error() string { return "toss answers " + e.Code + ": " + e.Message }
-
-// codeOf returns the code of an *apiError; empty for another error.
-func codeOf(err error) string {
-	if refusal, ok := errors.AsType[*apiError](err); ok {
-		return refusal.Code
-	}
-	return ""
-}
-
-// refusesCard reports whether the code of a confirmation means that this payment was not charged
-// and cannot be charged any more. For an unknown code it is false.
-func refusesCard(code string) bool {
-	return strings.HasPrefix(code, "REJECT_") || strings.HasPrefix(code, "EXCEED_MAX_") || slices.Contains([]string{
-		"FDS_ERROR", "INVALID_PASSWORD", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "INVALID_REJECT_CARD",
-		"INVALID_CARD_LOST_OR_STOLEN", "BELOW_MINIMUM_AMOUNT",
-		"NOT_FOUND_PAYMENT_SESSION", // the time to confirm is over
-	}, code)
-}
-
-// refusesKey reports whether a code means that Toss does not accept the secret key at all.
-func refusesKey(code string) bool {
-	return slices.Contains([]string{"UNAUTHORIZED_KEY", "INVALID_API_KEY", "INCORRECT_BASIC_AUTH_FORMAT"}, code)
-}
-
-// isTrouble reports whether a code means that Toss, or a bank behind it, has a problem that
-// concerns more than this payment.
-func isTrouble(code string) bool {
-	return strings.HasPrefix(code, "FAILED_") || strings.HasPrefix(code, "UNKNOWN_") || strings.HasPrefix(code, "FORBIDDEN_") ||
-		slices.Contains([]string{"PROVIDER_ERROR", "CARD_PROCESSING_ERROR", "COMMON_ERROR"}, code)
-}
-
 // Charge confirms the payment that the buyer has authorised. Its idempotency key is always the
 // same: Toss warns against repeating a confirmation under another key.
-func (c *Client) Charge(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+func (c *Client) Charge(ctx context.Context, p payment.Payment, _ payment.Outcome) (payment.Outcome, error) {
 	var got object
 	err := c.call(ctx, request{
 		method: http.MethodPost, path: "/v1/payments/confirm", key: p.ID.String(),
 		body: map[string]any{"paymentKey": p.PaymentKey, "orderId": p.OrderID, "amount": p.Amount},
 	}, &got)
-	code := codeOf(err)
 	var op *net.OpError
-	switch {
+	switch code := codeOf(err); {
 	case err == nil:
 		return c.outcome(ctx, p, got)
 	case errors.As(err, &op) && op.Op == "dial":
 		return payment.Outcome{}, errors.Join(payment.ErrNotSent, err)
-	case refusesCard(code):
-		return payment.Outcome{State: payment.Refused, DeclineCode: code}, nil
-	case refusesKey(code):
-		c.opts.Log.ErrorContext(ctx, "toss does not accept the secret key", "code", code)
-		return payment.Outcome{}, errors.Join(payment.ErrNotAdmitted, err)
-	case code != "" && !isTrouble(code):
-		return payment.Outcome{}, errors.Join(payment.ErrChargeRejected, err)
-	default:
+	case code == "" || errors.Is(err, payment.ErrKeyRefused):
 		return payment.Outcome{}, err
+	default:
+		return confirmRefused(code)
 	}
 }
 
-// Ask looks the payment up by its order, or by the key with which it was charged. It is not
-// documented whether Toss returns a payment that was never confirmed, so it may be Absent.
+// confirmRefused returns the outcome of a confirmation that Toss has answered with a code.
+func confirmRefused(code string) (payment.Outcome, error) {
+	switch kindOf(confirmCall, code) {
+	case refused:
+		return payment.Outcome{State: payment.Refused, DeclineCode: code}, nil
+	case notBegun:
+		return payment.Outcome{}, fmt.Errorf("%w: toss answers %s", payment.ErrChargeRejected, code)
+	case trouble:
+		return payment.Outcome{}, kept(confirmCall, code)
+	default:
+		return payment.Outcome{}, errors.Join(payment.ErrChargeRejected, kept(confirmCall, code))
+	}
+}
+
+// Ask looks up the payment that is being charged, otherwise one of the order. It is not documented
+// whether Toss returns a payment that was never confirmed, so it may be Absent.
 func (c *Client) Ask(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
 	got, err := c.find(ctx, p)
-	if code := codeOf(err); code == "NOT_FOUND_PAYMENT" || code == "NOT_FOUND" {
-		return payment.Outcome{State: payment.Absent}, nil
+	othersKey := errors.Is(err, errOrder) && p.ChargeID == "" && p.Status.Unsettled()
+	if othersKey || kindOf(lookUpCall, codeOf(err)) == absent {
+		return payment.Outcome{State: payment.Absent}, nil // a buyer may bring back the key of another order
 	}
 	if err != nil {
 		return payment.Outcome{}, err
@@ -131,12 +106,15 @@ func (c *Client) Cancel(ctx context.Context, p payment.Payment) (payment.Outcome
 // errOrder is returned if Toss answers with a payment of another order.
 var errOrder = errors.New("toss answers with another order")
 
-// find looks a payment up: by its key if it was charged, otherwise by its order. A buyer may pay an
-// order twice, and the look-up by order returns only one of the payments.
+// find looks a payment up: by its key while it is being charged and once it is, otherwise by its order.
+// A buyer may pay an order twice, and the look-up by order returns only one of the payments.
 func (c *Client) find(ctx context.Context, p payment.Payment) (got object, err error) {
-	path := "/v1/payments/orders/" + url.PathEscape(p.OrderID)
-	if p.ChargeID != "" {
-		path = "/v1/payments/" + url.PathEscape(p.ChargeID)
+	path, key := "/v1/payments/orders/"+url.PathEscape(p.OrderID), p.ChargeID
+	if p.Status.Unsettled() {
+		key = cmp.Or(key, p.PaymentKey)
+	}
+	if key != "" {
+		path = "/v1/payments/" + url.PathEscape(key)
 	}
 	err = c.call(ctx, request{method: http.MethodGet, path: path}, &got)
 	if err == nil && got.OrderID != p.OrderID {
@@ -155,6 +133,10 @@ func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (pa
 		return payment.Outcome{}, fmt.Errorf("%w: order %s was charged in %q", payment.ErrOtherCharge, p.OrderID, got.Currency)
 	case got.captured():
 		out.State, out.Amount, out.Refunded = payment.Captured, got.TotalAmount, got.TotalAmount-got.BalanceAmount
+		out.WholeOnly = got.PartialCancelable != nil && !*got.PartialCancelable
+		if got.Receipt != nil {
+			out.ReceiptURL = payment.ReceiptAt(got.Receipt.URL, "tosspayments.com")
+		}
 	case got.Status == "READY":
 		out.State = payment.Waiting
 	case got.Status == "IN_PROGRESS":
@@ -162,7 +144,7 @@ func (c *Client) outcome(ctx context.Context, p payment.Payment, got object) (pa
 	case got.Status == "ABORTED":
 		out.State = payment.Refused
 		if got.Failure != nil {
-			out.DeclineCode = got.Failure.Code
+			out.DeclineCode = string(got.Failure.Code)
 		}
 	case got.Status == "EXPIRED":
 		out.State = payment.Void

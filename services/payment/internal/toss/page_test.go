@@ -16,7 +16,7 @@ import (
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.Options{})
-	p := payment.Payment{OrderID: "order-1", Token: "TOKEN", Amount: amount, Currency: "KRW", EventID: "demo"}
+	p := payment.Payment{OrderID: "order-1", Token: "TOKEN", Amount: amount, Currency: "KRW", Description: "Concert: A-1-1, A-1-2"}
 	page, err := s.client.Open(t.Context(), p)
 	require.NoError(t, err)
 	require.Empty(t, page.Ref, "Toss knows nothing of it")
@@ -24,10 +24,11 @@ func TestPage(t *testing.T) {
 	require.Equal(t, "https://pay.test/toss", address, "no server sees what is paid")
 	values, err := url.ParseQuery(fragment)
 	require.NoError(t, err)
-	require.Equal(t, url.Values{"order": {"order-1"}, "token": {"TOKEN"}, "amount": {"55000"}, "event": {"demo"}}, values)
+	require.Equal(t, url.Values{"order": {"order-1"}, "token": {"TOKEN"}, "amount": {"55000"}, "name": {"Concert: A-1-1, A-1-2"}}, values)
 	p.Currency = "USD"
 	_, err = s.client.Open(t.Context(), p)
-	require.ErrorIs(t, err, payment.ErrKeySpent, "it is never opened")
+	var refused *payment.NotTakenError
+	require.ErrorAs(t, err, &refused, "it is never opened")
 }
 
 func TestReturn(t *testing.T) {
@@ -43,7 +44,7 @@ func TestReturn(t *testing.T) {
 			payment.Auth{OrderID: "o", Token: "T", Key: "k", Amount: amount},
 		},
 		"gave up":  {params{"order": "o", "token": "T", "code": "PAY_PROCESS_CANCELED", "message": "?"}, payment.Auth{OrderID: "o", Token: "T"}},
-		"declined": {params{"order": "o", "token": "T", "code": "REJECT_CARD_COMPANY", "message": "?", "orderId": "o"}, payment.Auth{OrderID: "o", Token: "T"}},
+		"declined": {params{"order": "o", "token": "T", "code": "REJECT_CARD_COMPANY", "message": "?", "orderId": "o"}, payment.Auth{OrderID: "o", Token: "T", DeclineCode: "REJECT_CARD_COMPANY"}},
 		"no token": {params{"order": "o"}, payment.Auth{OrderID: "o"}},
 
 		"no order":      {params{"token": "T", "paymentKey": "k", "orderId": "o", "amount": "55000"}, payment.Auth{}},
@@ -67,7 +68,7 @@ func TestWebhooks(t *testing.T) {
 	require.Empty(t, s.toss.GiveBack(p.PaymentKey, 1))
 	declined := s.pay()
 	declined.PaymentKey = s.choose(declined, "decline")
-	_, err := s.client.Charge(t.Context(), declined)
+	_, err := s.client.Charge(t.Context(), declined, payment.Outcome{})
 	require.NoError(t, err)
 	var got []payment.Notice
 	for _, w := range s.toss.Webhooks.Take() {
@@ -77,7 +78,9 @@ func TestWebhooks(t *testing.T) {
 		require.NoError(t, err)
 		got = append(got, notice)
 	}
-	require.Equal(t, []payment.Notice{{OrderID: p.OrderID}, {OrderID: p.OrderID, Refund: true}, {OrderID: declined.OrderID}}, got)
+	require.Equal(t, []payment.Notice{
+		{OrderID: p.OrderID, Unsigned: true}, {OrderID: p.OrderID, Refund: true, Unsigned: true}, {OrderID: declined.OrderID, Unsigned: true},
+	}, got)
 	for _, body := range []string{"", "null", "[]", "<html>", `{"eventType":"payout.changed"}`, `{"eventType":"PAYMENT_STATUS_CHANGED"}`, `{"eventType":1}`} {
 		notice, err := s.client.ParseWebhook(nil, []byte(body), time.Now())
 		require.NoError(t, err, body)
@@ -87,5 +90,5 @@ func TestWebhooks(t *testing.T) {
 	require.NoError(t, err)
 	notice, err := s.client.ParseWebhook(nil, forged, time.Now())
 	require.NoError(t, err)
-	require.Equal(t, payment.Notice{OrderID: "o"}, notice, "a hint, whoever sent it")
+	require.Equal(t, payment.Notice{OrderID: "o", Unsigned: true}, notice, "a hint, whoever sent it")
 }

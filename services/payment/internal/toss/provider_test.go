@@ -45,15 +45,20 @@ func check(
 		require.Equal(t, want, out.State)
 		return out
 	}
+	charge := func(ctx context.Context, p payment.Payment) (payment.Outcome, error) {
+		return c.Charge(ctx, p, payment.Outcome{})
+	}
 	expect(payment.Absent, c.Ask)
 	expect(payment.NotPossible, c.Cancel)
-	_, err := c.Charge(ctx, p)
+	_, err := c.Charge(ctx, p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrChargeRejected)
 	p.ID = uuid.New() // another idempotency key
-	_, err = client("test_sk_that-is-none", toss.Options{}).Charge(ctx, p)
+	_, err = client("test_sk_that-is-none", toss.Options{}).Charge(ctx, p, payment.Outcome{})
 	require.ErrorIs(t, err, payment.ErrNotAdmitted)
 	p.ID = uuid.New()
-	expect(payment.Refused, client(key, toss.Options{Transport: testCode{"REJECT_CARD_PAYMENT"}}).Charge)
+	out, err := client(key, toss.Options{Transport: testCode{"REJECT_CARD_PAYMENT"}}).Charge(ctx, p, payment.Outcome{})
+	require.NoError(t, err)
+	require.Equal(t, payment.Refused, out.State)
 	if pay == nil {
 		return
 	}
@@ -61,9 +66,9 @@ func check(
 	before, err := c.Ask(ctx, p)
 	require.NoError(t, err)
 	t.Logf("a look-up of a payment that is not confirmed says state %d", before.State)
-	out := expect(payment.Captured, c.Charge)
+	out = expect(payment.Captured, charge)
 	require.Equal(t, amount, out.Amount)
-	require.Equal(t, out, expect(payment.Captured, c.Charge), "the same key")
+	require.Equal(t, out, expect(payment.Captured, charge), "the same key")
 	require.Equal(t, out, expect(payment.Captured, c.Cancel))
 	call := payment.RefundCall{
 		OrderID: p.OrderID, PaymentKey: p.PaymentKey, RefundID: uuid.New(), Key: uuid.NewString() + "#1", Amount: 20000, NotAfter: time.Now().Add(time.Hour),

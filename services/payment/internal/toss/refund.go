@@ -3,7 +3,6 @@ package toss
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -96,20 +95,21 @@ func (c *Client) Refund(ctx context.Context, r payment.RefundCall) (payment.Refu
 }
 
 // refusedRefund converts an error of Refund. Unless its code refuses, or means that nothing was
-// decided, Toss keeps it under the call's key, whether the refund was made or not (ErrKeySpent).
+// decided, Toss keeps it under the call's key, whether the refund was made or not.
 func refusedRefund(err error) (payment.RefundAnswer, error) {
-	switch code := codeOf(err); code {
-	case "ALREADY_CANCELED_PAYMENT", "NOT_MATCHES_REFUNDABLE_AMOUNT", "NOT_CANCELABLE_AMOUNT":
+	code := codeOf(err)
+	if code == "" {
+		return payment.RefundAnswer{}, err
+	}
+	switch kindOf(cancelCall, code) {
+	case tooMuch:
 		return payment.RefundAnswer{State: payment.ProviderTooMuch, Code: code}, nil
-	case "NOT_CANCELABLE_PAYMENT", "EXCEED_MAX_REFUND_DUE", "NOT_ALLOWED_PARTIAL_REFUND":
+	case refused:
 		return payment.RefundAnswer{State: payment.ProviderRefused, Code: code}, nil
-	case "", "IDEMPOTENT_REQUEST_PROCESSING":
+	case notBegun, notAdmitted:
 		return payment.RefundAnswer{}, err
 	default:
-		if refusesKey(code) {
-			return payment.RefundAnswer{}, err
-		}
-		return payment.RefundAnswer{}, errors.Join(payment.ErrKeySpent, err)
+		return payment.RefundAnswer{}, kept(cancelCall, code)
 	}
 }
 

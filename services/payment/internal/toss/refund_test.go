@@ -9,7 +9,7 @@ import (
 
 	"urr.guru/services/payment/fakes"
 	fake "urr.guru/services/payment/fakes/toss"
-	"urr.guru/services/payment/internal/fence"
+	"urr.guru/services/payment/internal/outbound"
 	"urr.guru/services/payment/internal/payment"
 )
 
@@ -83,37 +83,6 @@ func TestRefundIsRepeated(t *testing.T) {
 	}
 }
 
-func TestCodesOfRefunds(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, fake.Options{})
-	p := s.charged()
-	for code, want := range map[string]payment.ProviderState{
-		"ALREADY_CANCELED_PAYMENT": payment.ProviderTooMuch, "NOT_MATCHES_REFUNDABLE_AMOUNT": payment.ProviderTooMuch,
-		"NOT_CANCELABLE_AMOUNT": payment.ProviderTooMuch, "NOT_CANCELABLE_PAYMENT": payment.ProviderRefused,
-		"EXCEED_MAX_REFUND_DUE": payment.ProviderRefused, "NOT_ALLOWED_PARTIAL_REFUND": payment.ProviderRefused,
-	} {
-		s.testCode = code
-		answer, err := s.client.Refund(t.Context(), s.call(p, 1))
-		require.NoError(t, err)
-		require.Equal(t, payment.RefundAnswer{State: want, Code: code}, answer)
-	}
-	for code, spent := range map[string]bool{
-		"PROVIDER_ERROR": true, "FAILED_REFUND_PROCESS": true, "FORBIDDEN_CONSECUTIVE_REQUEST": true, "COMMON_ERROR": true, "A_NEW_CODE": true,
-		"IDEMPOTENT_REQUEST_PROCESSING": false, "UNAUTHORIZED_KEY": false,
-	} {
-		s.testCode = code
-		_, err := s.client.Refund(t.Context(), s.call(p, 1))
-		require.ErrorContains(t, err, code)
-		if spent {
-			require.ErrorIs(t, err, payment.ErrKeySpent)
-		} else {
-			require.NotErrorIs(t, err, payment.ErrKeySpent)
-		}
-	}
-	s.testCode = ""
-	require.Empty(t, s.report(p).Refunds)
-}
-
 // If a payment can only be refunded as a whole, a refund of a part is refused for good.
 func TestWholeOnly(t *testing.T) {
 	t.Parallel()
@@ -135,7 +104,7 @@ func TestLateRefundIsNotSent(t *testing.T) {
 	call := s.call(p, 1)
 	s.clock.Advance(time.Minute + 1)
 	_, err := s.client.Refund(t.Context(), call)
-	require.ErrorIs(t, err, fence.ErrTooLate)
+	require.ErrorIs(t, err, outbound.ErrTooLate)
 	require.Empty(t, s.report(p).Refunds)
 }
 
@@ -145,7 +114,7 @@ func TestRefundsOfUnknownOrder(t *testing.T) {
 	s := newShop(t, fake.Options{Rules: fake.Rules{ShowsUnapproved: true}})
 	paid := s.charged()
 	twice := s.payFor(paid)
-	_, err := s.client.Charge(t.Context(), twice)
+	_, err := s.client.Charge(t.Context(), twice, payment.Outcome{})
 	require.NoError(t, err)
 	require.Empty(t, s.toss.GiveBack(twice.PaymentKey, 100))
 	require.Empty(t, s.report(paid).Refunds)

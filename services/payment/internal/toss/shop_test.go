@@ -32,11 +32,13 @@ type shop struct {
 	url    string
 	// testCode is the error code that Toss is asked to answer with; empty: none.
 	testCode string
+	// wholeOnly says that only the whole of a payment can be refunded.
+	wholeOnly bool
 }
 
 func newShop(t *testing.T, opts fake.Options) *shop {
 	t.Helper()
-	s := &shop{t: t, clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
+	s := &shop{t: t, clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), wholeOnly: opts.WholeOnly}
 	opts.Now, opts.ClientKey, opts.SecretKey = s.clock.Now, clientKey, secretKey
 	s.toss = fake.NewServer(opts)
 	server := httptest.NewServer(s.toss)
@@ -88,13 +90,20 @@ func (s *shop) choose(p payment.Payment, choice string) (paymentKey string) {
 	return opened.PaymentKey
 }
 
+// receiptOf returns the address of the receipt of a charged payment.
+func receiptOf(p payment.Payment) string {
+	return "https://dashboard.tosspayments.com/receipt/redirection?transactionId=" + p.PaymentKey + "&ref=PX"
+}
+
 // charged returns a payment that is confirmed.
 func (s *shop) charged() payment.Payment {
 	s.t.Helper()
 	p := s.pay()
-	out, err := s.client.Charge(s.t.Context(), p)
+	out, err := s.client.Charge(s.t.Context(), p, payment.Outcome{})
 	require.NoError(s.t, err)
-	require.Equal(s.t, payment.Outcome{State: payment.Captured, ChargeID: p.PaymentKey, Amount: amount}, out)
+	require.Equal(s.t, payment.Outcome{
+		State: payment.Captured, ChargeID: p.PaymentKey, Amount: amount, ReceiptURL: receiptOf(p), WholeOnly: s.wholeOnly,
+	}, out)
 	return p
 }
 

@@ -14,12 +14,13 @@ import (
 
 const CapturedBetween = `-- name: CapturedBetween :many
 SELECT order_id, charge_id, captured_at::timestamptz AS at, id FROM payments
-WHERE provider = $1 AND captured_at < $2::timestamptz AND (captured_at, id) > ($3::timestamptz, $4::uuid)
-ORDER BY captured_at, id LIMIT $5::int
+WHERE provider = $1 AND ($2::text = '' OR mode = $2) AND captured_at < $3::timestamptz AND (captured_at, id) > ($4::timestamptz, $5::uuid)
+ORDER BY captured_at, id LIMIT $6::int
 `
 
 type CapturedBetweenParams struct {
 	Provider string
+	Mode     string
 	Until    time.Time
 	After    time.Time
 	AfterID  uuid.UUID
@@ -36,6 +37,7 @@ type CapturedBetweenRow struct {
 func (q *Queries) CapturedBetween(ctx context.Context, arg CapturedBetweenParams) ([]CapturedBetweenRow, error) {
 	rows, err := q.db.Query(ctx, CapturedBetween,
 		arg.Provider,
+		arg.Mode,
 		arg.Until,
 		arg.After,
 		arg.AfterID,
@@ -213,12 +215,13 @@ func (q *Queries) CountDifferences(ctx context.Context) ([]CountDifferencesRow, 
 const GivenBetween = `-- name: GivenBetween :many
 SELECT p.order_id, coalesce(r.provider_id, '')::text AS provider_id, r.given_at::timestamptz AS at, r.id
 FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
-WHERE r.provider = $1 AND r.given_at < $2::timestamptz AND (r.given_at, r.id) > ($3::timestamptz, $4::uuid) AND r.send > 0
-ORDER BY r.given_at, r.id LIMIT $5::int
+WHERE r.provider = $1 AND ($2::text = '' OR p.mode = $2) AND r.given_at < $3::timestamptz AND (r.given_at, r.id) > ($4::timestamptz, $5::uuid) AND r.send > 0
+ORDER BY r.given_at, r.id LIMIT $6::int
 `
 
 type GivenBetweenParams struct {
 	Provider string
+	Mode     string
 	Until    time.Time
 	After    time.Time
 	AfterID  uuid.UUID
@@ -235,6 +238,7 @@ type GivenBetweenRow struct {
 func (q *Queries) GivenBetween(ctx context.Context, arg GivenBetweenParams) ([]GivenBetweenRow, error) {
 	rows, err := q.db.Query(ctx, GivenBetween,
 		arg.Provider,
+		arg.Mode,
 		arg.Until,
 		arg.After,
 		arg.AfterID,
@@ -328,7 +332,7 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 }
 
 const PaymentsByOrderIDs = `-- name: PaymentsByOrderIDs :many
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
 `
 
 type PaymentsByOrderIDsParams struct {
@@ -358,25 +362,32 @@ func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDs
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -385,8 +396,12 @@ func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDs
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -453,7 +468,7 @@ func (q *Queries) RecordDifference(ctx context.Context, arg RecordDifferencePara
 }
 
 const RefundsOfPayments = `-- name: RefundsOfPayments :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = ANY ($1::uuid[]) AND status <> 'REJECTED'
 `
 
 type RefundsOfPaymentsRow struct {
@@ -485,8 +500,12 @@ func (q *Queries) RefundsOfPayments(ctx context.Context, paymentIds []uuid.UUID)
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,

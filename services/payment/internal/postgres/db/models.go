@@ -32,44 +32,55 @@ type Difference struct {
 }
 
 type Payment struct {
-	ID           uuid.UUID
-	OrderID      string
-	PaymentType  string
-	ReferenceID  uuid.UUID
-	UserID       string
-	EventID      string
-	Amount       int64
-	Currency     string
-	Provider     string
-	Status       string
-	ProviderRef  string
-	PageUrl      string
-	PageToken    string
-	PaymentKey   string
-	ChargeID     string
-	DeclineCode  string
-	Captured     int64
-	CapturedAt   *time.Time
-	Refunded     int64
-	Hand         int64
-	HandUsed     int64
-	Version      int64
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	ConfirmingAt *time.Time
-	ChargedAt    *time.Time
-	Attempt      int32
-	NoCharge     bool
-	ExtendAt     *time.Time
-	AbortDue     bool
-	CancelDue    bool
-	Looks        int32
-	CheckAt      *time.Time
-	Checks       int32
-	Hinted       bool
-	HintAt       *time.Time
-	DisputedAt   *time.Time
-	Lease        int64
+	ID              uuid.UUID
+	OrderID         string
+	PaymentType     string
+	ReferenceID     uuid.UUID
+	UserID          string
+	EventID         string
+	Amount          int64
+	Currency        string
+	Description     string
+	StatementSuffix string
+	Email           string
+	Provider        string
+	Mode            string
+	Status          string
+	ProviderRef     string
+	PageUrl         string
+	PageToken       string
+	PaymentKey      string
+	ChargeID        string
+	ReceiptUrl      string
+	DeclineCode     string
+	Captured        int64
+	CapturedAt      *time.Time
+	Refunded        int64
+	Hand            int64
+	HandUsed        int64
+	Goodwill        int64
+	Version         int64
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+	ConfirmingAt    *time.Time
+	ChargedAt       *time.Time
+	Attempt         int32
+	KeptCode        string
+	NoCharge        bool
+	ExtendAt        *time.Time
+	AbortDue        bool
+	CancelDue       bool
+	Looks           int32
+	CheckAt         *time.Time
+	Checks          int32
+	Hinted          bool
+	Returned        bool
+	HintAt          *time.Time
+	DisputedAt      *time.Time
+	EvidenceDueAt   *time.Time
+	WarnedAt        *time.Time
+	FraudType       string
+	Lease           int64
 }
 
 type PaymentTimeline struct {
@@ -80,34 +91,46 @@ type PaymentTimeline struct {
 	Note      string
 }
 
+type ProviderBudget struct {
+	Provider string
+	Endpoint string
+	FreeAt   time.Time
+	Part     float64
+	SlowedAt time.Time
+}
+
 type Refund struct {
-	ID         uuid.UUID
-	PaymentID  uuid.UUID
-	Cause      string
-	Request    string
-	Reason     string
-	Amount     int64
-	Send       int64
-	Scope      []byte
-	AskedBy    string
-	Excluded   []byte
-	Status     string
-	Gen        int32
-	FirstSent  *time.Time
-	LastSent   *time.Time
-	DoubtAt    *time.Time
-	Provider   string
-	ProviderID *string
-	GivenAt    *time.Time
-	Published  bool
-	AbortDue   bool
-	DueAt      time.Time
-	SendAt     time.Time
-	Lease      int64
-	Attempts   int32
-	LastError  string
-	CreatedAt  time.Time
-	Holds      bool
+	ID            uuid.UUID
+	PaymentID     uuid.UUID
+	Cause         string
+	Request       string
+	Reason        string
+	Amount        int64
+	Send          int64
+	Scope         []byte
+	AskedBy       string
+	Excluded      []byte
+	Status        string
+	Gen           int32
+	FirstSent     *time.Time
+	LastSent      *time.Time
+	DoubtAt       *time.Time
+	RefusedKeys   int32
+	RefusedAt     *time.Time
+	KeptCode      string
+	Provider      string
+	ProviderID    *string
+	PendingReason string
+	GivenAt       *time.Time
+	Published     bool
+	AbortDue      bool
+	DueAt         time.Time
+	SendAt        time.Time
+	Lease         int64
+	Attempts      int32
+	LastError     string
+	CreatedAt     time.Time
+	Holds         bool
 }
 
 type RefundItem struct {

@@ -34,20 +34,47 @@ func (q *Queries) AddTimelineEntry(ctx context.Context, arg AddTimelineEntryPara
 	return err
 }
 
+const AheadOf = `-- name: AheadOf :one
+SELECT count(*) FROM (SELECT FROM payments AS ahead
+WHERE ahead.status = 'OPEN' AND ahead.hinted AND ahead.provider = (SELECT mine.provider FROM payments AS mine WHERE mine.id = $1)
+  AND ahead.check_at < (SELECT mine.check_at FROM payments AS mine WHERE mine.id = $1) LIMIT 2000) AS before
+`
+
+// AheadOf counts the payments that are looked at before one whose buyer is back, up to 2000: every buyer who waits asks.
+func (q *Queries) AheadOf(ctx context.Context, id uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, AheadOf, id)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const Backlog = `-- name: Backlog :one
 SELECT (SELECT count(*) FROM payments AS p WHERE p.status IN ('CONFIRMING', 'UNKNOWN')) AS unsettled,
        coalesce((SELECT extract(epoch FROM coalesce($1::timestamptz, now()) - min(p.confirming_at)) FROM payments AS p
                  WHERE p.status IN ('CONFIRMING', 'UNKNOWN')), 0)::float8 AS unsettled_seconds,
-       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used
-            AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.payment_id = p.id AND r.cause = 'BY_HAND' AND r.reason = 'DISPUTE_LOST')) AS by_hand,
+       (SELECT count(*) FROM payments AS p WHERE p.hand > p.hand_used + p.goodwill
+            AND NOT EXISTS (SELECT FROM refunds AS r WHERE r.payment_id = p.id AND r.cause = 'BY_HAND' AND r.reason = 'DISPUTE_LOST'
+                            AND r.provider_id IS NOT NULL AND r.status <> 'FAILED')) AS by_hand,
        (SELECT count(*) FROM payments AS p WHERE p.disputed_at IS NOT NULL) AS disputed,
+       (SELECT count(*) FROM payments AS p WHERE p.disputed_at IS NOT NULL
+            AND p.evidence_due_at < coalesce($1::timestamptz, now()) + interval '3 days') AS evidence_due,
+       (SELECT count(*) FROM payments AS p WHERE p.warned_at > coalesce($1::timestamptz, now()) - interval '1 day'
+            AND p.disputed_at IS NULL AND p.status = 'CONFIRMED') AS warned,
        (SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce($1::timestamptz, now()) - interval '1 minute'
-            AND p.provider <> ALL (coalesce($2::text[], ARRAY[p.provider]))) AS unserved
+            AND p.provider <> ALL (coalesce($2::text[], ARRAY[p.provider]))) AS unserved,
+       ((SELECT count(*) FROM payments AS p WHERE p.check_at < coalesce($1::timestamptz, now()) - interval '1 minute'
+            AND $3::text <> '' AND p.mode <> $3 AND p.provider <> 'none')
+      + (SELECT count(*) FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+        WHERE r.cause = ANY ($4::text[]) AND r.due_at < coalesce($1::timestamptz, now()) - interval '1 minute'
+            AND (r.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR r.abort_due)
+            AND $3::text <> '' AND p.mode <> $3 AND p.provider <> 'none'))::bigint AS other_mode
 `
 
 type BacklogParams struct {
 	Now       *time.Time
 	Providers []string
+	Mode      string
+	Causes    []string
 }
 
 type BacklogRow struct {
@@ -55,18 +82,29 @@ type BacklogRow struct {
 	UnsettledSeconds float64
 	ByHand           int64
 	Disputed         int64
+	EvidenceDue      int64
+	Warned           int64
 	Unserved         int64
+	OtherMode        int64
 }
 
 func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) (BacklogRow, error) {
-	row := q.db.QueryRow(ctx, Backlog, arg.Now, arg.Providers)
+	row := q.db.QueryRow(ctx, Backlog,
+		arg.Now,
+		arg.Providers,
+		arg.Mode,
+		arg.Causes,
+	)
 	var i BacklogRow
 	err := row.Scan(
 		&i.Unsettled,
 		&i.UnsettledSeconds,
 		&i.ByHand,
 		&i.Disputed,
+		&i.EvidenceDue,
+		&i.Warned,
 		&i.Unserved,
+		&i.OtherMode,
 	)
 	return i, err
 }
@@ -79,21 +117,24 @@ FROM (
     SELECT due.id FROM payments AS due
     WHERE due.check_at <= coalesce($1::timestamptz, now())
       AND ($3::text[] IS NULL OR due.provider = ANY ($3::text[]))
+      AND ($4::text = '' OR due.mode = $4 OR due.provider = 'none' OR $5::text IN ('EXPIRIES', 'RELEASES'))
       AND CASE WHEN due.abort_due THEN 'RELEASES'
                WHEN NOT due.hinted AND (due.status = 'PREPARED' OR due.status = 'OPEN' AND due.provider_ref = '' AND due.payment_key = '')
                    THEN 'EXPIRIES'
                WHEN due.status = 'OPEN' AND (due.payment_key <> '' OR due.hinted) THEN 'PAGES'
-               ELSE 'CHARGES' END = $4::text
-    ORDER BY due.check_at LIMIT $5 FOR UPDATE SKIP LOCKED
+               WHEN due.status IN ('CONFIRMING', 'UNKNOWN') OR due.status = 'DECLINED' AND due.cancel_due THEN 'CHARGES'
+               ELSE 'LOOKS' END = $5::text
+    ORDER BY due.payment_key <> '' AND due.status = 'OPEN' DESC, due.returned DESC, due.check_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
 	Now          *time.Time
 	LeaseSeconds float64
 	Providers    []string
+	Mode         string
 	Lane         string
 	Batch        int32
 }
@@ -103,12 +144,14 @@ type ClaimDueRow struct {
 	Now     time.Time
 }
 
-// ClaimDue takes due payments of a lane and of the given providers, each with a new lease that ends at check_at.
+// ClaimDue takes due payments of a lane and of the given providers, each with a new lease that ends at check_at. Lanes that call the provider
+// get those of the given mode only.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueRow, error) {
 	rows, err := q.db.Query(ctx, ClaimDue,
 		arg.Now,
 		arg.LeaseSeconds,
 		arg.Providers,
+		arg.Mode,
 		arg.Lane,
 		arg.Batch,
 	)
@@ -128,25 +171,32 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -155,8 +205,12 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 			&i.Now,
 		); err != nil {
@@ -176,7 +230,7 @@ SET extend_at = coalesce($1::timestamptz, now()) + interval '1 minute'
 FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce($1::timestamptz, now())
       ORDER BY due.extend_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
 `
 
 type DueExtensionsParams struct {
@@ -207,25 +261,32 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -234,8 +295,12 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -265,7 +330,7 @@ func (q *Queries) GetOrderOfCharge(ctx context.Context, arg GetOrderOfChargePara
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -285,25 +350,32 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.EventID,
 		&i.Payment.Amount,
 		&i.Payment.Currency,
+		&i.Payment.Description,
+		&i.Payment.StatementSuffix,
+		&i.Payment.Email,
 		&i.Payment.Provider,
+		&i.Payment.Mode,
 		&i.Payment.Status,
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
+		&i.Payment.ReceiptUrl,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
 		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
+		&i.Payment.Goodwill,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
 		&i.Payment.ChargedAt,
 		&i.Payment.Attempt,
+		&i.Payment.KeptCode,
 		&i.Payment.NoCharge,
 		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
@@ -312,8 +384,12 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.Returned,
 		&i.Payment.HintAt,
 		&i.Payment.DisputedAt,
+		&i.Payment.EvidenceDueAt,
+		&i.Payment.WarnedAt,
+		&i.Payment.FraudType,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -332,24 +408,45 @@ func (q *Queries) GetPaymentIDByOrder(ctx context.Context, orderID string) (uuid
 
 const HintPayment = `-- name: HintPayment :execrows
 UPDATE payments
-SET hinted = true, lease = lease + 1,
-    hint_at = greatest(coalesce($1::timestamptz, now()), hint_at + interval '5 seconds'),
-    check_at = least(check_at, greatest(coalesce($1::timestamptz, now()), hint_at + interval '5 seconds'))
-WHERE order_id = $2 AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR $3::boolean)
-  AND NOT (hinted AND coalesce(check_at <= hint_at, false)) AND NOT (status = 'OPEN' AND payment_key <> '')
+SET hinted = true, returned = returned OR $1::boolean AND status = 'OPEN', lease = lease + 1,
+    extend_at = CASE WHEN status = 'OPEN' AND NOT $2::boolean THEN coalesce(extend_at, expires_at - interval '1 minute') ELSE extend_at END,
+    hint_at = greatest(coalesce($3::timestamptz, now()),
+                       hint_at + CASE WHEN $2::boolean AND status = 'CONFIRMED' THEN interval '10 minutes'
+                                 WHEN status = 'OPEN' THEN make_interval(secs => 5 * least(12, greatest(1, checks - 4)))
+                                 ELSE interval '5 seconds' END),
+    check_at = least(check_at, greatest(coalesce($3::timestamptz, now()),
+                       hint_at + CASE WHEN $2::boolean AND status = 'CONFIRMED' THEN interval '10 minutes'
+                                 WHEN status = 'OPEN' THEN make_interval(secs => 5 * least(12, greatest(1, checks - 4)))
+                                 ELSE interval '5 seconds' END))
+WHERE order_id = $4 AND (status NOT IN ('CONFIRMED', 'REFUNDED') OR $5::boolean)
+  AND NOT ($2::boolean AND (status IN ('DECLINED', 'EXPIRED', 'REFUNDED') OR provider <> $6))
+  AND NOT (hinted AND coalesce(check_at <= hint_at, false) AND (returned OR NOT $1)) AND NOT (status = 'OPEN' AND payment_key <> '')
 `
 
 type HintPaymentParams struct {
-	Now     *time.Time
-	OrderID string
-	Refund  bool
+	Returned bool
+	Unsigned bool
+	Now      *time.Time
+	OrderID  string
+	Refund   bool
+	Provider string
 }
 
 // HintPayment makes a payment due under a new lease, so that a look-up that began before cannot settle it, at most once in 5 s. A look-up
 // that is still to come serves this hint too (it is due at hint_at), as does the charge of a payment whose buyer is back. A charge of a
-// confirmed payment is known; its refunds may be made by hand, or fail days later.
+// confirmed payment is known; its refunds may be made by hand, or fail days later. Anybody who knows an order can send an unsigned hint: it
+// changes nothing after the end, and for a confirmed payment it counts once in 10 min. Whoever comes back to an unpaid page again and again waits
+// longer each time, up to a minute. If the buyer of an open page is back, that is noted even
+// while a look-up is to come: such looks go first.
 func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64, error) {
-	result, err := q.db.Exec(ctx, HintPayment, arg.Now, arg.OrderID, arg.Refund)
+	result, err := q.db.Exec(ctx, HintPayment,
+		arg.Returned,
+		arg.Unsigned,
+		arg.Now,
+		arg.OrderID,
+		arg.Refund,
+		arg.Provider,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -358,27 +455,33 @@ func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64
 
 const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (
-    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, created_at
+    id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, mode, created_at,
+    description, statement_suffix, email
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, coalesce($12::timestamptz, now())
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, $12, coalesce($13::timestamptz, now()),
+    $14, $15, $16
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
 `
 
 type InsertPaymentParams struct {
-	ID          uuid.UUID
-	OrderID     string
-	PaymentType string
-	ReferenceID uuid.UUID
-	UserID      string
-	EventID     string
-	Amount      int64
-	Currency    string
-	Provider    string
-	ExpiresAt   time.Time
-	PageToken   string
-	Now         *time.Time
+	ID              uuid.UUID
+	OrderID         string
+	PaymentType     string
+	ReferenceID     uuid.UUID
+	UserID          string
+	EventID         string
+	Amount          int64
+	Currency        string
+	Provider        string
+	ExpiresAt       time.Time
+	PageToken       string
+	Mode            string
+	Now             *time.Time
+	Description     string
+	StatementSuffix string
+	Email           string
 }
 
 type InsertPaymentRow struct {
@@ -398,7 +501,11 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		arg.Provider,
 		arg.ExpiresAt,
 		arg.PageToken,
+		arg.Mode,
 		arg.Now,
+		arg.Description,
+		arg.StatementSuffix,
+		arg.Email,
 	)
 	var i InsertPaymentRow
 	err := row.Scan(
@@ -410,25 +517,32 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.EventID,
 		&i.Payment.Amount,
 		&i.Payment.Currency,
+		&i.Payment.Description,
+		&i.Payment.StatementSuffix,
+		&i.Payment.Email,
 		&i.Payment.Provider,
+		&i.Payment.Mode,
 		&i.Payment.Status,
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
+		&i.Payment.ReceiptUrl,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
 		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
+		&i.Payment.Goodwill,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
 		&i.Payment.ChargedAt,
 		&i.Payment.Attempt,
+		&i.Payment.KeptCode,
 		&i.Payment.NoCharge,
 		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
@@ -437,8 +551,12 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.Returned,
 		&i.Payment.HintAt,
 		&i.Payment.DisputedAt,
+		&i.Payment.EvidenceDueAt,
+		&i.Payment.WarnedAt,
+		&i.Payment.FraudType,
 		&i.Payment.Lease,
 	)
 	return i, err
@@ -464,8 +582,175 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 	return exists, err
 }
 
+const ListDisputed = `-- name: ListDisputed :many
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE disputed_at IS NOT NULL AND id < $1::uuid ORDER BY id DESC LIMIT $2::int
+`
+
+type ListDisputedParams struct {
+	Before uuid.UUID
+	Max    int32
+}
+
+type ListDisputedRow struct {
+	Payment Payment
+}
+
+func (q *Queries) ListDisputed(ctx context.Context, arg ListDisputedParams) ([]ListDisputedRow, error) {
+	rows, err := q.db.Query(ctx, ListDisputed, arg.Before, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListDisputedRow
+	for rows.Next() {
+		var i ListDisputedRow
+		if err := rows.Scan(
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
+			&i.Payment.Provider,
+			&i.Payment.Mode,
+			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.Returned,
+			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
+			&i.Payment.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListWarned = `-- name: ListWarned :many
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments
+WHERE warned_at IS NOT NULL AND disputed_at IS NULL AND status = 'CONFIRMED' AND id < $1::uuid ORDER BY id DESC LIMIT $2::int
+`
+
+type ListWarnedParams struct {
+	Before uuid.UUID
+	Max    int32
+}
+
+type ListWarnedRow struct {
+	Payment Payment
+}
+
+func (q *Queries) ListWarned(ctx context.Context, arg ListWarnedParams) ([]ListWarnedRow, error) {
+	rows, err := q.db.Query(ctx, ListWarned, arg.Before, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListWarnedRow
+	for rows.Next() {
+		var i ListWarnedRow
+		if err := rows.Scan(
+			&i.Payment.ID,
+			&i.Payment.OrderID,
+			&i.Payment.PaymentType,
+			&i.Payment.ReferenceID,
+			&i.Payment.UserID,
+			&i.Payment.EventID,
+			&i.Payment.Amount,
+			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
+			&i.Payment.Provider,
+			&i.Payment.Mode,
+			&i.Payment.Status,
+			&i.Payment.ProviderRef,
+			&i.Payment.PageUrl,
+			&i.Payment.PageToken,
+			&i.Payment.PaymentKey,
+			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
+			&i.Payment.DeclineCode,
+			&i.Payment.Captured,
+			&i.Payment.CapturedAt,
+			&i.Payment.Refunded,
+			&i.Payment.Hand,
+			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
+			&i.Payment.Version,
+			&i.Payment.CreatedAt,
+			&i.Payment.ExpiresAt,
+			&i.Payment.ConfirmingAt,
+			&i.Payment.ChargedAt,
+			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
+			&i.Payment.NoCharge,
+			&i.Payment.ExtendAt,
+			&i.Payment.AbortDue,
+			&i.Payment.CancelDue,
+			&i.Payment.Looks,
+			&i.Payment.CheckAt,
+			&i.Payment.Checks,
+			&i.Payment.Hinted,
+			&i.Payment.Returned,
+			&i.Payment.HintAt,
+			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
+			&i.Payment.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -494,25 +779,32 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.EventID,
 		&i.Payment.Amount,
 		&i.Payment.Currency,
+		&i.Payment.Description,
+		&i.Payment.StatementSuffix,
+		&i.Payment.Email,
 		&i.Payment.Provider,
+		&i.Payment.Mode,
 		&i.Payment.Status,
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
+		&i.Payment.ReceiptUrl,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
 		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
+		&i.Payment.Goodwill,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
 		&i.Payment.ChargedAt,
 		&i.Payment.Attempt,
+		&i.Payment.KeptCode,
 		&i.Payment.NoCharge,
 		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
@@ -521,8 +813,12 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.Returned,
 		&i.Payment.HintAt,
 		&i.Payment.DisputedAt,
+		&i.Payment.EvidenceDueAt,
+		&i.Payment.WarnedAt,
+		&i.Payment.FraudType,
 		&i.Payment.Lease,
 		&i.Now,
 	)
@@ -530,7 +826,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.provider, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.hint_at, payments.disputed_at, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -556,25 +852,32 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.EventID,
 		&i.Payment.Amount,
 		&i.Payment.Currency,
+		&i.Payment.Description,
+		&i.Payment.StatementSuffix,
+		&i.Payment.Email,
 		&i.Payment.Provider,
+		&i.Payment.Mode,
 		&i.Payment.Status,
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
+		&i.Payment.ReceiptUrl,
 		&i.Payment.DeclineCode,
 		&i.Payment.Captured,
 		&i.Payment.CapturedAt,
 		&i.Payment.Refunded,
 		&i.Payment.Hand,
 		&i.Payment.HandUsed,
+		&i.Payment.Goodwill,
 		&i.Payment.Version,
 		&i.Payment.CreatedAt,
 		&i.Payment.ExpiresAt,
 		&i.Payment.ConfirmingAt,
 		&i.Payment.ChargedAt,
 		&i.Payment.Attempt,
+		&i.Payment.KeptCode,
 		&i.Payment.NoCharge,
 		&i.Payment.ExtendAt,
 		&i.Payment.AbortDue,
@@ -583,11 +886,51 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.CheckAt,
 		&i.Payment.Checks,
 		&i.Payment.Hinted,
+		&i.Payment.Returned,
 		&i.Payment.HintAt,
 		&i.Payment.DisputedAt,
+		&i.Payment.EvidenceDueAt,
+		&i.Payment.WarnedAt,
+		&i.Payment.FraudType,
 		&i.Payment.Lease,
 		&i.Now,
 	)
+	return i, err
+}
+
+const LockUser = `-- name: LockUser :exec
+SELECT pg_advisory_xact_lock(hashtextextended($1, 0))
+`
+
+func (q *Queries) LockUser(ctx context.Context, userID string) error {
+	_, err := q.db.Exec(ctx, LockUser, userID)
+	return err
+}
+
+const PagesOf = `-- name: PagesOf :one
+SELECT count(*) AS pages, coalesce(min(created_at), now())::timestamptz AS oldest, coalesce($1::timestamptz, now())::timestamptz AS now
+FROM (SELECT created_at, status, page_token, page_url FROM payments WHERE user_id = $2 ORDER BY id DESC LIMIT 100) AS latest
+WHERE page_token <> '' AND (page_url <> '' OR status = 'PREPARED')
+  AND created_at > coalesce($1::timestamptz, now()) - make_interval(secs => $3)
+`
+
+type PagesOfParams struct {
+	Now           *time.Time
+	UserID        string
+	WithinSeconds float64
+}
+
+type PagesOfRow struct {
+	Pages  int64
+	Oldest time.Time
+	Now    time.Time
+}
+
+// PagesOf counts the pages of the latest time that were opened for a user, or may still be.
+func (q *Queries) PagesOf(ctx context.Context, arg PagesOfParams) (PagesOfRow, error) {
+	row := q.db.QueryRow(ctx, PagesOf, arg.Now, arg.UserID, arg.WithinSeconds)
+	var i PagesOfRow
+	err := row.Scan(&i.Pages, &i.Oldest, &i.Now)
 	return i, err
 }
 
@@ -622,7 +965,8 @@ func (q *Queries) PaymentIDsByReference(ctx context.Context, arg PaymentIDsByRef
 
 const PollPayment = `-- name: PollPayment :exec
 UPDATE payments
-SET check_at = least(expires_at, coalesce($4::timestamptz, now()) + make_interval(secs => $5)), hinted = false
+SET check_at = least(expires_at, coalesce($4::timestamptz, now()) + make_interval(secs => $5)), hinted = false, returned = false,
+    extend_at = NULL
 WHERE id = $1 AND lease = $2 AND version = $3
 `
 
@@ -698,7 +1042,8 @@ SET check_at = CASE WHEN status IN ('PREPARED', 'OPEN') THEN expires_at
                     WHEN status IN ('DECLINED', 'EXPIRED') AND (charged_at IS NOT NULL OR provider_ref <> '') AND looks < 2
                         THEN coalesce($4::timestamptz, now()) + CASE looks WHEN 0 THEN interval '1 hour' ELSE interval '23 hours' END END,
     looks = looks + CASE WHEN status IN ('DECLINED', 'EXPIRED') AND looks < 2 THEN 1 ELSE 0 END,
-    checks = 0, abort_due = false, cancel_due = false, hinted = false
+    checks = 0, abort_due = false, cancel_due = false, hinted = false, returned = false,
+    extend_at = CASE WHEN status = 'OPEN' THEN NULL ELSE extend_at END
 WHERE id = $1 AND lease = $2 AND version = $3
 `
 
@@ -768,40 +1113,45 @@ UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
     provider_ref = $15, page_url = $16, expires_at = $17, charged_at = $18,
-    attempt = $19, no_charge = $20, extend_at = $21, cancel_due = $22, hinted = $23,
-    disputed_at = $24,
-    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $25::timestamptz, now()) END
-WHERE id = $1 AND version = $26 AND status = $27
+    attempt = $19, no_charge = $20, kept_code = $21, extend_at = $22, cancel_due = $23, hinted = $24,
+    returned = returned AND ($24 OR $2 = 'CONFIRMING'), disputed_at = $25, goodwill = $26, receipt_url = $27, evidence_due_at = $28,
+    email = CASE WHEN $2 = 'PREPARED' THEN email ELSE '' END,
+    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $29::timestamptz, now()) END
+WHERE id = $1 AND version = $30 AND status = $31
 `
 
 type UpdatePaymentParams struct {
-	ID           uuid.UUID
-	Status       string
-	PaymentKey   string
-	ChargeID     string
-	DeclineCode  string
-	Captured     int64
-	Refunded     int64
-	Hand         int64
-	HandUsed     int64
-	ConfirmingAt *time.Time
-	AbortDue     bool
-	CheckAt      *time.Time
-	Checks       int32
-	Lease        int64
-	ProviderRef  string
-	PageUrl      string
-	ExpiresAt    time.Time
-	ChargedAt    *time.Time
-	Attempt      int32
-	NoCharge     bool
-	ExtendAt     *time.Time
-	CancelDue    bool
-	Hinted       bool
-	DisputedAt   *time.Time
-	Now          *time.Time
-	SeenVersion  int64
-	SeenStatus   string
+	ID            uuid.UUID
+	Status        string
+	PaymentKey    string
+	ChargeID      string
+	DeclineCode   string
+	Captured      int64
+	Refunded      int64
+	Hand          int64
+	HandUsed      int64
+	ConfirmingAt  *time.Time
+	AbortDue      bool
+	CheckAt       *time.Time
+	Checks        int32
+	Lease         int64
+	ProviderRef   string
+	PageUrl       string
+	ExpiresAt     time.Time
+	ChargedAt     *time.Time
+	Attempt       int32
+	NoCharge      bool
+	KeptCode      string
+	ExtendAt      *time.Time
+	CancelDue     bool
+	Hinted        bool
+	DisputedAt    *time.Time
+	Goodwill      int64
+	ReceiptUrl    string
+	EvidenceDueAt *time.Time
+	Now           *time.Time
+	SeenVersion   int64
+	SeenStatus    string
 }
 
 // UpdatePayment writes a decision, if the payment still has the status and version that it was made on.
@@ -827,14 +1177,37 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.ChargedAt,
 		arg.Attempt,
 		arg.NoCharge,
+		arg.KeptCode,
 		arg.ExtendAt,
 		arg.CancelDue,
 		arg.Hinted,
 		arg.DisputedAt,
+		arg.Goodwill,
+		arg.ReceiptUrl,
+		arg.EvidenceDueAt,
 		arg.Now,
 		arg.SeenVersion,
 		arg.SeenStatus,
 	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const WarnOfFraud = `-- name: WarnOfFraud :execrows
+UPDATE payments SET warned_at = coalesce($1::timestamptz, now()), fraud_type = $2
+WHERE order_id = $3 AND warned_at IS NULL
+`
+
+type WarnOfFraudParams struct {
+	Now       *time.Time
+	FraudType string
+	OrderID   string
+}
+
+func (q *Queries) WarnOfFraud(ctx context.Context, arg WarnOfFraudParams) (int64, error) {
+	result, err := q.db.Exec(ctx, WarnOfFraud, arg.Now, arg.FraudType, arg.OrderID)
 	if err != nil {
 		return 0, err
 	}

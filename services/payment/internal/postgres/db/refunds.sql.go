@@ -45,6 +45,24 @@ func (q *Queries) AskedSince(ctx context.Context, arg AskedSinceParams) ([]time.
 	return items, nil
 }
 
+const ByHandRequested = `-- name: ByHandRequested :one
+SELECT EXISTS (SELECT FROM refunds WHERE payment_id = $1 AND holds AND cause = 'BY_HAND' AND status = 'REQUESTED'
+                 AND (NOT $2::boolean OR request LIKE 'operator:%'))
+`
+
+type ByHandRequestedParams struct {
+	PaymentID uuid.UUID
+	Acts      bool
+}
+
+// Whether ticket has still to say what a refund by hand counts for; with acts only what operators have said that it was for.
+func (q *Queries) ByHandRequested(ctx context.Context, arg ByHandRequestedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, ByHandRequested, arg.PaymentID, arg.Acts)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ClaimRefunds = `-- name: ClaimRefunds :many
 UPDATE refunds AS r
 SET lease = r.lease + 1, attempts = r.attempts + 1,
@@ -55,10 +73,12 @@ FROM (
       AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
       AND (due.status = 'REQUESTED' OR due.abort_due) = $4::boolean
       AND ($5::text[] IS NULL OR due.provider = ANY ($5::text[]))
-    ORDER BY due.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
+      AND ($6::text = '' OR $4::boolean OR due.provider = 'none'
+           OR EXISTS (SELECT FROM payments AS paid WHERE paid.id = due.payment_id AND paid.mode = $6))
+    ORDER BY due.due_at LIMIT $7 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -67,6 +87,7 @@ type ClaimRefundsParams struct {
 	Cause        string
 	AtTicket     bool
 	Providers    []string
+	Mode         string
 	Batch        int32
 }
 
@@ -84,6 +105,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 		arg.Cause,
 		arg.AtTicket,
 		arg.Providers,
+		arg.Mode,
 		arg.Batch,
 	)
 	if err != nil {
@@ -109,8 +131,12 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
@@ -129,25 +155,32 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -156,8 +189,12 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -182,7 +219,7 @@ func (q *Queries) CountHeldRefunds(ctx context.Context, causes []string) (int64,
 }
 
 const FindRefund = `-- name: FindRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND cause = $2 AND request = $3
 `
 
 type FindRefundParams struct {
@@ -214,8 +251,12 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 		&i.Refund.FirstSent,
 		&i.Refund.LastSent,
 		&i.Refund.DoubtAt,
+		&i.Refund.RefusedKeys,
+		&i.Refund.RefusedAt,
+		&i.Refund.KeptCode,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.PendingReason,
 		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
@@ -231,7 +272,7 @@ func (q *Queries) FindRefund(ctx context.Context, arg FindRefundParams) (FindRef
 }
 
 const GetRefund = `-- name: GetRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1
 `
 
 type GetRefundRow struct {
@@ -257,8 +298,12 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 		&i.Refund.FirstSent,
 		&i.Refund.LastSent,
 		&i.Refund.DoubtAt,
+		&i.Refund.RefusedKeys,
+		&i.Refund.RefusedAt,
+		&i.Refund.KeptCode,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.PendingReason,
 		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
@@ -274,13 +319,14 @@ func (q *Queries) GetRefund(ctx context.Context, id uuid.UUID) (GetRefundRow, er
 }
 
 const HoldingRefunds = `-- name: HoldingRefunds :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE payment_id = $1 AND holds FOR UPDATE
 `
 
 type HoldingRefundsRow struct {
 	Refund Refund
 }
 
+// They stay locked: a failed refund by hand changes others.
 func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]HoldingRefundsRow, error) {
 	rows, err := q.db.Query(ctx, HoldingRefunds, paymentID)
 	if err != nil {
@@ -306,8 +352,12 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
@@ -330,11 +380,11 @@ func (q *Queries) HoldingRefunds(ctx context.Context, paymentID uuid.UUID) ([]Ho
 }
 
 const InsertRefund = `-- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11,
-        CASE WHEN $3::text = 'BY_HAND' THEN coalesce($12::timestamptz, now()) END,
-        coalesce($12::timestamptz, now()) + make_interval(secs => $13::float),
-        coalesce($12::timestamptz, now()) + make_interval(secs => $13::float), coalesce($12::timestamptz, now()))
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, published, given_at, due_at, send_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11, $12,
+        CASE WHEN $11::text IS NOT NULL THEN coalesce($13::timestamptz, now()) END,
+        coalesce($13::timestamptz, now()) + make_interval(secs => $14::float),
+        coalesce($13::timestamptz, now()) + make_interval(secs => $14::float), coalesce($13::timestamptz, now()))
 ON CONFLICT DO NOTHING
 `
 
@@ -350,6 +400,7 @@ type InsertRefundParams struct {
 	Status           string
 	Provider         string
 	ProviderID       *string
+	Published        bool
 	Now              *time.Time
 	SendAfterSeconds float64
 }
@@ -368,6 +419,7 @@ func (q *Queries) InsertRefund(ctx context.Context, arg InsertRefundParams) (int
 		arg.Status,
 		arg.Provider,
 		arg.ProviderID,
+		arg.Published,
 		arg.Now,
 		arg.SendAfterSeconds,
 	)
@@ -418,7 +470,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -457,8 +509,12 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
@@ -477,25 +533,32 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -504,8 +567,12 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -519,7 +586,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.provider, r.provider_id, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.provider, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.hint_at, p.disputed_at, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -559,8 +626,12 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
@@ -579,25 +650,32 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.EventID,
 			&i.Payment.Amount,
 			&i.Payment.Currency,
+			&i.Payment.Description,
+			&i.Payment.StatementSuffix,
+			&i.Payment.Email,
 			&i.Payment.Provider,
+			&i.Payment.Mode,
 			&i.Payment.Status,
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
+			&i.Payment.ReceiptUrl,
 			&i.Payment.DeclineCode,
 			&i.Payment.Captured,
 			&i.Payment.CapturedAt,
 			&i.Payment.Refunded,
 			&i.Payment.Hand,
 			&i.Payment.HandUsed,
+			&i.Payment.Goodwill,
 			&i.Payment.Version,
 			&i.Payment.CreatedAt,
 			&i.Payment.ExpiresAt,
 			&i.Payment.ConfirmingAt,
 			&i.Payment.ChargedAt,
 			&i.Payment.Attempt,
+			&i.Payment.KeptCode,
 			&i.Payment.NoCharge,
 			&i.Payment.ExtendAt,
 			&i.Payment.AbortDue,
@@ -606,8 +684,12 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.CheckAt,
 			&i.Payment.Checks,
 			&i.Payment.Hinted,
+			&i.Payment.Returned,
 			&i.Payment.HintAt,
 			&i.Payment.DisputedAt,
+			&i.Payment.EvidenceDueAt,
+			&i.Payment.WarnedAt,
+			&i.Payment.FraudType,
 			&i.Payment.Lease,
 		); err != nil {
 			return nil, err
@@ -631,7 +713,7 @@ func (q *Queries) LockAsker(ctx context.Context, userID string) error {
 }
 
 const LockRefund = `-- name: LockRefund :one
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds WHERE id = $1 FOR UPDATE
 `
 
 type LockRefundRow struct {
@@ -657,8 +739,12 @@ func (q *Queries) LockRefund(ctx context.Context, id uuid.UUID) (LockRefundRow, 
 		&i.Refund.FirstSent,
 		&i.Refund.LastSent,
 		&i.Refund.DoubtAt,
+		&i.Refund.RefusedKeys,
+		&i.Refund.RefusedAt,
+		&i.Refund.KeptCode,
 		&i.Refund.Provider,
 		&i.Refund.ProviderID,
+		&i.Refund.PendingReason,
 		&i.Refund.GivenAt,
 		&i.Refund.Published,
 		&i.Refund.AbortDue,
@@ -723,7 +809,9 @@ func (q *Queries) PruneRefunds(ctx context.Context, arg PruneRefundsParams) (int
 const RefundBacklog = `-- name: RefundBacklog :many
 SELECT cause, count(*) AS refunds,
        greatest(coalesce(extract(epoch FROM coalesce($1::timestamptz, now()) - min(send_at) FILTER (WHERE status <> 'ACCEPTED')), 0), 0)::float8
-           AS oldest_seconds
+           AS oldest_seconds,
+       greatest(coalesce(extract(epoch FROM coalesce($1::timestamptz, now()) - min(given_at) FILTER (WHERE status = 'ACCEPTED')), 0), 0)::float8
+           AS accepted_oldest_seconds
 FROM refunds WHERE cause = ANY ($2::text[]) AND (status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due)
 GROUP BY cause
 `
@@ -734,9 +822,10 @@ type RefundBacklogParams struct {
 }
 
 type RefundBacklogRow struct {
-	Cause         string
-	Refunds       int64
-	OldestSeconds float64
+	Cause                 string
+	Refunds               int64
+	OldestSeconds         float64
+	AcceptedOldestSeconds float64
 }
 
 func (q *Queries) RefundBacklog(ctx context.Context, arg RefundBacklogParams) ([]RefundBacklogRow, error) {
@@ -748,7 +837,12 @@ func (q *Queries) RefundBacklog(ctx context.Context, arg RefundBacklogParams) ([
 	var items []RefundBacklogRow
 	for rows.Next() {
 		var i RefundBacklogRow
-		if err := rows.Scan(&i.Cause, &i.Refunds, &i.OldestSeconds); err != nil {
+		if err := rows.Scan(
+			&i.Cause,
+			&i.Refunds,
+			&i.OldestSeconds,
+			&i.AcceptedOldestSeconds,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -789,7 +883,7 @@ func (q *Queries) RefundItems(ctx context.Context, refundID uuid.UUID) ([]Refund
 }
 
 const RefundsOfPayment = `-- name: RefundsOfPayment :many
-SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.provider, refunds.provider_id, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
+SELECT refunds.id, refunds.payment_id, refunds.cause, refunds.request, refunds.reason, refunds.amount, refunds.send, refunds.scope, refunds.asked_by, refunds.excluded, refunds.status, refunds.gen, refunds.first_sent, refunds.last_sent, refunds.doubt_at, refunds.refused_keys, refunds.refused_at, refunds.kept_code, refunds.provider, refunds.provider_id, refunds.pending_reason, refunds.given_at, refunds.published, refunds.abort_due, refunds.due_at, refunds.send_at, refunds.lease, refunds.attempts, refunds.last_error, refunds.created_at, refunds.holds FROM refunds
 WHERE id = ANY (ARRAY(SELECT h.id FROM refunds h WHERE h.payment_id = $1 AND h.holds
                       UNION ALL
                       (SELECT o.id FROM refunds o WHERE o.payment_id = $1 AND NOT o.holds ORDER BY o.created_at DESC LIMIT 50)))
@@ -826,8 +920,12 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 			&i.Refund.FirstSent,
 			&i.Refund.LastSent,
 			&i.Refund.DoubtAt,
+			&i.Refund.RefusedKeys,
+			&i.Refund.RefusedAt,
+			&i.Refund.KeptCode,
 			&i.Refund.Provider,
 			&i.Refund.ProviderID,
+			&i.Refund.PendingReason,
 			&i.Refund.GivenAt,
 			&i.Refund.Published,
 			&i.Refund.AbortDue,
@@ -852,33 +950,38 @@ func (q *Queries) RefundsOfPayment(ctx context.Context, paymentID uuid.UUID) ([]
 const UpdateRefund = `-- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = $1, amount = $2, send = $3, reason = $4, gen = $5, first_sent = $6, last_sent = $7,
-    doubt_at = $8, excluded = $9, provider_id = $10, published = $11, abort_due = $12,
-    due_at = coalesce($13::timestamptz, due_at), attempts = $14, last_error = $15,
-    given_at = CASE WHEN cause = 'BY_HAND' THEN given_at
-                    WHEN $1::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, $16::timestamptz, now()) END
-WHERE id = $17 AND status = $18 AND lease = $19
+    doubt_at = $8, refused_keys = $9, refused_at = $10, kept_code = $11,
+    excluded = $12, provider_id = $13, pending_reason = $14, published = $15, abort_due = $16,
+    due_at = coalesce($17::timestamptz, due_at), attempts = $18, last_error = $19,
+    given_at = CASE WHEN cause = 'BY_HAND' AND $1::text <> 'FAILED' THEN given_at
+                    WHEN $1::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, $20::timestamptz, now()) END
+WHERE id = $21 AND status = $22 AND lease = $23
 `
 
 type UpdateRefundParams struct {
-	Status     string
-	Amount     int64
-	Send       int64
-	Reason     string
-	Gen        int32
-	FirstSent  *time.Time
-	LastSent   *time.Time
-	DoubtAt    *time.Time
-	Excluded   []byte
-	ProviderID *string
-	Published  bool
-	AbortDue   bool
-	DueAt      *time.Time
-	Attempts   int32
-	LastError  string
-	Now        *time.Time
-	ID         uuid.UUID
-	SeenStatus string
-	SeenLease  int64
+	Status        string
+	Amount        int64
+	Send          int64
+	Reason        string
+	Gen           int32
+	FirstSent     *time.Time
+	LastSent      *time.Time
+	DoubtAt       *time.Time
+	RefusedKeys   int32
+	RefusedAt     *time.Time
+	KeptCode      string
+	Excluded      []byte
+	ProviderID    *string
+	PendingReason string
+	Published     bool
+	AbortDue      bool
+	DueAt         *time.Time
+	Attempts      int32
+	LastError     string
+	Now           *time.Time
+	ID            uuid.UUID
+	SeenStatus    string
+	SeenLease     int64
 }
 
 // UpdateRefund writes a decision, if the refund still has the status and lease that it was made on.
@@ -892,8 +995,12 @@ func (q *Queries) UpdateRefund(ctx context.Context, arg UpdateRefundParams) (int
 		arg.FirstSent,
 		arg.LastSent,
 		arg.DoubtAt,
+		arg.RefusedKeys,
+		arg.RefusedAt,
+		arg.KeptCode,
 		arg.Excluded,
 		arg.ProviderID,
+		arg.PendingReason,
 		arg.Published,
 		arg.AbortDue,
 		arg.DueAt,

@@ -9,13 +9,13 @@ SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = ANY (@payment_ids::uu
 
 -- name: CapturedBetween :many
 SELECT order_id, charge_id, captured_at::timestamptz AS at, id FROM payments
-WHERE provider = @provider AND captured_at < @until::timestamptz AND (captured_at, id) > (@after::timestamptz, @after_id::uuid)
+WHERE provider = @provider AND (@mode::text = '' OR mode = @mode) AND captured_at < @until::timestamptz AND (captured_at, id) > (@after::timestamptz, @after_id::uuid)
 ORDER BY captured_at, id LIMIT @max::int;
 
 -- name: GivenBetween :many
 SELECT p.order_id, coalesce(r.provider_id, '')::text AS provider_id, r.given_at::timestamptz AS at, r.id
 FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
-WHERE r.provider = @provider AND r.given_at < @until::timestamptz AND (r.given_at, r.id) > (@after::timestamptz, @after_id::uuid) AND r.send > 0
+WHERE r.provider = @provider AND (@mode::text = '' OR p.mode = @mode) AND r.given_at < @until::timestamptz AND (r.given_at, r.id) > (@after::timestamptz, @after_id::uuid) AND r.send > 0
 ORDER BY r.given_at, r.id LIMIT @max::int;
 
 -- UnservedProviders returns the providers of captured payments and of unclosed differences that are not configured. It jumps from one provider to

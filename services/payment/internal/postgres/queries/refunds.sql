@@ -1,8 +1,8 @@
 -- InsertRefund names no index of the conflict: while a row moves in the indexes, as a lease moves it, PostgreSQL may find it in another one only.
 -- name: InsertRefund :execrows
-INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, given_at, due_at, send_at, created_at)
-VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @scope, @asked_by, @status, @provider, sqlc.narg('provider_id'),
-        CASE WHEN @cause::text = 'BY_HAND' THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
+INSERT INTO refunds (id, payment_id, cause, request, reason, amount, send, scope, asked_by, status, provider, provider_id, published, given_at, due_at, send_at, created_at)
+VALUES (@id, @payment_id, @cause, @request, @reason, @amount, @amount, @scope, @asked_by, @status, @provider, sqlc.narg('provider_id'), @published,
+        CASE WHEN sqlc.narg('provider_id')::text IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, now()) END,
         coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float),
         coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @send_after_seconds::float), coalesce(sqlc.narg('now')::timestamptz, now()))
 ON CONFLICT DO NOTHING;
@@ -30,8 +30,14 @@ ORDER BY created_at;
 -- name: FindRefund :one
 SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = @payment_id AND cause = @cause AND request = @request;
 
+-- Whether ticket has still to say what a refund by hand counts for; with acts only what operators have said that it was for.
+-- name: ByHandRequested :one
+SELECT EXISTS (SELECT FROM refunds WHERE payment_id = @payment_id AND holds AND cause = 'BY_HAND' AND status = 'REQUESTED'
+                 AND (NOT @acts::boolean OR request LIKE 'operator:%'));
+
+-- They stay locked: a failed refund by hand changes others.
 -- name: HoldingRefunds :many
-SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = @payment_id AND holds;
+SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = @payment_id AND holds FOR UPDATE;
 
 -- Those that count, of which there are about as many as tickets, and the latest of the others.
 -- name: RefundsOfPayment :many
@@ -67,9 +73,10 @@ SELECT sqlc.embed(refunds) FROM refunds WHERE id = $1 FOR UPDATE;
 -- name: UpdateRefund :execrows
 UPDATE refunds
 SET status = @status, amount = @amount, send = @send, reason = @reason, gen = @gen, first_sent = @first_sent, last_sent = @last_sent,
-    doubt_at = @doubt_at, excluded = @excluded, provider_id = @provider_id, published = @published, abort_due = @abort_due,
+    doubt_at = @doubt_at, refused_keys = @refused_keys, refused_at = @refused_at, kept_code = @kept_code,
+    excluded = @excluded, provider_id = @provider_id, pending_reason = @pending_reason, published = @published, abort_due = @abort_due,
     due_at = coalesce(sqlc.narg('due_at')::timestamptz, due_at), attempts = @attempts, last_error = @last_error,
-    given_at = CASE WHEN cause = 'BY_HAND' THEN given_at
+    given_at = CASE WHEN cause = 'BY_HAND' AND @status::text <> 'FAILED' THEN given_at
                     WHEN @status::text IN ('ACCEPTED', 'DONE') THEN coalesce(given_at, sqlc.narg('now')::timestamptz, now()) END
 WHERE id = @id AND status = @seen_status AND lease = @seen_lease;
 
@@ -85,6 +92,8 @@ FROM (
       AND (due.status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR due.abort_due)
       AND (due.status = 'REQUESTED' OR due.abort_due) = @at_ticket::boolean
       AND (sqlc.narg('providers')::text[] IS NULL OR due.provider = ANY (sqlc.narg('providers')::text[]))
+      AND (@mode::text = '' OR @at_ticket::boolean OR due.provider = 'none'
+           OR EXISTS (SELECT FROM payments AS paid WHERE paid.id = due.payment_id AND paid.mode = @mode))
     ORDER BY due.due_at LIMIT @batch FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
@@ -98,7 +107,9 @@ WHERE id = $1 AND lease = $2;
 -- name: RefundBacklog :many
 SELECT cause, count(*) AS refunds,
        greatest(coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(send_at) FILTER (WHERE status <> 'ACCEPTED')), 0), 0)::float8
-           AS oldest_seconds
+           AS oldest_seconds,
+       greatest(coalesce(extract(epoch FROM coalesce(sqlc.narg('now')::timestamptz, now()) - min(given_at) FILTER (WHERE status = 'ACCEPTED')), 0), 0)::float8
+           AS accepted_oldest_seconds
 FROM refunds WHERE cause = ANY (@causes::text[]) AND (status IN ('REQUESTED', 'PENDING', 'ACCEPTED') OR abort_due)
 GROUP BY cause;
 

@@ -16,12 +16,13 @@ type Ticket struct {
 	ID string
 	// Paid is the price including Fee, Given the part of Paid that is refunded or claimed for it.
 	Paid, Fee, Given int64
-	Status           string // VALID, REFUNDING or REFUNDED
+	Status           string // VALID, USED, VOIDED, REFUNDING or REFUNDED
 }
 
 // claim is the stored answer to the first BeginRefund of a refund; ABORTED after AbortRefund.
 type claim struct {
 	paymentID string
+	byHand    bool
 	answer    *ticketv1.RefundClaim
 }
 
@@ -39,10 +40,15 @@ func (t *Tickets) Issue(paymentID string, tickets ...Ticket) {
 }
 
 // Use makes the ticket with index i of a payment USED, as a check-in does.
-func (t *Tickets) Use(paymentID string, i int) {
+func (t *Tickets) Use(paymentID string, i int) { t.become(paymentID, i, "USED") }
+
+// Void makes the ticket with index i of a payment VOIDED, as an operator does.
+func (t *Tickets) Void(paymentID string, i int) { t.become(paymentID, i, "VOIDED") }
+
+func (t *Tickets) become(paymentID string, i int, status string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tickets[paymentID][i].Status = "USED"
+	t.tickets[paymentID][i].Status = status
 }
 
 // Of returns the tickets of a payment.
@@ -77,7 +83,7 @@ func (t *Tickets) BeginRefund(_ context.Context, in *ticketv1.BeginRefundRequest
 	}
 	c, known := t.claims[in.GetRefundId()]
 	if !known {
-		c = claim{paymentID: in.GetPaymentId(), answer: t.decide(in)}
+		c = claim{paymentID: in.GetPaymentId(), byHand: in.GetCause() == "BY_HAND", answer: t.decide(in)}
 		t.claims[in.GetRefundId()] = c
 	}
 	return c.answer, t.failure("BeginRefundAnswer")
@@ -92,6 +98,8 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 		return refused
 	case t.memberships[in.GetPaymentId()] != nil:
 		return t.decideMembership(in)
+	case in.GetCause() == "BY_HAND" && len(wanted) > 0:
+		return t.assignByHand(in)
 	case in.GetCause() == "BY_HAND" && !in.GetWhole():
 		return &ticketv1.RefundClaim{Status: "BEGUN"}
 	case len(wanted) == 0:
@@ -101,8 +109,8 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 		i := slices.IndexFunc(t.tickets[in.GetPaymentId()], func(x Ticket) bool { return x.ID == id })
 		if i < 0 {
 			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: "NOT_YOURS"})
-		} else if status := t.tickets[in.GetPaymentId()][i].Status; status != "VALID" {
-			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: status})
+		} else if x := t.tickets[in.GetPaymentId()][i]; x.Status != "VALID" && !(x.voided() && in.GetCause() == "OPERATOR" && x.Given < x.Paid) {
+			refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: x.Status})
 		}
 	}
 	if len(wanted) == 0 && len(t.tickets[in.GetPaymentId()]) == 0 {
@@ -112,8 +120,85 @@ func (t *Tickets) decide(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim 
 		return refused
 	}
 	fees := in.GetCause() != "USER" && (in.Fees == nil || in.GetFees())
+	if t.onlyWhole > 0 && t.refundable(in.GetPaymentId(), wanted, fees) != t.onlyWhole {
+		return &ticketv1.RefundClaim{Status: "REFUSED", Reason: "ONLY_WHOLE_ORDER"}
+	}
+	if present := t.refundable(in.GetPaymentId(), wanted, fees); present < in.GetShownAmount() {
+		return &ticketv1.RefundClaim{Status: "REFUSED", Reason: "AMOUNT_CHANGED", PresentAmount: present}
+	}
 	return t.claimTickets(in.GetPaymentId(), wanted, fees)
 }
+
+// OnlyWhole makes payments of this amount ones that can only be given back as a whole.
+func (t *Tickets) OnlyWhole(amount int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.onlyWhole = amount
+}
+
+// RaiseFee raises the fee of the ticket with index i of a payment, as if the organiser kept more.
+func (t *Tickets) RaiseFee(paymentID string, i int, fee int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tickets[paymentID][i].Fee = fee
+}
+
+// refundable returns what a refund of tickets would give back. The caller holds the lock.
+func (t *Tickets) refundable(paymentID string, ids []string, fees bool) (sum int64) {
+	for _, x := range t.tickets[paymentID] {
+		if slices.Contains(ids, x.ID) {
+			sum += x.refundable(fees)
+		}
+	}
+	return sum
+}
+
+func (x *Ticket) refundable(fees bool) int64 {
+	if fees {
+		return x.Paid - x.Given
+	}
+	return x.Paid - x.Given - x.Fee
+}
+
+// assignByHand claims tickets for money that was given back by hand. The caller holds the lock.
+func (t *Tickets) assignByHand(in *ticketv1.BeginRefundRequest) *ticketv1.RefundClaim {
+	c := &ticketv1.RefundClaim{Status: "BEGUN"}
+	refused := &ticketv1.RefundClaim{Status: "REFUSED", Reason: "NOT_REFUNDABLE"}
+	left := in.GetHandLimit()
+	var claimed []*Ticket
+	for _, id := range in.GetTicketIds() {
+		i := slices.IndexFunc(t.tickets[in.GetPaymentId()], func(x Ticket) bool { return x.ID == id })
+		reason := "NOT_YOURS"
+		if i >= 0 {
+			x := &t.tickets[in.GetPaymentId()][i]
+			amount := min(x.Paid-x.Given, left)
+			if reason = "NOT_COVERED"; amount > 0 && (x.admits() || x.voided() || x.Status == "REFUNDED") {
+				left -= amount
+				claimed = append(claimed, x)
+				c.Items = append(c.Items, &ticketv1.RefundClaimItem{TicketId: id, Amount: amount})
+				continue
+			}
+			if !x.admits() && (x.Status == "REFUNDING" || x.Given == x.Paid) {
+				reason = x.Status
+			}
+		}
+		refused.Problems = append(refused.Problems, &ticketv1.RefundClaimProblem{TicketId: id, Reason: reason})
+	}
+	if len(refused.GetProblems()) > 0 {
+		return refused
+	}
+	for i, x := range claimed {
+		x.Given += c.GetItems()[i].GetAmount()
+		if x.admits() {
+			x.Status = "REFUNDING"
+		}
+	}
+	return c
+}
+
+func (x *Ticket) voided() bool { return x.Status == "VOIDED" }
+
+func (x *Ticket) admits() bool { return x.Status == "VALID" || x.Status == "USED" }
 
 // valid returns the ids of a payment's valid tickets. The caller holds the lock.
 func (t *Tickets) valid(paymentID string) (ids []string) {
@@ -134,12 +219,11 @@ func (t *Tickets) claimTickets(paymentID string, ids []string, fees bool) *ticke
 		if !slices.Contains(ids, x.ID) {
 			continue
 		}
-		amount := x.Paid - x.Given
-		if !fees {
-			amount -= x.Fee
-		}
-		x.Status = "REFUNDING"
+		amount := x.refundable(fees)
 		x.Given += amount
+		if !x.voided() {
+			x.Status = "REFUNDING"
+		}
 		c.Items = append(c.Items, &ticketv1.RefundClaimItem{TicketId: x.ID, Amount: amount})
 	}
 	return c
@@ -158,8 +242,10 @@ func (t *Tickets) AbortRefund(_ context.Context, in *ticketv1.AbortRefundRequest
 	case c.answer.GetStatus() == "BEGUN":
 		for _, item := range c.answer.GetItems() {
 			x := t.find(c.paymentID, item.GetTicketId())
-			x.Status = "VALID"
 			x.Given -= item.GetAmount()
+			if !x.voided() {
+				x.Status = "VALID"
+			}
 		}
 		t.abortMembership(c)
 		c.answer.Status = "ABORTED"
@@ -187,6 +273,9 @@ func (t *Tickets) Apply(e *eventsv1.PaymentEvent) (problem string) {
 	}
 	for _, item := range e.GetItems() {
 		x := t.find(c.paymentID, item.GetTicketId())
+		if x.voided() || x.Status == "REFUNDED" && c.byHand { // only Given rises
+			continue
+		}
 		if x.Status != "REFUNDING" {
 			return "ticket " + x.ID + " is " + x.Status + " and was refunded"
 		}

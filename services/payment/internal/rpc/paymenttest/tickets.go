@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
@@ -20,7 +21,9 @@ type Hold struct {
 	ExpiresAt time.Time
 	Payment   string // the payment that has claimed the hold; empty: none
 	Aborts    int    // how often it was released
-	Opens     int    // how often it was claimed for a page
+	// Declined and Unopened are what the latest release said about its payment.
+	Declined, Unopened bool
+	Opens              int // how often it was claimed for a page
 	// Last is the latest time to which ExpiresAt may be moved; zero without Tickets.Lengthen.
 	Last time.Time
 }
@@ -39,8 +42,12 @@ type Tickets struct {
 	memberships map[string]*Membership
 	fail        map[string][]error // the errors of the next calls, by method
 
+	providers       []*commonv1.ProviderLimits
+	onlyWhole       int64
 	oldestUnapplied time.Duration
 	lengthens       bool
+	// description and suffix are what is paid for, and its StatementSuffix.
+	description, suffix string
 }
 
 // NewTickets makes a fake of the ticket service without holds.
@@ -104,7 +111,16 @@ func (t *Tickets) GetPayable(_ context.Context, in *ticketv1.GetPayableRequest) 
 	if !ok || h.UserID != in.GetUserId() {
 		return nil, errs.ErrReferenceNotFound
 	}
-	return h.payable(in.GetReferenceId()), nil
+	p := h.payable(in.GetReferenceId())
+	p.Description, p.StatementSuffix = t.description, t.suffix
+	return p, nil
+}
+
+// Describe sets the description of what is paid for, and its StatementSuffix.
+func (t *Tickets) Describe(description, suffix string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.description, t.suffix = description, suffix
 }
 
 func (t *Tickets) BeginPayment(_ context.Context, in *ticketv1.BeginPaymentRequest) (*ticketv1.Payable, error) {
@@ -138,9 +154,17 @@ func (t *Tickets) SetOldestUnapplied(age time.Duration) {
 	t.oldestUnapplied = age
 }
 
-func (t *Tickets) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+// Providers returns what the payment service said last about what its providers take.
+func (t *Tickets) Providers() []*commonv1.ProviderLimits {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.providers
+}
+
+func (t *Tickets) GetSettlement(_ context.Context, in *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.providers = in.GetProviders()
 	return &ticketv1.Settlement{
 		OldestUnappliedMs: t.oldestUnapplied.Milliseconds(), HoldMaxExtensionMs: maxExtension.Milliseconds(),
 	}, t.failure("Settlement")
@@ -155,6 +179,7 @@ func (t *Tickets) AbortPayment(_ context.Context, in *ticketv1.AbortPaymentReque
 	if h := t.holds[in.GetReferenceId()]; h.Payment == in.GetPaymentId() {
 		h.Payment = ""
 		h.Aborts++
+		h.Declined, h.Unopened = in.GetDeclined(), in.GetUnopened()
 		t.holds[in.GetReferenceId()] = h
 	}
 	return &emptypb.Empty{}, nil
