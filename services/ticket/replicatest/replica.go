@@ -17,15 +17,19 @@ import (
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/cancellation"
 	"urr.guru/services/ticket/internal/checkin"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	ticketkafka "urr.guru/services/ticket/internal/kafka"
 	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
+	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
 	"urr.guru/services/ticket/internal/postgres/memberships"
+	"urr.guru/services/ticket/internal/postgres/orders"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/scans"
@@ -33,6 +37,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
@@ -59,6 +64,8 @@ type Replica struct {
 	memberships  *membership.Service
 	codes        *ticket.Service
 	doors        *checkin.Service
+	orders       *order.Service
+	voids        *voids.Store
 	walker       *cancellation.Walker
 	apply        func(context.Context, []kafka.Record) error
 	expirer      *expiry.Store
@@ -77,23 +84,25 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 		events: event.NewService(store, store, store), eventStore: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
-	r.reservations = reservation.NewService(r.events, nil, r.holds, reservations.NewStore(database), storetest.MaxExtension)
 	r.walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: r.expirer, Log: slog.New(slog.DiscardHandler)}
-	r.transfers = transfer.NewService(transfers.NewStore(database), storetest.MaxExtension)
 	members := memberships.NewStore(database)
 	r.memberships = membership.NewService(members, members, storetest.MaxExtension)
+	entitled := entitlement.NewService(r.events, r.memberships, entitlements.NewStore(database))
+	r.reservations = reservation.NewService(r.events, entitled, r.holds, reservations.NewStore(database), storetest.MaxExtension)
+	r.transfers = transfer.NewService(transfers.NewStore(database), entitled, storetest.MaxExtension)
 	r.targets = settlement.Targets{
 		settlement.Reservation: settlement.Reservations{Service: r.reservations}, settlement.Transfer: settlement.Transfers{Service: r.transfers},
 		settlement.Membership: settlement.Memberships{Service: r.memberships},
 	}
 	r.codes = ticket.NewService(tickets.NewStore(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
-	r.apply = ticketkafka.Handle(r.targets, payments.NewStore(database))
+	r.orders, r.voids = order.NewService(orders.NewStore(database), r.codes), voids.NewStore(database)
+	r.apply = ticketkafka.Handle(r.targets, payments.NewStore(database, storetest.MaxExtension))
 	return r, nil
 }
 
 // Register registers the RPC services for events, holds, reservations, payments, tickets,
-// transfers, memberships and doors with a server.
+// transfers, memberships, doors and orders with a server.
 func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterEventAdminServiceServer(s, rpc.NewEventAdmin(r.events))
 	ticketv1.RegisterHoldServiceServer(s, rpc.NewHolds(r.reservations))
@@ -103,7 +112,8 @@ func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterMembershipServiceServer(s, rpc.NewMemberships(r.memberships))
 	ticketv1.RegisterMembershipAdminServiceServer(s, rpc.NewMembershipAdmin(r.memberships))
 	ticketv1.RegisterCheckInServiceServer(s, rpc.NewCheckIns(r.doors))
-	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, r.memberships, emptyBacklog{}, storetest.MaxExtension))
+	ticketv1.RegisterOrderAdminServiceServer(s, rpc.NewOrders(r.orders, r.voids))
+	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, r.memberships, emptyBacklog{}, r.eventStore, storetest.MaxExtension))
 }
 
 // emptyBacklog is an rpc.Backlog in which all payment events are applied.

@@ -42,6 +42,7 @@ import (
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
@@ -63,14 +64,15 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	}
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
+	eventService.StatementRoom = event.StatementRoom(cfg.StatementPrefix)
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	membershipService := startMemberships(a, cfg, database, log)
 	entitlementService := startEntitlements(a, eventService, membershipService, database, log)
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
-	transferService := startTransfers(a, cfg, database, log)
+	transferService := startTransfers(a, cfg, database, entitlementService, log)
 	targets := targetsOf(reservationService, transferService, membershipService)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database), log)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database, cfg.HoldMaxExtension), log)
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, cfg.HoldMaxExtension))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, eventStore, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	registerMemberships(server, membershipService, entitlementService)
 	ticketService := registerTickets(server, database, cfg.keys)
@@ -160,7 +162,7 @@ func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, 
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(s))
 	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), s)))
 	ticketv1.RegisterCompServiceServer(server, rpc.NewComps(comp.NewService(comps.NewStore(database))))
-	ticketv1.RegisterOrderAdminServiceServer(server, rpc.NewOrders(order.NewService(orders.NewStore(database), s)))
+	ticketv1.RegisterOrderAdminServiceServer(server, rpc.NewOrders(order.NewService(orders.NewStore(database), s), voids.NewStore(database)))
 	return s
 }
 
@@ -171,7 +173,7 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 		Expirer: expiry.NewStore(database), Every: cfg.SweepInterval, Log: log,
 		ObserveInconsistent: func(n int) { inconsistent.Set(float64(n)) },
 	}
-	soldPlaces := &soldGauge{count: store.SoldByEvent, log: log}
+	soldPlaces := &placesGauge{count: store.PlacesByEvent, log: log}
 	a.Go("sweeper", sweeper.Run)
 	a.Go("sold", soldPlaces.run)
 	a.Go("expected openings", (&planned.Exporter{Kind: plan.Sale, Find: store.ExpectedOpenings, Now: time.Now}).Run(log))
@@ -184,9 +186,11 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 
 // startTransfers starts the workers that end and count offers of tickets to other users, and
 // returns the service that makes the offers.
-func startTransfers(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *transfer.Service {
+func startTransfers(
+	a *lifecycle.App, cfg *Config, database *postgres.Database, entitlements *entitlement.Service, log *slog.Logger,
+) *transfer.Service {
 	store := transfers.NewStore(database)
-	s := transfer.NewService(store, cfg.HoldMaxExtension)
+	s := transfer.NewService(store, entitlements, cfg.HoldMaxExtension)
 	a.Go("transfers", s.Sweeper(cfg.SweepInterval, log))
 	a.Go("offers of tickets", reportOffers(store.Count, log))
 	return s

@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/postgres"
 	"urr.guru/pkg/rpc"
+	"urr.guru/services/ticket/internal/event"
 	noticemail "urr.guru/services/ticket/internal/mail"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -30,6 +31,10 @@ type Config struct {
 	// HoldMaxExtension is the maximum time by which payments may extend a hold, however often they
 	// are declined; each payment may take 10 min.
 	HoldMaxExtension time.Duration `env:"HOLD_MAX_EXTENSION, default=30m" min:"10m" max:"24h"`
+	// StatementPrefix is the prefix of the account's statement descriptor at Stripe, its "shortened
+	// descriptor" (2 to 10 characters): with it, what an event adds (statementSuffix) has at most 22
+	// characters. Empty: not known, and an event adds at most 10.
+	StatementPrefix string `env:"STRIPE_STATEMENT_PREFIX"`
 	// HoldConcurrency is how many connections holds use at once. It is below DATABASE_MAX_CONNS, so
 	// that payments get connections too; 0: three quarters of them. Up to 5,000 more requests wait,
 	// further ones get OVERLOADED.
@@ -78,6 +83,9 @@ func (c *Config) Validate() error {
 	}
 	if c.HoldConcurrency >= c.Postgres.MaxConns && c.Postgres.MaxConns > 1 {
 		return config.Invalid("HOLD_CONCURRENCY", c.HoldConcurrency, "must be below DATABASE_MAX_CONNS")
+	}
+	if c.StatementPrefix != "" && !event.StatementPrefix(c.StatementPrefix) {
+		return config.Invalid("STRIPE_STATEMENT_PREFIX", c.StatementPrefix, "must have 2 to 10 Latin characters with a letter, as the account's at Stripe")
 	}
 	return c.validateMail()
 }

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/cancellation"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -27,8 +28,13 @@ var inconsistent = promauto.NewGauge(prometheus.GaugeOpts{ //nolint:gochecknoglo
 
 var sold = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_sold",
-	Help: "Places sold and not refunded, by event, of sales that are open or ended less than a day ago. Every replica reports the same.",
+	Help: "Places sold and not refunded, by event, of sales that are open, open within 15 min, or ended less than a day ago. Every replica reports the same.",
 }, []string{"event"})
+
+var offSale = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+	Name: "urr_off_sale",
+	Help: "Places that nobody has and nobody can buy now, by event, of sales that are open, or open within 15 min: those that were given back and are for sale again later (returning), and those that the organiser keeps (house). Every replica reports the same.",
+}, []string{"event", "what"})
 
 var cancelledRemaining = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_cancelled_left",
@@ -91,31 +97,40 @@ func reportPurchases(count func(context.Context) (membership.Counts, error), log
 	}
 }
 
-// soldGauge updates the metric urr_sold, the number of sold places by event.
-type soldGauge struct {
-	count func(ctx context.Context, max int) (map[string]int64, error)
+// placesGauge updates the metrics urr_sold and urr_off_sale, the numbers of places by event.
+type placesGauge struct {
+	count func(ctx context.Context, max int) (map[string]event.Places, error)
 	log   *slog.Logger
-	last  map[string]int64
+	last  map[string]event.Places
 }
 
-func (g *soldGauge) run(ctx context.Context) error { return loop.Every(ctx, updateInterval, g.update) }
+func (g *placesGauge) run(ctx context.Context) error {
+	return loop.Every(ctx, updateInterval, g.update)
+}
 
-// update replaces the values of the metric one by one, without a reset, so that a scrape always
-// finds all of them. When the sold places cannot be counted, the metric keeps its last values.
-func (g *soldGauge) update(ctx context.Context) {
+// update replaces the values of the metrics one by one, without a reset, so that a scrape always
+// finds all of them. When the places cannot be counted, the metrics keep their last values.
+func (g *placesGauge) update(ctx context.Context) {
 	counts, err := g.count(ctx, soldEvents)
 	if err != nil {
 		if ctx.Err() == nil {
-			g.log.WarnContext(ctx, "sold places not counted", "error", err)
+			g.log.WarnContext(ctx, "places not counted", "error", err)
 		}
 		return
 	}
 	for id, n := range counts {
-		sold.WithLabelValues(id).Set(float64(n))
+		sold.WithLabelValues(id).Set(float64(n.Sold))
+		if !n.Selling { // of a cancelled event everything comes back
+			offSale.DeletePartialMatch(prometheus.Labels{"event": id})
+			continue
+		}
+		offSale.WithLabelValues(id, "returning").Set(float64(n.Returning))
+		offSale.WithLabelValues(id, "house").Set(float64(n.House))
 	}
 	for id := range g.last {
 		if _, found := counts[id]; !found {
 			sold.DeleteLabelValues(id)
+			offSale.DeletePartialMatch(prometheus.Labels{"event": id})
 		}
 	}
 	g.last = counts

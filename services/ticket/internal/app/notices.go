@@ -19,7 +19,7 @@ import (
 
 var noticesSent = promauto.NewCounterVec(prometheus.CounterOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_notices_sent_total",
-	Help: "Attempts to send notices, by receiver (the name of a webhook, or E-MAIL) and result (DELIVERED or FAILED).",
+	Help: "Attempts to send notices, by receiver (the name of a webhook, E-MAIL or E-MAIL-TO-ALL) and result (DELIVERED or FAILED).",
 }, []string{"receiver", "result"})
 
 var noticesUndelivered = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
@@ -76,7 +76,7 @@ func startNotices(a *lifecycle.App, cfg *Config, database *postgres.Database, co
 			list = append(list, sender.Lane(w))
 		}
 		if senders.mails != nil {
-			list = append(list, senders.mails.Lane())
+			list = append(list, senders.mails.Lanes()...)
 		}
 		return list, err
 	}

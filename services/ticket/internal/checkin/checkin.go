@@ -16,15 +16,13 @@ const (
 	// UndoWithin is how long a scan can be undone after it was recorded.
 	UndoWithin = 10 * time.Minute
 	// ListAfter is how long after the event's ClosesAt doors can first get their list of valid
-	// tickets. It is longer than any transaction: refunds and transfers that began before ClosesAt
-	// have ended by then.
+	// tickets. It is longer than any transaction: whatever takes a ticket from its holder before
+	// ClosesAt has done so by then.
 	ListAfter = 10 * time.Second
 	// listMargin is subtracted from the time at which a list is read; the result is the list's
 	// time. A ticket's id contains a time, by a replica's clock, shortly before the commit. So
 	// every ticket whose id is older than the list's time was committed, and is on the list.
 	listMargin = 10 * time.Second
-	// transferWait is how long a door waits before it asks for its list again during a transfer.
-	transferWait = 5 * time.Second
 )
 
 // Errors of check-ins.
@@ -63,8 +61,9 @@ type Event struct {
 	Epoch int
 	// ClosesAt is the end of refunds by users and of transfers.
 	ClosesAt time.Time
-	// Transferring: a transfer of a ticket to another user is under way. It is read for lists only.
-	Transferring bool
+	// Transferring is the number of tickets of which a transfer to another user is under way. It is
+	// read for lists only.
+	Transferring int64
 	Now          time.Time
 }
 
@@ -187,9 +186,6 @@ func (e *Event) startOfPage(from *Position) (Position, error) {
 	}
 	if wait := e.ClosesAt.Add(ListAfter).Sub(e.Now); wait > 0 {
 		return Position{}, ErrListNotReady.WithRetry(wait)
-	}
-	if e.Transferring {
-		return Position{}, ErrListNotReady.WithRetry(transferWait)
 	}
 	latest := e.Now.Add(-listMargin).Truncate(time.Millisecond)
 	switch {

@@ -117,6 +117,9 @@ const defaultPageSize = 1000
 type SignedPage struct {
 	Signed string
 	Count  int
+	// Transferring is the number of the event's tickets that no page has, since a transfer of each is
+	// under way. A completed one makes a ticket whose id is later than the list's time.
+	Transferring int64
 	Position
 	Next *Position
 }
@@ -137,7 +140,7 @@ func (s *Service) List(ctx context.Context, eventID string, from *Position, limi
 	if err != nil {
 		return nil, err
 	}
-	p := &SignedPage{Count: len(list), Position: start}
+	p := &SignedPage{Count: len(list), Transferring: e.Transferring, Position: start}
 	if len(list) == limit {
 		end.Page++
 		p.Next = &end

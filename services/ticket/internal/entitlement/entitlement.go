@@ -140,16 +140,12 @@ func (s *Service) AllowanceOf(ctx context.Context, eventID string, u User) (Allo
 	if err != nil {
 		return Allowance{}, err
 	}
-	used, err := s.Used(ctx, eventID, *e.SeriesID, u.ID)
+	record, at, err := s.Record(ctx, eventID, *e.SeriesID, u.ID)
 	if err != nil {
 		return Allowance{}, err
 	}
 	sale := e.Sale()
-	left := int64(sale.Limit(used.At)) - used.InEvent
-	if sale.MaxPerUserInSeries > 0 {
-		left = min(left, int64(sale.MaxPerUserInSeries)-used.InSeries)
-	}
-	return Allowance{Kind: kinds[0], GeneralOpensAt: e.SalesOpenAt, Left: max(0, left)}, nil
+	return Allowance{Kind: kinds[0], GeneralOpensAt: e.SalesOpenAt, Left: record.Left(&sale, at)}, nil
 }
 
 // addStored sets the kinds of users who are on a list or have used a code.

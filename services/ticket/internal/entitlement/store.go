@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/event"
 )
 
 // Errors of codes and uploads.
@@ -25,9 +26,9 @@ type Store interface {
 	// Find returns, by user id, who is on one of the lists or has used a code of one of the codeLists.
 	Find(ctx context.Context, eventID string, lists, codeLists []string, users []User) (map[string]Found, error)
 
-	// Used returns how many places the user holds and owns, in an event and in all events of its
-	// series (seriesID empty: it has none).
-	Used(ctx context.Context, eventID, seriesID, userID string) (Used, error)
+	// Record returns what limits the user's holds at an event and in its series (seriesID empty: it has
+	// none), and the time at which it was read.
+	Record(ctx context.Context, eventID, seriesID, userID string) (r event.Record, at time.Time, err error)
 
 	// MakeCodes stores a batch with the hashes of its codes, or returns event.ErrNotFound.
 	MakeCodes(ctx context.Context, b Batch, hashes [][]byte) (Batch, error)
@@ -48,12 +49,6 @@ type Store interface {
 	FinishUpload(ctx context.Context, id uuid.UUID) (UploadedList, error)
 	// Lists returns the lists of an event, or event.ErrNotFound.
 	Lists(ctx context.Context, eventID string) ([]UploadedList, error)
-}
-
-// Used counts the places that a user holds and owns: in one event, and in all events of its series.
-type Used struct {
-	InEvent, InSeries int64
-	At                time.Time
 }
 
 // Batch is a number of codes that were made together.

@@ -20,4 +20,7 @@ var (
 	ErrSeatNotFound    = errs.ErrSeatNotFound
 	ErrInvalid         = errs.ErrInvalidRequest
 	ErrTooManyBlocked  = errs.ErrTooManyBlocked
+	ErrLimitExceeded   = errs.ErrLimitExceeded
+	ErrTooManyReturns  = errs.ErrTooManyReturns
+	ErrHoldPaused      = errs.ErrHoldPaused
 )

@@ -60,7 +60,7 @@ type Event struct {
 // History has the times that a postponement or cancellation has set; zero: there was none.
 type History struct {
 	// PostponedFrom is the event's start before its latest postponement. Because of it, users who
-	// give tickets back before FeesUntil get the fee back too.
+	// give tickets back before FeesUntil get the fee back too, of those that were sold before it.
 	PostponedFrom, FeesUntil time.Time
 	// RefundsAt is when the refunds of a cancelled event begin, or have begun.
 	RefundsAt time.Time
@@ -75,24 +75,40 @@ type Closing struct {
 	// RefundUntil is the end of refunds by users. UserRefunds is false if they get no refunds at all.
 	RefundUntil time.Time
 	UserRefunds bool
-	// FeesUntil is the time before which users get price and fee back after a postponement.
-	FeesUntil time.Time
+	// FeesUntil is the time before which users get price and fee back for what was sold before the
+	// event was postponed, at PostponedAt.
+	FeesUntil, PostponedAt time.Time
 	// CancellationFees are what the organiser keeps, besides the fee, if a user gives a ticket back.
 	CancellationFees CancellationFees
 	// Transferable says whether holders may pass tickets on.
 	Transferable Transferable
+	// SalesCloseAt is the end of the sale.
+	SalesCloseAt time.Time
+	// ReturnsTo says who gets places that are given back.
+	ReturnsTo ReturnsTo
 	// ReturnWithin is the longest time until a place given back is for sale again; 0: at once.
 	ReturnWithin time.Duration
 }
 
+// KeepsReturns reports whether the organiser gets a place that is given back at this time: nothing is
+// sold any more, or doors may have its old ticket on their lists, or the event's settings say so.
+func (c *Closing) KeepsReturns(at time.Time) bool {
+	return c.ReturnsTo == ReturnsToHouse || !at.Before(c.SalesCloseAt) || !at.Before(c.ClosesAt)
+}
+
 // ReleaseAt returns when a place that is given back now is for sale again; zero: at once. It is
-// random, so that no user can give a seat back for another to buy at a known second.
-func (c *Closing) ReleaseAt(now time.Time) time.Time {
-	if c.ReturnWithin <= 0 {
+// random, so that no user can give a seat back for another to buy at a known second. If the section
+// is scarce, it is never at once: a buyer could see which place comes back.
+func (c *Closing) ReleaseAt(now time.Time, scarce bool) time.Time {
+	within := c.ReturnWithin
+	if within <= 0 && scarce {
+		within = defaultReturnWithin * time.Second
+	}
+	if within <= 0 {
 		return time.Time{}
 	}
-	least := c.ReturnWithin / 10
-	return now.Add(least + rand.N(c.ReturnWithin-least)) //nolint:gosec // the generator is seeded anew by each process
+	least := within / 10
+	return now.Add(least + rand.N(within-least)) //nolint:gosec // the generator is seeded anew by each process
 }
 
 // Count counts places of a section. Taken counts all that are not free. Sold counts the same places

@@ -24,12 +24,19 @@ type House struct {
 	Sections []HouseSection
 }
 
+// Places counts places of an event that are not free or held: sold ones, those that the organiser
+// keeps, and those that were given back and will be for sale again. Selling: its sale has not ended.
+type Places struct {
+	Sold, House, Returning int64
+	Selling                bool
+}
+
 // HouseSection has the numbers of places of a section. Returning counts places that were given back
-// and will be for sale again after a while.
+// and will be for sale again after a while. Comps counts those that were given away from the house.
 type HouseSection struct {
-	Name                             string
-	Seated                           bool
-	Capacity, Sold, House, Returning int64
+	Name                                    string
+	Seated                                  bool
+	Capacity, Sold, House, Returning, Comps int64
 }
 
 // check returns an error if a seat is in the change twice.
@@ -61,6 +68,7 @@ const (
 	SeatStatusFree     = "FREE"
 	SeatStatusHouse    = "HOUSE"
 	SeatStatusReturned = "RETURNED"
+	SeatStatusDelayed  = "DELAYED"
 )
 
 // SeatsToMove returns which of the locked seats move to the house (take), and which to the sale

@@ -28,6 +28,9 @@ type Postponement struct {
 // doors continue to use the lists of valid tickets that they have downloaded.
 type Postponed struct{ StartsAt, DoorsAt, ClosesAt, SalesCloseAt, FeesUntil time.Time }
 
+// Delay reports whether the event only begins some hours later. Nothing can be given back then.
+func (n *Postponed) Delay() bool { return !n.ClosesAt.IsZero() }
+
 // isDelay reports whether a closed event moves by at most delayWithin, and no other time is set.
 func (p Postponement) isDelay(e *Event, now time.Time) bool {
 	return p.DoorsAt.IsZero() && p.RefundUntil.IsZero() && !now.Before(e.Closing().ClosesAt) && p.StartsAt.Sub(e.StartsAt) <= delayWithin
@@ -77,7 +80,7 @@ func (n *Postponed) sameDate(e *Event, doorsAt time.Time) bool {
 // closesAt returns when refunds by users end.
 func (n *Postponed) closesAt() time.Time {
 	switch {
-	case !n.ClosesAt.IsZero():
+	case n.Delay():
 		return n.ClosesAt
 	case n.DoorsAt.IsZero():
 		return n.StartsAt.Add(-closesBefore)

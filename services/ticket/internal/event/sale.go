@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,6 +20,10 @@ type Sale struct {
 	PresaleMaxPerUser int
 	// MaxPerUserInSeries is the user's limit over all events of the series; 0: there is none.
 	MaxPerUserInSeries int
+	// MaxReturnsPerUser is how many places a user may give back and buy others; 0: see ReturnsLimit.
+	MaxReturnsPerUser int
+	// ReturnsTo says who gets places that are given back.
+	ReturnsTo ReturnsTo
 }
 
 func (e *Event) Sale() Sale {
@@ -28,6 +33,12 @@ func (e *Event) Sale() Sale {
 	}
 	if e.MaxPerUserInSeries != nil {
 		s.MaxPerUserInSeries = int(*e.MaxPerUserInSeries)
+	}
+	if e.MaxReturnsPerUser != nil {
+		s.MaxReturnsPerUser = int(*e.MaxReturnsPerUser)
+	}
+	if e.ReturnsTo != nil {
+		s.ReturnsTo = *e.ReturnsTo
 	}
 	return s
 }
@@ -56,6 +67,9 @@ func (s Sale) Limit(now time.Time) int {
 	}
 	return s.MaxPerUser
 }
+
+// ReturnsLimit returns how many places a user may give back and buy others.
+func (s Sale) ReturnsLimit() int { return cmp.Or(s.MaxReturnsPerUser, 3*s.MaxPerUser) }
 
 // OpensAt is when the first users may hold places: in the presale if there is one.
 func (s Sale) OpensAt() time.Time {

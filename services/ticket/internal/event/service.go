@@ -45,6 +45,8 @@ type Reader interface {
 	ListEvents(ctx context.Context, limit int, after *Cursor) (Page, error)
 	// CountTaken counts the places of an event that are held or sold, by section.
 	CountTaken(ctx context.Context, id string, seating Seating) (Counts, error)
+	// Takers returns the payment providers and what they take.
+	Takers(ctx context.Context) (Takers, error)
 	// SaleStatuses returns the statuses of sales by id; ids without a sale are left out.
 	SaleStatuses(ctx context.Context, ids []string) (map[string]SaleStatus, error)
 }
@@ -90,6 +92,9 @@ type Cursor struct {
 type Service struct {
 	SettingsStore
 
+	// StatementRoom is the most characters of a StatementSuffix. NewService sets that of an unknown prefix.
+	StatementRoom int
+
 	reader       Reader
 	writer       Writer
 	snapshots    *cache[string, Snapshot]
@@ -117,7 +122,7 @@ type countKey struct {
 // NewService makes a Service that reads and changes events through the given stores.
 func NewService(reader Reader, writer Writer, settings SettingsStore) *Service {
 	s := &Service{
-		SettingsStore: settings, reader: reader, writer: writer,
+		SettingsStore: settings, StatementRoom: StatementRoom(""), reader: reader, writer: writer,
 		snapshots: newCache(snapshotAge, maxCached, reader.Snapshot),
 		heads:     newCache(headAge, maxCached, reader.FindEvent),
 		lists:     limit.New(listLoads, listQueue),
@@ -150,15 +155,27 @@ func (s *Service) Put(ctx context.Context, id string, spec Spec, match *Match) (
 
 func (s *Service) put(ctx context.Context, id string, spec Spec, match *Match, key *idempotency.Key) (Snapshot, error) {
 	spec, err := spec.Validated()
+	if err == nil {
+		err = spec.checkStatementLength(s.StatementRoom)
+	}
 	if err != nil {
 		return Snapshot{}, err
+	}
+	takers, err := s.reader.Takers(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if bad := takers.check(&spec); len(bad) > 0 {
+		return Snapshot{}, ErrInvalid.WithFields(bad...)
 	}
 	e, err := s.writer.PutEvent(ctx, Event{ID: id, Spec: spec, State: Open}, match, key)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	s.forget(e.ID)
-	return s.reader.Snapshot(ctx, e.ID)
+	snap, err := s.reader.Snapshot(ctx, e.ID)
+	snap.Unchecked = len(takers) == 0
+	return snap, err
 }
 
 // forget drops the cached values of an event that was changed, and all cached pages of lists.

@@ -23,6 +23,8 @@ type Snapshot struct {
 	Sold int64
 	// ETag is a hash of Bitmap and Free.
 	ETag string
+	// Unchecked says, after a change, that it was not known what the payment providers take.
+	Unchecked bool
 }
 
 // NewSnapshotFromCounts makes a snapshot without a bitmap from the counts of the sections. It is

@@ -55,15 +55,23 @@ type Spec struct {
 	UserRefunds *UserRefunds
 	// ReturnWithin is the time in seconds within which places that are given back are for sale again.
 	ReturnWithin *int32
+	// ReturnsTo says who gets places that are given back before the end of the sale and of refunds.
+	ReturnsTo *ReturnsTo
 	// SeriesID groups the events of one show on several dates; empty: no group. MaxPerUserInSeries
 	// limits a user's places in all these events together; 0: only MaxPerUser per event applies.
 	SeriesID           *string
 	MaxPerUserInSeries *int32
+	// MaxReturnsPerUser is how many places a user may give back and buy others; 0: three times
+	// MaxPerUser.
+	MaxReturnsPerUser *int32
 	// Transferable says whether holders may pass tickets on.
 	Transferable *Transferable
 	// CodesFrom is a number of hours before the doors open. From then on e-mails contain the codes of
 	// tickets that cannot be passed on; 0: never.
 	CodesFrom *int32
+	// StatementSuffix is what cards' statements name after the prefix of the account at Stripe, such as
+	// SHOP* AUTUMN; empty: Stripe's default.
+	StatementSuffix *string
 	// CancellationFees say what the organiser keeps of the price of tickets that users give back.
 	CancellationFees *CancellationFees
 	Presale          *Presale
@@ -81,6 +89,15 @@ const (
 	TransferNone   Transferable = "NONE"
 	TransferFree   Transferable = "FREE"
 	TransferPriced Transferable = "PRICED"
+)
+
+// ReturnsTo says who gets places that are given back: the sale, or the organiser (the house).
+type ReturnsTo string
+
+// The values of ReturnsTo.
+const (
+	ReturnsToSale  ReturnsTo = "SALE"
+	ReturnsToHouse ReturnsTo = "HOUSE"
 )
 
 // UserRefunds says until when users may give tickets back, or (None) that they may not at all.
@@ -180,8 +197,8 @@ func (s *Section) Seating() Seating {
 // defaults returns the default values of the optional settings of a new event.
 func defaults() *Spec {
 	return &Spec{
-		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
-		Transferable: new(TransferNone), CodesFrom: new(int32(0)), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
+		TimeZone: new(defaultTimeZone), ReturnWithin: new(int32(defaultReturnWithin)), ReturnsTo: new(ReturnsToSale), SeriesID: new(""), MaxPerUserInSeries: new(int32(0)),
+		MaxReturnsPerUser: new(int32(0)), Transferable: new(TransferNone), CodesFrom: new(int32(0)), StatementSuffix: new(""), CancellationFees: new(CancellationFees{}), Presale: new(Presale{}),
 		Expected: new(plan.Expected{}),
 	}
 }
@@ -210,7 +227,7 @@ func (s *Spec) encoded() []byte {
 // with an entry for each rule that is broken.
 func (s Spec) Validated() (Spec, error) {
 	fields := append(s.checkTimes(), s.checkTimeZone()...)
-	fields = append(fields, s.CancellationFees.check()...)
+	fields = append(append(fields, s.CancellationFees.check()...), s.checkStatement()...)
 	if s.Expected != nil {
 		fields = append(fields, s.Expected.Check()...)
 	}

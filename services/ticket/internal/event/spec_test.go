@@ -55,6 +55,7 @@ func TestSpecRefuses(t *testing.T) {
 		"startsAt":             {assigned(), func(s *event.Spec) { s.StartsAt = s.SalesOpenAt }},
 		"title":                {assigned(), func(s *event.Spec) { s.Title = "\u200b\u3164 " }},
 		"currency":             {assigned(), func(s *event.Spec) { s.Currency = "XYZ" }},
+		"statementSuffix":      {assigned(), func(s *event.Spec) { s.StatementSuffix = new("가을") }},
 		"timeZone":             {assigned(), func(s *event.Spec) { s.TimeZone = new("Asia/Soul") }},
 		"sections[1].section":  {assigned(), func(s *event.Spec) { s.Sections[1].Name = "A" }},
 		"sections[0].rows":     {assigned(), func(s *event.Spec) { s.Sections[0].Rows = 0 }},

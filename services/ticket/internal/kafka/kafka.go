@@ -105,6 +105,7 @@ func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEve
 		Key: rec.EventID, Kind: settlement.Kind(p.GetPaymentType()), ReferenceID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
 		Payment: reservation.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
+			WholeOnly: p.PartialRefunds != nil && !p.GetPartialRefunds(),
 		},
 	}, nil
 }

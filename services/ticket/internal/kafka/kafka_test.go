@@ -66,6 +66,17 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 	require.True(t, kafka.IsPoison(err), "nobody knows which tickets it ends")
 }
 
+// Without a word about parts, as by an older payment service, parts can be refunded.
+func TestWhetherPartsCanBeRefunded(t *testing.T) {
+	t.Parallel()
+	for parts, whole := range map[string]bool{`"partialRefunds":false,`: true, `"partialRefunds":true,`: false, ``: false} {
+		var s settler
+		value := `{"type":"PAYMENT_CONFIRMED",` + parts + `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"}`
+		require.NoError(t, ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("1", value)}))
+		require.Equal(t, whole, s.events[0].Payment.WholeOnly, parts)
+	}
+}
+
 func TestHandleRefusesPoison(t *testing.T) {
 	t.Parallel()
 	ids := `"paymentId":"` + payment.String() + `","referenceId":"` + reference.String() + `"`

@@ -18,6 +18,7 @@ import (
 
 	"urr.guru/pkg/currency"
 	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -51,9 +52,21 @@ type view struct {
 	Amount string
 	// Seller: the mail is for the seller of the ticket, not for its buyer.
 	Seller bool
-	Link   string
-	Codes  bool
+	// Cancelled: tickets are refunded because the event is cancelled. Owed: of a cancelled event, the
+	// user gets money back.
+	Cancelled, Owed bool
+	// Delay: the postponement is a delay. RefundUntil is the end of full refunds to this user after a
+	// postponement; empty: there are none.
+	Delay       bool
+	RefundUntil string
+	// Kind is what a rejected payment was for, Reason why it was rejected.
+	Kind, Reason string
+	Link         string
+	Codes        bool
 }
+
+// delayed names the texts of a notice.EventPostponed that is a delay.
+const delayed = "EVENT_DELAYED"
 
 // content is the content of one mail.
 type content struct {
@@ -88,10 +101,14 @@ func (s *Sender) compose(d *notice.Delivery, f *notice.Facts) (*content, error) 
 		}
 		v.Codes = len(c.codes) > 0
 	}
-	if c.subject, err = execute(languages[language], string(d.Type)+".subject", v); err != nil {
+	name := string(d.Type)
+	if v.Delay {
+		name = delayed
+	}
+	if c.subject, err = execute(languages[language], name+".subject", v); err != nil {
 		return nil, err
 	}
-	if c.text, err = execute(languages[language], string(d.Type), v); err != nil {
+	if c.text, err = execute(languages[language], name, v); err != nil {
 		return nil, err
 	}
 	var html bytes.Buffer
@@ -116,12 +133,12 @@ func (s *Sender) viewOf(d *notice.Delivery, f *notice.Facts, language string) (*
 	when := func(t time.Time) string { return t.In(zone).Format(timeLayouts[language]) }
 	v := &view{Title: f.Title, Venue: f.Venue, When: when(f.StartsAt), Link: s.settings.PublicURL + "/my"}
 	switch d.Type {
-	case notice.TicketsIssued, notice.TicketsRefunded:
+	case notice.TicketsIssued, notice.TicketsRefunded, notice.TicketsVoided:
 		var o notice.Order
 		if err := json.Unmarshal(d.Data, &o); err != nil {
 			return nil, err
 		}
-		v.Amount = money(o.Amount, o.Currency)
+		v.Amount, v.Cancelled = money(o.Amount, o.Currency), o.Cause == string(refund.EventCancelled)
 		for _, p := range o.Tickets {
 			v.Places = append(v.Places, placeName(p.Section, p.SeatID))
 		}
@@ -131,14 +148,23 @@ func (s *Sender) viewOf(d *notice.Delivery, f *notice.Facts, language string) (*
 			return nil, err
 		}
 		v.Places, v.Amount, v.Seller = []string{placeName(p.Section, p.SeatID)}, money(p.Price, p.Currency), d.UserID == p.SellerID
+	case notice.PaymentRejected:
+		var p notice.Rejected
+		if err := json.Unmarshal(d.Data, &p); err != nil {
+			return nil, err
+		}
+		v.Amount, v.Kind, v.Reason = money(p.Amount, p.Currency), p.Kind, p.Reason
 	case notice.EventCancelled, notice.EventPostponed, notice.CodesDue:
 		var e notice.Event
 		if err := json.Unmarshal(d.Data, &e); err != nil {
 			return nil, err
 		}
-		v.When = when(e.StartsAt)
+		v.When, v.Delay, v.Owed = when(e.StartsAt), e.Delay, f.Owed
 		if e.FormerStartsAt != nil {
 			v.FormerWhen = when(*e.FormerStartsAt)
+		}
+		if !f.FullRefundUntil.IsZero() {
+			v.RefundUntil = when(f.FullRefundUntil)
 		}
 	default:
 		return nil, fmt.Errorf("there is no mail for %s", d.Type)

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	gomail "github.com/wneessen/go-mail"
 
 	"urr.guru/services/ticket/internal/notice"
@@ -32,8 +31,12 @@ const (
 // maxError is the most bytes of an error's text that are stored.
 const maxError = 200
 
-// Lane is the name of the notice.Lane of all mails. Webhooks have names in lower case.
-const Lane = "E-MAIL"
+// The names of the lanes of mails about one order, and of mails to everybody with a ticket of an
+// event. Webhooks have names in lower case.
+const (
+	Lane      = "E-MAIL"
+	LaneToAll = "E-MAIL-TO-ALL"
+)
 
 // Settings has the settings of the mail server and of the mails.
 type Settings struct {
@@ -74,11 +77,10 @@ func NewSender(s Settings, source Source, codes *ticket.Service) (*Sender, error
 // SetPassword replaces the password for the mail server.
 func (s *Sender) SetPassword(password string) { s.password.Store(&password) }
 
-// Lane returns the lane that sends all mails.
-func (s *Sender) Lane() notice.Lane {
-	return notice.Lane{ID: uuid.Nil, Name: Lane, Send: func(ctx context.Context, d *notice.Delivery) notice.Outcome {
-		return outcome(s.send(ctx, d))
-	}}
+// Lanes returns the lanes that send mails.
+func (s *Sender) Lanes() []notice.Lane {
+	send := func(ctx context.Context, d *notice.Delivery) notice.Outcome { return outcome(s.send(ctx, d)) }
+	return []notice.Lane{{ID: notice.MailsOfOrders, Name: Lane, Send: send}, {ID: notice.MailsToAll, Name: LaneToAll, Send: send}}
 }
 
 func (s *Sender) send(ctx context.Context, d *notice.Delivery) error {

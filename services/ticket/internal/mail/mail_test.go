@@ -99,7 +99,7 @@ func send(t *testing.T, s *server, settings mail.Settings, serverTLS *tls.Config
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	began := time.Now()
-	o := sender.Lane().Send(ctx, &notice.Delivery{
+	o := sender.Lanes()[0].Send(ctx, &notice.Delivery{
 		Notice: notice.Notice{ID: uuid.New(), Type: notice.EventPostponed, Data: []byte(`{}`), CreatedAt: began}, UserID: "u", Email: "u@example.com",
 	})
 	return o, time.Since(began)

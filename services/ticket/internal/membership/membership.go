@@ -15,6 +15,8 @@ var (
 	ErrPlanNotFound  = errs.ErrPlanNotFound
 	ErrPlanNotOnSale = errs.ErrPlanNotOnSale
 	ErrNotPaid       = errs.ErrNotRefundable
+	ErrAhead         = errs.ErrMembershipAhead
+	ErrFreeOnce      = errs.ErrFreePlanOnce
 )
 
 // Status is the status of a membership. Only the transaction that has locked its row may change it.
@@ -126,6 +128,21 @@ func (m *Membership) Expire(now time.Time) {
 
 // lasts reports whether a membership was paid and not given back, and so may be extended.
 func (m *Membership) lasts() bool { return m.Status == Active || m.Status == Refunding }
+
+// CheckAhead returns an error if a user with these memberships of a plan may not buy one more at this
+// price: nobody buys more than the term after the present one, and nobody has a free plan twice. Else
+// members of old could be such for ever, for a price of which the organiser has long ended the sale.
+func CheckAhead(price int64, owned []*Membership, now time.Time) error {
+	for _, o := range owned {
+		switch {
+		case price == 0 && o.Status.Paid():
+			return ErrFreeOnce
+		case o.lasts() && o.StartsAt.After(now):
+			return ErrAhead
+		}
+	}
+	return nil
+}
 
 // zone is the time zone (of Korea) in which the months of memberships are counted.
 var zone = time.FixedZone("KST", 9*60*60) //nolint:gochecknoglobals // a constant

@@ -48,6 +48,20 @@ func TestMonthsOfTheCalendar(t *testing.T) {
 	}
 }
 
+// A payment that would still buy more than one term ahead, or a free plan once more, is rejected.
+func TestSettleRefusesWhatCannotBeBought(t *testing.T) {
+	t.Parallel()
+	noon := seoul(2030, time.May, 1, 12)
+	present, next, free := pending(1, noon), pending(1, noon), pending(1, noon)
+	require.Empty(t, present.Settle(paymentOf(present), nil, noon))
+	require.Empty(t, next.Settle(paymentOf(next), []*membership.Membership{present}, noon))
+	third := pending(1, noon)
+	require.Equal(t, "MEMBERSHIP_AHEAD", third.Settle(paymentOf(third), []*membership.Membership{present, next}, noon))
+	require.Equal(t, membership.Pending, third.Status)
+	free.Price = 0
+	require.Equal(t, "FREE_PLAN_ONCE", free.Settle(paymentOf(free), []*membership.Membership{present}, noon))
+}
+
 func TestStatusNow(t *testing.T) {
 	t.Parallel()
 	noon := seoul(2030, time.May, 1, 12)
@@ -75,8 +89,11 @@ func TestDecideRefund(t *testing.T) {
 		status  refund.Status
 		reason  string
 		amount  int64
+		present int64
 	}{
 		"by an operator":                  {status: refund.Begun, amount: 100},
+		"as shown":                        {change: func(r *refund.Request) { r.Shown = new(int64(100)) }, status: refund.Begun, amount: 100},
+		"less than shown":                 {change: func(r *refund.Request) { r.Shown = new(int64(101)) }, status: refund.Refused, reason: refund.ReasonAmountChanged, present: 100},
 		"by its user":                     {change: func(r *refund.Request) { r.Cause = refund.User }, status: refund.Refused, reason: refund.ReasonNotRefundable},
 		"of tickets":                      {change: func(r *refund.Request) { r.TicketIDs = []uuid.UUID{uuid.New()} }, status: refund.Refused, reason: refund.ReasonNotRefundable},
 		"too old":                         {change: func(r *refund.Request) { r.AskedAt = noon.Add(-refund.AskedWithin) }, status: refund.Refused, reason: refund.ReasonTooOld},
@@ -99,6 +116,7 @@ func TestDecideRefund(t *testing.T) {
 		got := membership.DecideRefund(req, found, noon)
 		require.Equal(t, []any{c.status, c.reason, c.amount}, []any{got.Status, got.Reason, got.MembershipAmount}, name)
 		require.Equal(t, c.amount > 0, m.Status == membership.Refunding, name)
+		require.Equal(t, c.present, got.PresentAmount, name)
 		if c.amount > 0 {
 			require.Equal(t, refund.ReasonNotRefundable, membership.DecideRefund(refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon}, m, noon).Reason)
 			require.Error(t, m.Unclaim(uuid.New(), c.amount), "another refund has claimed it")

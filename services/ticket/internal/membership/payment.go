@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -38,7 +40,7 @@ func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, max
 		return reservation.ErrPaymentInProgress
 	case renews && (t.Opens || t.Within == 0):
 		return nil
-	case t.Opens && m.Opens >= reservation.MaxOpens:
+	case t.Opens && m.Opens >= event.MaxPages:
 		return reservation.ErrNotPayable
 	}
 	end, err := t.End(m.PayUntil, m.PayEndsAt, now, maxExtension)
@@ -76,9 +78,10 @@ func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension
 }
 
 // Settle applies a payment that the provider has taken: it activates the membership, or it rejects
-// the payment, which is then refunded, and returns the reason. It accepts the payment even while
-// another one is under way. Settle is idempotent. others are the user's other memberships of the
-// plan: this one begins when the last of them ends, or now if there is none.
+// the payment, which is then refunded, and returns the reason; the caller must then call
+// AbortPayment too. It accepts the payment even while another one is under way. Settle is
+// idempotent. others are the user's other memberships of the plan: this one begins when the last of
+// them ends, or now if there is none. CheckAhead is applied again, as the member is locked.
 func (m *Membership) Settle(p reservation.Payment, others []*Membership, now time.Time) (rejected string) {
 	m.Expire(now)
 	switch {
@@ -93,6 +96,9 @@ func (m *Membership) Settle(p reservation.Payment, others []*Membership, now tim
 	case m.Price != p.Amount || m.Currency != p.Currency:
 		return m.reject(p, reservation.ReasonAmountMismatch, now)
 	}
+	if err := CheckAhead(m.Price, others, now); err != nil {
+		return m.reject(p, errs.From(err).Reason, now)
+	}
 	start := now
 	for _, o := range others {
 		if o.lasts() {
@@ -105,11 +111,8 @@ func (m *Membership) Settle(p reservation.Payment, others []*Membership, now tim
 	return ""
 }
 
-// reject ends payment p, and adds the Kafka event that makes the payment service refund it.
+// reject adds the Kafka event that makes the payment service refund p.
 func (m *Membership) reject(p reservation.Payment, reason string, now time.Time) string {
-	if m.Status == Pending && m.PaymentID == p.ID {
-		m.PaymentID = uuid.Nil
-	}
 	m.Version++
 	m.emit(EventRejected, reason, p.ID, now)
 	return reason

@@ -23,6 +23,8 @@ func DecideRefund(req refund.Request, m *Membership, now time.Time) refund.Claim
 		}
 	} else if reason := refusal(&req, m, now); reason != "" {
 		return c.Refuse(reason)
+	} else if req.RefuseLess(&c, m.Price-m.GivenBack) {
+		return c
 	}
 	c.MembershipID, c.MembershipAmount = m.ID, m.Price-m.GivenBack
 	m.Status, m.RefundID, m.GivenBack = Refunding, req.ID, m.Price

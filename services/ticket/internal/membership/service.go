@@ -36,8 +36,8 @@ type Plans interface {
 // Store stores memberships.
 type Store interface {
 	// Buy returns the user's purchase of a plan that is still to be paid, or stores a new one. Errors:
-	// ErrPlanNotFound, ErrPlanNotOnSale.
-	Buy(ctx context.Context, userID, planID string) (uuid.UUID, error)
+	// ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
+	Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (uuid.UUID, error)
 	// Find returns a membership, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
 	// List returns memberships of a user with ids below before (zero: all), newest first.
@@ -102,9 +102,9 @@ func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan,
 }
 
 // Buy begins a user's purchase of a plan, or returns the one that is still to be paid. Errors:
-// ErrPlanNotFound, ErrPlanNotOnSale.
-func (s *Service) Buy(ctx context.Context, userID, planID string) (*Shown, error) {
-	id, err := s.store.Buy(ctx, userID, planID)
+// ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
+func (s *Service) Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (*Shown, error) {
+	id, err := s.store.Buy(ctx, userID, planID, contact)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func asReference(err error) error {
 }
 
 // AbortPayment undoes ClaimFor for a payment that was definitely not taken.
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
+func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, _ reservation.Failure) error {
 	return asReference(s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
 		m.AbortPayment(payment, now, s.maxExtension)
 		return nil

@@ -23,6 +23,13 @@ const maxPass = 5 * time.Second
 // left to store the outcome.
 const LeaseBeyond = 15 * time.Second
 
+// The lanes of e-mails. What is about one order is not delayed by what goes to everybody who has a
+// ticket of an event, which may take long.
+var (
+	MailsOfOrders = uuid.Nil         //nolint:gochecknoglobals // constant
+	MailsToAll    = uuid.UUID{15: 1} //nolint:gochecknoglobals // constant
+)
+
 // Lane sends the notices of one receiver. Lanes do not wait for each other.
 type Lane struct {
 	ID   uuid.UUID

@@ -16,8 +16,6 @@ import (
 type Order struct {
 	reservation.Reservation
 
-	// Origin is SALE, or COMP for places that the organiser gave away.
-	Origin string
 	// UpdatedAt is the time of the latest change.
 	UpdatedAt time.Time
 }
@@ -28,6 +26,14 @@ type Ticket struct {
 
 	// Previous is the ticket of the former holder, who transferred it; zero: there was none.
 	Previous uuid.UUID
+	// Void is nil unless the ticket is VOIDED.
+	Void *Void
+}
+
+// Void says which operator has voided a ticket, when and why.
+type Void struct {
+	Operator, Reason string
+	At               time.Time
 }
 
 // Detail is an order with all of its tickets and their scans.

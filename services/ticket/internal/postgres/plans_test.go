@@ -10,12 +10,12 @@ import (
 )
 
 // Every statement searches an index, except those listed: ListEvents reads a page in index order;
-// SoldByEvent scans all events, but only every ten seconds; there are few webhooks; the indexes
-// notices_to_walk and events_codes_to_send contain only rows that await work.
+// PlacesByEvent scans all events, but only every ten seconds; there are few webhooks; the indexes
+// notices_to_walk and events_codes_to_send contain only rows that await work; payment_limits has one row.
 func TestEveryStatementHasItsIndex(t *testing.T) {
 	t.Parallel()
-	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "SoldByEvent events",
-		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices", "CodesDue events")
+	postgrestest.RequireIndexes(t, postgres.Migrations, postgrestest.GeneratedQueries(t), "ListEvents events", "PlacesByEvent events",
+		"ListWebhooks webhooks", "QueueForWebhooks webhooks", "NoticesToWalk notices", "CodesDue events", "PaymentLimits payment_limits", "PutPaymentLimits payment_limits")
 }
 
 // Every replica repeats these reads. Their cost must not grow with the number of sold places, nor
@@ -23,7 +23,7 @@ func TestEveryStatementHasItsIndex(t *testing.T) {
 func TestFiguresOfSalesAreBounded(t *testing.T) {
 	t.Parallel()
 	plans := postgrestest.Plans(t, postgres.Migrations, postgrestest.GeneratedQueries(t))
-	require.NotContains(t, plans["SoldByEvent"], "reservations")
+	require.NotContains(t, plans["PlacesByEvent"], "reservations")
 	require.NotContains(t, plans["SaleStandings"], "seats")
 	for _, name := range []string{"TakenAdmissions", "DueInSections"} {
 		require.Contains(t, plans[name], "reservations_unpaid_by_section", name)
@@ -38,6 +38,7 @@ func TestFiguresOfSalesAreBounded(t *testing.T) {
 		"OrdersOfEvent": "reservations_paid_by_event", "OrdersOfSeat": "places_one_live", "ScansOfTickets": "scans_by_ticket",
 		"MembershipHolders": "memberships_held", "LockMembershipsOfPayment": "memberships_by_payment", "DueMemberships": "memberships_due",
 		"CountPurchases": "memberships_due", "ListMemberships": "memberships_by_user", "LockPendingMembership": "memberships_one_pending",
+		"PaidMemberships": "memberships_held", "LockMembershipsWithOthers": "memberships_held",
 		"ClaimDeliveries": "deliveries_in_order", "WakeNext": "deliveries_in_order", "NoticesToWalk": "notices_to_walk",
 		"FindOrders": "reservations_pkey", "TicketsOfOrder": "tickets_ended_by_order", "HoldersOfOrders": "tickets_ended_by_order",
 	} {

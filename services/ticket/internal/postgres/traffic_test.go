@@ -43,7 +43,9 @@ func (s shopper) visit(ctx context.Context) error {
 	p := storetest.Payment(r)
 	cancel := func() error { return s.Reservations.Cancel(ctx, s.user, "", r.ID) }
 	begin := func() error { _, err := s.Reservations.BeginPayment(ctx, s.user, r.ID, p.ID); return err }
-	abort := func() error { return s.Reservations.AbortPayment(ctx, r.ID, p.ID) }
+	abort := func() error {
+		return s.Reservations.AbortPayment(ctx, r.ID, p.ID, reservation.Failure{Declined: rand.N(2) == 0})
+	}
 	pay := func() error { return s.settle(ctx, settlement.PaymentEvent{ReferenceID: r.ID, Payment: p}) }
 	giveBack := func() error { return s.giveBack(ctx, p, refund.User, rand.N(2) == 0) }
 	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
@@ -108,9 +110,9 @@ func (s shopper) settle(ctx context.Context, e settlement.PaymentEvent) error {
 	return s.Settlement.Settle(ctx, storetest.Group, []settlement.PaymentEvent{e})
 }
 
-// ignoreRefusal returns nil if err is a refusal (a conflict), and otherwise err.
+// ignoreRefusal returns nil if err is a refusal (a conflict, or a pause), and otherwise err.
 func ignoreRefusal(err error) error {
-	if e := errs.From(err); e != nil && e.Kind == errs.Conflict {
+	if e := errs.From(err); e != nil && (e.Kind == errs.Conflict || e.Reason == event.ErrHoldPaused.Reason) {
 		return nil
 	}
 	return err

@@ -43,10 +43,12 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	keepFees := request(refund.Operator)
 	keepFees.KeepFees = true
+	now := request(refund.User)
+	now.AskedAt = noon
 	dated := inTime()
 	dated.CancellationFees = event.CancellationFees{{Until: noon, Percent: 5}, {Until: noon.Add(time.Minute), Percent: 31}}
 	postponed := dated
-	postponed.FeesUntil = noon.Add(time.Second)
+	postponed.FeesUntil, postponed.PostponedAt = noon.Add(time.Second), noon.Add(-time.Hour)
 	for name, c := range map[string]struct {
 		req   refund.Request
 		sale  refund.Terms
@@ -60,8 +62,8 @@ func TestDecideGivesWhatIsLeft(t *testing.T) {
 		"what was not given yet":  {request(refund.Operator), inTime(), 30, 45},
 		"nothing but the fee":     {request(refund.User), inTime(), 75, 0},
 		"by its user, given some": {request(refund.User), inTime(), 30, 40},
-		"31 % of 70 are 21.7":     {request(refund.User), dated, 0, 49},
-		"more than what is left":  {request(refund.User), dated, 60, 0},
+		"31 % of 70 are 21.7":     {now, dated, 0, 49},
+		"more than what is left":  {now, dated, 60, 0},
 		"dated, by an operator":   {request(refund.Operator), dated, 0, 75},
 		"dated, without the fee":  {keepFees, dated, 0, 70},
 		"dated, by hand":          {request(refund.ByHand), dated, 0, 75},
@@ -93,7 +95,7 @@ func TestDecideInEveryStatus(t *testing.T) {
 			require.Equal(t, []refund.Problem{{TicketID: other.ID, Reason: string(status)}}, c.Problems)
 			require.Equal(t, before, *other)
 
-			if cause == refund.ByHand { // a refund by hand has no ticket ids
+			if cause == refund.ByHand { // see TestMoneyByHandForTickets
 				continue
 			}
 			valid = bought(ticket.Valid)
@@ -124,18 +126,22 @@ func TestDecideRefuses(t *testing.T) {
 	}{
 		"in time":     {func(*refund.Request, *ticket.Ticket, *refund.Terms) {}, "", "", ""},
 		"last moment": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil.Add(-1) }, "", "", ""},
-		"users' end":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.RefundUntil }, tooLate, "", ""},
-		"no refunds":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
-		"closed":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, tooLate, "", tooLate},
-		"paused":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Paused }, "", "", ""},
-		"cancelled":   {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, eventCancelled, eventCancelled, ""},
-		"ended":       {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Ended }, eventCancelled, eventCancelled, ""},
-		"passed on":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.UserID = "v" }, notYours, "", ""},
-		"not paid":    {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.PaymentID = uuid.New() }, notYours, notYours, notYours},
-		"asked late":  {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Terms) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
+		"users' end": {func(r *refund.Request, _ *ticket.Ticket, s *refund.Terms) {
+			r.AskedAt, s.Now = s.RefundUntil, s.RefundUntil
+		}, tooLate, "", ""},
+		"no refunds": {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.UserRefunds = false }, refund.ProblemNoRefunds, "", ""},
+		"closed":     {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.Now = s.ClosesAt }, tooLate, "", tooLate},
+		"paused":     {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Paused }, "", "", ""},
+		"cancelled":  {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Cancelled }, eventCancelled, eventCancelled, ""},
+		"ended":      {func(_ *refund.Request, _ *ticket.Ticket, s *refund.Terms) { s.State = event.Ended }, eventCancelled, eventCancelled, ""},
+		"passed on":  {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.UserID = "v" }, notYours, "", ""},
+		"not paid":   {func(_ *refund.Request, tk *ticket.Ticket, _ *refund.Terms) { tk.PaymentID = uuid.New() }, notYours, notYours, notYours},
+		"asked late": {func(r *refund.Request, _ *ticket.Ticket, _ *refund.Terms) { r.AskedAt = noon.Add(-7 * 24 * time.Hour) }, refund.ReasonTooOld, refund.ReasonTooOld, ""},
 		"missing": {func(r *refund.Request, tk *ticket.Ticket, _ *refund.Terms) {
-			r.TicketIDs = []uuid.UUID{tk.ID, uuid.New()}
-		}, notYours, notYours, notYours},
+			if r.Cause != refund.ByHand { // a refund at the provider names none
+				r.TicketIDs = []uuid.UUID{tk.ID, uuid.New()}
+			}
+		}, notYours, notYours, ""},
 	} {
 		for cause, want := range map[refund.Cause]string{refund.User: c.user, refund.Operator: c.operator, refund.ByHand: c.byHand} {
 			req, tk, sale := request(cause), bought(ticket.Valid), inTime()
@@ -156,6 +162,109 @@ func TestDecideRefuses(t *testing.T) {
 	}
 }
 
+// A user's request is judged by the time at which it was made, and not by that of the decision. Only
+// the end of all refunds is the present one.
+func TestUsersAreJudgedByTheTimeOfAsking(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	for name, c := range map[string]struct {
+		asked, now time.Duration // after noon
+		want       int64
+		problem    string
+	}{
+		"before the step":              {-second, 5 * second, 70, ""},
+		"at the step":                  {0, 5 * second, 49, ""},
+		"before the end":               {time.Hour - second, time.Hour + 4*second, 49, ""},
+		"at the end":                   {time.Hour, time.Hour + 4*second, 0, refund.ProblemTooLate},
+		"before the end of all":        {time.Hour - second, 2*time.Hour - second, 49, ""},
+		"at the end of all":            {time.Hour - second, 2 * time.Hour, 0, refund.ProblemTooLate},
+		"by a clock that is fast":      {time.Minute, -second, 70, ""},
+		"while fees are given back":    {-time.Hour - second, second, 75, ""},
+		"after fees were given back":   {-time.Hour, second, 70, ""},
+		"before a week, as it is late": {-7 * 24 * time.Hour, 0, 0, refund.ReasonTooOld},
+	} {
+		sale := inTime()
+		sale.CancellationFees = event.CancellationFees{{Until: noon, Percent: 0}, {Until: noon.Add(time.Hour), Percent: 30}}
+		sale.FeesUntil, sale.PostponedAt, sale.Now = noon.Add(-time.Hour), noon.Add(-2*time.Hour), noon.Add(c.now)
+		req, tk := request(refund.User), bought(ticket.Valid)
+		req.AskedAt = noon.Add(c.asked)
+		claim := refund.Decide(req, []*ticket.Ticket{tk}, sale)
+		got := claim.Reason
+		if len(claim.Problems) > 0 {
+			got = claim.Problems[0].Reason
+		}
+		require.Equal(t, c.problem, got, name)
+		if c.problem == "" {
+			require.Equal(t, []refund.Item{{TicketID: tk.ID, Amount: c.want}}, claim.Items, name)
+		}
+	}
+}
+
+// Of terms that were changed since a user has asked, the better ones count for that user.
+func TestTheBetterTermsCount(t *testing.T) {
+	t.Parallel()
+	fees := func(percent int32) event.Closing {
+		return event.Closing{
+			State: event.Open, UserRefunds: true, RefundUntil: noon.Add(time.Hour), ClosesAt: noon.Add(2 * time.Hour),
+			CancellationFees: event.CancellationFees{{Until: noon.Add(time.Hour), Percent: percent}},
+		}
+	}
+	never, over, postponed := fees(0), fees(0), fees(50)
+	never.UserRefunds, over.RefundUntil, postponed.FeesUntil = false, noon.Add(-time.Hour), noon.Add(time.Hour)
+	postponed.PostponedAt = noon.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		present event.Closing
+		former  []event.Closing
+		want    int64
+		problem string
+	}{
+		"higher fees":                {fees(50), []event.Closing{fees(10)}, 63, ""},
+		"lower fees":                 {fees(10), []event.Closing{fees(50)}, 63, ""},
+		"changed twice":              {fees(50), []event.Closing{fees(30), fees(20)}, 56, ""},
+		"none any more":              {never, []event.Closing{fees(50)}, 35, ""},
+		"an earlier end":             {over, []event.Closing{fees(50)}, 35, ""},
+		"there were none":            {fees(50), []event.Closing{never, over}, 35, ""},
+		"never any":                  {never, []event.Closing{never}, 0, refund.ProblemNoRefunds},
+		"over before and after":      {over, []event.Closing{over, never}, 0, refund.ProblemTooLate},
+		"postponed meanwhile":        {postponed, []event.Closing{fees(50)}, 75, ""},
+		"of the postponement before": {fees(50), []event.Closing{postponed}, 75, ""},
+	} {
+		req, tk := request(refund.User), bought(ticket.Valid)
+		claim := refund.Decide(req, []*ticket.Ticket{tk}, refund.Terms{Closing: c.present, Former: c.former, Now: noon})
+		if c.problem != "" {
+			require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: c.problem}}, claim.Problems, name)
+			continue
+		}
+		require.Equal(t, []refund.Item{{TicketID: tk.ID, Amount: c.want}}, claim.Items, name)
+		byOperator := request(refund.Operator)
+		claim = refund.Decide(byOperator, []*ticket.Ticket{bought(ticket.Valid)}, refund.Terms{Closing: c.present, Former: c.former, Now: noon})
+		require.EqualValues(t, 75, claim.Items[0].Amount, "%s: operators have no terms", name)
+	}
+}
+
+// A request that carries the amount that was shown never gets less, and never more than without it.
+func TestShownAmounts(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []refund.Cause{refund.User, refund.Operator} {
+		without := refund.Decide(request(cause), []*ticket.Ticket{bought(ticket.Valid), bought(ticket.Valid)}, inTime())
+		sum := without.Amounts()[0] + without.Amounts()[1]
+		for shown, refused := range map[int64]bool{0: false, sum - 1: false, sum: false, sum + 1: true, 1 << 60: true} {
+			req, tickets := request(cause), []*ticket.Ticket{bought(ticket.Valid), bought(ticket.Valid)}
+			before := *tickets[0]
+			req.Shown = &shown
+			claim := refund.Decide(req, tickets, inTime())
+			if !refused {
+				require.Equal(t, without.Amounts(), claim.Amounts(), shown)
+				continue
+			}
+			require.Equal(t, refund.Claim{
+				ID: req.ID, PaymentID: payment, Cause: cause, Status: refund.Refused, Reason: refund.ReasonAmountChanged, BegunAt: noon, PresentAmount: sum,
+			}, claim, shown)
+			require.Equal(t, before, *tickets[0])
+		}
+	}
+}
+
 // A refund by hand of a part of the payment ends no ticket: nobody knows which one it was for.
 func TestRefundByHandInPart(t *testing.T) {
 	t.Parallel()
@@ -169,6 +278,64 @@ func TestRefundByHandInPart(t *testing.T) {
 	req.Whole = true
 	require.True(t, req.EndsUnknownPayment(0))
 	require.False(t, req.EndsUnknownPayment(1))
+}
+
+// An operator names the tickets for which a person has given money back by hand. Those that admit
+// somebody end, also when doors have lists; of the others only what was given back rises, at most to
+// what was paid. All together get at most what was given by hand.
+func TestMoneyByHandForTickets(t *testing.T) {
+	t.Parallel()
+	assign := func(limit int64, terms refund.Terms, tickets ...*ticket.Ticket) refund.Claim {
+		req := request(refund.ByHand)
+		req.Whole, req.HandLimit = false, limit
+		for _, tk := range tickets {
+			req.TicketIDs = append(req.TicketIDs, tk.ID)
+		}
+		return refund.Decide(req, tickets, terms)
+	}
+	closed := inTime()
+	closed.Now = closed.ClosesAt
+	valid, used, voided, keptFee := bought(ticket.Valid), bought(ticket.Used), bought(ticket.Voided), bought(ticket.Refunded)
+	voided.GivenBack, keptFee.GivenBack = 60, 70
+	earlier := keptFee.RefundID
+	c := assign(150, closed, valid, voided, keptFee, used)
+	require.Equal(t, refund.Begun, c.Status)
+	require.Equal(t, []int64{75, 15, 5, 55}, c.Amounts())
+	for _, tk := range []*ticket.Ticket{valid, used} {
+		require.Equal(t, ticket.Refunding, tk.Status)
+		require.Equal(t, c.ID, tk.RefundID)
+	}
+	require.Equal(t, []int64{75, 55, 75, 75}, []int64{valid.GivenBack, used.GivenBack, voided.GivenBack, keptFee.GivenBack})
+	require.Equal(t, []ticket.Status{ticket.Voided, ticket.Refunded}, []ticket.Status{voided.Status, keptFee.Status})
+	require.Equal(t, earlier, keptFee.RefundID)
+
+	paidBack := bought(ticket.Transferred)
+	paidBack.GivenBack = 75
+	other := bought(ticket.Valid)
+	other.PaymentID = uuid.New()
+	for reason, tk := range map[string]*ticket.Ticket{
+		"REFUNDING": bought(ticket.Refunding), "TRANSFERRING": bought(ticket.Transferring), "REFUNDED": bought(ticket.Refunded),
+		"TRANSFERRED": paidBack, refund.ProblemNotYours: other,
+	} {
+		before, beside := *tk, bought(ticket.Valid)
+		c := assign(100, inTime(), beside, tk)
+		require.Equal(t, refund.Refused, c.Status, reason)
+		require.Equal(t, []refund.Problem{{TicketID: tk.ID, Reason: reason}}, c.Problems)
+		require.Equal(t, before, *tk)
+		require.Equal(t, ticket.Valid, beside.Status, "all or none")
+	}
+	covered, uncovered := bought(ticket.Valid), bought(ticket.Used)
+	c = assign(75, inTime(), covered, uncovered)
+	require.Equal(t, []refund.Problem{{TicketID: uncovered.ID, Reason: refund.ProblemNotCovered}}, c.Problems)
+	require.Equal(t, refund.ReasonNotRefundable, c.Reason)
+	require.Empty(t, c.Items)
+	require.Equal(t, []ticket.Status{ticket.Valid, ticket.Used}, []ticket.Status{covered.Status, uncovered.Status})
+	cancelled := inTime()
+	cancelled.State = event.Cancelled
+	require.Equal(t, refund.ReasonEventCancelled, assign(100, cancelled, bought(ticket.Valid)).Reason, "it gives everything back by itself")
+	none := request(refund.ByHand)
+	none.TicketIDs = []uuid.UUID{uuid.New()}
+	require.Equal(t, refund.ReasonNotRefundable, refund.Decide(none, nil, inTime()).Reason)
 }
 
 // OfferTo returns exactly what a request for a refund by the ticket's holder would get.
@@ -205,4 +372,24 @@ func TestOfferIsWhatARequestGets(t *testing.T) {
 	gift := bought(ticket.Valid)
 	gift.PaymentID = uuid.Nil
 	require.Equal(t, refund.ReasonNotPaid, refund.OfferTo(gift, inTime()).Reason)
+}
+
+// After a postponement, an offer says until when all comes back, and until when anything does. Then
+// the amount is the one of the event's terms.
+func TestOffersAfterAPostponement(t *testing.T) {
+	t.Parallel()
+	sale := inTime()
+	sale.FeesUntil, sale.PostponedAt = noon.Add(time.Second), noon.Add(-time.Hour)
+	require.True(t, sale.RefundUntil.After(sale.FeesUntil))
+	paid := bought(ticket.Valid)
+	require.Equal(t, refund.Offer{Until: sale.RefundUntil, Amount: 75, FullUntil: sale.FeesUntil}, refund.OfferTo(paid, sale))
+	require.Zero(t, refund.OfferTo(bought(ticket.Used), sale).FullUntil)
+	gift := bought(ticket.Valid)
+	gift.PaymentID = uuid.Nil
+	require.Zero(t, refund.OfferTo(gift, sale).FullUntil, "nothing can be given back")
+	later := bought(ticket.Valid)
+	later.ChosenAt = sale.PostponedAt
+	require.Equal(t, refund.Offer{Until: sale.RefundUntil, Amount: 70}, refund.OfferTo(later, sale), "bought for the new date")
+	sale.Now = sale.FeesUntil
+	require.Equal(t, refund.Offer{Until: sale.RefundUntil, Amount: 70}, refund.OfferTo(paid, sale))
 }

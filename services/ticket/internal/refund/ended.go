@@ -14,16 +14,15 @@ import (
 // them as free. Tickets that a refund or a transfer is changing stay as they are.
 func ClaimForEndedEvent(tickets []*ticket.Ticket, now time.Time) (claims []Claim, free []*ticket.Ticket) {
 	for _, t := range tickets {
-		admits := t.Status == ticket.Valid || t.Status == ticket.Used
 		switch owed := t.Owed(); {
-		case admits && owed == 0:
+		case t.Admits() && owed == 0:
 			t.End()
 			free = append(free, t)
-		case admits:
+		case t.Admits():
 			c := claimOf(&claims, t.PaymentID, now)
 			t.Claim(c.ID, owed)
 			c.Items = append(c.Items, Item{TicketID: t.ID, Amount: owed})
-		case t.Status == ticket.Transferred && owed > 0:
+		case (t.Status == ticket.Transferred || t.Status == ticket.Voided) && owed > 0:
 			c := claimOf(&claims, t.PaymentID, now)
 			t.PromiseRest()
 			c.Items = append(c.Items, Item{TicketID: t.ID, Amount: owed})

@@ -42,6 +42,8 @@ const (
 // Reasons for the refusal of a claim.
 const (
 	ReasonNotRefundable  = "NOT_REFUNDABLE"
+	ReasonAmountChanged  = "AMOUNT_CHANGED"   // less than was shown to whoever asks
+	ReasonOnlyWhole      = "ONLY_WHOLE_ORDER" // the payment can be refunded as a whole only
 	ReasonTooOld         = "REQUEST_TOO_OLD"
 	ReasonEventCancelled = "EVENT_CANCELLED"
 	ReasonTicketsPending = "TICKETS_PENDING" // the confirmation of the payment has not arrived here yet
@@ -52,6 +54,8 @@ const (
 	ProblemTooLate   = "TOO_LATE"
 	ProblemNoRefunds = "NO_REFUNDS" // users cannot give tickets of the event back at all
 	ProblemNotYours  = "NOT_YOURS"
+	// ProblemNotCovered: nothing of the money that was given back by hand is left for the ticket.
+	ProblemNotCovered = "NOT_COVERED"
 )
 
 // ReasonNotPaid is the reason why a ticket that was a gift cannot be given back.
@@ -75,6 +79,8 @@ type Claim struct {
 	// MembershipID is the claimed membership or zero. MembershipAmount is the amount it gives back.
 	MembershipID     uuid.UUID
 	MembershipAmount int64
+	// PresentAmount is what the claim would have given back, if the reason is ReasonAmountChanged.
+	PresentAmount int64
 }
 
 // Item is a claimed ticket, and the amount that is given back for it, in the currency's minor unit.
@@ -114,19 +120,37 @@ type Request struct {
 	Cause         Cause
 	// UserID is the user who asks for the refund, if the cause is User.
 	UserID string
-	// TicketIDs are the tickets to claim, all or none; empty: every VALID ticket of the payment.
+	// TicketIDs are the tickets to claim, all or none; empty: every VALID ticket of the payment,
+	// and, if the cause is Operator, every VOIDED one of which not all was given back.
 	TicketIDs []uuid.UUID
 	// KeepFees: the organiser keeps the fees. If the cause is User, the organiser always keeps
-	// them, and cancellation fees too, unless the event was postponed.
+	// them, and cancellation fees too, except of what was sold before the event was postponed.
 	KeepFees bool
 	// Whole: the cause is ByHand, and nothing of the payment is left at the provider.
-	Whole   bool
+	Whole bool
+	// HandLimit is the most that is given back for TicketIDs if the cause is ByHand: an operator says
+	// that the money was for them.
+	HandLimit int64
+	// AskedAt is when the payment service stored the request.
 	AskedAt time.Time
+	// Shown is the amount that was shown to whoever asks; nil: none. A claim that would give back less
+	// is refused. It changes nothing else, since a client sends it.
+	Shown *int64
 	// Membership: the payment is for a membership.
 	Membership bool
 	// AwaitsTickets: the payment is for places or a membership, and was not rejected. If it has no
 	// tickets or membership yet, they will still be created.
 	AwaitsTickets bool
+}
+
+// RefuseLess refuses c if it would give back less than was shown, and reports whether it did.
+func (r *Request) RefuseLess(c *Claim, amount int64) bool {
+	if r.Shown == nil || amount >= *r.Shown {
+		return false
+	}
+	c.PresentAmount = amount
+	c.Refuse(ReasonAmountChanged)
+	return true
 }
 
 // EndsUnknownPayment reports whether somebody has given the whole payment back by hand, although

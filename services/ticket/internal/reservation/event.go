@@ -19,6 +19,7 @@ const (
 	EventExpired         EventType = events.ReservationExpired
 	EventPaymentRejected EventType = events.ReservationRejected
 	EventRefundDue       EventType = events.TicketsRefundDue
+	EventVoided          EventType = events.TicketsVoided
 )
 
 // Event is a Kafka event about a change of a reservation. Reservation has its new state.

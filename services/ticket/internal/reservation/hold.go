@@ -2,7 +2,6 @@ package reservation
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"urr.guru/pkg/idempotency"
@@ -46,15 +45,6 @@ type BestRequest struct {
 	Standing
 }
 
-// CheckLimit returns ErrLimitExceeded if used (the number of places that the user has bought or
-// holds) and wanted together exceed the limit.
-func CheckLimit(used int64, wanted, limit int) error {
-	if used+int64(wanted) <= int64(limit) {
-		return nil
-	}
-	return ErrLimitExceeded.With("limit", strconv.Itoa(limit)).With("used", strconv.FormatInt(used, 10))
-}
-
 // LockedSale is the state of an event's sale, read by a transaction after it has locked the users
 // whose requests it answers.
 type LockedSale struct {
@@ -65,17 +55,17 @@ type LockedSale struct {
 	// HoldFor is the length of new holds.
 	HoldFor time.Duration
 	Now     time.Time
-	// Used has the number of places that each user has bought or holds at the event. UsedInSeries has
-	// this number for all events of the event's series.
-	Used, UsedInSeries map[string]int64
+	// Records has what limits each user.
+	Records map[string]event.Record
 }
 
-// checkLimits checks the limits of the event, and of its series if there is one.
+// checkLimits checks what limits the number of a user's places, and pauses between holds.
 func (s *LockedSale) checkLimits(user string, wanted int) error {
-	if err := CheckLimit(s.Used[user], wanted, s.Sale.Limit(s.Now)); err != nil || s.Sale.MaxPerUserInSeries == 0 {
+	r := s.Records[user]
+	if err := r.CheckLimits(&s.Sale, s.Now, wanted); err != nil {
 		return err
 	}
-	return CheckLimit(s.UsedInSeries[user], wanted, s.Sale.MaxPerUserInSeries)
+	return r.CheckPause(s.Now)
 }
 
 // CheckSeating returns event.ErrSeatingMismatch when no section of the event has this seating.
@@ -86,13 +76,14 @@ func (s *LockedSale) CheckSeating(wanted event.Seating) error {
 	return nil
 }
 
-// hold makes a held reservation of r (user, section, seats, amount), and adds its places to s.Used.
+// hold makes a held reservation of r (user, section, seats, amount), and adds its places to the
+// user's record.
 func (s *LockedSale) hold(r Reservation) *Reservation {
 	r.ID, r.EventID, r.Currency = NewID(), s.EventID, s.Currency
-	s.Used[r.UserID] += int64(r.Quantity)
-	if s.UsedInSeries != nil {
-		s.UsedInSeries[r.UserID] += int64(r.Quantity)
-	}
+	record := s.Records[r.UserID]
+	record.Used += int64(r.Quantity)
+	record.InSeries += int64(r.Quantity)
+	s.Records[r.UserID] = record
 	return NewHeld(r, s.HoldFor, s.Now)
 }
 

@@ -7,13 +7,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
 )
 
-// Payable is a reservation that can be paid, and the title of its event.
+// Payable is a reservation that can be paid, with the title and the StatementSuffix of its event.
 type Payable struct {
-	Reservation Reservation
-	EventTitle  string
+	Reservation     Reservation
+	EventTitle      string
+	StatementSuffix string
 }
 
 // Payable returns a user's reservation if it can be paid. It fails with ErrReferenceNotFound for
@@ -37,7 +39,7 @@ func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Pa
 	if !e.State.TakesPlace() {
 		return nil, event.ErrCancelled
 	}
-	return &Payable{Reservation: *r, EventTitle: e.Title}, nil
+	return &Payable{Reservation: *r, EventTitle: e.Title, StatementSuffix: *e.StatementSuffix}, nil
 }
 
 // BeginPayment is ClaimFor without a PayTime.
@@ -53,8 +55,12 @@ func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.store.ChangeOfEvent(ctx, id, func(r *Reservation, now time.Time) error {
-		return r.ClaimFor(payment, now, s.maxExtension, t)
+	r, err := s.store.ChangeOfEvent(ctx, id, func(r *Reservation, terms PayTerms) error {
+		if terms.Blocked && (!r.Charging || r.PaymentID != payment) { // else it may have been charged
+			return errs.ErrBuyerBlocked
+		}
+		t.Others = terms.Others
+		return r.ClaimFor(payment, terms.Now, s.maxExtension, t)
 	})
 	if err != nil {
 		return nil, err
@@ -81,11 +87,11 @@ func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]Un
 	})
 }
 
-// AbortPayment undoes BeginPayment for a payment that was definitely declined (see
-// Reservation.AbortPayment).
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
+// AbortPayment undoes BeginPayment for a payment that was definitely not taken (see
+// Reservation.FailPayment).
+func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, why Failure) error {
 	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
-		r.AbortPayment(payment, now, s.maxExtension)
+		r.FailPayment(payment, why, now, s.maxExtension)
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {

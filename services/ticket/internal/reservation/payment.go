@@ -15,15 +15,17 @@ type Payment struct {
 	EventID  string
 	Amount   int64
 	Currency string
+	// WholeOnly: only the whole amount can be refunded, no part of it.
+	WholeOnly bool
 	// EndedWhy is set for a payment that can never pay for anything: the reason of its rejection,
 	// or ReasonRefunded if it was given back before its confirmation was delivered.
 	EndedWhy string
 }
 
 // Settle applies a payment that the provider has taken. It confirms the reservation or rejects the
-// payment, which is then refunded, and returns the reason of a rejection. While another payment is
-// under way this one is accepted, and the other one is rejected if it is taken later. Settle is
-// idempotent.
+// payment, which is then refunded, and returns the reason of a rejection; the caller must then call
+// AbortPayment too. While another payment is under way this one is accepted, and the other one is
+// rejected if it is taken later. Settle is idempotent.
 func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 	r.Expire(now)
 	switch {
@@ -36,7 +38,7 @@ func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 	case r.Amount != p.Amount || r.Currency != p.Currency:
 		return r.rejectPayment(p, ReasonAmountMismatch, now)
 	case r.Status.Unpaid():
-		r.Status, r.PaymentID = Confirmed, p.ID
+		r.Status, r.PaymentID, r.WholeOnly = Confirmed, p.ID, p.WholeOnly
 		r.Version++
 		r.emit(EventConfirmed, "", p.ID, now)
 		return ""
@@ -47,7 +49,7 @@ func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 		}
 		r.Status, r.PaymentID, r.Reason = Rejected, p.ID, reason
 		return r.rejectPayment(p, reason, now)
-	default: // another payment of a REJECTED or REFUNDED reservation
+	default: // another payment of a REJECTED, REFUNDED or VOIDED reservation
 		return r.rejectPayment(p, r.Reason, now)
 	}
 }
@@ -60,17 +62,19 @@ func (r *Reservation) rejectPayment(p Payment, reason string, now time.Time) str
 	return reason
 }
 
-// ReturnedPlace is a paid place whose ticket was refunded.
+// ReturnedPlace is a place whose ticket was refunded or voided.
 type ReturnedPlace struct {
 	// N is the place's number in its reservation, from 1.
 	N int
 	// Fee is the part of the refund that is fees.
 	Fee int64
-	// House: the organiser gets the place, not the sale. Either doors may have the old ticket on
-	// their lists, or so few places are free that a buyer could guess who had this one before.
+	// House: the organiser gets the place, not the sale. The old ticket was voided, or doors may
+	// have it on their lists, or nothing is sold any more.
 	House bool
 	// ReleaseAt is when the place is for sale again, unless House is true; zero: at once.
 	ReleaseAt time.Time
+	// Giver is the user for whose limit the place counts until ReleaseAt; empty: nobody's.
+	Giver string
 }
 
 // SeatStatus returns the new status of the seat.
@@ -86,15 +90,30 @@ func (g *ReturnedPlace) SeatStatus() string {
 }
 
 // GiveBack ends places of a confirmed reservation whose tickets were refunded. When the last place
-// has ended, the reservation is REFUNDED.
+// has ended, the reservation is REFUNDED, also if others were voided before.
 func (r *Reservation) GiveBack(places []ReturnedPlace, now time.Time) {
+	r.release(places, Refunded, EventCancelled, ReasonRefunded, now)
+}
+
+// Void ends places of a confirmed reservation whose tickets were voided; the organiser gets them.
+// When the last place has ended, the reservation is VOIDED, also if others were refunded before.
+func (r *Reservation) Void(numbers []int, now time.Time) {
+	places := make([]ReturnedPlace, len(numbers))
+	for i, n := range numbers {
+		places[i] = ReturnedPlace{N: n, House: true}
+	}
+	r.release(places, Voided, EventVoided, ReasonVoided, now)
+}
+
+// release ends places. If these are the last ones, the reservation gets the status and the reason.
+func (r *Reservation) release(places []ReturnedPlace, last Status, typ EventType, reason string, now time.Time) {
 	if len(places) == 0 {
 		return
 	}
 	r.returned = append(r.returned, places...)
 	r.Released += len(places)
 	if r.Released == r.Quantity {
-		r.Status, r.Reason = Refunded, ReasonRefunded
+		r.Status, r.Reason = last, reason
 	}
 	r.Version++
 	released := *r
@@ -107,8 +126,20 @@ func (r *Reservation) GiveBack(places []ReturnedPlace, now time.Time) {
 			released.Seats = append(released.Seats, r.Seats[p.N-1])
 		}
 	}
-	r.emitWith(released, EventCancelled, ReasonRefunded, uuid.Nil, now)
+	r.emitWith(released, typ, reason, uuid.Nil, now)
 }
 
-// ReturnedPlaces returns the places that were given back since the reservation was read.
+// GiveBackFee adds the Kafka event that a fee was given back for a ticket that had been passed on. It
+// ends no place.
+func (r *Reservation) GiveBackFee(fee int64, now time.Time) {
+	if fee == 0 {
+		return
+	}
+	r.Version++
+	given := *r
+	given.Quantity, given.Seats, given.Fee = 0, nil, fee
+	r.emitWith(given, EventCancelled, ReasonRefunded, uuid.Nil, now)
+}
+
+// ReturnedPlaces returns the places that were given back or voided since the reservation was read.
 func (r *Reservation) ReturnedPlaces() []ReturnedPlace { return r.returned }

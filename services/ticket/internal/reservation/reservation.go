@@ -2,6 +2,7 @@
 package reservation
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,12 +11,13 @@ import (
 // Status is the status of a reservation. Its transitions:
 //
 //	HELD → PAYING                  a payment begins
-//	PAYING → HELD                  the payment is declined
+//	PAYING → HELD                  the payment is declined or rejected
 //	HELD, PAYING → CONFIRMED       a payment is confirmed
 //	HELD, PAYING → CANCELLED       its user cancels it, or refunds of its cancelled event begin
 //	HELD, PAYING → EXPIRED         its time is over
 //	EXPIRED, CANCELLED → REJECTED  a payment is confirmed nevertheless
 //	CONFIRMED → REFUNDED           the last of its places is given back
+//	CONFIRMED → VOIDED             the last of its places is voided
 type Status string
 
 // The statuses of a reservation.
@@ -27,6 +29,7 @@ const (
 	Expired   Status = "EXPIRED"
 	Rejected  Status = "REJECTED"
 	Refunded  Status = "REFUNDED"
+	Voided    Status = "VOIDED"
 )
 
 // Live reports whether a reservation in this status occupies its places.
@@ -40,8 +43,6 @@ const (
 	PayWithin = 10 * time.Minute
 	// RetryWithin is the minimum time that a hold has left after a declined payment.
 	RetryWithin = 3 * time.Minute
-	// MaxOpens is the most payment pages that may be opened for one hold.
-	MaxOpens = 3
 	// chargeWithin is the part of maxExtension that a payment page leaves for the charge after it.
 	chargeWithin = 4 * time.Minute
 	// ExtendTo is the time that a payment has left after an extension. One comes every minute.
@@ -55,15 +56,27 @@ const (
 	ReasonCancelled      = "CANCELLED"
 	ReasonAlreadyPaid    = "ALREADY_PAID"
 	ReasonRefunded       = "REFUNDED"
+	ReasonVoided         = "VOIDED"
 	ReasonEventCancelled = "EVENT_CANCELLED"
+	ReasonBlocked        = "BLOCKED"
 	ReasonAmountMismatch = "AMOUNT_MISMATCH"
 	ReasonUnknown        = "RESERVATION_NOT_FOUND"
+)
+
+// Origin says how a reservation came about.
+type Origin string
+
+// The origins. The organiser gives a comp away: it has no payment, and counts for nobody's limit.
+const (
+	Sale Origin = "SALE"
+	Comp Origin = "COMP"
 )
 
 // Reservation is a number of places that one user holds or has bought. Only its methods change its
 // status. The times given to them are the database's.
 type Reservation struct {
 	ID      uuid.UUID
+	Origin  Origin
 	EventID string
 	UserID  string
 	// Contact is the user's address for e-mails. It is set for new ones, and not read from the store.
@@ -72,10 +85,10 @@ type Reservation struct {
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
 	Section string
-	// Seats[n-1] is the seat of place n, also if it was given back.
+	// Seats[n-1] is the seat of place n, also if it was given back or voided.
 	Seats    []Seat
 	Quantity int
-	// Released is the number of paid places that were given back.
+	// Released is the number of places that were given back or voided.
 	Released int
 	// Amount is the price with fees at the time of the hold, in the currency's minor unit. Fee is
 	// the part of Amount that is fees.
@@ -83,16 +96,19 @@ type Reservation struct {
 	Currency    string
 	Status      Status
 	Reason      string
-	// ExpiresAt is the end of the hold, or of the time to pay. HoldEndsAt is the original end of
-	// the hold, without extensions by payments.
+	// ExpiresAt is the end of the hold, or of the time to pay; of a cancelled one, when that was.
+	// HoldEndsAt is the original end of the hold, without extensions by payments.
 	ExpiresAt  time.Time
 	HoldEndsAt time.Time
-	// Opens counts the payment pages that were opened for it.
-	Opens int
+	// Opens counts the payment pages that were opened for it, Declines its payments that failed (Failure).
+	Opens, Declines int
 	// Charging: the payment under way may have been charged. While it is false the user may cancel.
 	Charging bool
 	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
 	PaymentID uuid.UUID
+	// WholeOnly: the payment that has just paid can be refunded as a whole only. It is kept in the
+	// tickets that are issued.
+	WholeOnly bool
 	// Version grows by one with every change.
 	Version   int64
 	CreatedAt time.Time
@@ -106,7 +122,7 @@ func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 // NewHeld makes r a new reservation, whose places are held from now on for holdFor.
 func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
-	r.Status, r.Version, r.CreatedAt = Held, 1, now
+	r.Origin, r.Status, r.Version, r.CreatedAt = cmp.Or(r.Origin, Sale), Held, 1, now
 	r.HoldEndsAt = now.Add(holdFor)
 	r.ExpiresAt = r.HoldEndsAt
 	r.emit(EventCreated, "", uuid.Nil, now)
@@ -115,6 +131,7 @@ func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 
 // NewComp makes r a new reservation that is given away: it is confirmed without a payment.
 func NewComp(r Reservation, now time.Time) *Reservation {
+	r.Origin = Comp
 	comp := NewHeld(r, 0, now)
 	comp.Status = Confirmed
 	comp.Version++

@@ -17,7 +17,7 @@ import (
 func seatSale(waits bool, expired uuid.UUID, locked ...string) *reservation.SeatSale {
 	s := reservation.NewSeatSale(waits)
 	s.LockedSale = reservation.LockedSale{
-		EventID: "e", Seating: event.Assigned, Currency: "KRW", HoldFor: time.Minute, Now: noon, Used: map[string]int64{"old": 3},
+		EventID: "e", Seating: event.Assigned, Currency: "KRW", HoldFor: time.Minute, Now: noon, Records: map[string]event.Record{"old": {Used: 3}},
 		Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4},
 	}
 	state := map[string]reservation.LockedSeat{

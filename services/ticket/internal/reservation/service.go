@@ -44,6 +44,14 @@ type Holder interface {
 // Decide changes a locked reservation; now is the database's time. Store.Change returns its error.
 type Decide func(r *Reservation, now time.Time) error
 
+// PayTerms has what decides, besides the reservation, whether a payment may begin: whether the user
+// is blocked at the event, and the user's other pages. Now is the database's time.
+type PayTerms struct {
+	Now     time.Time
+	Blocked bool
+	Others  Pages
+}
+
 // Store reads and changes stored reservations.
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
@@ -57,8 +65,8 @@ type Store interface {
 	// the same transaction. Nothing is written when decide returns an error.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
 	// ChangeOfEvent does what Change does, but returns event.ErrCancelled if the event is
-	// cancelled. It reads the event's state after it has taken the locks.
-	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
+	// cancelled. It reads the event's state and the terms after it has taken the locks.
+	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide func(r *Reservation, terms PayTerms) error) (*Reservation, error)
 	// Paying returns which of the payments are under way, and which of these end within the given time
 	// (short). It locks nothing.
 	Paying(ctx context.Context, payments []UnderWay, within time.Duration) (paying, short []UnderWay, err error)
@@ -163,7 +171,7 @@ func (s *Service) refusal(ctx context.Context, req BestRequest, snap *event.Snap
 	if err := sale.CheckOpen(snap.At, req.Entitled); err != nil {
 		return err
 	}
-	if err := (&LockedSale{Sale: sale, Now: snap.At}).checkLimits(req.UserID, req.Quantity); err != nil {
+	if err := (event.Record{}).CheckLimits(&sale, snap.At, req.Quantity); err != nil {
 		return err
 	}
 	if snap.FreeIn(req.Section) < int64(req.Quantity) {

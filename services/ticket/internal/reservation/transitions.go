@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/event"
 )
 
 // Expire expires the reservation if its time is over, and reports whether it did.
@@ -40,11 +42,24 @@ func (r *Reservation) Cancel(now time.Time) error {
 	case !r.Status.Unpaid() || r.Charging:
 		return ErrNotHeld
 	}
-	payment := r.PaymentID
-	r.Status, r.Reason, r.PaymentID = Cancelled, ReasonUser, uuid.Nil
-	r.Version++
-	r.emit(EventCancelled, ReasonUser, payment, now)
+	r.cancel(ReasonUser, now)
 	return nil
+}
+
+// Block ends a hold, as Cancel does, when its user is blocked at the event. It changes nothing while
+// a payment may have been charged.
+func (r *Reservation) Block(now time.Time) {
+	if r.Status.Unpaid() && !r.Charging && !r.Expire(now) {
+		r.cancel(ReasonBlocked, now)
+	}
+}
+
+// cancel ends a hold. ExpiresAt becomes the time of its end.
+func (r *Reservation) cancel(reason string, now time.Time) {
+	payment := r.PaymentID
+	r.Status, r.Reason, r.PaymentID, r.ExpiresAt = Cancelled, reason, uuid.Nil, now
+	r.Version++
+	r.emit(EventCancelled, reason, payment, now)
 }
 
 // Payable returns nil while the reservation can be paid: it is HELD or PAYING, in time.
@@ -67,7 +82,16 @@ type PayTime struct {
 	Within, AtLeast time.Duration
 	// Opens: the payment only opens the provider's page, and charges nothing yet.
 	Opens bool
+	// Others are the pages of the user's other unpaid holds of the event.
+	Others Pages
 }
+
+// Pages counts payment pages that were opened for unpaid holds within event.ForgottenAfter, and
+// payments that were declined.
+type Pages struct{ Opened, Declined int }
+
+// left reports whether the user may open another page.
+func (p Pages) left() bool { return p.Opened-min(p.Declined, event.Forgiven) < event.MaxPages }
 
 // End returns the end of the time to pay that a payment gets: not before the present end, and at
 // most maxExtension after the original end. It fails with ErrHoldExpired if AtLeast is not left.
@@ -102,7 +126,8 @@ func (r *Reservation) BeginPayment(payment uuid.UUID, now time.Time, maxExtensio
 // nothing, except just before the charge: it then extends the hold again, since the places must
 // stay held during the charge. Errors: ErrPaymentInProgress while another payment is under way;
 // ErrHoldExpired when the hold cannot be extended by the least time that the payment accepts;
-// ErrNotPayable for a payment page after the first MaxOpens pages of the hold.
+// ErrNotPayable for a payment page after the first event.MaxPages pages of the user's holds, without those
+// that are forgiven.
 func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension time.Duration, t PayTime) error {
 	if err := r.Payable(now); err != nil {
 		return err
@@ -113,7 +138,7 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 		return ErrPaymentInProgress
 	case renews && (t.Opens || t.Within == 0 && r.Charging):
 		return nil
-	case t.Opens && r.Opens >= MaxOpens:
+	case t.Opens && !(Pages{Opened: r.Opens + t.Others.Opened, Declined: r.Declines + t.Others.Declined}).left():
 		return ErrNotPayable
 	}
 	end, err := t.End(r.ExpiresAt, r.HoldEndsAt, now, maxExtension)
@@ -168,6 +193,26 @@ func (r *Reservation) AbortPayment(payment uuid.UUID, now time.Time, maxExtensio
 	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Held, uuid.Nil, RetryUntil(r.HoldEndsAt, now, maxExtension), false
 	r.Version++
 	r.Expire(now)
+}
+
+// Failure says why a payment was not taken; zero: the user gave it up, or let its time pass.
+type Failure struct {
+	// Declined: it was declined, or could not be charged. Unopened: the provider has opened no page for it.
+	Declined, Unopened bool
+}
+
+// FailPayment is AbortPayment, and remembers that the user has tried to pay. A page that was not
+// opened does not count.
+func (r *Reservation) FailPayment(payment uuid.UUID, why Failure, now time.Time, maxExtension time.Duration) {
+	if r.Status == Paying && r.PaymentID == payment && !r.Due(now) {
+		if why.Declined || why.Unopened {
+			r.Declines++
+		}
+		if why.Unopened {
+			r.Opens = max(0, r.Opens-1)
+		}
+	}
+	r.AbortPayment(payment, now, maxExtension)
 }
 
 // RetryUntil returns the end of the time to pay after a payment that was declined. It is the

@@ -245,7 +245,7 @@ func TestAllotDecidesInOrder(t *testing.T) {
 	g := reservation.GeneralSale{
 		LockedSale: reservation.LockedSale{
 			Sale: event.Sale{State: event.Open, OpenAt: noon.Add(-1), CloseAt: noon.Add(time.Hour), MaxPerUser: 4}, Now: noon,
-			Used: map[string]int64{"old": 3},
+			Records: map[string]event.Record{"old": {Used: 3}},
 		},
 		Free: map[string]int64{"A": 5, "B": 1}, Prices: map[string]int64{"A": 70, "B": 50},
 	}

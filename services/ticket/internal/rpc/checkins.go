@@ -94,6 +94,7 @@ func (s *CheckIns) GetDoorList(ctx context.Context, req *ticketv1.GetDoorListReq
 	}
 	return &ticketv1.DoorList{
 		Page: p.Signed, Epoch: int32(p.Epoch), Time: timestamp(p.Time), Count: int32(p.Count), NextCursor: encodePosition(p.Next), //nolint:gosec // int32s
+		Transferring: p.Transferring,
 	}, nil
 }
 

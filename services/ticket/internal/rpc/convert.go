@@ -101,7 +101,7 @@ func fromTicket(t *ticket.Shown, code string) *ticketv1.Ticket {
 }
 
 func fromOffer(o refund.Offer) *ticketv1.Refundable {
-	out := &ticketv1.Refundable{Until: timestamp(o.Until), Amount: o.Amount}
+	out := &ticketv1.Refundable{Until: timestamp(o.Until), Amount: o.Amount, FullUntil: timestamp(o.FullUntil)}
 	if o.Reason != "" {
 		out.Reason = &o.Reason
 	}

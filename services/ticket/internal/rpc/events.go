@@ -187,7 +187,12 @@ func (s *EventAdmin) withSettings(ctx context.Context, snap *event.Snapshot) (*t
 	}
 	out := fromSnapshot(snap)
 	out.HoldSeconds, out.SlotSeconds, out.Threshold, out.Etag = settings.HoldSeconds, settings.SlotSeconds, settings.Threshold, new(settings.ETag())
+	out.ReturnsTo, out.MaxReturnsPerUser = new(string(*settings.ReturnsTo)), settings.MaxReturnsPerUser
+	if snap.Unchecked {
+		out.Warnings = []string{"PROVIDERS_UNKNOWN"}
+	}
 	out.ReturnWithin, out.CodesFrom, out.Expected = settings.ReturnWithin, settings.CodesFrom, rpc.FromExpected(*settings.Expected)
+	out.StatementSuffix = settings.StatementSuffix
 	return out, nil
 }
 

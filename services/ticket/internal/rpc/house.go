@@ -31,7 +31,7 @@ func fromHouse(eventID string) func(event.House, error) (*ticketv1.House, error)
 		out := &ticketv1.House{EventId: eventID, SeatIds: h.SeatIDs}
 		for _, sec := range h.Sections {
 			out.Sections = append(out.Sections, &ticketv1.HouseSection{
-				Section: sec.Name, Seated: sec.Seated, Capacity: sec.Capacity, Sold: sec.Sold, House: sec.House, Returning: sec.Returning,
+				Section: sec.Name, Seated: sec.Seated, Capacity: sec.Capacity, Sold: sec.Sold, House: sec.House, Returning: sec.Returning, Comps: sec.Comps,
 			})
 		}
 		return out, nil

@@ -38,7 +38,7 @@ func (s *Memberships) BuyMembership(ctx context.Context, req *ticketv1.BuyMember
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.memberships.Buy(ctx, user, req.GetPlanId())
+	m, err := s.memberships.Buy(ctx, user, req.GetPlanId(), toContact(req.GetCaller()))
 	if err != nil {
 		return nil, err
 	}

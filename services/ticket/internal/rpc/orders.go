@@ -2,24 +2,29 @@ package rpc
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/text"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/order"
+	"urr.guru/services/ticket/internal/void"
 )
 
-// Orders serves the RPCs with which operators find orders. The gateway adds the payments.
+// Orders serves the RPCs with which operators find orders, to which the gateway adds the payments,
+// and void tickets.
 type Orders struct {
 	ticketv1.UnimplementedOrderAdminServiceServer
 
 	orders *order.Service
+	voids  void.Store
 }
 
-// NewOrders makes a server that calls s for orders.
-func NewOrders(s *order.Service) *Orders { return &Orders{orders: s} }
+// NewOrders makes a server that calls s for orders, and ends tickets in voids.
+func NewOrders(s *order.Service, voids void.Store) *Orders { return &Orders{orders: s, voids: voids} }
 
 func (s *Orders) SearchOrders(ctx context.Context, req *ticketv1.SearchOrdersRequest) (*ticketv1.SearchOrdersResponse, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
@@ -79,9 +84,44 @@ func (s *Orders) GetOrder(ctx context.Context, req *ticketv1.GetOrderRequest) (*
 	return out, nil
 }
 
+func (s *Orders) VoidTicket(ctx context.Context, req *ticketv1.VoidTicketRequest) (*ticketv1.VoidedTickets, error) {
+	id, err := parseID(req.GetTicketId())
+	if err != nil {
+		return nil, err
+	}
+	return s.void(ctx, req, void.Request{TicketID: id})
+}
+
+func (s *Orders) VoidOrder(ctx context.Context, req *ticketv1.VoidOrderRequest) (*ticketv1.VoidedTickets, error) {
+	id, err := parseID(req.GetReservationId())
+	if err != nil {
+		return nil, err
+	}
+	return s.void(ctx, req, void.Request{ReservationID: id})
+}
+
+// void voids tickets; req is one of the two requests for it.
+func (s *Orders) void(ctx context.Context, req interface{ GetReason() string }, r void.Request) (out *ticketv1.VoidedTickets, err error) {
+	if r.Operator, err = rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	if r.Reason = req.GetReason(); !text.HasVisible(r.Reason) {
+		return nil, invalidField("reason", "must have a visible character")
+	}
+	v, err := s.voids.Void(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out = &ticketv1.VoidedTickets{ReservationId: v.ReservationID.String(), EventId: v.EventID, Status: string(v.Status), OfflineDoors: v.OfflineDoors}
+	for _, id := range slices.Concat(v.Before, v.New) {
+		out.TicketIds = append(out.TicketIds, id.String())
+	}
+	return out, nil
+}
+
 func fromOrder(o *order.Order) *ticketv1.Order {
 	out := &ticketv1.Order{
-		ReservationId: o.ID.String(), EventId: o.EventID, UserId: o.UserID, Origin: o.Origin, Status: string(o.Status), Reason: o.Reason,
+		ReservationId: o.ID.String(), EventId: o.EventID, UserId: o.UserID, Origin: string(o.Origin), Status: string(o.Status), Reason: o.Reason,
 		Section: o.Section, Quantity: int32(o.Quantity), Released: int32(o.Released), //nolint:gosec // ≤ 1000
 		Amount: o.Amount, Fee: o.Fee, Currency: o.Currency, PaymentId: optionalID(o.PaymentID), ExpiresAt: timestamp(o.ExpiresAt),
 		CreatedAt: timestamp(o.CreatedAt), UpdatedAt: timestamp(o.UpdatedAt), Seats: make([]*ticketv1.Seat, len(o.Seats)),
@@ -101,6 +141,9 @@ func fromOrderTicket(t *order.Ticket) *ticketv1.OrderTicket {
 	}
 	if t.Seat != nil {
 		out.SeatId = &t.Seat.ID
+	}
+	if v := t.Void; v != nil {
+		out.Void = &ticketv1.TicketVoid{At: timestamp(v.At), UserId: v.Operator, Reason: v.Reason}
 	}
 	return out
 }

@@ -9,7 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -23,6 +25,7 @@ type Payables struct {
 	refunds refund.Store
 	paid    PaidMemberships
 	backlog Backlog
+	takers  TakersStore
 	// maxExtension is the maximum time by which payments may extend a hold.
 	maxExtension time.Duration
 }
@@ -41,14 +44,25 @@ type PaidMemberships interface {
 	PaidBy(ctx context.Context, id uuid.UUID) (uuid.UUID, error)
 }
 
-// NewPayables makes a Payables.
-func NewPayables(
-	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, maxExtension time.Duration,
-) *Payables {
-	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, maxExtension: maxExtension}
+// TakersStore keeps what the payment providers take.
+type TakersStore interface {
+	PutTakers(ctx context.Context, takers event.Takers) error
 }
 
-func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+// NewPayables makes a Payables.
+func NewPayables(
+	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, takers TakersStore, maxExtension time.Duration,
+) *Payables {
+	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, takers: takers, maxExtension: maxExtension}
+}
+
+// GetSettlement also stores what the payment providers take.
+func (s *Payables) GetSettlement(ctx context.Context, req *ticketv1.GetSettlementRequest) (*ticketv1.Settlement, error) {
+	if takers := toTakers(req.GetProviders()); len(takers) > 0 { // a payment service of an older version says nothing
+		if err := s.takers.PutTakers(ctx, takers); err != nil {
+			return nil, err
+		}
+	}
 	oldest, ago, known := s.backlog.Age()
 	if !known { // an age of 0 would mean that every event is applied
 		return nil, errs.ErrUnavailable
@@ -56,6 +70,17 @@ func (s *Payables) GetSettlement(context.Context, *ticketv1.GetSettlementRequest
 	return &ticketv1.Settlement{
 		OldestUnappliedMs: oldest.Milliseconds(), MeasuredAgoMs: ago.Milliseconds(), HoldMaxExtensionMs: s.maxExtension.Milliseconds(),
 	}, nil
+}
+
+func toTakers(list []*commonv1.ProviderLimits) event.Takers {
+	takers := make(event.Takers, len(list))
+	for i, p := range list {
+		takers[i] = event.Taker{Provider: p.GetProvider(), Currencies: map[string]event.AmountLimits{}}
+		for _, c := range p.GetCurrencies() {
+			takers[i].Currencies[c.GetCurrency()] = event.AmountLimits{Smallest: c.GetSmallest(), Largest: c.GetLargest(), Step: c.GetStep()}
+		}
+	}
+	return takers
 }
 
 // payableRequest is a request with the kind and the id of what is to be paid.
@@ -140,7 +165,7 @@ func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentR
 	if err != nil {
 		return nil, err
 	}
-	if err := target.AbortPayment(ctx, id, payment); err != nil {
+	if err := target.AbortPayment(ctx, id, payment, reservation.Failure{Declined: req.GetDeclined(), Unopened: req.GetUnopened()}); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
@@ -153,5 +178,6 @@ func fromPayable(p *settlement.Payable, err error) (*ticketv1.Payable, error) {
 	return &ticketv1.Payable{
 		PaymentType: string(p.Kind), ReferenceId: p.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount,
 		Currency: p.Currency, ExpiresAt: timestamppb.New(p.ExpiresAt), Description: p.Description,
+		StatementSuffix: p.StatementSuffix,
 	}, nil
 }

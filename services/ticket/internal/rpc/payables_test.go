@@ -18,7 +18,9 @@ func TestPayablesOverRPC(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	ctx := t.Context()
-	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
+	e := putEvent("e", "ASSIGNED", rows("A", 1, 5))
+	e.Spec.StatementSuffix = new("AUTUMN")
+	c.put(t, e)
 	c.put(t, putEvent("g", "GENERAL", admissions("S", 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2")
 	id, payment := r.GetReservationId(), uuid.NewString()
@@ -31,6 +33,7 @@ func TestPayablesOverRPC(t *testing.T) {
 	require.Equal(t, "KRW", p.GetCurrency())
 	require.Equal(t, "e", p.GetEventId())
 	require.Equal(t, "Concert: A-1-1, A-1-2", p.GetDescription())
+	require.Equal(t, "AUTUMN", p.GetStatementSuffix())
 	require.Equal(t, r.GetExpiresAt().AsTime(), p.GetExpiresAt().AsTime())
 	for _, typ := range []string{"transfer", "membership"} {
 		_, err = get(typ, id, "u")
@@ -66,6 +69,7 @@ func TestPayablesOverRPC(t *testing.T) {
 	p, err = get("reservation", res.GetResults()[0].GetReservation().GetReservationId(), "u")
 	require.NoError(t, err)
 	require.Equal(t, "Concert: 3 × S", p.GetDescription())
+	require.Empty(t, p.GetStatementSuffix())
 
 	settlement, err := c.GetSettlement(ctx, &ticketv1.GetSettlementRequest{})
 	require.NoError(t, err)
@@ -96,6 +100,6 @@ func TestPagesOverRPC(t *testing.T) {
 // A replica that has not measured the age of payment events yet must not report the age 0.
 func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
-	_, err := rpc.NewPayables(nil, nil, nil, age(0), 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
+	_, err := rpc.NewPayables(nil, nil, nil, age(0), nil, 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

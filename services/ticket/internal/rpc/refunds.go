@@ -51,7 +51,8 @@ func (s *Payables) GetMembershipPayment(
 func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err error) {
 	r = refund.Request{
 		Cause: refund.Cause(req.GetCause()), UserID: req.GetUserId(), KeepFees: req.Fees != nil && !req.GetFees(), Whole: req.GetWhole(),
-		AskedAt: req.GetAskedAt().AsTime(), Membership: req.GetPaymentType() == string(settlement.Membership),
+		HandLimit: req.GetHandLimit(), AskedAt: req.GetAskedAt().AsTime(), Shown: req.ShownAmount,
+		Membership: req.GetPaymentType() == string(settlement.Membership),
 	}
 	r.AwaitsTickets = r.Membership || req.GetPaymentType() == string(settlement.Reservation)
 	if r.ID, err = parseID(req.GetRefundId()); err != nil {
@@ -71,7 +72,7 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 }
 
 func fromClaim(c *refund.Claim) *ticketv1.RefundClaim {
-	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason}
+	out := &ticketv1.RefundClaim{Status: string(c.Status), Reason: c.Reason, PresentAmount: c.PresentAmount}
 	if c.Status != refund.Aborted { // else the membership is valid again
 		out.MembershipAmount = c.MembershipAmount
 	}

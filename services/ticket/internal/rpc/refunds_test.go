@@ -69,6 +69,9 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	})
 	begin.RefundId, begin.Cause, begin.Fees, begin.TicketIds = uuid.NewString(), "OPERATOR", ptr(false), []string{second}
 	requireClaim(&ticketv1.RefundClaim{Status: "BEGUN", Items: []*ticketv1.RefundClaimItem{{TicketId: second, Amount: 55000}}})
+	begin.RefundId, begin.TicketIds, begin.ShownAmount = uuid.NewString(), []string{first}, ptr(int64(55001))
+	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "AMOUNT_CHANGED", PresentAmount: 55000})
+	begin.TicketIds, begin.ShownAmount = []string{second}, nil
 	begin.RefundId, begin.AskedAt = uuid.NewString(), timestamppb.New(c.clock.Now().Add(-7*24*time.Hour))
 	requireClaim(&ticketv1.RefundClaim{Status: "REFUSED", Reason: "REQUEST_TOO_OLD"})
 	for kind, reason := range map[string]string{"transfer": "NOT_REFUNDABLE", "membership": "TICKETS_PENDING"} {

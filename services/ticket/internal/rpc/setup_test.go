@@ -38,6 +38,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/scans"
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
@@ -73,7 +74,7 @@ type client struct {
 
 func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Helper()
-	url := postgrestest.URL(t, postgres.Migrations...)
+	url := postgrestest.PatientURL(t, postgres.Migrations...)
 	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: url, MaxConns: 16}, t.Name(), pkgpostgres.Indexed())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -102,7 +103,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEntitlementAdminServiceServer(r, rpc.NewEntitlementAdmin(entitlementService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), 30*time.Minute)
+		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), eventStore, 30*time.Minute)
 		ticketv1.RegisterPayableServiceServer(r, payables)
 		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
 		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
@@ -110,7 +111,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketService := ticket.NewService(tickets.NewStore(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
-		ticketv1.RegisterOrderAdminServiceServer(r, rpc.NewOrders(order.NewService(orders.NewStore(database), ticketService)))
+		ticketv1.RegisterOrderAdminServiceServer(r, rpc.NewOrders(order.NewService(orders.NewStore(database), ticketService), voids.NewStore(database)))
 	}, append(opts, rpctest.WithDial(pkgrpc.WithTimeout(time.Minute)))...) // for busy machines
 	return &client{
 		EventServiceClient: ticketv1.NewEventServiceClient(conn), EventAdminServiceClient: ticketv1.NewEventAdminServiceClient(conn),
@@ -120,7 +121,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
 		MembershipServiceClient: ticketv1.NewMembershipServiceClient(conn), MembershipAdminServiceClient: ticketv1.NewMembershipAdminServiceClient(conn),
 		WebhookServiceClient: ticketv1.NewWebhookServiceClient(conn),
-		clock:                clock, pool: pool, settlement: payments.NewStore(database), keys: keys,
+		clock:                clock, pool: pool, settlement: payments.NewStore(database, 30*time.Minute), keys: keys,
 	}
 }
 

@@ -21,8 +21,9 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 		SalesOpenAt: in.GetSalesOpenAt().AsTime(), SalesCloseAt: in.GetSalesCloseAt().AsTime(),
 		Seating: event.Seating(in.GetSeating()), Currency: in.GetCurrency(), MaxPerUser: int(in.GetMaxPerUser()),
 		HoldSeconds: in.HoldSeconds, SlotSeconds: in.SlotSeconds, Threshold: in.Threshold, TimeZone: in.TimeZone,
-		ReturnWithin: in.ReturnWithin, SeriesID: in.SeriesId, MaxPerUserInSeries: in.MaxPerUserInSeries, CodesFrom: in.CodesFrom,
-		Sections: make([]event.Section, len(in.GetSections())),
+		ReturnWithin: in.ReturnWithin, MaxReturnsPerUser: in.MaxReturnsPerUser, SeriesID: in.SeriesId, MaxPerUserInSeries: in.MaxPerUserInSeries, CodesFrom: in.CodesFrom,
+		StatementSuffix: in.StatementSuffix,
+		Sections:        make([]event.Section, len(in.GetSections())),
 	}
 	for i, sec := range in.GetSections() {
 		s.Sections[i] = event.Section{
@@ -41,6 +42,9 @@ func toSpec(in *ticketv1.EventSpec) (event.Spec, error) {
 	}
 	if in.Transferable != nil {
 		s.Transferable = new(event.Transferable(in.GetTransferable()))
+	}
+	if in.ReturnsTo != nil {
+		s.ReturnsTo = new(event.ReturnsTo(in.GetReturnsTo()))
 	}
 	s.CancellationFees, s.Presale = toCancellationFees(in.CancellationFees), toPresale(in.Presale)
 	if in.RefundUntil == nil {
@@ -64,8 +68,9 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 		SalesOpenAt: timestamppb.New(s.SalesOpenAt), SalesCloseAt: timestamppb.New(s.SalesCloseAt),
 		Seating: string(s.Seating), Currency: s.Currency, MaxPerUser: int32(s.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: s.HoldSeconds, SlotSeconds: s.SlotSeconds, Threshold: s.Threshold, TimeZone: s.TimeZone,
-		ReturnWithin: s.ReturnWithin, SeriesId: s.SeriesID, MaxPerUserInSeries: s.MaxPerUserInSeries, CodesFrom: s.CodesFrom,
-		Sections: make([]*ticketv1.SectionSpec, len(s.Sections)),
+		ReturnWithin: s.ReturnWithin, MaxReturnsPerUser: s.MaxReturnsPerUser, SeriesId: s.SeriesID, MaxPerUserInSeries: s.MaxPerUserInSeries, CodesFrom: s.CodesFrom,
+		StatementSuffix: s.StatementSuffix,
+		Sections:        make([]*ticketv1.SectionSpec, len(s.Sections)),
 	}
 	for i, sec := range s.Sections {
 		spec := &ticketv1.SectionSpec{Section: sec.Name, Price: sec.Price, Fee: sec.Fee}
@@ -82,7 +87,7 @@ func fromSpec(s *event.Spec) *ticketv1.EventSpec {
 	if s.ClosesAt != nil {
 		out.ClosesAt = timestamppb.New(*s.ClosesAt)
 	}
-	out.Transferable = new(string(*s.Transferable))
+	out.Transferable, out.ReturnsTo = new(string(*s.Transferable)), new(string(*s.ReturnsTo))
 	if out.Expected = rpc.FromExpected(*s.Expected); out.Expected == nil {
 		out.Expected = &commonv1.Expected{}
 	}
@@ -127,8 +132,8 @@ func fromSnapshot(s *event.Snapshot) *ticketv1.Event {
 	if feesUntil.After(closing.ClosesAt) {
 		feesUntil = closing.ClosesAt
 	}
-	if feesUntil.After(closing.RefundUntil) || !closing.UserRefunds && !feesUntil.IsZero() {
-		out.RefundUntil = timestamppb.New(feesUntil) // the event was postponed
+	if feesUntil.After(s.At) && e.State.TakesPlace() {
+		out.FullRefundUntil = timestamppb.New(feesUntil)
 	}
 	return out
 }

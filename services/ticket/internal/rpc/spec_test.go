@@ -26,7 +26,7 @@ func fullSpec(seating string) *ticketv1.EventSpec {
 		"starts_at": timestamppb.New(opening.Add(48 * time.Hour)),
 		"doors_at":  timestamppb.New(opening.Add(46 * time.Hour)), "closes_at": timestamppb.New(opening.Add(45 * time.Hour)),
 		"presale.opens_at": timestamppb.New(opening.Add(-2 * time.Hour)), "presale.any": nil,
-		"transferable": "PRICED", "refund_until": opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
+		"transferable": "PRICED", "statement_suffix": "AUTUMN", "returns_to": "HOUSE", "refund_until": opening.Add(44 * time.Hour).UTC().Format(time.RFC3339),
 		"sales_open_at": timestamppb.New(opening.Add(-time.Hour)), "sales_close_at": timestamppb.New(opening.Add(24 * time.Hour)),
 	}
 	if seating == "ASSIGNED" {
@@ -258,5 +258,16 @@ func TestTimesOfRefunds(t *testing.T) {
 	req.Spec.RefundUntil = ptr("none")
 	require.Nil(t, c.put(t, req).GetRefundUntil())
 	require.Nil(t, mine().GetRefundable().GetUntil())
+	require.Equal(t, "NO_REFUNDS", mine().GetRefundable().GetReason())
+	until = opening.Add(20 * time.Hour)
+	_, err = c.PostponeEvent(t.Context(), &ticketv1.PostponeEventRequest{
+		Caller: admin(), EventId: "e", StartsAt: timestamppb.New(opening.Add(720 * time.Hour)), RefundUntil: timestamppb.New(until),
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 56000, mine().GetRefundable().GetAmount(), "with the fee")
+	require.Equal(t, until, mine().GetRefundable().GetFullUntil().AsTime())
+	require.Equal(t, until, mine().GetRefundable().GetUntil().AsTime())
+	c.clock.Set(until)
+	require.Nil(t, mine().GetRefundable().GetFullUntil())
 	require.Equal(t, "NO_REFUNDS", mine().GetRefundable().GetReason())
 }

@@ -96,6 +96,7 @@ func TestPostponeAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, to(720*time.Hour), e.GetStartsAt())
 	require.Equal(t, to(48*time.Hour), e.GetPostponedFrom())
+	c.requireIn(t, 7*24*time.Hour, e.GetFullRefundUntil())
 	require.Equal(t, to(696*time.Hour), e.GetCancellationFees().GetSteps()[0].GetUntil(), "as long before the start")
 	require.Equal(t, to(708*time.Hour), e.GetCancellationFees().GetSteps()[1].GetUntil())
 
@@ -104,5 +105,11 @@ func TestPostponeAnEvent(t *testing.T) {
 	c.put(t, earlier)
 	e, err = c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "e"})
 	require.NoError(t, err)
-	require.Equal(t, to(23*time.Hour), e.GetRefundUntil(), "not later than doors have lists")
+	require.Nil(t, e.GetRefundUntil(), "whoever buys now gets nothing back")
+	require.Equal(t, to(23*time.Hour), e.GetFullRefundUntil(), "not later than doors have lists")
+	c.clock.Set(opening.Add(23 * time.Hour))
+	c.put(t, earlier) // so that it is read anew
+	e, err = c.GetEvent(t.Context(), &ticketv1.GetEventRequest{EventId: "e"})
+	require.NoError(t, err)
+	require.Nil(t, e.GetFullRefundUntil(), "it is over")
 }

@@ -104,7 +104,7 @@ func (s *Transfers) AcceptTransfer(ctx context.Context, req *ticketv1.AcceptTran
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.transfers.Accept(ctx, user, toContact(req.GetCaller()), req.GetClaim(), id)
+	t, err := s.transfers.Accept(ctx, user, toContact(req.GetCaller()), req.GetClaim(), id, req.GetCaller().GetClaims()...)
 	return fromTransferOf(user, t, err)
 }
 

@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -25,6 +27,9 @@ type Section struct{ EventID, Name string }
 
 // Batch applies Kafka events about payments to reservations, claims, tickets, transfers and
 // memberships. The caller has locked their rows.
+//
+// A rejected payment ends as a declined one does, whatever it was for: if it was under way, its
+// AbortPayment gives the time to pay, or the ticket, back at once.
 type Batch struct {
 	// These functions return the locked row with an id; nil if there is none.
 	Reservation func(id uuid.UUID) *reservation.Reservation
@@ -41,7 +46,9 @@ type Batch struct {
 	Closings map[string]event.Closing
 	// Scarce has the sections with less than 5 % of their places free.
 	Scarce map[Section]bool
-	Now    time.Time
+	// MaxExtension is the maximum time by which payments may extend the time to pay.
+	MaxExtension time.Duration
+	Now          time.Time
 
 	// Rejected has the Kafka events that reject payments whose reservation does not exist. All other
 	// events are kept in their reservations.
@@ -56,6 +63,8 @@ type Batch struct {
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
 	Done []uuid.UUID
+	// Notices has what payers are told of refunds and of rejected payments.
+	Notices []notice.New
 	// Disputes has, by payment id, the latest dispute of each payment.
 	Disputes map[uuid.UUID]Dispute
 }
@@ -95,7 +104,7 @@ func (b *Batch) applyToReservation(e PaymentEvent) {
 	r := b.Reservation(e.ReferenceID)
 	if r == nil {
 		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e.Payment.ID, reservation.ReasonUnknown)
+		b.endPayment(e, reservation.ReasonUnknown)
 		return
 	}
 	if b.Closings[r.EventID].State == event.Ended {
@@ -103,7 +112,8 @@ func (b *Batch) applyToReservation(e PaymentEvent) {
 	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	if reason := r.Settle(e.Payment, b.Now); reason != "" {
-		b.endPayment(e.Payment.ID, reason)
+		r.FailPayment(e.Payment.ID, reservation.Failure{Declined: true}, b.Now, b.MaxExtension)
+		b.endPayment(e, reason)
 	}
 }
 
@@ -112,13 +122,15 @@ func (b *Batch) applyToTransfer(e PaymentEvent) {
 	t := b.Transfer(e.ReferenceID)
 	if t == nil {
 		b.RejectedTransfers = append(b.RejectedTransfers, transfer.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e.Payment.ID, transfer.ReasonUnknown)
+		b.endPayment(e, transfer.ReasonUnknown)
 		return
 	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
-	passed, reason := t.Settle(b.Ticket(t.TicketID), e.Payment, transfer.Terms{Closing: b.Closings[t.EventID], Now: b.Now})
+	tk := b.Ticket(t.TicketID)
+	passed, reason := t.Settle(tk, e.Payment, transfer.Terms{Closing: b.Closings[t.EventID], Now: b.Now})
 	if reason != "" {
-		b.endPayment(e.Payment.ID, reason)
+		t.AbortPayment(tk, e.Payment.ID, b.Now, b.MaxExtension)
+		b.endPayment(e, reason)
 	}
 	if passed != nil {
 		b.Passed = append(b.Passed, *passed)
@@ -130,18 +142,25 @@ func (b *Batch) applyToMembership(e PaymentEvent) {
 	m := b.Membership(e.ReferenceID)
 	if m == nil {
 		b.RejectedMemberships = append(b.RejectedMemberships, membership.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e.Payment.ID, membership.ReasonUnknown)
+		b.endPayment(e, membership.ReasonUnknown)
 		return
 	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	if reason := m.Settle(e.Payment, b.OtherMemberships(m), b.Now); reason != "" {
-		b.endPayment(e.Payment.ID, reason)
+		m.AbortPayment(e.Payment.ID, b.Now, b.MaxExtension)
+		b.endPayment(e, reason)
 	}
 }
 
 // endPayment makes the rejection of a payment final. Otherwise, if its Kafka event came again, the
-// payment could confirm a reservation, although its money is given back.
-func (b *Batch) endPayment(payment uuid.UUID, reason string) {
+// payment could confirm a reservation, although its money is given back. The payer is told once: not
+// again if the payment was rejected before, but if it had ended by a refund by hand. A free order
+// has taken no money of which to tell.
+func (b *Batch) endPayment(e PaymentEvent, reason string) {
+	payment := e.Payment.ID
+	if ended := b.Ended[payment]; e.Payment.Amount > 0 && (ended == "" || ended == reservation.ReasonRefunded) {
+		b.Notices = append(b.Notices, notice.ForRejected(string(cmp.Or(e.Kind, Reservation)), e.ReferenceID, e.Payment, reason))
+	}
 	if b.Ended[payment] != "" {
 		return
 	}
@@ -152,7 +171,9 @@ func (b *Batch) endPayment(payment uuid.UUID, reason string) {
 }
 
 // endTickets ends the tickets that a refund has claimed and gives their places back, or ends the
-// claimed membership. Other tickets of the payment stay. An event that comes again changes nothing.
+// claimed membership. The claim may name tickets that were passed on: they have ended before, and
+// their payer gets money back. Other tickets of the payment stay. An event that comes again changes
+// nothing.
 func (b *Batch) endTickets(e PaymentEvent) error {
 	c := b.Claims[e.RefundID]
 	if c == nil || (c.Status != refund.Begun && c.Status != refund.Done) {
@@ -165,6 +186,7 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 		return b.endMembership(c)
 	}
 	var reservationIDs []uuid.UUID
+	items := make([]notice.Item, 0, len(c.Items))
 	places := make(map[uuid.UUID][]reservation.ReturnedPlace)
 	for _, item := range c.Items {
 		t := b.Ticket(item.TicketID)
@@ -175,17 +197,20 @@ func (b *Batch) endTickets(e PaymentEvent) error {
 		if err != nil {
 			return err
 		}
+		items = append(items, notice.Item{Ticket: t, Amount: item.Amount})
 		if !ended {
+			b.Reservation(t.ReservationID).GiveBackFee(t.FeeOf(item.Amount), b.Now)
 			continue
 		}
 		if places[t.ReservationID] == nil {
 			reservationIDs = append(reservationIDs, t.ReservationID)
 		}
-		places[t.ReservationID] = append(places[t.ReservationID], b.decideReturn(c, t))
+		places[t.ReservationID] = append(places[t.ReservationID], b.decideReturn(c, t, t.FeeOf(item.Amount)))
 	}
 	for _, id := range reservationIDs {
 		b.Reservation(id).GiveBack(places[id], b.Now)
 	}
+	b.Notices = append(b.Notices, notice.ForRefund(c.PaymentID, string(c.Cause), items)...)
 	c.Status = refund.Done
 	b.Done = append(b.Done, c.ID)
 	return nil
@@ -206,15 +231,18 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 }
 
 // decideReturn decides what happens to the place of a refunded ticket: the organiser keeps it, or
-// it will be for sale again. If the event has ended, no time is chosen, since nothing is sold then.
-func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket) reservation.ReturnedPlace {
+// it will be for sale again. Until then it counts for the limit of a user who gave it back: giving
+// places back and buying others must not take them off sale. If the event has ended, no time is
+// chosen, since nothing is sold then. fee is the part of the refund that is a fee.
+func (b *Batch) decideReturn(c *refund.Claim, t *ticket.Ticket, fee int64) reservation.ReturnedPlace {
 	closing := b.Closings[t.EventID]
-	place := reservation.ReturnedPlace{N: t.N, Fee: t.FeeGivenBack(), House: !c.BegunAt.Before(closing.ClosesAt)}
+	place := reservation.ReturnedPlace{N: t.N, Fee: fee, House: closing.KeepsReturns(c.BegunAt)}
 	if place.House || closing.State == event.Ended {
 		return place
 	}
-	if place.House = b.Scarce[Section{EventID: t.EventID, Name: t.Section}]; !place.House {
-		place.ReleaseAt = closing.ReleaseAt(b.Now)
+	place.ReleaseAt = closing.ReleaseAt(b.Now, b.Scarce[Section{EventID: t.EventID, Name: t.Section}])
+	if c.Cause == refund.User && !place.ReleaseAt.IsZero() {
+		place.Giver = t.UserID
 	}
 	return place
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -45,8 +46,8 @@ func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.
 			}
 			return nil
 		},
-		Claims: make(map[uuid.UUID]*refund.Claim), Ended: make(map[uuid.UUID]string), Now: noon.Add(time.Minute),
-		Closings: map[string]event.Closing{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour)}},
+		Claims: make(map[uuid.UUID]*refund.Claim), Ended: make(map[uuid.UUID]string), Now: noon.Add(time.Minute), MaxExtension: time.Hour,
+		Closings: map[string]event.Closing{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour), SalesCloseAt: noon.Add(24 * time.Hour)}},
 	}
 }
 
@@ -118,6 +119,61 @@ func TestApplyKeepsThePlacesOfTransferredTickets(t *testing.T) {
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}))
 	require.Zero(t, r.Released)
 	require.Equal(t, []uuid.UUID{c.ID}, b.Done)
+	require.Empty(t, r.TakeEvents(), "no fee was paid")
+}
+
+// The payer of tickets hears of a refund, with what comes back for each, and its fees are published,
+// although one of the tickets has another holder by then.
+func TestRefundsFollowThePayer(t *testing.T) {
+	t.Parallel()
+	r, tickets, c := sold()
+	for i, given := range []int64{110, 80} { // the second one was sold to somebody else for 80
+		*tickets[i] = ticket.Ticket{
+			ID: tickets[i].ID, ReservationID: r.ID, N: i + 1, EventID: "e", UserID: "payer", Section: "A", Paid: 110, Fee: 10, GivenBack: given, Currency: "KRW",
+		}
+	}
+	c.PaymentID, c.Cause, c.Items = uuid.New(), refund.EventCancelled, []refund.Item{{TicketID: tickets[0].ID, Amount: 110}, {TicketID: tickets[1].ID, Amount: 30}}
+	tickets[0].Status, tickets[0].RefundID = ticket.Refunding, c.ID
+	tickets[1].Status, tickets[1].GivenBack = ticket.Transferred, 110
+	b := batchOf(r, tickets...)
+	b.Claims[c.ID] = c
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c), refundMade(c)}))
+	require.Equal(t, []notice.New{{Type: notice.TicketsRefunded, Entity: r.ID.String(), EventID: "e", Data: &notice.Order{
+		ReservationID: r.ID.String(), EventID: "e", UserID: "payer", PaymentID: c.PaymentID.String(), Cause: "EVENT_CANCELLED", Amount: 140, Currency: "KRW",
+		Tickets: []notice.Place{{TicketID: tickets[0].ID.String(), Section: "A", Amount: 110}, {TicketID: tickets[1].ID.String(), Section: "A", Amount: 30}},
+	}}}, b.Notices)
+	published := make(map[int]int64)
+	for _, e := range r.TakeEvents() {
+		require.Equal(t, reservation.EventCancelled, e.Type)
+		published[e.Reservation.Quantity] += e.Reservation.Fee
+	}
+	require.Equal(t, map[int]int64{0: 10, 1: 10}, published, "without a place, and with one")
+	require.Equal(t, 1, r.Released)
+}
+
+// Whoever paid for nothing is told so, once, also if the money was given back by hand before.
+func TestPayersHearOfRejections(t *testing.T) {
+	t.Parallel()
+	for ended, told := range map[string]string{
+		"": reservation.ReasonAmountMismatch, reservation.ReasonRefunded: reservation.ReasonRefunded, reservation.ReasonHoldExpired: "",
+	} {
+		r := held()
+		e := confirmed(r)
+		e.Payment.UserID, e.Payment.EventID = "payer", "e"
+		e.Payment.Amount--
+		b := batchOf(r)
+		if ended != "" {
+			b.Ended[e.Payment.ID] = ended
+		}
+		require.NoError(t, b.Apply([]settlement.PaymentEvent{e}))
+		if told == "" {
+			require.Empty(t, b.Notices, "it comes again")
+			continue
+		}
+		require.Equal(t, []notice.New{{Type: notice.PaymentRejected, Entity: r.ID.String(), EventID: "e", Data: notice.Rejected{
+			PaymentID: e.Payment.ID.String(), Kind: "reservation", ReferenceID: r.ID.String(), EventID: "e", UserID: "payer", Amount: 139, Currency: "KRW", Reason: told,
+		}}}, b.Notices, ended)
+	}
 }
 
 // Places whose refund began after ClosesAt are not sold again, since doors may have lists by then.
@@ -130,6 +186,42 @@ func TestPlacesGivenBackAfterTheClose(t *testing.T) {
 		b.Claims[c.ID], b.Now = c, noon.Add(2*time.Hour)
 		require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(c)}))
 		require.Equal(t, []reservation.ReturnedPlace{{N: 1, House: house}}, r.ReturnedPlaces(), begun)
+	}
+}
+
+// Whose the place becomes follows the event's setting and the end of the sale. While it waits to be
+// sold again, it counts for its user, if that user gave it back. In a scarce section it always waits.
+func TestWhereGivenBackPlacesGo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change                func(closing *event.Closing, b *settlement.Batch, c *refund.Claim)
+		house, waits, counted bool
+	}{
+		"at once": {func(*event.Closing, *settlement.Batch, *refund.Claim) {}, false, false, false},
+		"later":   {func(closing *event.Closing, _ *settlement.Batch, _ *refund.Claim) { closing.ReturnWithin = time.Minute }, false, true, true},
+		"by an operator": {func(closing *event.Closing, _ *settlement.Batch, c *refund.Claim) {
+			closing.ReturnWithin, c.Cause = time.Minute, refund.Operator
+		}, false, true, false},
+		"scarce": {func(_ *event.Closing, b *settlement.Batch, _ *refund.Claim) {
+			b.Scarce = map[settlement.Section]bool{{EventID: "e", Name: "A"}: true}
+		}, false, true, true},
+		"the house": {func(closing *event.Closing, _ *settlement.Batch, _ *refund.Claim) {
+			closing.ReturnsTo = event.ReturnsToHouse
+		}, true, false, false},
+		"the end": {func(closing *event.Closing, _ *settlement.Batch, c *refund.Claim) { closing.SalesCloseAt = c.BegunAt }, true, false, false},
+	} {
+		r, tickets, claim := sold()
+		for _, tk := range tickets {
+			tk.UserID, tk.Section = "u", "A"
+		}
+		b := batchOf(r, tickets...)
+		b.Claims[claim.ID], claim.Cause = claim, refund.User
+		closing := b.Closings["e"]
+		c.change(&closing, b, claim)
+		b.Closings["e"] = closing
+		require.NoError(t, b.Apply([]settlement.PaymentEvent{refundMade(claim)}), name)
+		place := r.ReturnedPlaces()[0]
+		require.Equal(t, []bool{c.house, c.waits, c.counted}, []bool{place.House, !place.ReleaseAt.IsZero(), place.Giver == "u"}, name)
 	}
 }
 

@@ -36,6 +36,8 @@ type Payable struct {
 	ExpiresAt time.Time
 	// Description is what the payment provider's page shows.
 	Description string
+	// StatementSuffix is what a card's statement names; empty: only the account's own name.
+	StatementSuffix string
 }
 
 // Target answers the payment service's calls about one kind of Payable, such as reservations.
@@ -44,8 +46,8 @@ type Target interface {
 	Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error)
 	// BeginPayment reserves the Payable for a payment. It must succeed before the provider is called.
 	BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Payable, error)
-	// AbortPayment undoes BeginPayment for a payment that was definitely declined.
-	AbortPayment(ctx context.Context, id, payment uuid.UUID) error
+	// AbortPayment undoes BeginPayment for a payment that was definitely not taken.
+	AbortPayment(ctx context.Context, id, payment uuid.UUID, why reservation.Failure) error
 	// ExtendPayments gives payments that are still under way more time, and returns these payments.
 	ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error)
 }
@@ -84,7 +86,7 @@ func toPayable(p *reservation.Payable, err error) (*Payable, error) {
 	r := &p.Reservation
 	return &Payable{
 		Kind: Reservation, ID: r.ID, UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency,
-		ExpiresAt: r.ExpiresAt, Description: describe(p),
+		ExpiresAt: r.ExpiresAt, Description: describe(p), StatementSuffix: p.StatementSuffix,
 	}, nil
 }
 
@@ -116,7 +118,7 @@ func transferPayable(t *transfer.Shown, err error) (*Payable, error) {
 	}
 	return &Payable{
 		Kind: Transfer, ID: t.ID, UserID: t.Buyer, EventID: t.EventID, Amount: t.Price, Currency: t.Currency, ExpiresAt: t.PayUntil,
-		Description: t.EventTitle,
+		Description: t.EventTitle, StatementSuffix: t.StatementSuffix,
 	}, nil
 }
 

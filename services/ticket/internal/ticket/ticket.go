@@ -23,13 +23,14 @@ var (
 //
 //	VALID → USED                       a door admits its bearer
 //	USED → VALID                       the scan is undone, or the event is postponed
-//	VALID, USED → REFUNDING            a refund claims it (USED: only of a cancelled event)
+//	VALID, USED → REFUNDING            a refund claims it (USED: of a cancelled event, or given by hand)
 //	REFUNDING → REFUNDED               the refund is made
 //	REFUNDING → VALID                  the refund is refused
 //	VALID, USED → REFUNDED             the event is cancelled, and nothing is owed for the ticket
 //	VALID → TRANSFERRING               a buyer is about to be charged for it
 //	TRANSFERRING → VALID               the buyer does not pay
 //	VALID, TRANSFERRING → TRANSFERRED  the buyer has paid, or it was a gift
+//	VALID, USED → VOIDED               an operator voids it, and no money is given back
 type Status string
 
 // The statuses of a ticket.
@@ -40,6 +41,7 @@ const (
 	Transferred  Status = "TRANSFERRED"
 	Refunding    Status = "REFUNDING"
 	Refunded     Status = "REFUNDED"
+	Voided       Status = "VOIDED"
 )
 
 // Ticket admits one person.
@@ -68,6 +70,8 @@ type Ticket struct {
 	Currency             string
 	// PaymentID is the payment that has paid for the ticket; zero: the ticket was a gift.
 	PaymentID uuid.UUID
+	// OnlyWhole is the amount of a payment that can only be refunded as a whole; 0: also in parts.
+	OnlyWhole int64
 	Status    Status
 	// RefundID is the refund that has claimed the ticket; zero: none.
 	RefundID uuid.UUID
@@ -76,6 +80,9 @@ type Ticket struct {
 	// Serial grows with every new code of the ticket, which makes the earlier codes invalid.
 	Serial   int
 	IssuedAt time.Time
+	// ChosenAt is when the holder held the place, or accepted the ticket: the terms of that time were
+	// shown.
+	ChosenAt time.Time
 }
 
 // Issue returns new tickets for a confirmed reservation, one per place.
@@ -85,11 +92,14 @@ func Issue(r *reservation.Reservation) []Ticket {
 		t := Ticket{
 			ID: uuid.Must(uuid.NewV7()), ReservationID: r.ID, N: i + 1, EventID: r.EventID, UserID: r.UserID,
 			Section: r.Section, Fee: r.Fee / int64(r.Quantity), Price: (r.Amount - r.Fee) / int64(r.Quantity),
-			Currency: r.Currency, PaymentID: r.PaymentID, Status: Valid, Serial: 1,
+			Currency: r.Currency, PaymentID: r.PaymentID, Status: Valid, Serial: 1, ChosenAt: r.CreatedAt,
 		}
 		if len(r.Seats) > 0 {
 			seat := r.Seats[i]
 			t.Seat, t.Section, t.Price, t.Fee = &seat, seat.Section, seat.Price, seat.Fee
+		}
+		if r.WholeOnly {
+			t.OnlyWhole = r.Amount
 		}
 		t.Paid = t.Price + t.Fee
 		tickets[i] = t

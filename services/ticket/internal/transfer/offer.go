@@ -18,6 +18,9 @@ const (
 	PriceTooHigh = "PRICE_TOO_HIGH" // more than the face value, or than what its holder has paid
 	BadDeadline  = "DEADLINE"       // not between now and the end of transfers
 	Offered      = "OFFERED"        // it has an open offer
+	// OnlyWholeOrder: the seller would get a part of the payment back, which is possible as a whole only.
+	OnlyWholeOrder = "ONLY_WHOLE_ORDER"
+	PriceNotTaken  = "PRICE_NOT_TAKEN" // no payment provider takes it
 )
 
 // Possible says whether a ticket's holder could pass it on now.
@@ -37,6 +40,9 @@ func PossibleFor(tk *ticket.Ticket, terms Terms) (p Possible) {
 	}
 	if terms.Transferable == event.TransferPriced {
 		p.MaxPrice = max(0, min(tk.Price, tk.Owed()))
+	}
+	if tk.OnlyWhole > 0 && p.MaxPrice != tk.OnlyWhole {
+		p.MaxPrice = 0
 	}
 	switch {
 	case tk.Status != ticket.Valid:
@@ -78,6 +84,10 @@ func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Tran
 	case reason != "":
 	case req.ToUser == req.Seller:
 		return nil, ErrOwn
+	case req.Price > 0 && tk.OnlyWhole > 0 && req.Price != tk.OnlyWhole:
+		reason = OnlyWholeOrder
+	case req.Price > 0 && !terms.Takers.Take(tk.Currency, req.Price):
+		reason = PriceNotTaken
 	case req.Price > possible.MaxPrice:
 		reason = PriceTooHigh
 	case !req.Deadline.After(terms.Now) || req.Deadline.After(possible.Until):
@@ -97,10 +107,15 @@ func Offer(req Request, tk *ticket.Ticket, claimHash []byte, terms Terms) (*Tran
 // Buyer is a user who accepts an offer.
 type Buyer struct {
 	UserID string
-	// Blocked: the user is blocked at the event. CheckLimit returns an error if one more place of the
-	// event would exceed the user's limit, unless the limit counts this place already.
+	// Blocked: the user is blocked at the event. GaveUp: the user has given this offer up before.
+	// CheckLimit returns an error if one more place of the event would exceed the user's limit, unless
+	// the limit counts this place already.
 	Blocked    bool
+	GaveUp     bool
 	CheckLimit func() error
+	// Sale is the event's sale. Entitled: the user has an entitlement for its presale.
+	Sale     event.Sale
+	Entitled bool
 }
 
 // Accept accepts an offer. A gift passes on at once, and the new ticket is returned; otherwise the
@@ -119,6 +134,8 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 		return nil, ErrTaken
 	case t.Status != Open || tk.Status != ticket.Valid || tk.UserID != t.Seller:
 		return nil, ErrEnded
+	case b.GaveUp:
+		return nil, ErrGivenUp
 	case !terms.State.TakesPlace():
 		return nil, event.ErrCancelled
 	case !terms.Now.Before(t.acceptUntil(terms)):
@@ -129,6 +146,9 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 		return nil, ErrBlocked
 	case tk.Disputed:
 		return nil, ErrNotTransferable.With("reason", Disputed)
+	}
+	if !b.Sale.PresaleAt.IsZero() && terms.Now.Before(b.Sale.OpenAt) && !b.Entitled {
+		return nil, event.ErrNotEntitled
 	}
 	if err := b.CheckLimit(); err != nil {
 		return nil, err
@@ -157,11 +177,11 @@ func (t *Transfer) acceptUntil(terms Terms) time.Time {
 
 // complete passes the ticket on to the buyer, and returns the buyer's ticket.
 func (t *Transfer) complete(tk *ticket.Ticket, payment uuid.UUID, now time.Time) *ticket.Ticket {
-	sellerPayment := tk.PaymentID
+	sellerPayment, accepted := tk.PaymentID, t.PayEndsAt.Add(-PayWithin)
 	if t.Price == 0 {
-		sellerPayment = uuid.Nil
+		sellerPayment, accepted = uuid.Nil, now
 	}
-	passed := tk.PassOn(t.Buyer, t.Price, payment)
+	passed := tk.PassOn(t.Buyer, t.Price, payment, accepted)
 	t.Status, t.PaymentID, t.Charging, t.NewTicket = Completed, payment, false, passed.ID
 	t.PayUntil, t.PayEndsAt = time.Time{}, time.Time{}
 	t.Version++

@@ -26,6 +26,8 @@ func (t *Transfer) Payable(tk *ticket.Ticket, buyer string, terms Terms) error {
 		return reservation.ErrNotPayable
 	case t.Due(terms.Now):
 		return reservation.ErrHoldExpired
+	case !t.Charging && terms.BuyerBlocked:
+		return ErrBlocked
 	case !t.Charging && !terms.State.TakesPlace():
 		return event.ErrCancelled
 	case !t.Charging && (tk.Status != ticket.Valid || !terms.Now.Before(terms.ClosesAt)):
@@ -50,7 +52,7 @@ func (t *Transfer) ClaimFor(
 		return reservation.ErrPaymentInProgress
 	case renews && (pt.Opens || pt.Within == 0 && t.Charging):
 		return nil
-	case pt.Opens && t.Opens >= reservation.MaxOpens:
+	case pt.Opens && t.Opens >= event.MaxPages:
 		return reservation.ErrNotPayable
 	}
 	end, err := pt.End(t.PayUntil, t.PayEndsAt, terms.Now, maxExtension)
@@ -91,26 +93,30 @@ func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.T
 		t.Expire(tk, now)
 		return
 	}
-	t.release(tk)
+	if t.Charging {
+		tk.Return()
+	}
+	t.PaymentID, t.Charging = uuid.Nil, false
 	t.PayUntil = reservation.RetryUntil(t.PayEndsAt, now, maxExtension)
 	t.Version++
 	t.Expire(tk, now)
 }
 
 // Settle applies a payment that the provider has taken. The ticket passes on and the new one is
-// returned, or the payment is rejected and then refunded. Settle is idempotent. Even without an
-// earlier ClaimFor the payment is accepted if its buyer could still pay, but not when doors may
-// have the seller's ticket on their lists.
+// returned, or the payment is rejected and then refunded: the caller must then call AbortPayment
+// too. Settle is idempotent. Even without an earlier ClaimFor the payment is accepted if its buyer
+// could still pay, but not when doors may have the seller's ticket on their lists.
 func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms) (passed *ticket.Ticket, rejected string) {
 	if t.Status == Completed && t.PaymentID == p.ID {
 		return nil, ""
 	}
 	reason := t.refusal(tk, p, terms)
 	if reason == "" {
-		return t.complete(tk, p.ID, terms.Now), ""
-	}
-	if t.Status == Awaiting && t.PaymentID == p.ID { // a rejected payment is no longer under way
-		t.release(tk)
+		passed = t.complete(tk, p.ID, terms.Now)
+		if p.WholeOnly {
+			passed.OnlyWhole = p.Amount
+		}
+		return passed, ""
 	}
 	t.Version++
 	t.emit(EventRejected, reason, p.ID, uuid.Nil, terms.Now)

@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/claim"
+	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -32,7 +33,8 @@ type Store interface {
 	// Change lets decide change a transfer and its ticket, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
-	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error
+	// entitled says whether the user has an entitlement for the event's presale.
+	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact, entitled bool) error
 	// Paying returns those of the payments that are under way (paying), and those of them that have
 	// less time left than the parameter left (short).
 	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
@@ -48,12 +50,19 @@ type Counts struct{ Open, Awaited, Overdue int64 }
 // and stores only their hashes.
 type Service struct {
 	store        Store
+	entitlements Entitlements
 	maxExtension time.Duration
 }
 
+// Entitlements says who may get tickets in a presale.
+type Entitlements interface {
+	// HoldAny reports for each of the users whether they have an entitlement for the event's presale.
+	HoldAny(ctx context.Context, eventID string, users []entitlement.User) ([]bool, error)
+}
+
 // NewService makes a Service. Payments extend a buyer's time to pay by maxExtension at most.
-func NewService(store Store, maxExtension time.Duration) *Service {
-	return &Service{store: store, maxExtension: maxExtension}
+func NewService(store Store, entitlements Entitlements, maxExtension time.Duration) *Service {
+	return &Service{store: store, entitlements: entitlements, maxExtension: maxExtension}
 }
 
 // Offer offers a ticket, and returns the offer with the secret of its link; without it if a request
@@ -95,13 +104,20 @@ func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID)
 	return t, nil
 }
 
-// Accept accepts the offer that Look finds, and returns it (see Transfer.Accept).
-func (s *Service) Accept(ctx context.Context, userID string, contact reservation.Contact, secret string, id uuid.UUID) (*Shown, error) {
+// Accept accepts the offer that Look finds, and returns it (see Transfer.Accept). claims are those of
+// the identity provider about the user.
+func (s *Service) Accept(
+	ctx context.Context, userID string, contact reservation.Contact, secret string, id uuid.UUID, claims ...string,
+) (*Shown, error) {
 	t, err := s.Look(ctx, userID, secret, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.store.Accept(ctx, t.ID, userID, contact); err != nil {
+	entitled, err := s.entitlements.HoldAny(ctx, t.EventID, []entitlement.User{{ID: userID, Email: contact.Email, Claims: claims}})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.store.Accept(ctx, t.ID, userID, contact, entitled[0]); err != nil {
 		return nil, err
 	}
 	return s.store.Find(ctx, t.ID)
@@ -155,7 +171,7 @@ func asReference(err error) error {
 }
 
 // AbortPayment undoes ClaimFor for a payment that was definitely not taken.
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID) error {
+func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, _ reservation.Failure) error {
 	return asReference(s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
 		t.AbortPayment(tk, payment, terms.Now, s.maxExtension)
 		return nil

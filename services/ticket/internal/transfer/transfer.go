@@ -19,6 +19,7 @@ var (
 	ErrNotTransferable = errs.ErrNotTransferable
 	ErrEnded           = errs.ErrTransferEnded
 	ErrTaken           = errs.ErrTransferTaken
+	ErrGivenUp         = errs.ErrTransferGivenUp
 	ErrOwn             = errs.ErrOwnTransfer
 	ErrBlocked         = errs.ErrBuyerBlocked
 )
@@ -28,10 +29,11 @@ var (
 //	OPEN → COMPLETED                    a gift is accepted
 //	OPEN → AWAITING_PAYMENT             an offer with a price is accepted
 //	AWAITING_PAYMENT → COMPLETED        the buyer has paid
-//	AWAITING_PAYMENT → OPEN             the buyer does not pay in time, or cancels the purchase
-//	AWAITING_PAYMENT → EXPIRED          the second buyer does not pay either (maxUnpaid)
+//	AWAITING_PAYMENT → OPEN             the buyer does not pay in time, or gives it up
+//	AWAITING_PAYMENT → EXPIRED          the second buyer does not pay either (maxUnpaid), or the only
+//	                                    user who may accept it gives it up
 //	OPEN → EXPIRED                      nobody accepts it in time
-//	OPEN, AWAITING_PAYMENT → CANCELLED  the seller cancels it, or the ticket is used or refunded
+//	OPEN, AWAITING_PAYMENT → CANCELLED  the seller cancels it, or the ticket is used, refunded or voided
 type Status string
 
 // The statuses of a transfer.
@@ -51,6 +53,7 @@ const (
 	ReasonSeller         = "SELLER"
 	ReasonUsed           = "USED"
 	ReasonRefunded       = "REFUNDED"
+	ReasonVoided         = "VOIDED"
 	ReasonEventCancelled = "EVENT_CANCELLED"
 	ReasonPostponed      = "POSTPONED"
 	ReasonDeadline       = "DEADLINE"
@@ -63,6 +66,9 @@ const (
 	PayWithin = 15 * time.Minute
 	// maxUnpaid is the number of buyers who may fail to pay. After the last of them the offer ends.
 	maxUnpaid = 2
+	// GiveUpWithin is the time in which a buyer may give an accepted offer up without counting for
+	// maxUnpaid.
+	GiveUpWithin = 5 * time.Minute
 )
 
 // Transfer is the offer of a ticket to another user, and what became of it.
@@ -87,8 +93,10 @@ type Transfer struct {
 	// PayUntil is the end of the buyer's time to pay. PayEndsAt was its end before payments extended
 	// it. Both are zero unless the status is AWAITING_PAYMENT.
 	PayUntil, PayEndsAt time.Time
-	// Unpaid counts the buyers who have not paid.
+	// Unpaid counts the buyers who have not paid, without those who gave the offer up early.
 	Unpaid int
+	// GaveUp is the buyer who has given it up since it was read; empty: nobody.
+	GaveUp string
 	// PaymentID is the payment that is under way, or has paid; zero: none. Charging: it may have been
 	// charged. While that is false, the buyer or seller may cancel.
 	PaymentID uuid.UUID
@@ -109,8 +117,10 @@ type Shown struct {
 
 	Ticket     ticket.Ticket
 	EventTitle string
-	StartsAt   time.Time
-	TimeZone   string
+	// StatementSuffix is that of the event (see event.Spec).
+	StatementSuffix string
+	StartsAt        time.Time
+	TimeZone        string
 	// Now is the database's time.
 	Now time.Time
 }
@@ -131,6 +141,7 @@ func (t *Transfer) Due(now time.Time) bool {
 // deadline has passed.
 func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 	if t.Status == Awaiting && t.Due(now) {
+		t.Unpaid++
 		t.reopen(tk, now)
 	}
 	if t.Status == Open && t.Due(now) {
@@ -140,7 +151,6 @@ func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 
 // reopen opens an accepted offer again, or ends it if maxUnpaid buyers have not paid.
 func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
-	t.Unpaid++
 	if t.Charging {
 		tk.Return()
 	}
@@ -153,12 +163,19 @@ func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 	t.Version++
 }
 
-// release ends the payment that was under way, and makes the ticket VALID again.
-func (t *Transfer) release(tk *ticket.Ticket) {
-	if t.Charging {
-		tk.Return()
+// giveUp opens an offer again whose buyer does not want it any more, for others than that buyer: else
+// two accounts could end or keep it in turn. Giving up soon does not count as not paying, so that a
+// crowd of accounts cannot end the offer at once; each of them keeps it from others for GiveUpWithin
+// at most.
+func (t *Transfer) giveUp(tk *ticket.Ticket, now time.Time) {
+	t.GaveUp = t.Buyer
+	switch accepted := t.PayEndsAt.Add(-PayWithin); {
+	case t.ToUser != "": // nobody else may accept it
+		t.Unpaid = maxUnpaid
+	case !now.Before(accepted.Add(GiveUpWithin)):
+		t.Unpaid++
 	}
-	t.PaymentID, t.Charging = uuid.Nil, false
+	t.reopen(tk, now)
 }
 
 // end ends an offer without a new holder. Its event has the id of a payment whose page is open.
@@ -169,8 +186,8 @@ func (t *Transfer) end(s Status, reason string, now time.Time) {
 	t.PaymentID = uuid.Nil
 }
 
-// Cancel ends an offer if the user is its seller, and opens it again if the user is its buyer. It
-// may be repeated. Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress
+// Cancel ends an offer if the user is its seller, and gives it up if the user is its buyer. The
+// seller may repeat it. Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress
 // while the buyer may have been charged.
 func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	seller := user == t.Seller
@@ -189,9 +206,17 @@ func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	case seller:
 		t.end(Cancelled, ReasonSeller, now)
 	case t.Status == Awaiting: // else its time was over just now, and it is open again
-		t.reopen(tk, now)
+		t.giveUp(tk, now)
 	}
 	return nil
+}
+
+// Block opens an offer again that a user has accepted who is blocked now, unless the user may have
+// been charged.
+func (t *Transfer) Block(tk *ticket.Ticket, user string, now time.Time) {
+	if t.Expire(tk, now); t.Status == Awaiting && t.Buyer == user && !t.Charging {
+		t.reopen(tk, now)
+	}
 }
 
 // EndWith ends an offer whose ticket is not valid any more, or whose event was cancelled or
@@ -208,6 +233,10 @@ type Terms struct {
 	event.Closing
 
 	Now time.Time
+	// BuyerBlocked: the user who has accepted the offer is blocked at the event.
+	BuyerBlocked bool
+	// Takers are the payment providers, for new offers.
+	Takers event.Takers
 }
 
 // EventType is the type of a Kafka event about a transfer.

@@ -230,7 +230,7 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to r
 		}
 		var given []ticket.Ticket
 		for _, r := range rows {
-			if t := tickets.FromRow(r, false); t.Status == ticket.Valid {
+			if t := tickets.FromRow(r.Ticket, r.Valid); t.Status == ticket.Valid {
 				given = append(given, t)
 			}
 		}

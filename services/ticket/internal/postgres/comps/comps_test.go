@@ -49,6 +49,7 @@ func TestCompForAUser(t *testing.T) {
 	require.Equal(t, []string{"A-1-1", "A-1-2"}, order.SeatIDs())
 	require.Empty(t, order.Claim)
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_CONFIRMED"}, svc.EventTypes(t, order.ID))
+	require.Equal(t, "COMP", svc.OutboxEvents(t, order.ID)[1].Origin)
 	again, err := svc.Comps.Make(t.Context(), req)
 	require.NoError(t, err)
 	require.Equal(t, order.ID, again.ID)
@@ -61,7 +62,8 @@ func TestCompForAUser(t *testing.T) {
 	house, err := svc.Events.House(t.Context(), "e")
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-3"}, house.SeatIDs)
-	require.EqualValues(t, 2, house.Sections[0].Sold)
+	require.EqualValues(t, 2, house.Sections[0].Comps)
+	require.Zero(t, house.Sections[0].Sold, "given away, not sold")
 	svc.RequireInvariants(t)
 
 	for _, seats := range [][]string{{"A-1-3", "A-1-4"}, {"A-1-1"}, {"A-1-9"}} { // held, given, free

@@ -13,7 +13,7 @@ import (
 )
 
 const FindComp = `-- name: FindComp :one
-SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
+SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
        ARRAY(SELECT t.ticket_id FROM tickets t
              WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED') ORDER BY t.n)::uuid[] AS ticket_ids
 FROM comps c JOIN reservations r USING (reservation_id)
@@ -50,6 +50,7 @@ func (q *Queries) FindComp(ctx context.Context, reservationID uuid.UUID) (FindCo
 		&i.Reservation.HoldEndsAt,
 		&i.Reservation.PaymentID,
 		&i.Reservation.Opens,
+		&i.Reservation.Declines,
 		&i.Reservation.Charging,
 		&i.Reservation.Version,
 		&i.Reservation.CreatedAt,
@@ -93,7 +94,7 @@ WITH own AS (
     WHERE o.reservation_id = $2 AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
 UPDATE tickets t SET user_id = $1, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
-RETURNING t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at
+RETURNING t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid
 `
 
 type GiveTicketsParams struct {
@@ -101,39 +102,47 @@ type GiveTicketsParams struct {
 	ReservationID uuid.UUID
 }
 
+type GiveTicketsRow struct {
+	Ticket Ticket
+	Valid  bool
+}
+
 // Tickets are locked in order, as everywhere.
-func (q *Queries) GiveTickets(ctx context.Context, arg GiveTicketsParams) ([]Ticket, error) {
+func (q *Queries) GiveTickets(ctx context.Context, arg GiveTicketsParams) ([]GiveTicketsRow, error) {
 	rows, err := q.db.Query(ctx, GiveTickets, arg.UserID, arg.ReservationID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Ticket
+	var items []GiveTicketsRow
 	for rows.Next() {
-		var i Ticket
+		var i GiveTicketsRow
 		if err := rows.Scan(
-			&i.TicketID,
-			&i.ReservationID,
-			&i.N,
-			&i.Prev,
-			&i.EventID,
-			&i.UserID,
-			&i.Section,
-			&i.SeatID,
-			&i.Price,
-			&i.Paid,
-			&i.Fee,
-			&i.Given,
-			&i.Currency,
-			&i.PaymentID,
-			&i.Status,
-			&i.UsedEpoch,
-			&i.RefundID,
-			&i.Disputed,
-			&i.DisputedAsOf,
-			&i.Serial,
-			&i.IssuedAt,
-			&i.UpdatedAt,
+			&i.Ticket.TicketID,
+			&i.Ticket.ReservationID,
+			&i.Ticket.N,
+			&i.Ticket.Prev,
+			&i.Ticket.EventID,
+			&i.Ticket.UserID,
+			&i.Ticket.Section,
+			&i.Ticket.SeatID,
+			&i.Ticket.Price,
+			&i.Ticket.Paid,
+			&i.Ticket.Fee,
+			&i.Ticket.Given,
+			&i.Ticket.Currency,
+			&i.Ticket.PaymentID,
+			&i.Ticket.OnlyWhole,
+			&i.Ticket.Status,
+			&i.Ticket.UsedEpoch,
+			&i.Ticket.RefundID,
+			&i.Ticket.Disputed,
+			&i.Ticket.DisputedAsOf,
+			&i.Ticket.Serial,
+			&i.Ticket.IssuedAt,
+			&i.Ticket.ChosenAt,
+			&i.Ticket.UpdatedAt,
+			&i.Valid,
 		); err != nil {
 			return nil, err
 		}
@@ -194,7 +203,7 @@ func (q *Queries) InsertComp(ctx context.Context, arg InsertCompParams) error {
 }
 
 const ListComps = `-- name: ListComps :many
-SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
+SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
        ARRAY(SELECT t.ticket_id FROM tickets t
              WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED') ORDER BY t.n)::uuid[] AS ticket_ids
 FROM comps c JOIN reservations r USING (reservation_id)
@@ -245,6 +254,7 @@ func (q *Queries) ListComps(ctx context.Context, arg ListCompsParams) ([]ListCom
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
 			&i.Reservation.Opens,
+			&i.Reservation.Declines,
 			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
@@ -285,7 +295,7 @@ func (q *Queries) LockComp(ctx context.Context, claimHash []byte) (LockCompRow, 
 const RenewClaim = `-- name: RenewClaim :execrows
 UPDATE comps c SET claim_hash = $1
 WHERE c.reservation_id = $2 AND c.claim_hash IS NOT NULL
-  AND EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = c.reservation_id AND r.user_id = '')
+  AND EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = c.reservation_id AND r.user_id = '' AND r.status = 'CONFIRMED')
 `
 
 type RenewClaimParams struct {
@@ -293,7 +303,7 @@ type RenewClaimParams struct {
 	ReservationID uuid.UUID
 }
 
-// The claim before is void. None is made for an order that somebody has.
+// The claim before is void. None is made for an order that somebody has, or that has ended.
 func (q *Queries) RenewClaim(ctx context.Context, arg RenewClaimParams) (int64, error) {
 	result, err := q.db.Exec(ctx, RenewClaim, arg.ClaimHash, arg.ReservationID)
 	if err != nil {

@@ -16,6 +16,7 @@ SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, ''):
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
        coalesce(e.user_refunds, false)::boolean AS user_refunds,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
+       e.postponed_at, coalesce(e.sales_close_at, t.now)::timestamptz AS sales_close_at, coalesce(e.returns_to, 'SALE')::text AS returns_to,
        coalesce(e.return_within, 0)::integer AS return_within, coalesce(e.transferable, 'NONE')::text AS transferable,
        coalesce(e.cancellation_until, '{}')::timestamptz[] AS cancellation_until,
        coalesce(e.cancellation_percents, '{}')::integer[] AS cancellation_percents
@@ -36,6 +37,9 @@ type ClosingsRow struct {
 	RefundUntil          time.Time
 	UserRefunds          bool
 	FeesUntil            time.Time
+	PostponedAt          *time.Time
+	SalesCloseAt         time.Time
+	ReturnsTo            string
 	ReturnWithin         int32
 	Transferable         string
 	CancellationUntil    []time.Time
@@ -61,6 +65,9 @@ func (q *Queries) Closings(ctx context.Context, arg ClosingsParams) ([]ClosingsR
 			&i.RefundUntil,
 			&i.UserRefunds,
 			&i.FeesUntil,
+			&i.PostponedAt,
+			&i.SalesCloseAt,
+			&i.ReturnsTo,
 			&i.ReturnWithin,
 			&i.Transferable,
 			&i.CancellationUntil,
@@ -99,7 +106,7 @@ func (q *Queries) CountFree(ctx context.Context, arg CountFreeParams) (int64, er
 }
 
 const CountTaken = `-- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status <> 'HELD') AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status NOT IN ('HELD', 'DELAYED')) AS sold
 FROM seats
 WHERE event_id = $1
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce($2::timestamptz, now())))
@@ -117,7 +124,7 @@ type CountTakenRow struct {
 	Sold    int64
 }
 
-// House seats, and those given back, count as sold: they do not come back as held ones may.
+// House seats, and those given back, count as sold: they do not come back soon, as those of holds may.
 func (q *Queries) CountTaken(ctx context.Context, arg CountTakenParams) ([]CountTakenRow, error) {
 	rows, err := q.db.Query(ctx, CountTaken, arg.EventID, arg.Now)
 	if err != nil {
@@ -225,7 +232,7 @@ func (q *Queries) ExpectedOpenings(ctx context.Context, arg ExpectedOpeningsPara
 }
 
 const FindEvent = `-- name: FindEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.max_returns_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.postponed_at, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.returns_to, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.statement_suffix, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -255,6 +262,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.Seating,
 		&i.Event.Currency,
 		&i.Event.MaxPerUser,
+		&i.Event.MaxReturnsPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
 		&i.Event.UndoTo,
@@ -262,6 +270,7 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.WalkAt,
 		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
+		&i.Event.PostponedAt,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
@@ -270,12 +279,14 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Event.CancellationUntil,
 		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
+		&i.Event.ReturnsTo,
 		&i.Event.Transferable,
 		&i.Event.PresaleOpensAt,
 		&i.Event.PresaleMaxPerUser,
 		&i.Event.PresaleWays,
 		&i.Event.CodesFrom,
 		&i.Event.CodesSent,
+		&i.Event.StatementSuffix,
 		&i.Event.ExpectedVisitors,
 		&i.Event.ExpectedWithin,
 		&i.Event.SeriesID,
@@ -287,6 +298,54 @@ func (q *Queries) FindEvent(ctx context.Context, arg FindEventParams) (FindEvent
 		&i.Now,
 	)
 	return i, err
+}
+
+const FormerTerms = `-- name: FormerTerms :many
+SELECT refund_until, user_refunds, fees_until, postponed_at, cancellation_until, cancellation_percents
+FROM former_terms
+WHERE event_id = $1 AND until > $2
+ORDER BY until
+`
+
+type FormerTermsParams struct {
+	EventID string
+	At      time.Time
+}
+
+type FormerTermsRow struct {
+	RefundUntil          time.Time
+	UserRefunds          bool
+	FeesUntil            time.Time
+	PostponedAt          *time.Time
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
+}
+
+func (q *Queries) FormerTerms(ctx context.Context, arg FormerTermsParams) ([]FormerTermsRow, error) {
+	rows, err := q.db.Query(ctx, FormerTerms, arg.EventID, arg.At)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FormerTermsRow
+	for rows.Next() {
+		var i FormerTermsRow
+		if err := rows.Scan(
+			&i.RefundUntil,
+			&i.UserRefunds,
+			&i.FeesUntil,
+			&i.PostponedAt,
+			&i.CancellationUntil,
+			&i.CancellationPercents,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const HasLiveReservations = `-- name: HasLiveReservations :one
@@ -304,8 +363,9 @@ const InsertEvent = `-- name: InsertEvent :execrows
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
                     max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
-                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
+                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within, returns_to,
+                    max_returns_per_user, statement_suffix)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)
 ON CONFLICT DO NOTHING
 `
 
@@ -338,6 +398,9 @@ type InsertEventParams struct {
 	CodesFrom            int32
 	ExpectedVisitors     int64
 	ExpectedWithin       int32
+	ReturnsTo            string
+	MaxReturnsPerUser    *int32
+	StatementSuffix      string
 }
 
 func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64, error) {
@@ -370,6 +433,9 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) (int64
 		arg.CodesFrom,
 		arg.ExpectedVisitors,
 		arg.ExpectedWithin,
+		arg.ReturnsTo,
+		arg.MaxReturnsPerUser,
+		arg.StatementSuffix,
 	)
 	if err != nil {
 		return 0, err
@@ -429,8 +495,28 @@ func (q *Queries) InsertSections(ctx context.Context, arg InsertSectionsParams) 
 	return err
 }
 
+const KeepFormerTerms = `-- name: KeepFormerTerms :exec
+INSERT INTO former_terms (event_id, until, refund_until, user_refunds, fees_until, postponed_at, cancellation_until, cancellation_percents)
+SELECT e.event_id, $1::timestamptz, least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')), e.user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')), e.postponed_at,
+       e.cancellation_until, e.cancellation_percents
+FROM events e
+WHERE e.event_id = $2
+`
+
+type KeepFormerTermsParams struct {
+	Now     time.Time
+	EventID string
+}
+
+// Keeps an event's terms of refunds by users before they change.
+func (q *Queries) KeepFormerTerms(ctx context.Context, arg KeepFormerTermsParams) error {
+	_, err := q.db.Exec(ctx, KeepFormerTerms, arg.Now, arg.EventID)
+	return err
+}
+
 const ListEvents = `-- name: ListEvents :many
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.max_returns_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.postponed_at, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.returns_to, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.statement_suffix, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE $2::timestamptz IS NULL
    OR (starts_at, event_id) < ($2::timestamptz, $3::text)
@@ -476,6 +562,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.Seating,
 			&i.Event.Currency,
 			&i.Event.MaxPerUser,
+			&i.Event.MaxReturnsPerUser,
 			&i.Event.HoldSeconds,
 			&i.Event.State,
 			&i.Event.UndoTo,
@@ -483,6 +570,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.WalkAt,
 			&i.Event.WalkAfter,
 			&i.Event.PostponedFrom,
+			&i.Event.PostponedAt,
 			&i.Event.FeesUntil,
 			&i.Event.DoorsAt,
 			&i.Event.ClosesAt,
@@ -491,12 +579,14 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 			&i.Event.CancellationUntil,
 			&i.Event.CancellationPercents,
 			&i.Event.ReturnWithin,
+			&i.Event.ReturnsTo,
 			&i.Event.Transferable,
 			&i.Event.PresaleOpensAt,
 			&i.Event.PresaleMaxPerUser,
 			&i.Event.PresaleWays,
 			&i.Event.CodesFrom,
 			&i.Event.CodesSent,
+			&i.Event.StatementSuffix,
 			&i.Event.ExpectedVisitors,
 			&i.Event.ExpectedWithin,
 			&i.Event.SeriesID,
@@ -518,7 +608,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const LockEvent = `-- name: LockEvent :one
-SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT events.event_id, events.title, events.artist, events.venue, events.starts_at, events.time_zone, events.sales_open_at, events.sales_close_at, events.seating, events.currency, events.max_per_user, events.max_returns_per_user, events.hold_seconds, events.state, events.undo_to, events.refund_after, events.walk_at, events.walk_after, events.postponed_from, events.postponed_at, events.fees_until, events.doors_at, events.closes_at, events.refund_until, events.user_refunds, events.cancellation_until, events.cancellation_percents, events.return_within, events.returns_to, events.transferable, events.presale_opens_at, events.presale_max_per_user, events.presale_ways, events.codes_from, events.codes_sent, events.statement_suffix, events.expected_visitors, events.expected_within, events.series_id, events.max_per_user_in_series, events.epoch, events.version, events.created_at, events.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 FOR UPDATE
@@ -549,6 +639,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.Seating,
 		&i.Event.Currency,
 		&i.Event.MaxPerUser,
+		&i.Event.MaxReturnsPerUser,
 		&i.Event.HoldSeconds,
 		&i.Event.State,
 		&i.Event.UndoTo,
@@ -556,6 +647,7 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.WalkAt,
 		&i.Event.WalkAfter,
 		&i.Event.PostponedFrom,
+		&i.Event.PostponedAt,
 		&i.Event.FeesUntil,
 		&i.Event.DoorsAt,
 		&i.Event.ClosesAt,
@@ -564,12 +656,14 @@ func (q *Queries) LockEvent(ctx context.Context, arg LockEventParams) (LockEvent
 		&i.Event.CancellationUntil,
 		&i.Event.CancellationPercents,
 		&i.Event.ReturnWithin,
+		&i.Event.ReturnsTo,
 		&i.Event.Transferable,
 		&i.Event.PresaleOpensAt,
 		&i.Event.PresaleMaxPerUser,
 		&i.Event.PresaleWays,
 		&i.Event.CodesFrom,
 		&i.Event.CodesSent,
+		&i.Event.StatementSuffix,
 		&i.Event.ExpectedVisitors,
 		&i.Event.ExpectedWithin,
 		&i.Event.SeriesID,
@@ -640,6 +734,21 @@ WHERE only_row AND read_at <= coalesce($1::timestamptz, now()) - interval '30 se
 // Every transaction below the bound had ended when the bound was read.
 func (q *Queries) MoveSeatChangesBound(ctx context.Context, now *time.Time) error {
 	_, err := q.db.Exec(ctx, MoveSeatChangesBound, now)
+	return err
+}
+
+const PruneFormerTerms = `-- name: PruneFormerTerms :exec
+DELETE FROM former_terms WHERE event_id = $1 AND until < $2
+`
+
+type PruneFormerTermsParams struct {
+	EventID string
+	Before  time.Time
+}
+
+// Deletes terms from before all requests that may still be decided on.
+func (q *Queries) PruneFormerTerms(ctx context.Context, arg PruneFormerTermsParams) error {
+	_, err := q.db.Exec(ctx, PruneFormerTerms, arg.EventID, arg.Before)
 	return err
 }
 
@@ -928,7 +1037,8 @@ SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sal
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
     cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
-    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28, version = version + 1, updated_at = now()
+    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28,
+    returns_to = $29, max_returns_per_user = $30, statement_suffix = $31, version = version + 1, updated_at = now()
 WHERE event_id = $1
 `
 
@@ -961,6 +1071,9 @@ type UpdateEventParams struct {
 	CodesFrom            int32
 	ExpectedVisitors     int64
 	ExpectedWithin       int32
+	ReturnsTo            string
+	MaxReturnsPerUser    *int32
+	StatementSuffix      string
 }
 
 func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error {
@@ -993,6 +1106,9 @@ func (q *Queries) UpdateEvent(ctx context.Context, arg UpdateEventParams) error 
 		arg.CodesFrom,
 		arg.ExpectedVisitors,
 		arg.ExpectedWithin,
+		arg.ReturnsTo,
+		arg.MaxReturnsPerUser,
+		arg.StatementSuffix,
 	)
 	return err
 }

@@ -288,10 +288,112 @@ func (q *Queries) MoveSeats(ctx context.Context, arg MoveSeatsParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const RecordsOf = `-- name: RecordsOf :many
+SELECT u.user_id::text AS user_id, (r.used + p.used + b.pending)::bigint AS used, b.pending::bigint AS pending,
+       greatest(g.given - b.pending, 0)::bigint AS returned, (h.plain + greatest(h.failed - $1::integer, 0))::bigint AS unpaid,
+       greatest(h.last_plain, CASE WHEN h.failed > $1::integer THEN h.last_failed END, 'epoch')::timestamptz AS last_unpaid,
+       greatest(h.opens - least(h.declines, $1::integer), 0)::bigint AS pages, coalesce(h.first_page, 'epoch')::timestamptz AS first_page
+FROM unnest($2::text[]) AS u (user_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(quantity - released), 0) AS used
+    FROM reservations
+    WHERE reservations.event_id = $3 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
+      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($4::timestamptz, now()))) r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS used
+    FROM (SELECT k.reservation_id, k.n FROM tickets k WHERE k.event_id = $3 AND k.user_id = u.user_id AND k.prev IS NOT NULL
+          UNION
+          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
+          WHERE t.event_id = $3 AND t.buyer = u.user_id AND t.status = 'AWAITING_PAYMENT') k
+    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
+CROSS JOIN LATERAL (SELECT count(*) AS pending FROM returns WHERE returns.event_id = $3 AND returns.giver = u.user_id) b
+CROSS JOIN LATERAL (
+    SELECT count(*) AS given
+    FROM tickets k
+    WHERE k.event_id = $3 AND k.user_id = u.user_id AND k.status = 'REFUNDED'
+      AND (SELECT c.cause FROM refund_claims c WHERE c.refund_id = k.refund_id) = 'USER') g
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE declines = 0) AS plain, max(expires_at) FILTER (WHERE declines = 0) AS last_plain,
+           count(*) FILTER (WHERE declines > 0) AS failed, max(expires_at) FILTER (WHERE declines > 0) AS last_failed,
+           coalesce(sum(opens), 0) AS opens, coalesce(sum(declines), 0) AS declines, min(expires_at) FILTER (WHERE opens > 0) AS first_page
+    FROM (SELECT e.declines, e.opens, e.expires_at
+          FROM reservations e
+          WHERE e.event_id = $3 AND e.user_id = u.user_id AND e.status IN ('CANCELLED', 'EXPIRED')
+            AND e.reason IN ('USER', 'HOLD_EXPIRED')
+            AND e.expires_at > coalesce($4::timestamptz, now()) - make_interval(secs => $5)
+          UNION ALL
+          SELECT d.declines, d.opens, d.expires_at
+          FROM reservations d
+          WHERE d.event_id = $3 AND d.user_id = u.user_id AND d.status IN ('HELD', 'PAYING')
+            AND d.expires_at <= coalesce($4::timestamptz, now())) x) h
+`
+
+type RecordsOfParams struct {
+	Forgiven       int32
+	UserIds        []string
+	EventID        string
+	Now            *time.Time
+	ForgottenAfter float64
+}
+
+type RecordsOfRow struct {
+	UserID     string
+	Used       int64
+	Pending    int64
+	Returned   int64
+	Unpaid     int64
+	LastUnpaid time.Time
+	Pages      int64
+	FirstPage  time.Time
+}
+
+// What limits what users may buy. used: the places that they have bought, hold, had from others, or are about to get from them; one that
+// is given back until it is for sale again (pending). A place counts once, whoever has it now: each counts for everybody through whose
+// hands it went. returned: the other places that they gave back. unpaid: their holds of late that ended without a payment, also those that
+// are not marked as ended yet, and when the last one did; some whose payments failed are forgiven. pages: the payment pages opened for all
+// of these, without some whose payments were declined, and until when they count. LATERAL makes each lookup use the index, even with a plan
+// that was cached while the table was empty; that plan would read all reservations.
+func (q *Queries) RecordsOf(ctx context.Context, arg RecordsOfParams) ([]RecordsOfRow, error) {
+	rows, err := q.db.Query(ctx, RecordsOf,
+		arg.Forgiven,
+		arg.UserIds,
+		arg.EventID,
+		arg.Now,
+		arg.ForgottenAfter,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RecordsOfRow
+	for rows.Next() {
+		var i RecordsOfRow
+		if err := rows.Scan(
+			&i.UserID,
+			&i.Used,
+			&i.Pending,
+			&i.Returned,
+			&i.Unpaid,
+			&i.LastUnpaid,
+			&i.Pages,
+			&i.FirstPage,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SaleOf = `-- name: SaleOf :one
-SELECT seating, state, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+SELECT seating, state, returns_to, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
        coalesce(series_id, '')::text AS series_id, coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series,
-       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user, coalesce($1::timestamptz, now())::timestamptz AS now
+       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user,
+       coalesce(max_returns_per_user, 0)::integer AS max_returns_per_user, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = $2
 `
@@ -304,6 +406,7 @@ type SaleOfParams struct {
 type SaleOfRow struct {
 	Seating            string
 	State              string
+	ReturnsTo          string
 	PresaleOpensAt     *time.Time
 	SalesOpenAt        time.Time
 	SalesCloseAt       time.Time
@@ -313,6 +416,7 @@ type SaleOfRow struct {
 	SeriesID           string
 	MaxPerUserInSeries int32
 	PresaleMaxPerUser  int32
+	MaxReturnsPerUser  int32
 	Now                time.Time
 }
 
@@ -322,6 +426,7 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 	err := row.Scan(
 		&i.Seating,
 		&i.State,
+		&i.ReturnsTo,
 		&i.PresaleOpensAt,
 		&i.SalesOpenAt,
 		&i.SalesCloseAt,
@@ -331,6 +436,7 @@ func (q *Queries) SaleOf(ctx context.Context, arg SaleOfParams) (SaleOfRow, erro
 		&i.SeriesID,
 		&i.MaxPerUserInSeries,
 		&i.PresaleMaxPerUser,
+		&i.MaxReturnsPerUser,
 		&i.Now,
 	)
 	return i, err
@@ -417,60 +523,8 @@ func (q *Queries) TryLockUsers(ctx context.Context, keys []int64) ([]TryLockUser
 	return items, nil
 }
 
-const UsedBy = `-- name: UsedBy :many
-SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
-FROM unnest($1::text[]) AS u (user_id)
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(quantity - released), 0) AS used
-    FROM reservations
-    WHERE reservations.event_id = $2 AND reservations.user_id = u.user_id AND status IN ('HELD', 'PAYING', 'CONFIRMED')
-      AND origin = 'SALE' AND (status = 'CONFIRMED' OR expires_at > coalesce($3::timestamptz, now()))) r
-CROSS JOIN LATERAL (
-    SELECT count(*) AS used
-    FROM (SELECT k.reservation_id, k.n FROM tickets k WHERE k.event_id = $2 AND k.user_id = u.user_id AND k.prev IS NOT NULL
-          UNION
-          SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
-          WHERE t.event_id = $2 AND t.buyer = u.user_id AND t.status = 'AWAITING_PAYMENT') k
-    JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
-    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
-`
-
-type UsedByParams struct {
-	UserIds []string
-	EventID string
-	Now     *time.Time
-}
-
-type UsedByRow struct {
-	UserID string
-	Used   int64
-}
-
-// The number of places that users have bought and not given back, hold, had from others, or are about to get from them. A place counts
-// once, whoever has it now: each counts for everybody through whose hands it went. LATERAL makes each lookup use the index, even
-// with a plan that was cached while the table was empty; that plan would read all reservations.
-func (q *Queries) UsedBy(ctx context.Context, arg UsedByParams) ([]UsedByRow, error) {
-	rows, err := q.db.Query(ctx, UsedBy, arg.UserIds, arg.EventID, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UsedByRow
-	for rows.Next() {
-		var i UsedByRow
-		if err := rows.Scan(&i.UserID, &i.Used); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const UsedInSeries = `-- name: UsedInSeries :many
-SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used + b.pending)::bigint AS used
 FROM unnest($1::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
@@ -489,6 +543,9 @@ CROSS JOIN LATERAL (
             AND t.status = 'AWAITING_PAYMENT') k
     JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
     JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending FROM returns
+    WHERE returns.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = $2::text)) AND returns.giver = u.user_id) b
 `
 
 type UsedInSeriesParams struct {
@@ -502,7 +559,7 @@ type UsedInSeriesRow struct {
 	Used   int64
 }
 
-// UsedBy of all events of a series.
+// RecordsOf's used places, of all events of a series.
 func (q *Queries) UsedInSeries(ctx context.Context, arg UsedInSeriesParams) ([]UsedInSeriesRow, error) {
 	rows, err := q.db.Query(ctx, UsedInSeries, arg.UserIds, arg.SeriesID, arg.Now)
 	if err != nil {

@@ -37,10 +37,13 @@ func (q *Queries) HouseSeats(ctx context.Context, eventID string) ([]string, err
 }
 
 const HouseSections = `-- name: HouseSections :many
-SELECT section, seated, capacity, sold, house, returns
-FROM sections
-WHERE event_id = $1
-ORDER BY ordinal
+SELECT s.section, s.seated, s.capacity, s.sold, s.house, s.returns, coalesce(k.comps, 0)::bigint AS comps
+FROM sections s
+LEFT JOIN (SELECT p.section, count(*) AS comps
+           FROM comps c JOIN places p ON p.reservation_id = c.reservation_id
+           WHERE c.event_id = $1 AND p.live GROUP BY p.section) k ON k.section = s.section
+WHERE s.event_id = $1
+ORDER BY s.ordinal
 `
 
 type HouseSectionsRow struct {
@@ -50,6 +53,7 @@ type HouseSectionsRow struct {
 	Sold     int64
 	House    int64
 	Returns  int64
+	Comps    int64
 }
 
 func (q *Queries) HouseSections(ctx context.Context, eventID string) ([]HouseSectionsRow, error) {
@@ -68,6 +72,7 @@ func (q *Queries) HouseSections(ctx context.Context, eventID string) ([]HouseSec
 			&i.Sold,
 			&i.House,
 			&i.Returns,
+			&i.Comps,
 		); err != nil {
 			return nil, err
 		}

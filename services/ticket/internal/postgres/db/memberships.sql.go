@@ -64,7 +64,7 @@ func (q *Queries) DueMemberships(ctx context.Context, arg DueMembershipsParams) 
 }
 
 const FindMembership = `-- name: FindMembership :one
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM memberships m CROSS JOIN LATERAL (SELECT plan_id, name, price, currency, months, on_sale, created_at FROM membership_plans WHERE membership_plans.plan_id = m.plan_id OFFSET 0) p
 WHERE m.membership_id = $2
 `
@@ -87,6 +87,8 @@ func (q *Queries) FindMembership(ctx context.Context, arg FindMembershipParams) 
 		&i.Membership.MembershipID,
 		&i.Membership.UserID,
 		&i.Membership.PlanID,
+		&i.Membership.Email,
+		&i.Membership.Language,
 		&i.Membership.Price,
 		&i.Membership.Currency,
 		&i.Membership.Months,
@@ -127,16 +129,17 @@ func (q *Queries) FindPlan(ctx context.Context, planID string) (MembershipPlan, 
 	return i, err
 }
 
-const InsertMembership = `-- name: InsertMembership :execrows
-INSERT INTO memberships (membership_id, user_id, plan_id, price, currency, months, status, pay_until, pay_ends_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, 'PENDING', $7, $7, $8)
-ON CONFLICT DO NOTHING
+const InsertMembership = `-- name: InsertMembership :exec
+INSERT INTO memberships (membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'PENDING', $9, $9, $10)
 `
 
 type InsertMembershipParams struct {
 	MembershipID uuid.UUID
 	UserID       string
 	PlanID       string
+	Email        string
+	Language     string
 	Price        int64
 	Currency     string
 	Months       int32
@@ -144,22 +147,21 @@ type InsertMembershipParams struct {
 	CreatedAt    time.Time
 }
 
-// A purchase of the plan that is under way is not made twice.
-func (q *Queries) InsertMembership(ctx context.Context, arg InsertMembershipParams) (int64, error) {
-	result, err := q.db.Exec(ctx, InsertMembership,
+// The member is locked, and has no purchase of the plan that is under way.
+func (q *Queries) InsertMembership(ctx context.Context, arg InsertMembershipParams) error {
+	_, err := q.db.Exec(ctx, InsertMembership,
 		arg.MembershipID,
 		arg.UserID,
 		arg.PlanID,
+		arg.Email,
+		arg.Language,
 		arg.Price,
 		arg.Currency,
 		arg.Months,
 		arg.PayUntil,
 		arg.CreatedAt,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const InsertPlan = `-- name: InsertPlan :exec
@@ -189,7 +191,7 @@ func (q *Queries) InsertPlan(ctx context.Context, arg InsertPlanParams) error {
 }
 
 const ListMemberships = `-- name: ListMemberships :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM memberships m CROSS JOIN LATERAL (SELECT plan_id, name, price, currency, months, on_sale, created_at FROM membership_plans WHERE membership_plans.plan_id = m.plan_id OFFSET 0) p
 WHERE m.user_id = $2 AND m.membership_id < $3::uuid
 ORDER BY m.membership_id DESC
@@ -227,6 +229,8 @@ func (q *Queries) ListMemberships(ctx context.Context, arg ListMembershipsParams
 			&i.Membership.MembershipID,
 			&i.Membership.UserID,
 			&i.Membership.PlanID,
+			&i.Membership.Email,
+			&i.Membership.Language,
 			&i.Membership.Price,
 			&i.Membership.Currency,
 			&i.Membership.Months,
@@ -326,7 +330,7 @@ func (q *Queries) ListPlansOnSale(ctx context.Context, max int32) ([]MembershipP
 }
 
 const LockMemberships = `-- name: LockMemberships :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.membership_id = ANY ($1::uuid[]) ORDER BY m.membership_id FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.membership_id = ANY ($1::uuid[]) ORDER BY m.membership_id FOR UPDATE
 `
 
 // Memberships are locked after transfers.
@@ -343,6 +347,8 @@ func (q *Queries) LockMemberships(ctx context.Context, membershipIds []uuid.UUID
 			&i.MembershipID,
 			&i.UserID,
 			&i.PlanID,
+			&i.Email,
+			&i.Language,
 			&i.Price,
 			&i.Currency,
 			&i.Months,
@@ -370,7 +376,7 @@ func (q *Queries) LockMemberships(ctx context.Context, membershipIds []uuid.UUID
 }
 
 const LockMembershipsOfPayment = `-- name: LockMembershipsOfPayment :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
 `
 
 // What a payment has paid for.
@@ -387,6 +393,8 @@ func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.U
 			&i.MembershipID,
 			&i.UserID,
 			&i.PlanID,
+			&i.Email,
+			&i.Language,
 			&i.Price,
 			&i.Currency,
 			&i.Months,
@@ -414,12 +422,12 @@ func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.U
 }
 
 const LockMembershipsWithOthers = `-- name: LockMembershipsWithOthers :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
 WHERE m.membership_id = ANY ($1::uuid[] || ARRAY(
     SELECT o.membership_id
     FROM (SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS plan_id) k
     CROSS JOIN LATERAL (SELECT p.membership_id FROM memberships p
-                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING') OFFSET 0) o))
+                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING', 'ENDED') OFFSET 0) o))
 ORDER BY m.membership_id FOR UPDATE
 `
 
@@ -443,6 +451,8 @@ func (q *Queries) LockMembershipsWithOthers(ctx context.Context, arg LockMembers
 			&i.MembershipID,
 			&i.UserID,
 			&i.PlanID,
+			&i.Email,
+			&i.Language,
 			&i.Price,
 			&i.Currency,
 			&i.Months,
@@ -470,7 +480,7 @@ func (q *Queries) LockMembershipsWithOthers(ctx context.Context, arg LockMembers
 }
 
 const LockPendingMembership = `-- name: LockPendingMembership :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status = 'PENDING' FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status = 'PENDING' FOR UPDATE
 `
 
 type LockPendingMembershipParams struct {
@@ -491,6 +501,8 @@ func (q *Queries) LockPendingMembership(ctx context.Context, arg LockPendingMemb
 			&i.MembershipID,
 			&i.UserID,
 			&i.PlanID,
+			&i.Email,
+			&i.Language,
 			&i.Price,
 			&i.Currency,
 			&i.Months,
@@ -595,10 +607,61 @@ func (q *Queries) MembershipKeys(ctx context.Context, membershipIds []uuid.UUID)
 	return items, nil
 }
 
+const PaidMemberships = `-- name: PaidMemberships :many
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED')
+`
+
+type PaidMembershipsParams struct {
+	UserID string
+	PlanID string
+}
+
+// Under the member's lock: what was bought of the plan, whatever has become of it.
+func (q *Queries) PaidMemberships(ctx context.Context, arg PaidMembershipsParams) ([]Membership, error) {
+	rows, err := q.db.Query(ctx, PaidMemberships, arg.UserID, arg.PlanID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Membership
+	for rows.Next() {
+		var i Membership
+		if err := rows.Scan(
+			&i.MembershipID,
+			&i.UserID,
+			&i.PlanID,
+			&i.Email,
+			&i.Language,
+			&i.Price,
+			&i.Currency,
+			&i.Months,
+			&i.Status,
+			&i.PayUntil,
+			&i.PayEndsAt,
+			&i.PaymentID,
+			&i.Opens,
+			&i.ActivatedAt,
+			&i.StartsAt,
+			&i.EndsAt,
+			&i.Given,
+			&i.RefundID,
+			&i.Version,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PayingMemberships = `-- name: PayingMemberships :many
 SELECT m.membership_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS membership_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT membership_id, user_id, plan_id, price, currency, months, status, pay_until, pay_ends_at, payment_id, opens, activated_at, starts_at, ends_at, given, refund_id, version, created_at FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
+CROSS JOIN LATERAL (SELECT membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, payment_id, opens, activated_at, starts_at, ends_at, given, refund_id, version, created_at FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
 WHERE m.status = 'PENDING' AND m.payment_id = p.payment_id AND m.pay_until > coalesce($1::timestamptz, now())
 `
 

@@ -85,6 +85,7 @@ type Event struct {
 	Seating              string
 	Currency             string
 	MaxPerUser           int32
+	MaxReturnsPerUser    *int32
 	HoldSeconds          *int32
 	State                string
 	UndoTo               *string
@@ -92,6 +93,7 @@ type Event struct {
 	WalkAt               *time.Time
 	WalkAfter            string
 	PostponedFrom        *time.Time
+	PostponedAt          *time.Time
 	FeesUntil            *time.Time
 	DoorsAt              *time.Time
 	ClosesAt             *time.Time
@@ -100,12 +102,14 @@ type Event struct {
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 	ReturnWithin         int32
+	ReturnsTo            string
 	Transferable         string
 	PresaleOpensAt       *time.Time
 	PresaleMaxPerUser    *int32
 	PresaleWays          []byte
 	CodesFrom            int32
 	CodesSent            int32
+	StatementSuffix      string
 	ExpectedVisitors     int64
 	ExpectedWithin       int32
 	SeriesID             *string
@@ -114,6 +118,17 @@ type Event struct {
 	Version              int64
 	CreatedAt            time.Time
 	UpdatedAt            time.Time
+}
+
+type FormerTerm struct {
+	EventID              string
+	Until                time.Time
+	RefundUntil          time.Time
+	UserRefunds          bool
+	FeesUntil            time.Time
+	PostponedAt          *time.Time
+	CancellationUntil    []time.Time
+	CancellationPercents []int32
 }
 
 type LineAct struct {
@@ -137,6 +152,8 @@ type Membership struct {
 	MembershipID uuid.UUID
 	UserID       string
 	PlanID       string
+	Email        string
+	Language     string
 	Price        int64
 	Currency     string
 	Months       int32
@@ -176,6 +193,11 @@ type Notice struct {
 	WalkedTo  uuid.NullUUID
 }
 
+type PaymentLimit struct {
+	OnlyOne   bool
+	Providers []byte
+}
+
 type Place struct {
 	ReservationID uuid.UUID
 	N             int32
@@ -208,6 +230,7 @@ type RefundClaim struct {
 	Amounts          []int64
 	MembershipID     uuid.NullUUID
 	MembershipAmount int64
+	PresentAmount    int64
 	ProblemIds       []uuid.UUID
 	ProblemReasons   []string
 }
@@ -232,6 +255,7 @@ type Reservation struct {
 	HoldEndsAt    time.Time
 	PaymentID     uuid.NullUUID
 	Opens         int32
+	Declines      int32
 	Charging      bool
 	Version       int64
 	CreatedAt     time.Time
@@ -244,6 +268,8 @@ type Return struct {
 	Section   string
 	SeatID    *string
 	ReleaseAt time.Time
+	Unpaid    bool
+	Giver     *string
 }
 
 type Scan struct {
@@ -316,6 +342,7 @@ type Ticket struct {
 	Given         int64
 	Currency      string
 	PaymentID     uuid.NullUUID
+	OnlyWhole     int64
 	Status        string
 	UsedEpoch     int32
 	RefundID      uuid.NullUUID
@@ -323,33 +350,40 @@ type Ticket struct {
 	DisputedAsOf  int64
 	Serial        int32
 	IssuedAt      time.Time
+	ChosenAt      time.Time
 	UpdatedAt     time.Time
 }
 
 type Transfer struct {
-	TransferID    uuid.UUID
-	TicketID      uuid.UUID
-	EventID       string
-	Seller        string
-	ClaimHash     []byte
-	ToUser        *string
-	Price         int64
-	Currency      string
-	Status        string
-	Reason        string
-	Deadline      time.Time
-	Buyer         *string
-	BuyerEmail    string
-	BuyerLanguage string
-	PayUntil      *time.Time
-	PayEndsAt     *time.Time
-	Unpaid        int32
-	PaymentID     uuid.NullUUID
-	Charging      bool
-	Opens         int32
-	NewTicket     uuid.NullUUID
-	Version       int64
-	CreatedAt     time.Time
+	TransferID uuid.UUID
+	TicketID   uuid.UUID
+	EventID    string
+	Seller     string
+	ClaimHash  []byte
+	ToUser     *string
+	Price      int64
+	Currency   string
+	Status     string
+	Reason     string
+	Deadline   time.Time
+	Buyer      *string
+	PayUntil   *time.Time
+	PayEndsAt  *time.Time
+	Unpaid     int32
+	PaymentID  uuid.NullUUID
+	Charging   bool
+	Opens      int32
+	NewTicket  uuid.NullUUID
+	Version    int64
+	CreatedAt  time.Time
+}
+
+type TransferContact struct {
+	TransferID uuid.UUID
+	UserID     string
+	Email      string
+	Language   string
+	GaveUp     bool
 }
 
 type UsedCode struct {
@@ -358,6 +392,13 @@ type UsedCode struct {
 	CodeHash []byte
 	BatchID  uuid.UUID
 	UsedAt   time.Time
+}
+
+type Void struct {
+	TicketID uuid.UUID
+	Operator string
+	Reason   string
+	VoidedAt time.Time
 }
 
 type Webhook struct {

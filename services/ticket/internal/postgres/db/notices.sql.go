@@ -208,29 +208,44 @@ func (q *Queries) EndDelivery(ctx context.Context, arg EndDeliveryParams) (int64
 }
 
 const EventOfMail = `-- name: EventOfMail :one
-SELECT title, venue, starts_at, time_zone,
-       (codes_from > 0 AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
-        AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce($1::timestamptz, now()))::boolean AS codes
-FROM events
-WHERE event_id = $2
+SELECT e.title, e.venue, e.starts_at, e.time_zone,
+       (e.codes_from > 0 AND e.transferable = 'NONE' AND e.state IN ('OPEN', 'PAUSED')
+        AND coalesce(e.doors_at, e.starts_at) - make_interval(hours => e.codes_from) <= t.now)::boolean AS codes,
+       f.until AS fees_until,
+       (e.state IN ('OPEN', 'PAUSED') AND f.until > t.now AND o.refundable)::boolean AS refundable, (e.state = 'ENDED' AND o.owed)::boolean AS owed
+FROM events e
+CROSS JOIN LATERAL (SELECT coalesce($1::timestamptz, now()) AS now) t
+CROSS JOIN LATERAL (SELECT least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour') - interval '1 minute')::timestamptz AS until) f
+CROSS JOIN LATERAL (SELECT coalesce(bool_or(k.payment_id IS NOT NULL AND k.chosen_at < e.postponed_at AND k.given < k.paid AND valid_now(k.status, k.used_epoch, e.epoch)), false) AS refundable,
+                           coalesce(bool_or(k.status IN ('VALID', 'USED', 'TRANSFERRING') AND k.given < k.paid
+                                            OR k.status IN ('REFUNDING', 'REFUNDED') AND k.paid > 0
+                                               AND (SELECT c.cause FROM refund_claims c WHERE c.refund_id = k.refund_id) = 'EVENT_CANCELLED'), false) AS owed
+                    FROM (SELECT ticket_id, reservation_id, n, prev, event_id, user_id, section, seat_id, price, paid, fee, given, currency, payment_id, only_whole, status, used_epoch, refund_id, disputed, disputed_as_of, serial, issued_at, chosen_at, updated_at FROM tickets WHERE tickets.event_id = e.event_id AND tickets.user_id = $2 OFFSET 0) k) o
+WHERE e.event_id = $3
 `
 
 type EventOfMailParams struct {
 	Now     *time.Time
+	UserID  string
 	EventID string
 }
 
 type EventOfMailRow struct {
-	Title    string
-	Venue    string
-	StartsAt time.Time
-	TimeZone string
-	Codes    bool
+	Title      string
+	Venue      string
+	StartsAt   time.Time
+	TimeZone   string
+	Codes      bool
+	FeesUntil  time.Time
+	Refundable bool
+	Owed       bool
 }
 
-// What an e-mail says about its event.
+// What an e-mail says about its event, and what of the user's tickets comes back. OFFSET keeps PostgreSQL from reading all of the event's
+// tickets by an index that suits the conditions on their statuses. Full refunds are said to end a minute before the doors get their lists
+// at the latest, as pages show it, and only to who has bought before the postponement.
 func (q *Queries) EventOfMail(ctx context.Context, arg EventOfMailParams) (EventOfMailRow, error) {
-	row := q.db.QueryRow(ctx, EventOfMail, arg.Now, arg.EventID)
+	row := q.db.QueryRow(ctx, EventOfMail, arg.Now, arg.UserID, arg.EventID)
 	var i EventOfMailRow
 	err := row.Scan(
 		&i.Title,
@@ -238,6 +253,9 @@ func (q *Queries) EventOfMail(ctx context.Context, arg EventOfMailParams) (Event
 		&i.StartsAt,
 		&i.TimeZone,
 		&i.Codes,
+		&i.FeesUntil,
+		&i.Refundable,
+		&i.Owed,
 	)
 	return i, err
 }
@@ -594,7 +612,7 @@ func (q *Queries) OldestToWalk(ctx context.Context, now *time.Time) (float64, er
 
 const OrdersToTell = `-- name: OrdersToTell :many
 SELECT reservation_id FROM reservations
-WHERE event_id = $1 AND reservation_id > $2 AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+WHERE event_id = $1 AND reservation_id > $2 AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED')
 ORDER BY event_id, reservation_id
 LIMIT $3::int
 `
@@ -669,43 +687,58 @@ func (q *Queries) QueueForWebhooks(ctx context.Context, arg QueueForWebhooksPara
 
 const QueueMails = `-- name: QueueMails :exec
 INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
-SELECT '00000000-0000-0000-0000-000000000000', n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language,
-       coalesce($1::timestamptz, now())
+SELECT CASE WHEN n.data ->> 'cause' = 'EVENT_CANCELLED' THEN $1::uuid ELSE $2::uuid END,
+       n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language, coalesce($3::timestamptz, now())
 FROM notices n
-CROSS JOIN LATERAL (SELECT CASE WHEN n.type LIKE 'TICKET%' THEN n.entity::uuid END AS id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT CASE WHEN n.notice_id = ANY ($4::uuid[]) THEN n.entity::uuid END AS id OFFSET 0) o
 CROSS JOIN LATERAL (SELECT DISTINCT x.user_id
                     FROM (VALUES (n.data ->> 'userId'), (n.data ->> 'sellerId'), (n.data ->> 'buyerId')) x (user_id)
                     WHERE x.user_id <> '') u
 CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
                     WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
                     UNION ALL
-                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                    (SELECT b.email, b.language FROM transfers t
                      JOIN tickets k ON k.ticket_id = t.ticket_id
-                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     JOIN transfer_contacts b ON b.transfer_id = t.transfer_id AND b.user_id = t.buyer
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND b.email <> '' AND k.reservation_id = o.id
                      ORDER BY t.transfer_id DESC LIMIT 1)
+                    UNION ALL
+                    SELECT b.email, b.language FROM transfer_contacts b
+                    WHERE b.transfer_id = o.id AND b.user_id = u.user_id AND b.email <> ''
+                    UNION ALL
+                    SELECT m.email, m.language FROM memberships m
+                    WHERE m.membership_id = o.id AND m.user_id = u.user_id AND m.email <> ''
                     LIMIT 1) c
-WHERE n.notice_id = ANY ($2::uuid[])
+WHERE n.notice_id = ANY ($4::uuid[])
 ORDER BY n.n
 ON CONFLICT (lane, notice_id, user_id) DO NOTHING
 `
 
 type QueueMailsParams struct {
+	ToAll     uuid.UUID
+	OfOrders  uuid.UUID
 	Now       *time.Time
 	NoticeIds []uuid.UUID
 }
 
-// E-mails about tickets of an order to the users who are named, where their addresses are known: that of the order, or of who has bought
-// one of its tickets. Those to one user about an order go one after the other.
+// E-mails about an order, or what a rejected payment was for, to the users who are named, where their addresses are known: of the order or
+// membership, or of who has accepted a ticket. Those to one user go one after the other. The refunds of a cancelled event go to all who have
+// paid, so they have the lane of what goes to everybody.
 func (q *Queries) QueueMails(ctx context.Context, arg QueueMailsParams) error {
-	_, err := q.db.Exec(ctx, QueueMails, arg.Now, arg.NoticeIds)
+	_, err := q.db.Exec(ctx, QueueMails,
+		arg.ToAll,
+		arg.OfOrders,
+		arg.Now,
+		arg.NoticeIds,
+	)
 	return err
 }
 
 const QueueMailsOfOrders = `-- name: QueueMailsOfOrders :exec
 INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
-SELECT '00000000-0000-0000-0000-000000000000', $1, $2::text || ' ' || u.user_id, u.user_id, c.email, c.language,
-       coalesce($3::timestamptz, now())
-FROM unnest($4::uuid[]) AS o (id)
+SELECT $1::uuid, $2, $3::text || ' ' || u.user_id, u.user_id, c.email, c.language,
+       coalesce($4::timestamptz, now())
+FROM unnest($5::uuid[]) AS o (id)
 CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
                     WHERE k.reservation_id = o.id AND k.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
                     UNION
@@ -716,15 +749,17 @@ CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
 CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
                     WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
                     UNION ALL
-                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                    (SELECT b.email, b.language FROM transfers t
                      JOIN tickets k ON k.ticket_id = t.ticket_id
-                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     JOIN transfer_contacts b ON b.transfer_id = t.transfer_id AND b.user_id = t.buyer
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND b.email <> '' AND k.reservation_id = o.id
                      ORDER BY t.transfer_id DESC LIMIT 1)
                     LIMIT 1) c
 ON CONFLICT (lane, notice_id, user_id) DO NOTHING
 `
 
 type QueueMailsOfOrdersParams struct {
+	ToAll          uuid.UUID
 	NoticeID       uuid.UUID
 	EventID        string
 	Now            *time.Time
@@ -734,6 +769,7 @@ type QueueMailsOfOrdersParams struct {
 // E-mails about an event to the holders of tickets of these orders, also of those that its cancellation has ended.
 func (q *Queries) QueueMailsOfOrders(ctx context.Context, arg QueueMailsOfOrdersParams) error {
 	_, err := q.db.Exec(ctx, QueueMailsOfOrders,
+		arg.ToAll,
 		arg.NoticeID,
 		arg.EventID,
 		arg.Now,
@@ -802,7 +838,8 @@ func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) (i
 const TicketsOfMail = `-- name: TicketsOfMail :many
 SELECT ticket_id, event_id, section, seat_id, serial
 FROM tickets k
-WHERE k.event_id = $1 AND k.user_id = $2 AND k.status = 'VALID'
+WHERE k.event_id = $1 AND k.user_id = $2
+  AND valid_now(k.status, k.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = k.event_id))
 ORDER BY k.event_id, k.user_id, k.ticket_id
 LIMIT $3::int
 `

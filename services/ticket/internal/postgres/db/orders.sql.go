@@ -13,7 +13,7 @@ import (
 )
 
 const FindOrders = `-- name: FindOrders :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id DESC
@@ -59,6 +59,7 @@ func (q *Queries) FindOrders(ctx context.Context, arg FindOrdersParams) ([]FindO
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
 			&i.Reservation.Opens,
+			&i.Reservation.Declines,
 			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
@@ -78,7 +79,7 @@ func (q *Queries) FindOrders(ctx context.Context, arg FindOrdersParams) ([]FindO
 const HoldersOfOrders = `-- name: HoldersOfOrders :many
 SELECT reservation_id, user_id FROM tickets
 WHERE (reservation_id = ANY ($1::uuid[]) AND status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (reservation_id = ANY ($1::uuid[]) AND status IN ('TRANSFERRED', 'REFUNDED'))
+   OR (reservation_id = ANY ($1::uuid[]) AND status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED'))
 `
 
 type HoldersOfOrdersRow struct {
@@ -109,7 +110,7 @@ func (q *Queries) HoldersOfOrders(ctx context.Context, reservationIds []uuid.UUI
 const OrdersOfEvent = `-- name: OrdersOfEvent :many
 SELECT reservation_id
 FROM reservations
-WHERE event_id >= $1 AND (event_id, reservation_id) < ($1, $2::uuid) AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+WHERE event_id >= $1 AND (event_id, reservation_id) < ($1, $2::uuid) AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED')
 ORDER BY event_id DESC, reservation_id DESC
 LIMIT $3::int
 `
@@ -146,7 +147,7 @@ const OrdersOfSeat = `-- name: OrdersOfSeat :many
 SELECT p.reservation_id FROM places p WHERE p.event_id = $1 AND p.seat_id = $2::text AND p.live
 UNION
 SELECT t.reservation_id FROM tickets t
-WHERE t.event_id = $1 AND t.seat_id = $2::text AND t.status IN ('TRANSFERRED', 'REFUNDED')
+WHERE t.event_id = $1 AND t.seat_id = $2::text AND t.status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED')
 `
 
 type OrdersOfSeatParams struct {
@@ -263,16 +264,16 @@ func (q *Queries) ScansOfTickets(ctx context.Context, ticketIds []uuid.UUID) ([]
 }
 
 const TicketsOfOrder = `-- name: TicketsOfOrder :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid
 FROM tickets t
 WHERE (t.reservation_id = $1 AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (t.reservation_id = $1 AND t.status IN ('TRANSFERRED', 'REFUNDED'))
+   OR (t.reservation_id = $1 AND t.status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED'))
 ORDER BY t.n, t.ticket_id
 `
 
 type TicketsOfOrderRow struct {
-	Ticket     Ticket
-	UsedBefore bool
+	Ticket Ticket
+	Valid  bool
 }
 
 func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) ([]TicketsOfOrderRow, error) {
@@ -299,6 +300,7 @@ func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) (
 			&i.Ticket.Given,
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
+			&i.Ticket.OnlyWhole,
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
@@ -306,8 +308,9 @@ func (q *Queries) TicketsOfOrder(ctx context.Context, reservationID uuid.UUID) (
 			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
+			&i.Ticket.ChosenAt,
 			&i.Ticket.UpdatedAt,
-			&i.UsedBefore,
+			&i.Valid,
 		); err != nil {
 			return nil, err
 		}

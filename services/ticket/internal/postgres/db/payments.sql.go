@@ -53,3 +53,26 @@ func (q *Queries) EndedPayments(ctx context.Context, paymentIds []uuid.UUID) ([]
 	}
 	return items, nil
 }
+
+const PaymentLimits = `-- name: PaymentLimits :one
+SELECT providers FROM payment_limits
+`
+
+func (q *Queries) PaymentLimits(ctx context.Context) ([]byte, error) {
+	row := q.db.QueryRow(ctx, PaymentLimits)
+	var providers []byte
+	err := row.Scan(&providers)
+	return providers, err
+}
+
+const PutPaymentLimits = `-- name: PutPaymentLimits :exec
+INSERT INTO payment_limits (providers)
+SELECT $1::jsonb WHERE NOT EXISTS (SELECT FROM payment_limits WHERE providers = $1::jsonb)
+ON CONFLICT (only_one) DO UPDATE SET providers = excluded.providers
+`
+
+// Most calls change nothing, and write nothing.
+func (q *Queries) PutPaymentLimits(ctx context.Context, providers []byte) error {
+	_, err := q.db.Exec(ctx, PutPaymentLimits, providers)
+	return err
+}

@@ -15,9 +15,10 @@ import (
 const AnswerClaim = `-- name: AnswerClaim :execrows
 UPDATE refund_claims
 SET status = $1, reason = $2, begun_at = $3, ticket_ids = $4, amounts = $5,
-    membership_id = nullif($6::uuid, '00000000-0000-0000-0000-000000000000'), membership_amount = $7, problem_ids = $8,
-    problem_reasons = $9
-WHERE refund_id = $10 AND status = 'BEGUN'
+    membership_id = nullif($6::uuid, '00000000-0000-0000-0000-000000000000'), membership_amount = $7,
+    present_amount = $8, problem_ids = $9,
+    problem_reasons = $10
+WHERE refund_id = $11 AND status = 'BEGUN'
 `
 
 type AnswerClaimParams struct {
@@ -28,6 +29,7 @@ type AnswerClaimParams struct {
 	Amounts          []int64
 	MembershipID     uuid.UUID
 	MembershipAmount int64
+	PresentAmount    int64
 	ProblemIds       []uuid.UUID
 	ProblemReasons   []string
 	RefundID         uuid.UUID
@@ -42,6 +44,7 @@ func (q *Queries) AnswerClaim(ctx context.Context, arg AnswerClaimParams) (int64
 		arg.Amounts,
 		arg.MembershipID,
 		arg.MembershipAmount,
+		arg.PresentAmount,
 		arg.ProblemIds,
 		arg.ProblemReasons,
 		arg.RefundID,
@@ -99,7 +102,7 @@ func (q *Queries) InsertClaim(ctx context.Context, arg InsertClaimParams) (int64
 }
 
 const LockClaims = `-- name: LockClaims :many
-SELECT refund_claims.refund_id, refund_claims.payment_id, refund_claims.cause, refund_claims.status, refund_claims.reason, refund_claims.begun_at, refund_claims.ticket_ids, refund_claims.amounts, refund_claims.membership_id, refund_claims.membership_amount, refund_claims.problem_ids, refund_claims.problem_reasons
+SELECT refund_claims.refund_id, refund_claims.payment_id, refund_claims.cause, refund_claims.status, refund_claims.reason, refund_claims.begun_at, refund_claims.ticket_ids, refund_claims.amounts, refund_claims.membership_id, refund_claims.membership_amount, refund_claims.present_amount, refund_claims.problem_ids, refund_claims.problem_reasons
 FROM refund_claims
 WHERE refund_id = ANY ($1::uuid[])
 ORDER BY refund_id
@@ -131,6 +134,7 @@ func (q *Queries) LockClaims(ctx context.Context, refundIds []uuid.UUID) ([]Lock
 			&i.RefundClaim.Amounts,
 			&i.RefundClaim.MembershipID,
 			&i.RefundClaim.MembershipAmount,
+			&i.RefundClaim.PresentAmount,
 			&i.RefundClaim.ProblemIds,
 			&i.RefundClaim.ProblemReasons,
 		); err != nil {

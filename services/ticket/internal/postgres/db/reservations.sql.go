@@ -79,7 +79,7 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $2
 `
@@ -117,6 +117,7 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 		&i.Reservation.HoldEndsAt,
 		&i.Reservation.PaymentID,
 		&i.Reservation.Opens,
+		&i.Reservation.Declines,
 		&i.Reservation.Charging,
 		&i.Reservation.Version,
 		&i.Reservation.CreatedAt,
@@ -150,7 +151,7 @@ func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (i
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
@@ -203,6 +204,7 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
 			&i.Reservation.Opens,
+			&i.Reservation.Declines,
 			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
@@ -248,7 +250,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
@@ -296,6 +298,7 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
 			&i.Reservation.Opens,
+			&i.Reservation.Declines,
 			&i.Reservation.Charging,
 			&i.Reservation.Version,
 			&i.Reservation.CreatedAt,
@@ -386,11 +389,11 @@ func (q *Queries) MoveCounters(ctx context.Context, arg MoveCountersParams) (int
 
 const MoveSold = `-- name: MoveSold :execrows
 UPDATE sections s
-SET sold = s.sold + d.sold, house = s.house + d.house, returns = s.returns + d.returns
-FROM (SELECT l.event_id, l.section, n.sold, n.house, n.returns
+SET held = s.held + d.held, sold = s.sold + d.sold, house = s.house + d.house, returns = s.returns + d.returns
+FROM (SELECT l.event_id, l.section, n.held, n.sold, n.house, n.returns
       FROM sections l
-      JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS sold,
-                   unnest($4::bigint[]) AS house, unnest($5::bigint[]) AS returns) n
+      JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section, unnest($3::bigint[]) AS held,
+                   unnest($4::bigint[]) AS sold, unnest($5::bigint[]) AS house, unnest($6::bigint[]) AS returns) n
         ON n.event_id = l.event_id AND n.section = l.section
       ORDER BY l.event_id, l.section
       FOR UPDATE OF l) d
@@ -400,18 +403,20 @@ WHERE s.event_id = d.event_id AND s.section = d.section
 type MoveSoldParams struct {
 	EventIds []string
 	Sections []string
+	Held     []int64
 	Sold     []int64
 	House    []int64
 	Returns  []int64
 }
 
 // Moves the counters of seats that are sold, and of all places that are given back, or kept by the
-// organiser. Those of seats are the last locks of a transaction, and taken in order; those of general
+// organiser, or free some time after their holds. Those of seats are the last locks of a transaction, and taken in order; those of general
 // admission are locked already.
 func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, error) {
 	result, err := q.db.Exec(ctx, MoveSold,
 		arg.EventIds,
 		arg.Sections,
+		arg.Held,
 		arg.Sold,
 		arg.House,
 		arg.Returns,
@@ -420,6 +425,44 @@ func (q *Queries) MoveSold(ctx context.Context, arg MoveSoldParams) (int64, erro
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const PayTerms = `-- name: PayTerms :one
+SELECT coalesce((SELECT r.user_id = ANY (l.blocked_users) FROM line_settings l WHERE l.event_id = r.event_id), false)::boolean AS blocked,
+       o.pages::bigint AS pages, o.declines::bigint AS declines
+FROM reservations r
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(x.opens), 0) AS pages, coalesce(sum(x.declines), 0) AS declines
+    FROM (SELECT e.opens, e.declines
+          FROM reservations e
+          WHERE e.event_id = r.event_id AND e.user_id = r.user_id AND e.status IN ('CANCELLED', 'EXPIRED')
+            AND e.expires_at > coalesce($1::timestamptz, now()) - make_interval(secs => $2)
+          UNION ALL
+          SELECT h.opens, h.declines
+          FROM reservations h
+          WHERE h.event_id = r.event_id AND h.user_id = r.user_id AND h.status IN ('HELD', 'PAYING') AND h.reservation_id <> r.reservation_id) x) o
+WHERE r.reservation_id = $3
+`
+
+type PayTermsParams struct {
+	Now            *time.Time
+	ForgottenAfter float64
+	ReservationID  uuid.UUID
+}
+
+type PayTermsRow struct {
+	Blocked  bool
+	Pages    int64
+	Declines int64
+}
+
+// Whether a user is blocked at the event of a reservation, and how many payment pages the user has opened lately for the event's other
+// unpaid reservations, and how many of their payments were declined. UNION makes both parts use their index.
+func (q *Queries) PayTerms(ctx context.Context, arg PayTermsParams) (PayTermsRow, error) {
+	row := q.db.QueryRow(ctx, PayTerms, arg.Now, arg.ForgottenAfter, arg.ReservationID)
+	var i PayTermsRow
+	err := row.Scan(&i.Blocked, &i.Pages, &i.Declines)
+	return i, err
 }
 
 const PayingReservations = `-- name: PayingReservations :many
@@ -454,6 +497,56 @@ func (q *Queries) PayingReservations(ctx context.Context, arg PayingReservations
 			&i.PaymentID,
 			&i.ExpiresAt,
 			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PlacesByEvent = `-- name: PlacesByEvent :many
+SELECT e.event_id, r.sold::bigint AS sold, r.house::bigint AS house, r.returns::bigint AS returns,
+       (e.state IN ('OPEN', 'PAUSED') AND e.sales_close_at > coalesce($1::timestamptz, now()))::boolean AS selling
+FROM (SELECT event_id, state, sales_close_at FROM events
+      WHERE coalesce(presale_opens_at, sales_open_at) <= coalesce($1::timestamptz, now()) + interval '15 minutes'
+        AND sales_close_at > coalesce($1::timestamptz, now()) - interval '1 day'
+      ORDER BY sales_open_at DESC LIMIT $2::int) e
+CROSS JOIN LATERAL (SELECT coalesce(sum(s.sold), 0) AS sold, coalesce(sum(s.house), 0) AS house, coalesce(sum(s.returns), 0) AS returns
+                    FROM sections s WHERE s.event_id = e.event_id) r
+`
+
+type PlacesByEventParams struct {
+	Now *time.Time
+	Max int32
+}
+
+type PlacesByEventRow struct {
+	EventID string
+	Sold    int64
+	House   int64
+	Returns int64
+	Selling bool
+}
+
+func (q *Queries) PlacesByEvent(ctx context.Context, arg PlacesByEventParams) ([]PlacesByEventRow, error) {
+	rows, err := q.db.Query(ctx, PlacesByEvent, arg.Now, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PlacesByEventRow
+	for rows.Next() {
+		var i PlacesByEventRow
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Sold,
+			&i.House,
+			&i.Returns,
+			&i.Selling,
 		); err != nil {
 			return nil, err
 		}
@@ -504,38 +597,29 @@ func (q *Queries) SeatsOf(ctx context.Context, reservationIds []uuid.UUID) ([]Se
 	return items, nil
 }
 
-const SoldByEvent = `-- name: SoldByEvent :many
-SELECT e.event_id, r.sold::bigint AS sold
-FROM (SELECT event_id FROM events
-      WHERE sales_open_at <= coalesce($1::timestamptz, now())
-        AND sales_close_at > coalesce($1::timestamptz, now()) - interval '1 day'
-      ORDER BY sales_open_at DESC LIMIT $2::int) e
-CROSS JOIN LATERAL (SELECT coalesce(sum(s.sold), 0) AS sold FROM sections s WHERE s.event_id = e.event_id) r
+const UnpaidOf = `-- name: UnpaidOf :many
+SELECT reservation_id FROM reservations
+WHERE event_id = $1 AND user_id = $2 AND status IN ('HELD', 'PAYING')
 `
 
-type SoldByEventParams struct {
-	Now *time.Time
-	Max int32
-}
-
-type SoldByEventRow struct {
+type UnpaidOfParams struct {
 	EventID string
-	Sold    int64
+	UserID  string
 }
 
-func (q *Queries) SoldByEvent(ctx context.Context, arg SoldByEventParams) ([]SoldByEventRow, error) {
-	rows, err := q.db.Query(ctx, SoldByEvent, arg.Now, arg.Max)
+func (q *Queries) UnpaidOf(ctx context.Context, arg UnpaidOfParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, UnpaidOf, arg.EventID, arg.UserID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SoldByEventRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i SoldByEventRow
-		if err := rows.Scan(&i.EventID, &i.Sold); err != nil {
+		var reservation_id uuid.UUID
+		if err := rows.Scan(&reservation_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, reservation_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -546,12 +630,12 @@ func (q *Queries) SoldByEvent(ctx context.Context, arg SoldByEventParams) ([]Sol
 const UpdateReservations = `-- name: UpdateReservations :execrows
 UPDATE reservations r
 SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
-    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, charging = c.charging, updated_at = now()
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, declines = c.declines, charging = c.charging, updated_at = now()
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_version,
              unnest($4::text[]) AS status, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS expires_at,
-             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::int[]) AS opens,
-             unnest($10::boolean[]) AS charging,
-             unnest($11::bigint[]) AS version) c
+             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::int[]) AS opens, unnest($10::int[]) AS declines,
+             unnest($11::boolean[]) AS charging,
+             unnest($12::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version
 `
 
@@ -565,6 +649,7 @@ type UpdateReservationsParams struct {
 	Released       []int32
 	PaymentIds     []uuid.UUID
 	Opens          []int32
+	Declines       []int32
 	Charging       []bool
 	Versions       []int64
 }
@@ -580,6 +665,7 @@ func (q *Queries) UpdateReservations(ctx context.Context, arg UpdateReservations
 		arg.Released,
 		arg.PaymentIds,
 		arg.Opens,
+		arg.Declines,
 		arg.Charging,
 		arg.Versions,
 	)
@@ -592,7 +678,7 @@ func (q *Queries) UpdateReservations(ctx context.Context, arg UpdateReservations
 const UpdateSeats = `-- name: UpdateSeats :execrows
 UPDATE seats s
 SET status = c.status,
-    reservation_id = CASE WHEN c.status <> 'FREE' THEN c.id END,
+    reservation_id = CASE WHEN c.status IN ('HELD', 'SOLD') THEN c.id END,
     held_until = CASE WHEN c.status = 'HELD' THEN c.held_until END
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::text[]) AS status,
              unnest($4::timestamptz[]) AS held_until) c

@@ -11,8 +11,9 @@ import (
 )
 
 const InsertReturns = `-- name: InsertReturns :exec
-INSERT INTO returns (event_id, section, seat_id, release_at)
-SELECT unnest($1::text[]), unnest($2::text[]), nullif(unnest($3::text[]), ''), unnest($4::timestamptz[])
+INSERT INTO returns (event_id, section, seat_id, release_at, giver, unpaid)
+SELECT unnest($1::text[]), unnest($2::text[]), nullif(unnest($3::text[]), ''), unnest($4::timestamptz[]),
+       nullif(unnest($5::text[]), ''), unnest($6::boolean[])
 `
 
 type InsertReturnsParams struct {
@@ -20,6 +21,8 @@ type InsertReturnsParams struct {
 	Sections  []string
 	SeatIds   []string
 	ReleaseAt []time.Time
+	Givers    []string
+	Unpaid    []bool
 }
 
 func (q *Queries) InsertReturns(ctx context.Context, arg InsertReturnsParams) error {
@@ -28,6 +31,8 @@ func (q *Queries) InsertReturns(ctx context.Context, arg InsertReturnsParams) er
 		arg.Sections,
 		arg.SeatIds,
 		arg.ReleaseAt,
+		arg.Givers,
+		arg.Unpaid,
 	)
 	return err
 }
@@ -75,7 +80,7 @@ const ReleaseSeats = `-- name: ReleaseSeats :execrows
 UPDATE seats s
 SET status = r.status
 FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS seat_id, unnest($3::text[]) AS status) r
-WHERE s.event_id = r.event_id AND s.seat_id = r.seat_id AND s.status = 'RETURNED'
+WHERE s.event_id = r.event_id AND s.seat_id = r.seat_id AND s.status IN ('RETURNED', 'DELAYED')
 `
 
 type ReleaseSeatsParams struct {
@@ -97,21 +102,21 @@ const ScarceSections = `-- name: ScarceSections :many
 SELECT s.event_id, s.section
 FROM sections s
 JOIN (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS section) w USING (event_id, section)
-WHERE CASE WHEN (s.capacity - s.held - s.sold - s.house - s.returns) * 20 < s.capacity THEN true
+WHERE CASE WHEN (s.capacity - s.held - s.sold - s.house - CASE WHEN $3::boolean THEN 0 ELSE s.returns END) * 20 < s.capacity THEN true
            WHEN NOT s.seated THEN false
            ELSE 20 * (SELECT count(*)
                       FROM (SELECT 1
                             FROM seats x
                             WHERE x.event_id = s.event_id AND x.idx BETWEEN s.first_idx AND s.first_idx + s.capacity - 1
-                              AND (x.status = 'FREE' OR (x.status = 'HELD' AND x.held_until <= coalesce($3::timestamptz, now())))
+                              AND (x.status = 'FREE' OR x.status = 'RETURNED' AND $3::boolean)
                             LIMIT (s.capacity + 19) / 20) f) < s.capacity
       END
 `
 
 type ScarceSectionsParams struct {
-	EventIds []string
-	Sections []string
-	Now      *time.Time
+	EventIds    []string
+	Sections    []string
+	WithReturns bool
 }
 
 type ScarceSectionsRow struct {
@@ -119,11 +124,11 @@ type ScarceSectionsRow struct {
 	Section string
 }
 
-// Places that were given back, until they are for sale again.
-// The sections of which less than 5 % is free. Of seats no more are read than show that enough are free, and none where the counters say
-// that they cannot be.
+// Places that were given back, or of holds that have ended, until they are for sale again.
+// The sections of which less than 5 % is free; with @with_returns what was given back counts as free. Holds that have expired do not. Of
+// seats no more are read than show that enough are, and none where the counters say that they cannot be.
 func (q *Queries) ScarceSections(ctx context.Context, arg ScarceSectionsParams) ([]ScarceSectionsRow, error) {
-	rows, err := q.db.Query(ctx, ScarceSections, arg.EventIds, arg.Sections, arg.Now)
+	rows, err := q.db.Query(ctx, ScarceSections, arg.EventIds, arg.Sections, arg.WithReturns)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +152,7 @@ DELETE FROM returns
 WHERE return_id = ANY (ARRAY(
     SELECT return_id FROM returns WHERE release_at <= coalesce($1::timestamptz, now())
     ORDER BY release_at LIMIT $2::int FOR UPDATE SKIP LOCKED))
-RETURNING event_id, section, coalesce(seat_id, '')::text AS seat_id
+RETURNING event_id, section, coalesce(seat_id, '')::text AS seat_id, unpaid
 `
 
 type TakeDueReturnsParams struct {
@@ -159,6 +164,7 @@ type TakeDueReturnsRow struct {
 	EventID string
 	Section string
 	SeatID  string
+	Unpaid  bool
 }
 
 // Replicas skip each other's.
@@ -171,7 +177,12 @@ func (q *Queries) TakeDueReturns(ctx context.Context, arg TakeDueReturnsParams) 
 	var items []TakeDueReturnsRow
 	for rows.Next() {
 		var i TakeDueReturnsRow
-		if err := rows.Scan(&i.EventID, &i.Section, &i.SeatID); err != nil {
+		if err := rows.Scan(
+			&i.EventID,
+			&i.Section,
+			&i.SeatID,
+			&i.Unpaid,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

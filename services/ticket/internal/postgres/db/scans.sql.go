@@ -66,7 +66,7 @@ func (q *Queries) CountScans(ctx context.Context, arg CountScansParams) ([]Count
 const Door = `-- name: Door :one
 SELECT state, epoch, coalesce(closes_at, doors_at, starts_at - interval '1 hour')::timestamptz AS closes_at,
        coalesce($1::timestamptz, now())::timestamptz AS now,
-       EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = e.event_id AND t.status = 'TRANSFERRING') AS transferring
+       (SELECT count(*) FROM tickets t WHERE t.event_id = e.event_id AND t.status = 'TRANSFERRING') AS transferring
 FROM events e
 WHERE e.event_id = $2
 `
@@ -81,10 +81,10 @@ type DoorRow struct {
 	Epoch        int32
 	ClosesAt     time.Time
 	Now          time.Time
-	Transferring bool
+	Transferring int64
 }
 
-// The event of a door's list, and whether a ticket may yet get another holder.
+// The event of a door's list, and how many tickets may yet get another holder.
 func (q *Queries) Door(ctx context.Context, arg DoorParams) (DoorRow, error) {
 	row := q.db.QueryRow(ctx, Door, arg.Now, arg.EventID)
 	var i DoorRow
@@ -122,7 +122,7 @@ func (q *Queries) DoorCounts(ctx context.Context, eventID string) (DoorCountsRow
 const DoorTickets = `-- name: DoorTickets :many
 SELECT t.ticket_id, t.serial, (t.user_id = '')::boolean AS unclaimed
 FROM tickets t
-WHERE t.event_id = $1 AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < $2))
+WHERE t.event_id = $1 AND valid_now(t.status, t.used_epoch, $2::integer)
   AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = $3::uuid AND NOT $4::boolean), ''), $3::uuid)
 ORDER BY t.user_id, t.ticket_id
 LIMIT $5::int

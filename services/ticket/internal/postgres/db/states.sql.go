@@ -294,7 +294,7 @@ func (q *Queries) MoveState(ctx context.Context, arg MoveStateParams) (int64, er
 const OwedTickets = `-- name: OwedTickets :many
 SELECT reservation_id, ticket_id, user_id
 FROM tickets
-WHERE event_id = $1 AND user_id >= $2::text AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+WHERE event_id = $1 AND user_id >= $2::text AND (status IN ('VALID', 'USED') OR (status IN ('TRANSFERRED', 'VOIDED') AND given < paid))
 ORDER BY event_id, user_id
 LIMIT $3::int
 `
@@ -335,13 +335,14 @@ func (q *Queries) OwedTickets(ctx context.Context, arg OwedTicketsParams) ([]Owe
 const PostponeEvent = `-- name: PostponeEvent :exec
 UPDATE events e
 SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    postponed_at = CASE WHEN n.starts_at = e.starts_at THEN coalesce(e.postponed_at, n.now) ELSE n.now END,
     refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
     sales_close_at = $1, fees_until = $2,
     cancellation_until = ARRAY(SELECT c.until + greatest(n.starts_at - e.starts_at, interval '0')
                                FROM unnest(e.cancellation_until) WITH ORDINALITY c (until, step) ORDER BY c.step),
     epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
 FROM (SELECT $4::timestamptz AS starts_at, $5::timestamptz AS doors_at,
-             $6::timestamptz AS closes_at) n
+             $6::timestamptz AS closes_at, coalesce($7::timestamptz, clock_timestamp()) AS now) n
 WHERE e.event_id = $3
 `
 
@@ -352,10 +353,12 @@ type PostponeEventParams struct {
 	StartsAt     time.Time
 	DoorsAt      *time.Time
 	ClosesAt     *time.Time
+	Now          *time.Time
 }
 
 // The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
-// refunds that would be later goes. Cancellation fees stay as long before the start.
+// refunds that would be later goes. Cancellation fees stay as long before the start. Where the start stays, and only other times change,
+// whoever has bought since the postponement gets no right by it.
 func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) error {
 	_, err := q.db.Exec(ctx, PostponeEvent,
 		arg.SalesCloseAt,
@@ -364,6 +367,7 @@ func (q *Queries) PostponeEvent(ctx context.Context, arg PostponeEventParams) er
 		arg.StartsAt,
 		arg.DoorsAt,
 		arg.ClosesAt,
+		arg.Now,
 	)
 	return err
 }

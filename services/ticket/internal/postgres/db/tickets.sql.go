@@ -13,16 +13,16 @@ import (
 )
 
 const FindTicket = `-- name: FindTicket :one
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
-       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
+       valid_now(t.status, t.used_epoch, e.epoch)::boolean AS valid,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents,
+       e.postponed_at, e.cancellation_until, e.cancellation_percents,
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.ticket_id = $2
 `
 
@@ -37,10 +37,11 @@ type FindTicketRow struct {
 	State                string
 	UserRefunds          bool
 	Transferable         string
-	UsedBefore           bool
+	Valid                bool
 	ClosesAt             time.Time
 	RefundUntil          time.Time
 	FeesUntil            time.Time
+	PostponedAt          *time.Time
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 	Offer                uuid.UUID
@@ -66,6 +67,7 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Ticket.Given,
 		&i.Ticket.Currency,
 		&i.Ticket.PaymentID,
+		&i.Ticket.OnlyWhole,
 		&i.Ticket.Status,
 		&i.Ticket.UsedEpoch,
 		&i.Ticket.RefundID,
@@ -73,15 +75,17 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 		&i.Ticket.DisputedAsOf,
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
+		&i.Ticket.ChosenAt,
 		&i.Ticket.UpdatedAt,
 		&i.Now,
 		&i.State,
 		&i.UserRefunds,
 		&i.Transferable,
-		&i.UsedBefore,
+		&i.Valid,
 		&i.ClosesAt,
 		&i.RefundUntil,
 		&i.FeesUntil,
+		&i.PostponedAt,
 		&i.CancellationUntil,
 		&i.CancellationPercents,
 		&i.Offer,
@@ -91,20 +95,25 @@ func (q *Queries) FindTicket(ctx context.Context, arg FindTicketParams) (FindTic
 
 const InsertTickets = `-- name: InsertTickets :exec
 WITH t AS (
-    SELECT unnest($1::uuid[]) AS ticket_id, unnest($2::uuid[]) AS reservation_id, unnest($3::int[]) AS n,
-           unnest($4::text[]) AS event_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS section,
-           nullif(unnest($7::text[]), '') AS seat_id, unnest($8::bigint[]) AS price, unnest($9::bigint[]) AS fee,
-           unnest($10::bigint[]) AS paid, unnest($11::text[]) AS currency, nullif(unnest($12::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id,
-           nullif(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev
+    SELECT unnest($2::uuid[]) AS ticket_id, unnest($3::uuid[]) AS reservation_id, unnest($4::int[]) AS n,
+           unnest($5::text[]) AS event_id, unnest($6::text[]) AS user_id, unnest($7::text[]) AS section,
+           nullif(unnest($8::text[]), '') AS seat_id, unnest($9::bigint[]) AS price, unnest($10::bigint[]) AS fee,
+           unnest($11::bigint[]) AS paid, unnest($12::text[]) AS currency, nullif(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id,
+           nullif(unnest($14::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev, unnest($15::timestamptz[]) AS chosen_at,
+           unnest($16::bigint[]) AS only_whole
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL AND prev IS NULL
 )
-INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
-SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t
+INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status,
+                     issued_at, chosen_at, only_whole)
+SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID',
+       coalesce($1::timestamptz, now()), chosen_at, only_whole
+FROM t
 `
 
 type InsertTicketsParams struct {
+	Now            *time.Time
 	TicketIds      []uuid.UUID
 	ReservationIds []uuid.UUID
 	Ns             []int32
@@ -118,11 +127,14 @@ type InsertTicketsParams struct {
 	Currencies     []string
 	PaymentIds     []uuid.UUID
 	Prevs          []uuid.UUID
+	ChosenAt       []time.Time
+	OnlyWhole      []int64
 }
 
 // The places of general admission are written with their first tickets; prev is the ticket that was passed on.
 func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) error {
 	_, err := q.db.Exec(ctx, InsertTickets,
+		arg.Now,
 		arg.TicketIds,
 		arg.ReservationIds,
 		arg.Ns,
@@ -136,21 +148,23 @@ func (q *Queries) InsertTickets(ctx context.Context, arg InsertTicketsParams) er
 		arg.Currencies,
 		arg.PaymentIds,
 		arg.Prevs,
+		arg.ChosenAt,
+		arg.OnlyWhole,
 	)
 	return err
 }
 
 const ListTickets = `-- name: ListTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
-       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
+       valid_now(t.status, t.used_epoch, e.epoch)::boolean AS valid,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents,
+       e.postponed_at, e.cancellation_until, e.cancellation_percents,
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.user_id = $2 AND t.ticket_id < $3::uuid
 ORDER BY t.ticket_id DESC
 LIMIT $4::int
@@ -169,10 +183,11 @@ type ListTicketsRow struct {
 	State                string
 	UserRefunds          bool
 	Transferable         string
-	UsedBefore           bool
+	Valid                bool
 	ClosesAt             time.Time
 	RefundUntil          time.Time
 	FeesUntil            time.Time
+	PostponedAt          *time.Time
 	CancellationUntil    []time.Time
 	CancellationPercents []int32
 	Offer                uuid.UUID
@@ -207,6 +222,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Ticket.Given,
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
+			&i.Ticket.OnlyWhole,
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
@@ -214,15 +230,17 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
+			&i.Ticket.ChosenAt,
 			&i.Ticket.UpdatedAt,
 			&i.Now,
 			&i.State,
 			&i.UserRefunds,
 			&i.Transferable,
-			&i.UsedBefore,
+			&i.Valid,
 			&i.ClosesAt,
 			&i.RefundUntil,
 			&i.FeesUntil,
+			&i.PostponedAt,
 			&i.CancellationUntil,
 			&i.CancellationPercents,
 			&i.Offer,
@@ -238,7 +256,7 @@ func (q *Queries) ListTickets(ctx context.Context, arg ListTicketsParams) ([]Lis
 }
 
 const LockTickets = `-- name: LockTickets :many
-SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.updated_at, (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
+SELECT t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid,
        coalesce(CASE WHEN t.payment_id IS NULL AND t.prev IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY ($1::uuid[])
@@ -247,9 +265,9 @@ FOR UPDATE OF t
 `
 
 type LockTicketsRow struct {
-	Ticket     Ticket
-	UsedBefore bool
-	Name       string
+	Ticket Ticket
+	Valid  bool
+	Name   string
 }
 
 // Tickets are locked after reservations. Whatever leaves VALID does so under this lock. Only orders without a payment may have a name.
@@ -277,6 +295,7 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 			&i.Ticket.Given,
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
+			&i.Ticket.OnlyWhole,
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
@@ -284,8 +303,9 @@ func (q *Queries) LockTickets(ctx context.Context, ticketIds []uuid.UUID) ([]Loc
 			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
+			&i.Ticket.ChosenAt,
 			&i.Ticket.UpdatedAt,
-			&i.UsedBefore,
+			&i.Valid,
 			&i.Name,
 		); err != nil {
 			return nil, err

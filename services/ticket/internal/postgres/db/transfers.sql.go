@@ -12,44 +12,49 @@ import (
 	"github.com/google/uuid"
 )
 
-const AcceptTerms = `-- name: AcceptTerms :one
-SELECT e.max_per_user, coalesce(e.max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce(e.series_id, '')::text AS series_id,
-       coalesce((SELECT $1::text = ANY (l.blocked_users) FROM line_settings l WHERE l.event_id = k.event_id), false)::boolean AS blocked,
-       (r.origin = 'SALE' AND r.user_id <> $1::text
-        AND NOT EXISTS (SELECT 1 FROM tickets h WHERE h.event_id = k.event_id AND h.user_id = $1::text AND h.prev IS NOT NULL
-                        AND h.reservation_id = k.reservation_id AND h.n = k.n))::boolean AS counts
-FROM tickets k
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = k.event_id OFFSET 0) e
-CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, opens, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
-WHERE k.ticket_id = $2
+const AcceptedBy = `-- name: AcceptedBy :many
+SELECT transfer_id FROM transfers WHERE event_id = $1 AND buyer = $2::text AND status = 'AWAITING_PAYMENT'
 `
 
-type AcceptTermsParams struct {
-	UserID   string
-	TicketID uuid.UUID
+type AcceptedByParams struct {
+	EventID string
+	UserID  string
 }
 
-type AcceptTermsRow struct {
-	MaxPerUser         int32
-	MaxPerUserInSeries int32
-	SeriesID           string
-	Blocked            bool
-	Counts             bool
+func (q *Queries) AcceptedBy(ctx context.Context, arg AcceptedByParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, AcceptedBy, arg.EventID, arg.UserID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var transfer_id uuid.UUID
+		if err := rows.Scan(&transfer_id); err != nil {
+			return nil, err
+		}
+		items = append(items, transfer_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-// Whether a user is blocked at an event, and whether one more place of an order counts for the user's limit: it is sold, and the user
-// has not had it before. LATERAL and OFFSET make PostgreSQL look up each row, also while the tables are empty.
-func (q *Queries) AcceptTerms(ctx context.Context, arg AcceptTermsParams) (AcceptTermsRow, error) {
-	row := q.db.QueryRow(ctx, AcceptTerms, arg.UserID, arg.TicketID)
-	var i AcceptTermsRow
-	err := row.Scan(
-		&i.MaxPerUser,
-		&i.MaxPerUserInSeries,
-		&i.SeriesID,
-		&i.Blocked,
-		&i.Counts,
-	)
-	return i, err
+const BlockedAt = `-- name: BlockedAt :one
+SELECT coalesce((SELECT $1::text = ANY (l.blocked_users) FROM line_settings l WHERE l.event_id = $2), false)::boolean
+`
+
+type BlockedAtParams struct {
+	UserID  string
+	EventID string
+}
+
+func (q *Queries) BlockedAt(ctx context.Context, arg BlockedAtParams) (bool, error) {
+	row := q.db.QueryRow(ctx, BlockedAt, arg.UserID, arg.EventID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const CountOffers = `-- name: CountOffers :one
@@ -71,6 +76,29 @@ func (q *Queries) CountOffers(ctx context.Context, now *time.Time) (CountOffersR
 	var i CountOffersRow
 	err := row.Scan(&i.Open, &i.Awaited, &i.Overdue)
 	return i, err
+}
+
+const CountsForLimit = `-- name: CountsForLimit :one
+SELECT (r.origin = 'SALE' AND r.user_id <> $1::text
+        AND NOT EXISTS (SELECT 1 FROM tickets h WHERE h.event_id = k.event_id AND h.user_id = $1::text AND h.prev IS NOT NULL
+                        AND h.reservation_id = k.reservation_id AND h.n = k.n))::boolean AS counts
+FROM tickets k
+CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, opens, declines, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
+WHERE k.ticket_id = $2
+`
+
+type CountsForLimitParams struct {
+	UserID   string
+	TicketID uuid.UUID
+}
+
+// Whether a user is blocked at an event, and whether one more place of an order counts for the user's limit: it is sold, and the user
+// has not had it before. LATERAL and OFFSET make PostgreSQL look up each row, also while the tables are empty.
+func (q *Queries) CountsForLimit(ctx context.Context, arg CountsForLimitParams) (bool, error) {
+	row := q.db.QueryRow(ctx, CountsForLimit, arg.UserID, arg.TicketID)
+	var counts bool
+	err := row.Scan(&counts)
+	return counts, err
 }
 
 const DueTransfers = `-- name: DueTransfers :many
@@ -107,10 +135,10 @@ func (q *Queries) DueTransfers(ctx context.Context, arg DueTransfersParams) ([]u
 }
 
 const FindTransfer = `-- name: FindTransfer :one
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.transfer_id = $2
 `
 
@@ -120,12 +148,13 @@ type FindTransferParams struct {
 }
 
 type FindTransferRow struct {
-	Transfer Transfer
-	Ticket   Ticket
-	Title    string
-	StartsAt time.Time
-	TimeZone string
-	Now      time.Time
+	Transfer        Transfer
+	Ticket          Ticket
+	Title           string
+	StatementSuffix string
+	StartsAt        time.Time
+	TimeZone        string
+	Now             time.Time
 }
 
 func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (FindTransferRow, error) {
@@ -144,8 +173,6 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Transfer.Reason,
 		&i.Transfer.Deadline,
 		&i.Transfer.Buyer,
-		&i.Transfer.BuyerEmail,
-		&i.Transfer.BuyerLanguage,
 		&i.Transfer.PayUntil,
 		&i.Transfer.PayEndsAt,
 		&i.Transfer.Unpaid,
@@ -169,6 +196,7 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Ticket.Given,
 		&i.Ticket.Currency,
 		&i.Ticket.PaymentID,
+		&i.Ticket.OnlyWhole,
 		&i.Ticket.Status,
 		&i.Ticket.UsedEpoch,
 		&i.Ticket.RefundID,
@@ -176,13 +204,46 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Ticket.DisputedAsOf,
 		&i.Ticket.Serial,
 		&i.Ticket.IssuedAt,
+		&i.Ticket.ChosenAt,
 		&i.Ticket.UpdatedAt,
 		&i.Title,
+		&i.StatementSuffix,
 		&i.StartsAt,
 		&i.TimeZone,
 		&i.Now,
 	)
 	return i, err
+}
+
+const GiveUpTransfer = `-- name: GiveUpTransfer :exec
+UPDATE transfer_contacts SET gave_up = true WHERE transfer_id = $1 AND user_id = $2
+`
+
+type GiveUpTransferParams struct {
+	TransferID uuid.UUID
+	UserID     string
+}
+
+// Who has accepted an offer is in its contacts. The transfer is locked.
+func (q *Queries) GiveUpTransfer(ctx context.Context, arg GiveUpTransferParams) error {
+	_, err := q.db.Exec(ctx, GiveUpTransfer, arg.TransferID, arg.UserID)
+	return err
+}
+
+const HasGivenUp = `-- name: HasGivenUp :one
+SELECT EXISTS (SELECT 1 FROM transfer_contacts WHERE transfer_id = $1 AND user_id = $2 AND gave_up)
+`
+
+type HasGivenUpParams struct {
+	TransferID uuid.UUID
+	UserID     string
+}
+
+func (q *Queries) HasGivenUp(ctx context.Context, arg HasGivenUpParams) (bool, error) {
+	row := q.db.QueryRow(ctx, HasGivenUp, arg.TransferID, arg.UserID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const InsertTransfer = `-- name: InsertTransfer :execrows
@@ -228,10 +289,10 @@ func (q *Queries) InsertTransfer(ctx context.Context, arg InsertTransferParams) 
 }
 
 const ListTransfers = `-- name: ListTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.updated_at, e.title, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
-CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
+CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.transfer_id = ANY (ARRAY(
     (SELECT s.transfer_id FROM transfers s WHERE s.seller = $2::text AND s.transfer_id < $3::uuid ORDER BY s.transfer_id DESC LIMIT $4::int)
     UNION
@@ -251,12 +312,13 @@ type ListTransfersParams struct {
 }
 
 type ListTransfersRow struct {
-	Transfer Transfer
-	Ticket   Ticket
-	Title    string
-	StartsAt time.Time
-	TimeZone string
-	Now      time.Time
+	Transfer        Transfer
+	Ticket          Ticket
+	Title           string
+	StatementSuffix string
+	StartsAt        time.Time
+	TimeZone        string
+	Now             time.Time
 }
 
 func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([]ListTransfersRow, error) {
@@ -286,8 +348,6 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Transfer.Reason,
 			&i.Transfer.Deadline,
 			&i.Transfer.Buyer,
-			&i.Transfer.BuyerEmail,
-			&i.Transfer.BuyerLanguage,
 			&i.Transfer.PayUntil,
 			&i.Transfer.PayEndsAt,
 			&i.Transfer.Unpaid,
@@ -311,6 +371,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Ticket.Given,
 			&i.Ticket.Currency,
 			&i.Ticket.PaymentID,
+			&i.Ticket.OnlyWhole,
 			&i.Ticket.Status,
 			&i.Ticket.UsedEpoch,
 			&i.Ticket.RefundID,
@@ -318,8 +379,10 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Ticket.DisputedAsOf,
 			&i.Ticket.Serial,
 			&i.Ticket.IssuedAt,
+			&i.Ticket.ChosenAt,
 			&i.Ticket.UpdatedAt,
 			&i.Title,
+			&i.StatementSuffix,
 			&i.StartsAt,
 			&i.TimeZone,
 			&i.Now,
@@ -335,7 +398,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 }
 
 const LockOffersOf = `-- name: LockOffersOf :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.ticket_id = ANY ($1::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE
 `
 
@@ -362,8 +425,6 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
-			&i.BuyerEmail,
-			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -385,7 +446,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 }
 
 const LockOffersOfEvent = `-- name: LockOffersOfEvent :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.event_id = $1 AND t.status IN ('OPEN', 'AWAITING_PAYMENT') AND NOT t.charging
 ORDER BY t.transfer_id LIMIT $2::int FOR UPDATE
 `
@@ -418,8 +479,6 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
-			&i.BuyerEmail,
-			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -441,7 +500,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 }
 
 const LockTransfers = `-- name: LockTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.buyer_email, t.buyer_language, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
 `
 
 // Transfers are locked after their tickets.
@@ -467,8 +526,6 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 			&i.Reason,
 			&i.Deadline,
 			&i.Buyer,
-			&i.BuyerEmail,
-			&i.BuyerLanguage,
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.Unpaid,
@@ -492,7 +549,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 const PayingTransfers = `-- name: PayingTransfers :many
 SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS transfer_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, buyer_email, buyer_language, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce($1::timestamptz, now())
 `
 
@@ -554,17 +611,24 @@ func (q *Queries) RenewTransferClaim(ctx context.Context, arg RenewTransferClaim
 }
 
 const SetBuyerContact = `-- name: SetBuyerContact :exec
-UPDATE transfers SET buyer_email = $1, buyer_language = $2 WHERE transfer_id = $3
+INSERT INTO transfer_contacts (transfer_id, user_id, email, language) VALUES ($1, $2, $3, $4)
+ON CONFLICT (transfer_id, user_id) DO UPDATE SET email = excluded.email, language = excluded.language
 `
 
 type SetBuyerContactParams struct {
+	TransferID uuid.UUID
+	UserID     string
 	Email      string
 	Language   string
-	TransferID uuid.UUID
 }
 
 func (q *Queries) SetBuyerContact(ctx context.Context, arg SetBuyerContactParams) error {
-	_, err := q.db.Exec(ctx, SetBuyerContact, arg.Email, arg.Language, arg.TransferID)
+	_, err := q.db.Exec(ctx, SetBuyerContact,
+		arg.TransferID,
+		arg.UserID,
+		arg.Email,
+		arg.Language,
+	)
 	return err
 }
 

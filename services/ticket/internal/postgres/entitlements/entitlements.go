@@ -47,21 +47,9 @@ func (s *Store) Find(ctx context.Context, eventID string, lists, codeLists []str
 	return found, pkgpostgres.Err(err)
 }
 
-func (s *Store) Used(ctx context.Context, eventID, seriesID, userID string) (entitlement.Used, error) {
-	q, users := s.database.ReadQueries(), []string{userID}
-	used := entitlement.Used{At: s.database.Now()}
-	rows, err := q.UsedBy(ctx, db.UsedByParams{UserIds: users, EventID: eventID, Now: q.AsOf})
-	for _, r := range rows {
-		used.InEvent = r.Used
-	}
-	if err != nil || seriesID == "" {
-		return used, pkgpostgres.Err(err)
-	}
-	series, err := q.UsedInSeries(ctx, db.UsedInSeriesParams{UserIds: users, SeriesID: seriesID, Now: q.AsOf})
-	for _, r := range series {
-		used.InSeries = r.Used
-	}
-	return used, pkgpostgres.Err(err)
+func (s *Store) Record(ctx context.Context, eventID, seriesID, userID string) (event.Record, time.Time, error) {
+	r, err := postgres.RecordOf(ctx, s.database.ReadQueries(), postgres.User{EventID: eventID, SeriesID: seriesID, UserID: userID})
+	return r, s.database.Now(), pkgpostgres.Err(err)
 }
 
 // Pruner returns a worker that deletes replaced lists, uploads that were not finished, and old

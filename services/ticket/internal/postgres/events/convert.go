@@ -18,9 +18,11 @@ func toEvent(r db.Event, sections []db.SectionsRow) event.Event {
 		StartsAt: r.StartsAt.UTC(), SalesOpenAt: r.SalesOpenAt.UTC(), SalesCloseAt: r.SalesCloseAt.UTC(),
 		Seating: event.Seating(r.Seating), Currency: r.Currency, MaxPerUser: int(r.MaxPerUser),
 		HoldSeconds: r.HoldSeconds, TimeZone: &r.TimeZone, DoorsAt: utc(r.DoorsAt), ClosesAt: utc(r.ClosesAt),
-		ReturnWithin: &r.ReturnWithin, SeriesID: new(postgres.OrEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
+		ReturnWithin: &r.ReturnWithin, ReturnsTo: new(event.ReturnsTo(r.ReturnsTo)), MaxReturnsPerUser: new(int32(orZero(r.MaxReturnsPerUser))), //nolint:gosec // ≤ 100,000
+		SeriesID: new(postgres.OrEmpty(r.SeriesID)), MaxPerUserInSeries: new(int32(orZero(r.MaxPerUserInSeries))), //nolint:gosec // ≤ 1000
 		Transferable:     new(event.Transferable(r.Transferable)),
 		CodesFrom:        &r.CodesFrom,
+		StatementSuffix:  &r.StatementSuffix,
 		CancellationFees: new(postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents)),
 		Presale:          toPresale(&r),
 		Expected:         &plan.Expected{Visitors: r.ExpectedVisitors, WithinSeconds: int64(r.ExpectedWithin)},
@@ -78,8 +80,8 @@ func toRow(e *event.Event) db.InsertEventParams {
 		StartsAt: e.StartsAt, SalesOpenAt: e.SalesOpenAt, SalesCloseAt: e.SalesCloseAt,
 		Seating: string(e.Seating), Currency: e.Currency, MaxPerUser: int32(e.MaxPerUser), //nolint:gosec // ≤ 1000
 		HoldSeconds: e.HoldSeconds, TimeZone: *e.TimeZone, DoorsAt: e.DoorsAt, ClosesAt: e.ClosesAt, UserRefunds: true,
-		ReturnWithin: *e.ReturnWithin, CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
-		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"), CodesFrom: *e.CodesFrom,
+		ReturnWithin: *e.ReturnWithin, ReturnsTo: string(*e.ReturnsTo), CancellationUntil: []time.Time{}, CancellationPercents: []int32{},
+		Transferable: string(*e.Transferable), PresaleWays: []byte("[]"), CodesFrom: *e.CodesFrom, StatementSuffix: *e.StatementSuffix,
 		ExpectedVisitors: e.Expected.Visitors, ExpectedWithin: int32(e.Expected.WithinSeconds), //nolint:gosec // ≤ 86,400
 	}
 	if p := e.Presale; p.Exists() {
@@ -97,6 +99,9 @@ func toRow(e *event.Event) db.InsertEventParams {
 	}
 	if *e.MaxPerUserInSeries > 0 {
 		row.MaxPerUserInSeries = e.MaxPerUserInSeries
+	}
+	if *e.MaxReturnsPerUser > 0 {
+		row.MaxReturnsPerUser = e.MaxReturnsPerUser
 	}
 	if r := e.UserRefunds; r != nil {
 		row.UserRefunds = !r.None

@@ -114,19 +114,19 @@ func (s *Store) SaleStatuses(ctx context.Context, ids []string) (map[string]even
 	return found, pkgpostgres.Err(err)
 }
 
-// SoldByEvent returns the numbers of sold places by event id, for up to max events whose sale is
-// open or ended less than a day ago.
-func (s *Store) SoldByEvent(ctx context.Context, max int) (map[string]int64, error) {
+// PlacesByEvent returns the numbers of places that are not free or held, by event id, for up to max
+// events whose sale is open, opens within 15 min, or ended less than a day ago.
+func (s *Store) PlacesByEvent(ctx context.Context, max int) (map[string]event.Places, error) {
 	q := s.database.Queries()
-	rows, err := q.SoldByEvent(ctx, db.SoldByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch
+	rows, err := q.PlacesByEvent(ctx, db.PlacesByEventParams{Now: q.AsOf, Max: int32(max)}) //nolint:gosec // a batch
 	if err != nil {
 		return nil, pkgpostgres.Err(err)
 	}
-	sold := make(map[string]int64, len(rows))
+	places := make(map[string]event.Places, len(rows))
 	for _, r := range rows {
-		sold[r.EventID] = r.Sold
+		places[r.EventID] = event.Places{Sold: r.Sold, House: r.House, Returning: r.Returns, Selling: r.Selling}
 	}
-	return sold, nil
+	return places, nil
 }
 
 // ExpectedOpenings returns openings of sales and presales for which operators expect many visitors.

@@ -266,7 +266,7 @@ func TestLargestHall(t *testing.T) {
 	require.Equal(t, "sections", errs.From(err).Fields[0].Path)
 }
 
-func TestSoldByEvent(t *testing.T) {
+func TestPlacesByEvent(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
@@ -275,9 +275,11 @@ func TestSoldByEvent(t *testing.T) {
 	svc.Confirm(t, seats, storetest.Payment(seats))
 	_, err := svc.Holds.HoldGeneral(t.Context(), reservation.BestRequest{EventID: "g", UserID: "u", Section: "A", Quantity: 2})
 	require.NoError(t, err)
-	sold, err := svc.EventStore.SoldByEvent(t.Context(), 10)
+	_, err = svc.Events.PutHouse(t.Context(), "e", event.HouseChange{Take: []string{"A-1-9"}})
 	require.NoError(t, err)
-	require.Equal(t, map[string]int64{"e": 2, "g": 0}, sold, "held is not sold")
+	places, err := svc.EventStore.PlacesByEvent(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, map[string]event.Places{"e": {Sold: 2, House: 1, Selling: true}, "g": {Selling: true}}, places, "held is not sold")
 }
 
 // A sale with a presale has two openings. A PUT without expected visitors keeps the stored ones,

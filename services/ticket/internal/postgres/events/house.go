@@ -42,7 +42,7 @@ func houseSections(ctx context.Context, q *postgres.Queries, id string) ([]event
 	sections := make([]event.HouseSection, len(rows))
 	for i, r := range rows {
 		sections[i] = event.HouseSection{
-			Name: r.Section, Seated: r.Seated, Capacity: r.Capacity, Sold: r.Sold, House: r.House, Returning: r.Returns,
+			Name: r.Section, Seated: r.Seated, Capacity: r.Capacity, Sold: r.Sold - r.Comps, House: r.House, Returning: r.Returns, Comps: r.Comps,
 		}
 	}
 	return sections, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -136,9 +137,10 @@ func TestHouseAgainstHolds(t *testing.T) {
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 20)))
 	replicas := []*storetest.Service{svc, svc.Replica(t)}
-	for range houseRaces {
+	for i := range houseRaces {
+		u, v := fmt.Sprint("u", i), fmt.Sprint("v", i)
 		acts := []func() error{
-			func() error { _, err := replicas[0].HoldSeats(t.Context(), "u", "A-1-1", "A-1-3"); return err },
+			func() error { _, err := replicas[0].HoldSeats(t.Context(), u, "A-1-1", "A-1-3"); return err },
 			func() error {
 				_, err := replicas[1].Events.PutHouse(t.Context(), "e", event.HouseChange{Take: []string{"A-1-3", "A-1-2"}})
 				return err
@@ -152,7 +154,7 @@ func TestHouseAgainstHolds(t *testing.T) {
 				_, err := replicas[1].Events.PutHouse(t.Context(), "e", event.HouseChange{Release: []string{"A-1-3", "A-1-2"}})
 				return err
 			},
-			func() error { _, err := replicas[0].HoldSeats(t.Context(), "v", "A-1-2", "A-1-3"); return err },
+			func() error { _, err := replicas[0].HoldSeats(t.Context(), v, "A-1-2", "A-1-3"); return err },
 		}
 		errors := storetest.Concurrently(2, func(i int) error { return acts[i]() })
 		require.NoError(t, errors[0])
@@ -175,19 +177,23 @@ func TestHouseAgainstHoldsOfGeneralAdmission(t *testing.T) {
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 6)))
 	replicas := []*storetest.Service{svc, svc.Replica(t)}
-	for range houseRaces {
+	for round := range houseRaces {
 		results := storetest.Concurrently(6, func(i int) error {
 			if i < 2 {
 				change := event.HouseChange{Standing: map[string]int64{"A": rand.Int64N(5)}}
 				_, err := replicas[i].Events.PutHouse(t.Context(), "e", change)
 				return err
 			}
-			_, err := replicas[i%2].HoldBest(t.Context(), fmt.Sprint("u", i), 2)
+			_, err := replicas[i%2].HoldBest(t.Context(), fmt.Sprintf("u%d-%d", round, i), 2)
 			return err
 		})
 		storetest.CountSucceeded(t, results, errs.ErrSoldOut)
 		svc.RequireInvariants(t)
 		svc.Clock.Advance(storetest.HoldFor)
+		_, err := svc.Expiry.ExpireDue(t.Context(), 10)
+		require.NoError(t, err)
+		svc.Clock.Advance(10 * time.Second)
+		require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
 	}
 	svc.RequireNoDeadlocks(t)
 }

@@ -116,6 +116,9 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if err != nil {
 		return err
 	}
+	if err := postgres.KeepFormerTerms(ctx, q, e.ID, now); err != nil {
+		return err
+	}
 	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 

@@ -14,8 +14,9 @@ import (
 // returnBatch is the most places that one transaction locks and puts on sale again.
 const returnBatch = 200
 
-// ReleaseReturns puts returned places on sale again once their waiting time is over. If the event
-// has closed by then, the organiser gets them instead. Any number of replicas may call it.
+// ReleaseReturns puts the places in returns on sale again once their waiting time is over. If the
+// sale has ended by then, the organiser gets those that were given back instead. Any number of
+// replicas may call it.
 func (s *Store) ReleaseReturns(ctx context.Context) error {
 	for n := returnBatch; n == returnBatch && ctx.Err() == nil; {
 		err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
@@ -32,7 +33,7 @@ func (s *Store) ReleaseReturns(ctx context.Context) error {
 	return nil
 }
 
-// releasePlaces puts places on sale, or into the house if their event has closed. Like all
+// releasePlaces puts places on sale, or into the house if their sale has ended. Like all
 // transactions it locks seats first, then sections of general admission, then sections with seats.
 func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturnsRow) error {
 	var eventIDs, sections []string
@@ -53,26 +54,25 @@ func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturns
 	if err != nil {
 		return err
 	}
-	status := func(eventID string) string {
-		if now.Before(closings[eventID].ClosesAt) {
-			return event.SeatStatusFree
+	deltas := make(postgres.CounterDeltas)
+	for _, d := range due {
+		status, delta := event.SeatStatusFree, postgres.CounterDelta{Returns: -1}
+		switch closing := closings[d.EventID]; {
+		case d.Unpaid && d.SeatID == "":
+			delta = postgres.CounterDelta{Held: -1}
+		case d.Unpaid: // held seats are not counted
+			delta = postgres.CounterDelta{}
+		case closing.KeepsReturns(now):
+			status, delta.House = event.SeatStatusHouse, 1
 		}
-		return event.SeatStatusHouse
-	}
-	for _, id := range seats.EventIds {
-		seats.Statuses = append(seats.Statuses, status(id))
+		if d.SeatID != "" {
+			seats.Statuses = append(seats.Statuses, status)
+		}
+		deltas.Add(d.EventID, d.Section, delta)
 	}
 	n, err := tx.ReleaseSeats(ctx, seats)
 	if err := postgres.ExpectRows(n, len(seats.SeatIds), "seats", err); err != nil {
 		return err
-	}
-	deltas := make(postgres.CounterDeltas)
-	for _, d := range due {
-		delta := postgres.CounterDelta{Returns: -1}
-		if status(d.EventID) == event.SeatStatusHouse {
-			delta.House = 1
-		}
-		deltas.Add(d.EventID, d.Section, delta)
 	}
 	return tx.AddToCounters(ctx, deltas)
 }

@@ -108,13 +108,9 @@ func TestSoldOut(t *testing.T) {
 	for _, p := range paid {
 		svc.Refund(t, p, refund.User)
 	}
-	requireStatus(event.StatusSoldOut) // while few places are left, the organiser keeps returned ones
-	for id, release := range map[string]event.HouseChange{
-		"e": {Release: []string{"A-1-1", "B-1-1"}}, "g": {Standing: map[string]int64{"A": 0, "B": 0}},
-	} {
-		_, err := svc.Events.PutHouse(t.Context(), id, release)
-		require.NoError(t, err)
-	}
+	requireStatus(event.StatusSoldOut) // while few places are left, returned ones come back later
+	svc.Clock.Advance(20 * time.Minute)
+	require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
 	requireStatus(event.StatusOnSale)
 }
 

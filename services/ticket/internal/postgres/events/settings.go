@@ -10,6 +10,8 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/transfers"
 )
 
 const pruneActsEvery = 10 * time.Minute
@@ -61,12 +63,24 @@ func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChan
 		}
 		return err
 	})
+	if err == nil && c.BlockUser != "" && later == 0 {
+		err = s.endUnpaid(ctx, eventID, c.BlockUser)
+	}
 	if err != nil {
 		return event.LineSettings{}, err
 	}
 	l, err := s.LineSettings(ctx, eventID)
 	l.LaterAct = later
 	return l, err
+}
+
+// endUnpaid ends what a user who was blocked has not paid yet. It runs after the commit, so that it
+// takes no locks together with that of the line: whoever begins to pay meanwhile is refused.
+func (s *Store) endUnpaid(ctx context.Context, eventID, userID string) error {
+	if err := reservations.Block(ctx, s.database, eventID, userID); err != nil {
+		return err
+	}
+	return transfers.NewStore(s.database).Block(ctx, eventID, userID)
 }
 
 // storeActNumber stores the number of an operator's change (c.Act). isNewest is false if this

@@ -92,15 +92,21 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 		if err != nil || times == nil {
 			return err
 		}
+		if err := postgres.KeepFormerTerms(ctx, tx.Queries, id, row.Now); err != nil {
+			return err
+		}
 		err = tx.PostponeEvent(ctx, db.PostponeEventParams{
 			EventID: id, StartsAt: times.StartsAt, DoorsAt: orNull(times.DoorsAt), ClosesAt: orNull(times.ClosesAt), SalesCloseAt: times.SalesCloseAt,
-			FeesUntil: orNull(times.FeesUntil),
+			FeesUntil: orNull(times.FeesUntil), Now: tx.ClockTime(),
 		})
 		if err != nil {
 			return err
 		}
-		postponed := notice.ForEvent(notice.EventPostponed, notice.Event{EventID: id, Title: e.Title, StartsAt: times.StartsAt, FormerStartsAt: &e.StartsAt})
-		if err := notices.Insert(ctx, tx.Queries, []notice.New{postponed}); err != nil {
+		postponed := notice.Event{EventID: id, Title: e.Title, StartsAt: times.StartsAt, FormerStartsAt: &e.StartsAt, Delay: times.Delay()}
+		if times.FeesUntil.After(row.Now) {
+			postponed.FullRefundUntil = new(times.FeesUntil.UTC())
+		}
+		if err := notices.Insert(ctx, tx.Queries, []notice.New{notice.ForEvent(notice.EventPostponed, postponed)}); err != nil {
 			return err
 		}
 		return transfers.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())

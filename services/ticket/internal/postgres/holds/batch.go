@@ -31,12 +31,10 @@ type holdBatch struct {
 	results []result
 
 	// series is the series of the event as last read. Users are locked for this series.
-	series string
-	row    db.SaleOfRow
-	used   map[string]int64 // how many places each user has bought or holds
-	// usedInSeries has how many places each user has bought or holds in all events of the series.
-	usedInSeries map[string]int64
-	events       []reservation.Event
+	series  string
+	row     db.SaleOfRow
+	records map[string]event.Record
+	events  []reservation.Event
 }
 
 // errOtherSeries means that users were locked for a series to which the event no longer belongs.
@@ -119,12 +117,8 @@ func (t *holdBatch) lockedSale() reservation.LockedSale {
 		holdFor = time.Duration(*r.HoldSeconds) * time.Second
 	}
 	return reservation.LockedSale{
-		EventID: t.eventID, Seating: event.Seating(r.Seating), Currency: r.Currency, HoldFor: holdFor, Now: r.Now.UTC(), Used: t.used,
-		UsedInSeries: t.usedInSeries,
-		Sale: event.Sale{
-			State: event.State(r.State), PresaleAt: postgres.TimeOrZero(r.PresaleOpensAt), OpenAt: r.SalesOpenAt, CloseAt: r.SalesCloseAt, MaxPerUser: int(r.MaxPerUser),
-			MaxPerUserInSeries: int(r.MaxPerUserInSeries), PresaleMaxPerUser: int(r.PresaleMaxPerUser),
-		},
+		EventID: t.eventID, Seating: event.Seating(r.Seating), Currency: r.Currency, HoldFor: holdFor, Now: r.Now.UTC(), Records: t.records,
+		Sale: postgres.Sale(r),
 	}
 }
 
@@ -162,17 +156,17 @@ func (t *holdBatch) user(id string) postgres.User {
 func (t *holdBatch) queueSale(b *pgx.Batch) {
 	b.Queue(db.SaleOf, t.AsOf, t.eventID).QueryRow(func(r pgx.Row) error {
 		s := &t.row
-		return r.Scan(&s.Seating, &s.State, &s.PresaleOpensAt, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds,
-			&s.SeriesID, &s.MaxPerUserInSeries, &s.PresaleMaxPerUser, &s.Now)
+		return r.Scan(&s.Seating, &s.State, &s.ReturnsTo, &s.PresaleOpensAt, &s.SalesOpenAt, &s.SalesCloseAt, &s.MaxPerUser, &s.Currency, &s.HoldSeconds,
+			&s.SeriesID, &s.MaxPerUserInSeries, &s.PresaleMaxPerUser, &s.MaxReturnsPerUser, &s.Now)
 	})
 }
 
-func (t *holdBatch) queueUsedPlaces(b *pgx.Batch, users []string) {
-	b.Queue(db.UsedBy, users, t.eventID, t.AsOf).Query(func(rows pgx.Rows) error {
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedByRow])
-		t.used = make(map[string]int64, len(all))
+func (t *holdBatch) queueRecords(b *pgx.Batch, users []string) {
+	b.Queue(db.RecordsOf, event.Forgiven, users, t.eventID, t.AsOf, event.ForgottenAfter.Seconds()).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.RecordsOfRow])
+		t.records = make(map[string]event.Record, len(all))
 		for _, r := range all {
-			t.used[r.UserID] = r.Used
+			t.records[r.UserID] = postgres.Record(r)
 		}
 		return err
 	})
@@ -181,9 +175,10 @@ func (t *holdBatch) queueUsedPlaces(b *pgx.Batch, users []string) {
 	}
 	b.Queue(db.UsedInSeries, users, t.series, t.AsOf).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.UsedInSeriesRow])
-		t.usedInSeries = make(map[string]int64, len(all))
 		for _, r := range all {
-			t.usedInSeries[r.UserID] = r.Used
+			record := t.records[r.UserID]
+			record.InSeries = r.Used
+			t.records[r.UserID] = record
 		}
 		return err
 	})

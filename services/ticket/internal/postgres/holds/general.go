@@ -84,7 +84,7 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 		return err
 	})
 	t.queueSale(&b)
-	t.queueUsedPlaces(&b, users)
+	t.queueRecords(&b, users)
 	b.Queue(db.DueInSections, sections, t.eventID, t.AsOf, releaseBatch).Query(func(rows pgx.Rows) (err error) {
 		t.due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
@@ -111,11 +111,12 @@ func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 		if err != nil {
 			return err
 		}
-		t.sale.Release(locked.Expire())
+		expired := locked.Expire()
 		events, err := locked.Save(ctx, t.Tx)
 		if err != nil {
 			return err
 		}
+		t.sale.Release(locked.Freed(expired))
 		t.events = append(t.events, events...)
 		if len(t.due) < releaseBatch || t.sale.HasFree(wanted) {
 			return nil

@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -35,7 +36,7 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 		})
 	}
 	t.queueSale(&b)
-	t.queueUsedPlaces(&b, users)
+	t.queueRecords(&b, users)
 	if seats := t.seatsOf(pending, func(n int) bool { return n <= smallRequest }); len(seats) > 0 {
 		b.Queue(db.SeenSeats, t.AsOf, t.eventID, seats).Query(func(rows pgx.Rows) error {
 			all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.SeenSeatsRow])
@@ -86,32 +87,48 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 	return others
 }
 
-// lockSeatsAndHolds locks the requested seats. If an expired hold has one of them, it also locks
-// this hold and all of its other seats, which become free.
+// findExpired finds the expired holds of the requested seats, with all of their seats. It refuses
+// requests for those in scarce sections, before they lock anything, and returns the other requests:
+// only the expiry of the hold, which lets its seats wait, may end it (see reservations.Locked.Save).
+func (t *seatsTx) findExpired(ctx context.Context, pending []int) ([]int, error) {
+	requested := t.seatsOf(pending, func(int) bool { return true })
+	var expired []uuid.UUID
+	for _, id := range requested {
+		if hold := t.sale.Unlocked[id].HeldBy; hold != uuid.Nil && !slices.Contains(expired, hold) {
+			expired = append(expired, hold)
+		}
+	}
+	if len(expired) == 0 {
+		return pending, nil
+	}
+	rows, err := t.SeatsOf(ctx, expired)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		t.sale.Expired[r.ReservationID] = append(t.sale.Expired[r.ReservationID], r.SeatID)
+	}
+	if err := t.leaveScarce(ctx); err != nil {
+		return nil, err
+	}
+	for _, id := range requested {
+		seat := t.sale.Unlocked[id]
+		seat.Takeable = seat.Takeable && (seat.HeldBy == uuid.Nil || t.sale.Expired[seat.HeldBy] != nil)
+		t.sale.Unlocked[id] = seat
+	}
+	return t.refuse(pending, t.sale.CheckSeats), nil
+}
+
+// lockSeatsAndHolds locks the requested seats, and the expired holds that have one of them, with all
+// of their other seats, which become free.
 func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 	if len(pending) == 0 {
 		return nil
 	}
-	var seats []string
+	seats := t.seatsOf(pending, func(int) bool { return true })
 	var expired []uuid.UUID
-	for _, i := range pending {
-		for _, id := range t.reqs[i].SeatIDs {
-			seats = append(seats, id)
-			if hold := t.sale.Unlocked[id].HeldBy; hold != uuid.Nil && t.sale.Expired[hold] == nil {
-				t.sale.Expired[hold] = []string{}
-				expired = append(expired, hold)
-			}
-		}
-	}
-	if len(expired) > 0 {
-		rows, err := t.SeatsOf(ctx, expired)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			t.sale.Expired[r.ReservationID] = append(t.sale.Expired[r.ReservationID], r.SeatID)
-			seats = append(seats, r.SeatID)
-		}
+	for hold, ids := range t.sale.Expired {
+		expired, seats = append(expired, hold), append(seats, ids...)
 	}
 	rows, err := t.lockSeats(ctx, seats, t.sale.Waits && !t.reqs[pending[0]].SkipLocked)
 	if err != nil {
@@ -121,6 +138,27 @@ func (t *seatsTx) lockSeatsAndHolds(ctx context.Context, pending []int) error {
 		t.sale.Locked[r.SeatID] = &reservation.LockedSeat{Free: r.Free, HeldBy: r.HeldBy}
 	}
 	return t.lockExpiredHolds(ctx, expired)
+}
+
+// leaveScarce removes the expired holds that have a seat in a scarce section, so that nobody takes
+// them over.
+func (t *seatsTx) leaveScarce(ctx context.Context) error {
+	arg := db.ScarceSectionsParams{WithReturns: false}
+	for _, seats := range t.sale.Expired {
+		for _, id := range seats {
+			arg.Sections = append(arg.Sections, reservation.NewSeat(id, 0).Section)
+		}
+	}
+	slices.Sort(arg.Sections)
+	arg.Sections = slices.Compact(arg.Sections)
+	arg.EventIds = slices.Repeat([]string{t.eventID}, len(arg.Sections))
+	scarce, err := t.ScarceSections(ctx, arg)
+	for _, s := range scarce {
+		maps.DeleteFunc(t.sale.Expired, func(_ uuid.UUID, seats []string) bool {
+			return slices.ContainsFunc(seats, func(id string) bool { return reservation.NewSeat(id, 0).Section == s.Section })
+		})
+	}
+	return err
 }
 
 // lockExpiredHolds locks the rows of the expired holds of which all seats are locked. Since seats

@@ -94,6 +94,9 @@ func (t *seatsTx) holdAll(ctx context.Context) error {
 	if pending, err = t.checkRequests(ctx, pending); err != nil {
 		return err
 	}
+	if pending, err = t.findExpired(ctx, pending); err != nil {
+		return err
+	}
 	if err := t.lockSeatsAndHolds(ctx, pending); err != nil {
 		return err
 	}

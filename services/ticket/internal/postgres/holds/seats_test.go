@@ -33,7 +33,7 @@ func TestHoldSeatsStoresAndPublishesTheHold(t *testing.T) {
 	require.Equal(t, r.Seats, stored.Seats)
 	require.Equal(t, r.ExpiresAt, stored.ExpiresAt)
 	require.Equal(t, []storetest.OutboxEvent{{
-		Type: "RESERVATION_CREATED", ReservationID: r.ID.String(), UserID: "u", SlotID: "slot-u", Status: "HELD",
+		Type: "RESERVATION_CREATED", ReservationID: r.ID.String(), Origin: "SALE", UserID: "u", SlotID: "slot-u", Status: "HELD",
 		SeatIDs: []string{"A-2-9", "A-2-10", "B-1-1"}, Quantity: 3, Amount: 190, Version: 1,
 		ExpiresAt: r.ExpiresAt.Format("2006-01-02T15:04:05.000Z"),
 	}}, svc.OutboxEvents(t, r.ID))

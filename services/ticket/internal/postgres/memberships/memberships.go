@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/idempotency/answers"
 	pkgpostgres "urr.guru/pkg/postgres"
@@ -80,28 +79,23 @@ func (s *Store) ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]m
 	return toPlans(rows), pkgpostgres.Err(err)
 }
 
-// buyTries is how often Buy looks for a pending purchase, if another call stores one meanwhile.
-const buyTries = 3
-
-func (s *Store) Buy(ctx context.Context, userID, planID string) (id uuid.UUID, err error) {
+func (s *Store) Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (id uuid.UUID, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		plan, err := findPlan(ctx, tx.Queries, planID)
-		for i := 0; i < buyTries && err == nil; i++ {
-			if id, err = buy(ctx, tx, userID, plan); id != uuid.Nil {
-				return err
-			}
-		}
 		if err == nil {
-			err = errs.ErrUnavailable
+			id, err = buy(ctx, tx, userID, plan, contact)
 		}
 		return err
 	})
 	return id, err
 }
 
-// buy returns the user's pending purchase of a plan, or stores a new one. It returns uuid.Nil if
-// another call has stored one meanwhile.
-func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan) (uuid.UUID, error) {
+// buy returns the user's pending purchase of a plan, or stores a new one. It takes the member's lock
+// first, so that the user's memberships of the plan neither begin nor become more meanwhile.
+func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan, contact reservation.Contact) (uuid.UUID, error) {
+	if err := tx.LockUsers(ctx, postgres.MemberLockKeys([]postgres.Member{{PlanID: plan.ID, UserID: userID}})); err != nil {
+		return uuid.Nil, err
+	}
 	rows, err := tx.LockPendingMembership(ctx, db.LockPendingMembershipParams{UserID: userID, PlanID: plan.ID})
 	if err != nil {
 		return uuid.Nil, err
@@ -122,15 +116,18 @@ func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.P
 	if !plan.OnSale {
 		return uuid.Nil, membership.ErrPlanNotOnSale
 	}
-	m := membership.New(userID, plan, now)
-	n, err := tx.InsertMembership(ctx, db.InsertMembershipParams{
-		MembershipID: m.ID, UserID: m.UserID, PlanID: m.PlanID, Price: m.Price, Currency: m.Currency, Months: int32(m.Months), //nolint:gosec // at most 120
-		PayUntil: m.PayUntil, CreatedAt: m.CreatedAt,
-	})
-	if err != nil || n == 0 {
+	owned, err := tx.PaidMemberships(ctx, db.PaidMembershipsParams{UserID: userID, PlanID: plan.ID})
+	if err != nil {
 		return uuid.Nil, err
 	}
-	return m.ID, nil
+	if err := membership.CheckAhead(plan.Price, fromRows(owned).All(), now); err != nil {
+		return uuid.Nil, err
+	}
+	m := membership.New(userID, plan, now)
+	return m.ID, tx.InsertMembership(ctx, db.InsertMembershipParams{
+		MembershipID: m.ID, UserID: m.UserID, PlanID: m.PlanID, Price: m.Price, Currency: m.Currency, Months: int32(m.Months), //nolint:gosec // at most 120
+		Email: contact.Email, Language: contact.Language, PayUntil: m.PayUntil, CreatedAt: m.CreatedAt,
+	})
 }
 
 // Find uses the pool of writes, not that of reads, since it is called after a write.

@@ -40,7 +40,7 @@ func (c *club) create(price int64) *membership.Plan {
 
 func (c *club) begin(user string) *membership.Shown {
 	c.t.Helper()
-	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan)
+	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan, reservation.Contact{})
 	require.NoError(c.t, err)
 	return m
 }
@@ -103,9 +103,9 @@ func TestBuyAndExtend(t *testing.T) {
 	_, err := c.Memberships.Update(t.Context(), c.plan, false)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, c.begin("u").ID, "it is under way, although the sale has ended")
-	_, err = c.Memberships.Buy(t.Context(), "v", c.plan)
+	_, err = c.Memberships.Buy(t.Context(), "v", c.plan, reservation.Contact{})
 	require.ErrorIs(t, err, membership.ErrPlanNotOnSale)
-	_, err = c.Memberships.Buy(t.Context(), "v", uuid.NewString())
+	_, err = c.Memberships.Buy(t.Context(), "v", uuid.NewString(), reservation.Contact{})
 	require.ErrorIs(t, err, membership.ErrPlanNotFound)
 	first, _ = c.buy("u")
 	require.Equal(t, membership.Active, first.Status)
@@ -185,16 +185,16 @@ func TestPaymentUnderWay(t *testing.T) {
 	require.Equal(t, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}}, paying)
 	require.True(t, c.find(m.ID).PayUntil.After(opened.PayUntil))
 
-	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment))
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, reservation.Failure{}))
 	require.Equal(t, payment, c.find(m.ID).PaymentID)
-	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment))
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment, reservation.Failure{}))
 	retry := c.find(m.ID)
 	require.Zero(t, retry.PaymentID)
 	c.RequireFromNow(t, reservation.RetryWithin, retry.PayUntil)
 	for range 2 {
 		_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
 		require.NoError(t, err)
-		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment))
+		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, reservation.Failure{}))
 	}
 	_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
 	require.ErrorIs(t, err, reservation.ErrNotPayable, "three pages are enough")
@@ -226,15 +226,50 @@ func TestRejectedPayments(t *testing.T) {
 	c.RequireInvariants(t)
 }
 
-// A free plan is bought in the same way.
+// A free plan is bought in the same way, once by each user, whatever has become of it.
 func TestFreePlan(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	c.plan = c.create(0).ID
 	m, paid := c.buy("u")
 	require.Equal(t, membership.Active, m.Status)
+	c.refused("u", membership.ErrFreeOnce)
+	other, _ := c.buy("other")
 	c.giveBack(paid, refund.Operator)
 	require.Equal(t, membership.Ended, c.find(m.ID).Status)
+	c.refused("u", membership.ErrFreeOnce)
+	c.Clock.Set(other.EndsAt)
+	c.refused("other", membership.ErrFreeOnce)
+	c.RequireInvariants(t)
+}
+
+func (c *club) refused(user string, want error) {
+	c.t.Helper()
+	_, err := c.Memberships.Buy(c.t.Context(), user, c.plan, reservation.Contact{})
+	require.ErrorIs(c.t, err, want)
+}
+
+// A member buys the next term, but not the one after it before the next one has begun.
+func TestOneTermAhead(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	first, _ := c.buy("u")
+	c.buy("u")
+	c.refused("u", membership.ErrAhead)
+	c.buy("another user")
+	plan := c.plan
+	c.plan = c.create(100).ID
+	c.buy("u")
+	c.plan = plan
+	c.Clock.Set(first.EndsAt.Add(-time.Second))
+	c.refused("u", membership.ErrAhead)
+	c.Clock.Set(first.EndsAt)
+	_, paid := c.buy("u")
+	c.refused("u", membership.ErrAhead)
+	claim := c.BeginRefund(t, c.request(paid, refund.Operator))
+	c.refused("u", membership.ErrAhead)
+	c.Settle(t, storetest.MadeRefund(claim, paid))
+	c.buy("u")
 	c.RequireInvariants(t)
 }
 
@@ -244,20 +279,17 @@ func TestRefundOfConsecutiveMemberships(t *testing.T) {
 	c := open(t)
 	first, paidFirst := c.buy("u")
 	second, paidSecond := c.buy("u")
-	third, _ := c.buy("u")
-	fourth, _ := c.buy("u")
 	c.giveBack(paidSecond, refund.Operator) // the second membership has not begun
 	require.Equal(t, membership.Ended, c.find(second.ID).Status)
-	require.Equal(t, first.EndsAt, c.find(third.ID).StartsAt)
-	require.Equal(t, c.find(third.ID).EndsAt, c.find(fourth.ID).StartsAt)
 
 	c.Clock.Advance(24 * time.Hour)
 	claim := c.BeginRefund(t, c.request(paidFirst, refund.Operator))
-	extended, _ := c.buy("u")
-	require.Equal(t, c.find(fourth.ID).EndsAt, extended.StartsAt)
+	third, _ := c.buy("u")
+	require.Equal(t, first.EndsAt, third.StartsAt)
 	c.Settle(t, storetest.MadeRefund(claim, paidFirst))
 	c.RequireFromNow(t, 0, c.find(third.ID).StartsAt)
-	require.Equal(t, c.find(fourth.ID).EndsAt, c.find(extended.ID).StartsAt)
+	fourth, _ := c.buy("u")
+	require.Equal(t, c.find(third.ID).EndsAt, fourth.StartsAt)
 	c.RequireInvariants(t)
 }
 
@@ -267,8 +299,8 @@ func TestRefundOfAnExpiredMembership(t *testing.T) {
 	c := open(t)
 	first, paid := c.buy("u")
 	second, _ := c.buy("u")
-	third, _ := c.buy("u")
 	c.Clock.Set(first.EndsAt.Add(time.Hour))
+	third, _ := c.buy("u")
 	c.giveBack(paid, refund.ByHand)
 	require.Equal(t, first.EndsAt, c.find(second.ID).StartsAt)
 	require.Equal(t, second.EndsAt, c.find(third.ID).StartsAt)

@@ -47,7 +47,7 @@ func TestBoughtTwiceAtOnce(t *testing.T) {
 			var ids [3]uuid.UUID
 			buy := func(i int) func() error {
 				return func() error {
-					m, err := c.Memberships.Buy(t.Context(), user, c.plan)
+					m, err := c.Memberships.Buy(t.Context(), user, c.plan, reservation.Contact{})
 					if err == nil {
 						ids[i] = m.ID
 					}
@@ -59,6 +59,27 @@ func TestBoughtTwiceAtOnce(t *testing.T) {
 			c.Clock.Advance(membership.PayWithin)
 		}
 		require.EqualValues(t, 2, c.Count(t, `SELECT count(*) FROM memberships WHERE user_id = $1`, user))
+	})
+}
+
+// A member buys and pays the next term at several replicas at once, and gets one.
+func TestBoughtAheadAtOnce(t *testing.T) {
+	eachRace(t, func(t *testing.T, c *club, user string) {
+		t.Helper()
+		c.buy(user)
+		other := c.Replica(t)
+		buy := func(s *storetest.Service) func() error {
+			return func() error {
+				m, err := s.Memberships.Buy(t.Context(), user, c.plan, reservation.Contact{})
+				if err != nil {
+					require.ErrorIs(t, err, membership.ErrAhead)
+					return nil
+				}
+				return s.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{taken(m)})
+			}
+		}
+		c.race(buy(c.Service), buy(other), buy(c.Service), buy(other))
+		require.EqualValues(t, 2, c.Count(t, `SELECT count(*) FROM memberships WHERE user_id = $1 AND status = 'ACTIVE'`, user))
 	})
 }
 
@@ -102,7 +123,6 @@ func TestExtendedWhileTheOneBeforeEnds(t *testing.T) {
 	eachRace(t, func(t *testing.T, c *club, user string) {
 		t.Helper()
 		first, paid := c.buy(user)
-		c.buy(user)
 		claim := c.BeginRefund(t, c.request(paid, refund.Operator))
 		e := taken(c.begin(user))
 		c.race(c.settle(storetest.MadeRefund(claim, paid)), c.settle(e))

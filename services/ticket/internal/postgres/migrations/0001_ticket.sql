@@ -17,6 +17,8 @@ CREATE TABLE events (
     seating        text        NOT NULL CHECK (seating IN ('ASSIGNED', 'GENERAL', 'MIXED')),
     currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
     max_per_user   integer     NOT NULL CHECK (max_per_user > 0),
+    -- How many places a user may give back and buy others; NULL: three times max_per_user.
+    max_returns_per_user integer CHECK (max_returns_per_user > 0),
     -- Seconds; NULL: the service's default.
     hold_seconds   integer     CHECK (hold_seconds > 0),
     -- What operators did to the sale; whether it is on sale follows from this, the clock and the free seats. CANCELLED can be undone, until
@@ -30,8 +32,9 @@ CREATE TABLE events (
     walk_at        timestamptz,
     -- The last user whose orders the walk of an ended event has reached; empty: it begins anew.
     walk_after     text COLLATE "C" NOT NULL DEFAULT '',
-    -- The start before the latest postponement, and until when users get their fees back too since then.
+    -- The start before the latest postponement, when that was, and until when users get their fees back too for what was sold before it.
     postponed_from timestamptz,
+    postponed_at   timestamptz,
     fees_until     timestamptz,
     doors_at       timestamptz,
     -- The end of refunds and transfers, from which on doors have their lists; NULL: doors_at, else an hour before the start.
@@ -44,6 +47,8 @@ CREATE TABLE events (
     cancellation_percents integer[]     NOT NULL DEFAULT '{}',
     -- Places that are given back are sold again at a random moment, after a tenth of this many seconds and within all of them; 0: at once.
     return_within  integer     NOT NULL DEFAULT 0 CHECK (return_within >= 0),
+    -- HOUSE: the organiser keeps them instead.
+    returns_to     text        NOT NULL DEFAULT 'SALE' CHECK (returns_to IN ('SALE', 'HOUSE')),
     transferable   text        NOT NULL DEFAULT 'NONE' CHECK (transferable IN ('NONE', 'FREE', 'PRICED')),
     -- Before the general sale only users may buy who have an entitlement in one of these ways (JSON); NULL: there is no presale.
     presale_opens_at timestamptz CHECK (presale_opens_at < sales_open_at),
@@ -53,6 +58,8 @@ CREATE TABLE events (
     -- were sent.
     codes_from     integer     NOT NULL DEFAULT 0 CHECK (codes_from >= 0),
     codes_sent     integer     NOT NULL DEFAULT 0,
+    -- What cards' statements name after the account's prefix at Stripe; empty: nothing.
+    statement_suffix text      NOT NULL DEFAULT '',
     -- How many visitors come within how many seconds from the opening; 0: nothing is expected.
     expected_visitors bigint   NOT NULL DEFAULT 0 CHECK (expected_visitors >= 0),
     expected_within integer    NOT NULL DEFAULT 0 CHECK (expected_within >= 0),
@@ -76,6 +83,20 @@ CREATE INDEX events_by_start ON events (starts_at, event_id);
 CREATE INDEX events_expected ON events (sales_open_at) WHERE expected_visitors > 0;
 CREATE INDEX events_codes_to_send ON events (event_id) WHERE codes_from > 0 AND codes_sent < epoch;
 CREATE INDEX events_to_walk ON events (state, walk_at) WHERE state IN ('CANCELLED', 'ENDED');
+
+-- Terms of refunds by users that an event had until a time: whoever has asked before keeps them, if they are better. Those from before
+-- every request that may still be decided on are deleted.
+CREATE TABLE former_terms (
+    event_id      text COLLATE "C" NOT NULL REFERENCES events,
+    until         timestamptz NOT NULL,
+    refund_until  timestamptz NOT NULL,
+    user_refunds  boolean     NOT NULL,
+    fees_until    timestamptz NOT NULL,
+    postponed_at  timestamptz,
+    cancellation_until    timestamptz[] NOT NULL,
+    cancellation_percents integer[]     NOT NULL
+);
+CREATE INDEX former_terms_until ON former_terms (event_id, until);
 
 -- Prices, and counters. For general admission sold + held + house + returns + free = capacity. With assigned seating the held seats
 -- themselves are counted, since a counter that every hold writes would make one queue of all of them; only payments and refunds write the
@@ -109,6 +130,12 @@ CREATE TABLE sections (
 ) WITH (fillfactor = 50, -- room for the counters' next versions on the same page
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
+-- What the payment providers take, as the payment service said last, whichever of its replicas; no row: it has not said so yet.
+CREATE TABLE payment_limits (
+    only_one  boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    providers jsonb   NOT NULL
+);
+
 -- Types of price beside the section's own, as for students; nothing writes them yet. The quota is part of the capacity.
 CREATE TABLE price_types (
     event_id   text COLLATE "C" NOT NULL,
@@ -129,8 +156,8 @@ CREATE TABLE seats (
     seat_id        text COLLATE "C" NOT NULL,
     -- Position in the availability bitmap; also the order in which seats are locked.
     idx            integer NOT NULL,
-    -- HOUSE: kept by the organiser, and not for sale. RETURNED: in returns.
-    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE', 'RETURNED')),
+    -- HOUSE: kept by the organiser, and not for sale. RETURNED, DELAYED: in returns; DELAYED is of a hold that has ended.
+    status         text    NOT NULL DEFAULT 'FREE' CHECK (status IN ('FREE', 'HELD', 'SOLD', 'HOUSE', 'RETURNED', 'DELAYED')),
     reservation_id uuid,
     -- The reservation's expires_at: whoever wants the seat sees without a join that it may be taken.
     held_until     timestamptz,
@@ -141,16 +168,21 @@ CREATE TABLE seats (
 ) WITH (fillfactor = 70,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 
--- Places that were given back, each until it is for sale again: buyers cannot know when.
+-- Places that were given back, or of holds that have ended, each until it is for sale again: buyers cannot know when.
 CREATE TABLE returns (
     return_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_id   text COLLATE "C" NOT NULL,
     section    text COLLATE "C" NOT NULL,
     -- NULL: general admission.
     seat_id    text COLLATE "C",
-    release_at timestamptz NOT NULL
+    release_at timestamptz NOT NULL,
+    -- Of a hold that has ended unpaid: the place was never sold, and counts as held until then.
+    unpaid     boolean     NOT NULL DEFAULT false,
+    -- The user who gave it back, for whose limit it counts until it is for sale again; NULL: it counts for nobody's.
+    giver      text COLLATE "C"
 );
 CREATE INDEX returns_by_release ON returns (release_at);
+CREATE INDEX returns_by_giver ON returns (event_id, giver) WHERE giver IS NOT NULL;
 
 -- What has changed of seats in the last minute or so, so that replicas keep their seat maps up to date without reading all seats.
 --
@@ -235,40 +267,44 @@ CREATE TABLE reservations (
     -- General admission only, else empty.
     section        text COLLATE "C" NOT NULL,
     quantity       integer     NOT NULL CHECK (quantity > 0),
-    -- The paid places that were given back.
+    -- The places that were given back or voided.
     released       integer     NOT NULL DEFAULT 0 CHECK (released BETWEEN 0 AND quantity),
     amount         bigint      NOT NULL CHECK (amount >= 0),
     -- The part of the amount that is fees.
     fee            bigint      NOT NULL DEFAULT 0 CHECK (fee BETWEEN 0 AND amount),
     currency       text        NOT NULL,
     status         text        NOT NULL CHECK (status IN
-                       ('HELD', 'PAYING', 'CONFIRMED', 'CANCELLED', 'EXPIRED', 'REJECTED', 'REFUNDED')),
+                       ('HELD', 'PAYING', 'CONFIRMED', 'CANCELLED', 'EXPIRED', 'REJECTED', 'REFUNDED', 'VOIDED')),
     -- Why it ended, as USER or HOLD_EXPIRED; empty while it lives.
     reason         text        NOT NULL DEFAULT '',
-    -- End of the hold, or of the time to pay.
+    -- End of the hold, or of the time to pay; of one that its user cancelled, when that was.
     expires_at     timestamptz NOT NULL,
     -- End of the hold as it was made: what AbortPayment goes back to.
     hold_ends_at   timestamptz NOT NULL,
     -- The payment under way, that paid, or that was rejected. A reservation that ends unpaid names none: a payment that is named has been
     -- answered.
     payment_id     uuid,
-    -- How often a provider's page was opened for it.
+    -- How often a provider's page was opened for it, and how many of its payments were declined.
     opens          integer     NOT NULL DEFAULT 0,
+    declines       integer     NOT NULL DEFAULT 0,
     -- Whether the payment under way may have been charged: from the claim before its first charge until it is aborted.
     charging       boolean     NOT NULL DEFAULT false,
     version        bigint      NOT NULL DEFAULT 1,
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
-    CHECK (origin = 'COMP' OR status NOT IN ('PAYING', 'CONFIRMED', 'REJECTED', 'REFUNDED') OR payment_id IS NOT NULL),
+    CHECK (origin = 'COMP' OR status NOT IN ('PAYING', 'CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED') OR payment_id IS NOT NULL),
     CHECK (status <> 'CONFIRMED' OR released < quantity),
-    CHECK (status <> 'REFUNDED' OR released = quantity)
+    CHECK (status NOT IN ('REFUNDED', 'VOIDED') OR released = quantity)
 ) WITH (fillfactor = 80,
         autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
 -- Ids are UUIDv7, so their order is that of creation.
 CREATE INDEX reservations_by_user ON reservations (user_id, reservation_id);
 CREATE INDEX reservations_live_by_user ON reservations (event_id, user_id) WHERE status IN ('HELD', 'PAYING', 'CONFIRMED');
+-- A user's holds that ended unpaid.
+CREATE INDEX reservations_given_up ON reservations (event_id, user_id, expires_at) WHERE status IN ('CANCELLED', 'EXPIRED');
 -- Operators' list of an event's orders. A hold is not in it, so that it costs holds nothing.
-CREATE INDEX reservations_paid_by_event ON reservations (event_id, reservation_id) WHERE status IN ('CONFIRMED', 'REJECTED', 'REFUNDED');
+CREATE INDEX reservations_paid_by_event ON reservations (event_id, reservation_id)
+    WHERE status IN ('CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED');
 CREATE INDEX reservations_unpaid_by_end ON reservations (expires_at) WHERE status IN ('HELD', 'PAYING');
 -- Due holds of one section: those of other sales, of which an outage may leave many, are not read.
 CREATE INDEX reservations_unpaid_by_section ON reservations (event_id, section, expires_at) WHERE status IN ('HELD', 'PAYING') AND section <> '';
@@ -287,7 +323,7 @@ CREATE TABLE places (
     price_type     text COLLATE "C" NOT NULL DEFAULT '',
     price          bigint NOT NULL CHECK (price >= 0),
     fee            bigint NOT NULL DEFAULT 0 CHECK (fee >= 0),
-    -- The reservation is HELD, PAYING or CONFIRMED, and the place was not given back.
+    -- The reservation is HELD, PAYING or CONFIRMED, and the place was neither given back nor voided.
     live           boolean NOT NULL DEFAULT true,
     PRIMARY KEY (reservation_id, n)
 ) WITH (autovacuum_analyze_threshold = 10000, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_insert_threshold = 10000);
@@ -327,9 +363,11 @@ CREATE TABLE tickets (
     currency       text        NOT NULL,
     -- By which it was paid. Tickets of a sale name one, also if they cost nothing.
     payment_id     uuid,
-    status         text        NOT NULL CHECK (status IN ('VALID', 'USED', 'TRANSFERRING', 'TRANSFERRED', 'REFUNDING', 'REFUNDED')),
-    -- The event's epoch in which it was used last. One that is USED in an earlier epoch than the event's is as good as VALID: a postponement
-    -- does not write all of them.
+    -- The amount of that payment, if the provider can give it back as a whole only; 0: also in parts.
+    only_whole     bigint      NOT NULL DEFAULT 0 CHECK (only_whole >= 0),
+    status         text        NOT NULL CHECK (status IN
+                       ('VALID', 'USED', 'TRANSFERRING', 'TRANSFERRED', 'REFUNDING', 'REFUNDED', 'VOIDED')),
+    -- The event's epoch in which it was used last (valid_now).
     used_epoch     integer     NOT NULL DEFAULT 1,
     -- The claim that ends it.
     refund_id      uuid,
@@ -340,6 +378,8 @@ CREATE TABLE tickets (
     -- Part of the signed code, so that issuing a new code voids the one before.
     serial         integer     NOT NULL DEFAULT 1 CHECK (serial > 0),
     issued_at      timestamptz NOT NULL DEFAULT now(),
+    -- When its holder held the place, or accepted the ticket: the terms of that time were shown.
+    chosen_at      timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
     FOREIGN KEY (reservation_id, n) REFERENCES places,
     CHECK (fee BETWEEN 0 AND paid),
@@ -350,7 +390,7 @@ CREATE TABLE tickets (
 CREATE INDEX tickets_by_user ON tickets (user_id, ticket_id);
 -- The id is for the lists of doors, which go along it.
 CREATE INDEX tickets_by_event ON tickets (event_id, user_id, ticket_id);
--- A door's list waits for them.
+-- A door's list counts them.
 CREATE INDEX tickets_transferring ON tickets (event_id) WHERE status = 'TRANSFERRING';
 CREATE UNIQUE INDEX tickets_passed_on_once ON tickets (prev) WHERE prev IS NOT NULL;
 -- Tickets that were passed on to a user count for the limit.
@@ -360,8 +400,21 @@ CREATE INDEX tickets_by_payment ON tickets (payment_id) WHERE payment_id IS NOT 
 CREATE UNIQUE INDEX tickets_one_live ON tickets (reservation_id, n) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
 CREATE UNIQUE INDEX tickets_one_per_seat ON tickets (event_id, seat_id) WHERE status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED');
 -- What is not in the two before, for operators who search.
-CREATE INDEX tickets_ended_by_order ON tickets (reservation_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
-CREATE INDEX tickets_ended_by_seat ON tickets (event_id, seat_id) WHERE status IN ('TRANSFERRED', 'REFUNDED');
+CREATE INDEX tickets_ended_by_order ON tickets (reservation_id) WHERE status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED');
+CREATE INDEX tickets_ended_by_seat ON tickets (event_id, seat_id) WHERE status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED');
+
+-- Who has voided which tickets, and why.
+CREATE TABLE voids (
+    ticket_id uuid PRIMARY KEY REFERENCES tickets,
+    operator  text        NOT NULL CHECK (operator <> ''),
+    reason    text        NOT NULL CHECK (reason <> ''),
+    voided_at timestamptz NOT NULL
+);
+
+-- Whether a ticket is valid now. One that was used before its event was postponed, in an earlier epoch, counts as VALID: a postponement does
+-- not write all tickets.
+CREATE FUNCTION valid_now(status text, used_epoch integer, epoch integer) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN status = 'VALID' OR (status = 'USED' AND used_epoch < epoch);
 
 -- Offers of tickets to other users.
 CREATE TABLE transfers (
@@ -381,9 +434,6 @@ CREATE TABLE transfers (
     -- Until when it can be accepted.
     deadline    timestamptz NOT NULL,
     buyer       text COLLATE "C",
-    -- As in reservations.
-    buyer_email    text     NOT NULL DEFAULT '',
-    buyer_language text     NOT NULL DEFAULT '',
     -- End of the buyer's time to pay, and what it was before payments extended it.
     pay_until   timestamptz,
     pay_ends_at timestamptz,
@@ -412,6 +462,17 @@ CREATE INDEX transfers_by_seller ON transfers (seller, transfer_id);
 CREATE INDEX transfers_by_buyer ON transfers (buyer, transfer_id) WHERE buyer IS NOT NULL;
 CREATE INDEX transfers_to_user ON transfers (to_user, transfer_id) WHERE to_user IS NOT NULL;
 
+-- Where, and in which language, the users who have accepted an offer are written to, also those who have not paid in time.
+CREATE TABLE transfer_contacts (
+    transfer_id uuid REFERENCES transfers,
+    user_id     text COLLATE "C",
+    email       text NOT NULL,
+    language    text NOT NULL,
+    -- The user has given the offer up, and cannot accept it again.
+    gave_up     boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (transfer_id, user_id)
+);
+
 -- What memberships are sold. Nothing of a plan changes but whether it is on sale.
 CREATE TABLE membership_plans (
     plan_id    text COLLATE "C" PRIMARY KEY,
@@ -428,6 +489,9 @@ CREATE TABLE memberships (
     membership_id uuid PRIMARY KEY,
     user_id       text COLLATE "C" NOT NULL,
     plan_id       text COLLATE "C" NOT NULL REFERENCES membership_plans,
+    -- As in reservations.
+    email         text        NOT NULL DEFAULT '',
+    language      text        NOT NULL DEFAULT '',
     -- As they were when it was bought.
     price         bigint      NOT NULL CHECK (price >= 0),
     currency      text        NOT NULL,
@@ -461,8 +525,8 @@ CREATE UNIQUE INDEX memberships_one_pending ON memberships (user_id, plan_id) WH
 CREATE INDEX memberships_due ON memberships (pay_until) WHERE status = 'PENDING' AND pay_until IS NOT NULL;
 CREATE INDEX memberships_by_user ON memberships (user_id, membership_id);
 CREATE UNIQUE INDEX memberships_by_payment ON memberships (payment_id) WHERE payment_id IS NOT NULL;
--- Who is a member, and what a new membership extends.
-CREATE INDEX memberships_held ON memberships (plan_id, user_id, ends_at) WHERE status IN ('ACTIVE', 'REFUNDING');
+-- Who is or was a member, and what a new membership extends.
+CREATE INDEX memberships_held ON memberships (plan_id, user_id, ends_at) WHERE status IN ('ACTIVE', 'REFUNDING', 'ENDED');
 
 -- Lists of users who may buy in a presale. An upload makes a list of its own, which becomes the CURRENT one when it is complete; the entries
 -- of all others are deleted in parts.
@@ -540,6 +604,8 @@ CREATE TABLE refund_claims (
     -- The membership, and what it gives back.
     membership_id   uuid,
     membership_amount bigint    NOT NULL DEFAULT 0,
+    -- What it would have given back, if it was refused since that is less than was shown.
+    present_amount  bigint      NOT NULL DEFAULT 0,
     -- Tickets that were not claimed, and why.
     problem_ids     uuid[]      NOT NULL DEFAULT '{}',
     problem_reasons text[]      NOT NULL DEFAULT '{}',
@@ -609,7 +675,7 @@ CREATE TABLE notices (
     -- The order of the notices about one entity, whose row their transactions have locked.
     n          bigint GENERATED ALWAYS AS IDENTITY,
     type       text        NOT NULL,
-    -- The order, or the event, that it is about: its notices are sent in order.
+    -- The order, the event, or what a rejected payment was for: its notices are sent in order.
     entity     text COLLATE "C" NOT NULL,
     event_id   text COLLATE "C" NOT NULL,
     -- json keeps the text as it is: a notice that is sent again has the same bytes.
@@ -626,7 +692,7 @@ CREATE INDEX notices_by_time ON notices (created_at);
 -- What is sent to webhooks, and as e-mails.
 CREATE TABLE deliveries (
     seq          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- The webhook; the zero id: e-mails.
+    -- The webhook; 0: e-mails about one order; 1: e-mails to everybody with a ticket of an event.
     lane         uuid        NOT NULL,
     notice_id    uuid        NOT NULL REFERENCES notices ON DELETE CASCADE,
     -- The deliveries of a lane about one entity go one after the other, by seq.
@@ -657,6 +723,6 @@ CREATE INDEX deliveries_failed ON deliveries (lane) WHERE state = 'FAILED';
 
 -- +goose Down
 DROP TABLE deliveries, notices, webhooks, wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans,
-    ended_payments, refund_claims, memberships, membership_plans, transfers, tickets, comps, places, reservations, line_acts,
-    line_settings, seat_changes_pruned, seat_changes, returns, seats, price_types, sections, events;
-DROP FUNCTION seats_changed, seat_state;
+    ended_payments, refund_claims, memberships, membership_plans, transfer_contacts, transfers, voids, tickets, comps, places, reservations,
+    line_acts, line_settings, seat_changes_pruned, seat_changes, returns, seats, price_types, payment_limits, sections, former_terms, events;
+DROP FUNCTION seats_changed, seat_state, valid_now;

@@ -13,14 +13,20 @@ import (
 // maxCodes is the most ticket codes in one e-mail. Buyers of more tickets find them on their page.
 const maxCodes = 20
 
-// Facts reads what an e-mail to a user contains about an event.
+// Facts reads what an e-mail to a user contains about an event. It is empty without an event.
 func (s *Store) Facts(ctx context.Context, eventID, userID string) (f notice.Facts, err error) {
+	if eventID == "" { // a membership
+		return f, nil
+	}
 	q := s.database.Queries()
-	e, err := q.EventOfMail(ctx, db.EventOfMailParams{EventID: eventID, Now: q.AsOf})
+	e, err := q.EventOfMail(ctx, db.EventOfMailParams{EventID: eventID, UserID: userID, Now: q.AsOf})
 	if err != nil {
 		return f, pkgpostgres.Err(err)
 	}
-	f = notice.Facts{Title: e.Title, Venue: e.Venue, TimeZone: e.TimeZone, StartsAt: e.StartsAt.UTC(), Codes: e.Codes}
+	f = notice.Facts{Title: e.Title, Venue: e.Venue, TimeZone: e.TimeZone, StartsAt: e.StartsAt.UTC(), Owed: e.Owed, Codes: e.Codes}
+	if e.Refundable {
+		f.FullRefundUntil = e.FeesUntil.UTC()
+	}
 	if !e.Codes {
 		return f, nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
@@ -41,7 +42,7 @@ type mailbox struct {
 
 type storedMail struct{ to, id, subject, raw string }
 
-// downAtFirst closes its first connections at once, like a server that is down at first.
+// downAtFirst closes its first connections (refusals) at once, like a server that is down at first.
 type downAtFirst struct {
 	net.Listener
 
@@ -58,7 +59,7 @@ func (d *downAtFirst) Accept() (net.Conn, error) {
 	}
 }
 
-func newMailbox(t *testing.T, behave func(int) error) *mailbox {
+func newMailbox(t *testing.T, refusals int32, behave func(int) error) *mailbox {
 	t.Helper()
 	b := &mailbox{behave: behave}
 	s := smtp.NewServer(b)
@@ -67,7 +68,7 @@ func newMailbox(t *testing.T, behave func(int) error) *mailbox {
 	b.addr = listener.Addr().String()
 	var running sync.WaitGroup
 	down := &downAtFirst{Listener: listener}
-	down.refusals.Store(10)
+	down.refusals.Store(refusals)
 	running.Go(func() { _ = s.Serve(down) })
 	t.Cleanup(func() { require.Negative(t, down.refusals.Load(), "it was down, and came back") })
 	t.Cleanup(func() {
@@ -135,7 +136,7 @@ type post struct {
 
 	t     *testing.T
 	store *notices.Store
-	lanes *notice.Lanes
+	lanes []notice.Lane
 	hold  func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment)
 }
 
@@ -148,7 +149,7 @@ func newPost(t *testing.T, addr string) *post {
 	sender, err := mail.NewSender(mail.Settings{Addr: addr, TLS: mail.None, From: "Tickets <tickets@urr.test>", PublicURL: "https://urr.test"},
 		p.store, ticket.NewService(s.Tickets, keys))
 	require.NoError(t, err)
-	p.lanes = &notice.Lanes{List: func(context.Context) ([]notice.Lane, error) { return []notice.Lane{sender.Lane()}, nil }}
+	p.lanes = sender.Lanes()
 	p.hold = func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment) {
 		r, err := s.Holds.HoldSeats(t.Context(), reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "s", Contact: contact, SeatIDs: seats})
 		require.NoError(t, err)
@@ -163,14 +164,20 @@ func newPost(t *testing.T, addr string) *post {
 func (p *post) deliver() {
 	p.t.Helper()
 	require.NoError(p.t, p.store.Walk(p.t.Context()))
-	lanes, err := p.lanes.List(p.t.Context())
-	require.NoError(p.t, err)
+	for _, lane := range p.lanes {
+		p.drain(lane)
+	}
+}
+
+// drain sends all e-mails of a lane.
+func (p *post) drain(lane notice.Lane) {
+	p.t.Helper()
 	for range 200 {
-		list, _, err := p.store.Claim(p.t.Context(), uuid.Nil, 10, time.Minute)
+		list, _, err := p.store.Claim(p.t.Context(), lane.ID, 10, time.Minute)
 		require.NoError(p.t, err)
 		for i := range list {
 			ctx, cancel := context.WithTimeout(p.t.Context(), attemptTimeout)
-			o := lanes[0].Send(ctx, &list[i])
+			o := lane.Send(ctx, &list[i])
 			cancel()
 			switch {
 			case o.Error == "":
@@ -182,7 +189,7 @@ func (p *post) deliver() {
 			}
 			require.NoError(p.t, err)
 		}
-		c, err := p.store.Count(p.t.Context(), lanes[0])
+		c, err := p.store.Count(p.t.Context(), lane)
 		require.NoError(p.t, err)
 		if c.Pending == 0 {
 			return
@@ -196,7 +203,7 @@ func (p *post) deliver() {
 // sometimes fails, even after it has stored an e-mail.
 func TestMailsArriveInOrder(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, func(arrival int) error {
+	box := newMailbox(t, 10, func(arrival int) error {
 		switch arrival % 4 {
 		case 0:
 			return &smtp.SMTPError{Code: 451, Message: "try again"}
@@ -223,6 +230,7 @@ func TestMailsArriveInOrder(t *testing.T) {
 	_, err = p.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: spec.StartsAt.Add(24 * time.Hour)})
 	require.NoError(t, err)
 	p.deliver()
+	require.Contains(t, box.mails[len(box.mails)-1].raw, "02:59 (KST)", "a minute before the doors get their lists")
 	p.Refund(t, paid, refund.User)
 	require.Equal(t, reservation.Confirmed, p.Find(t, order.ID).Status, "bob's place is not given back")
 	for _, act := range []event.Act{event.Cancel, event.Refund} {
@@ -233,9 +241,11 @@ func TestMailsArriveInOrder(t *testing.T) {
 	require.Equal(t, []string{"예매 완료: Concert e", "티켓 양도 완료: Concert e", "공연 일정 변경: Concert e", "환불 안내: Concert e"}, box.subjectsTo(alice.Email))
 	require.Equal(t, []string{"Your ticket: Concert e", "New date: Concert e", "Cancelled: Concert e"}, box.subjectsTo(bob.Email))
 	require.Empty(t, box.subjectsTo("gone@example.com"))
-	c, err := p.store.Count(t.Context(), notice.Lane{})
-	require.NoError(t, err)
-	require.EqualValues(t, 6, c.Failed, "three to each of two")
+	for i, failed := range []int64{2, 4} {
+		c, err := p.store.Count(t.Context(), p.lanes[i])
+		require.NoError(t, err)
+		require.Equal(t, failed, c.Failed, "to each of two one about the order, two about the event")
+	}
 	require.EqualValues(t, 0, p.Count(t, "SELECT count(*) FROM deliveries WHERE email = '' OR last_error LIKE '%@%'"))
 	for _, m := range box.mails {
 		require.Regexp(t, `^<[0-9a-f-]{36}\.[0-9a-f]{16}@urr\.test>$`, m.id)
@@ -248,7 +258,7 @@ func TestMailsArriveInOrder(t *testing.T) {
 // come. The codes of tickets that were issued before are sent at that time.
 func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
-	box := newMailbox(t, func(int) error { return nil })
+	box := newMailbox(t, 10, func(int) error { return nil })
 	p := newPost(t, box.addr)
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
 	spec.CodesFrom, spec.DoorsAt, spec.SalesCloseAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour)), spec.StartsAt
@@ -274,6 +284,65 @@ func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 		require.Len(t, images.FindAllString(m.raw, -1), want, m.subject)
 	}
 	require.Len(t, box.subjectsTo("alice@example.com"), 4)
+}
+
+// After a postponement, e-mails have the codes also of tickets that were used on the first date.
+func TestMailsHaveCodesOfTicketsUsedBefore(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, 0, func(int) error { return nil })
+	p := newPost(t, box.addr)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
+	spec.CodesFrom, spec.DoorsAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour))
+	p.Put(t, spec)
+	p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1")
+	p.deliver()
+	_, err := p.Pool.Exec(t.Context(), `UPDATE tickets SET status = 'USED'`)
+	require.NoError(t, err)
+	later := event.Postponement{StartsAt: spec.StartsAt.Add(48 * time.Hour), DoorsAt: spec.DoorsAt.Add(48 * time.Hour)}
+	_, err = p.Events.Postpone(t.Context(), "e", later)
+	require.NoError(t, err)
+	p.Clock.Set(later.DoorsAt.Add(-time.Hour))
+	p.deliver()
+	last := box.mails[len(box.mails)-1]
+	require.Equal(t, "For the entrance: Concert e", last.subject)
+	require.Contains(t, last.raw, "image/png")
+}
+
+// What goes to everybody, also the refunds of a cancelled event, waits in a lane of its own: the
+// e-mail about an order of another sale is the only one in the other lane.
+func TestMailsToAllDelayNoOrder(t *testing.T) {
+	t.Parallel()
+	box := newMailbox(t, 0, func(int) error { return nil })
+	p := newPost(t, box.addr)
+	for _, id := range []string{"e", "f"} {
+		p.Put(t, storetest.Spec(id, event.Assigned, storetest.Rows("A", 70, 4, 10)))
+	}
+	_, paid := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1")
+	p.deliver()
+	_, err := p.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
+	require.NoError(t, err)
+	for _, act := range []event.Act{event.Cancel, event.Refund} {
+		_, err = p.Events.Act(t.Context(), "e", act, time.Minute)
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.Walker.Walk(t.Context()))
+	var claim uuid.UUID
+	require.NoError(t, p.Pool.QueryRow(t.Context(), `SELECT refund_id FROM refund_claims`).Scan(&claim))
+	p.Settle(t, storetest.MadeRefund(&refund.Claim{ID: claim, Cause: refund.EventCancelled}, paid))
+	r, err := p.Holds.HoldSeats(t.Context(), reservation.SeatsRequest{
+		EventID: "f", UserID: "bob", SlotID: "s", Contact: reservation.Contact{Email: "bob@example.com"}, SeatIDs: []string{"A-1-1"},
+	})
+	require.NoError(t, err)
+	p.Confirm(t, r, storetest.Payment(r))
+	require.NoError(t, p.store.Walk(t.Context()))
+	for lane, want := range [][]notice.Type{{notice.TicketsIssued}, {notice.EventPostponed, notice.EventCancelled, notice.TicketsRefunded}} {
+		rows, err := p.Pool.Query(t.Context(), `SELECT n.type FROM deliveries d JOIN notices n USING (notice_id)
+			WHERE d.lane = $1 AND d.state = 'PENDING' ORDER BY d.seq`, p.lanes[lane].ID)
+		require.NoError(t, err)
+		got, err := pgx.CollectRows(rows, pgx.RowTo[notice.Type])
+		require.NoError(t, err)
+		require.Equal(t, want, got, p.lanes[lane].Name)
+	}
 }
 
 // The e-mails about an event are written in pages of orders. Each holder gets each e-mail once.

@@ -3,7 +3,6 @@ package notices
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,7 +78,7 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 		ended := true
 		switch {
 		case !s.mails:
-		case strings.HasPrefix(r.Type, "TICKET"):
+		case !notice.Type(r.Type).AboutEvent():
 			ofOrders = append(ofOrders, r.NoticeID)
 		case events == s.eventsAtOnce || unfinished[r.Entity]:
 			more = true
@@ -102,7 +101,9 @@ func (s *Store) walk(ctx context.Context, tx *postgres.Tx) (more bool, err error
 		return false, err
 	}
 	if len(ofOrders) > 0 {
-		if err := tx.QueueMails(ctx, db.QueueMailsParams{NoticeIds: ofOrders, Now: tx.AsOf}); err != nil {
+		if err := tx.QueueMails(ctx, db.QueueMailsParams{
+			NoticeIds: ofOrders, OfOrders: notice.MailsOfOrders, ToAll: notice.MailsToAll, Now: tx.AsOf,
+		}); err != nil {
 			return false, err
 		}
 	}
@@ -116,7 +117,9 @@ func (s *Store) queueMailPage(ctx context.Context, tx *postgres.Tx, r *db.Notice
 	if err != nil || len(ids) == 0 {
 		return true, err
 	}
-	err = tx.QueueMailsOfOrders(ctx, db.QueueMailsOfOrdersParams{NoticeID: r.NoticeID, EventID: r.EventID, ReservationIds: ids, Now: tx.AsOf})
+	err = tx.QueueMailsOfOrders(ctx, db.QueueMailsOfOrdersParams{
+		NoticeID: r.NoticeID, EventID: r.EventID, ReservationIds: ids, ToAll: notice.MailsToAll, Now: tx.AsOf,
+	})
 	if err != nil || len(ids) < int(s.orderBatch) {
 		return true, err
 	}

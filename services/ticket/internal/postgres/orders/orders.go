@@ -119,7 +119,7 @@ func readOrders(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]or
 	}
 	out := make([]order.Order, len(rows))
 	for i, r := range rows {
-		out[i] = order.Order{Reservation: list[i].At(r.Now), Origin: r.Reservation.Origin, UpdatedAt: r.Reservation.UpdatedAt.UTC()}
+		out[i] = order.Order{Reservation: list[i].At(r.Now), UpdatedAt: r.Reservation.UpdatedAt.UTC()}
 	}
 	return out, nil
 }
@@ -141,7 +141,15 @@ func (s *Store) FindOrder(ctx context.Context, id uuid.UUID) (*order.Detail, err
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
 		ids[i] = r.Ticket.TicketID
-		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket, r.UsedBefore), Previous: r.Ticket.Prev.UUID})
+		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket, r.Valid), Previous: r.Ticket.Prev.UUID})
+	}
+	voidRows, err := q.VoidsOfTickets(ctx, ids)
+	if err != nil {
+		return nil, pkgpostgres.Err(err)
+	}
+	for _, r := range voidRows {
+		i := slices.Index(ids, r.TicketID)
+		d.Tickets[i].Void = &order.Void{Operator: r.Operator, Reason: r.Reason, At: r.VoidedAt.UTC()}
 	}
 	scanRows, err := q.ScansOfTickets(ctx, ids)
 	if err != nil {

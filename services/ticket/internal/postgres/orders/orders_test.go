@@ -131,7 +131,7 @@ func TestDetail(t *testing.T) {
 
 	d, err := w.Orders.FindOrder(t.Context(), w.paid.ID)
 	require.NoError(t, err)
-	require.Equal(t, "SALE", d.Origin)
+	require.Equal(t, reservation.Sale, d.Origin)
 	require.Equal(t, w.payment.ID, d.PaymentID)
 	require.Equal(t, reservation.Confirmed, d.Status)
 	require.Equal(t, w.paid.Seats, d.Seats)

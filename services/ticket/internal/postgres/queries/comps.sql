@@ -18,11 +18,11 @@ FROM unnest(@seat_ids::text[]) WITH ORDINALITY AS p (seat_id, n);
 UPDATE seats SET status = 'SOLD', reservation_id = @reservation_id::uuid
 WHERE event_id = @event_id AND seat_id = ANY (@seat_ids::text[]) AND status = 'HOUSE';
 
--- The claim before is void. None is made for an order that somebody has.
+-- The claim before is void. None is made for an order that somebody has, or that has ended.
 -- name: RenewClaim :execrows
 UPDATE comps c SET claim_hash = @claim_hash
 WHERE c.reservation_id = @reservation_id AND c.claim_hash IS NOT NULL
-  AND EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = c.reservation_id AND r.user_id = '');
+  AND EXISTS (SELECT 1 FROM reservations r WHERE r.reservation_id = c.reservation_id AND r.user_id = '' AND r.status = 'CONFIRMED');
 
 -- name: LockComp :one
 SELECT reservation_id, user_id
@@ -42,7 +42,7 @@ WITH own AS (
     WHERE o.reservation_id = @reservation_id AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
 UPDATE tickets t SET user_id = @user_id, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
-RETURNING t.*;
+RETURNING sqlc.embed(t), valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid;
 
 -- name: FindComp :one
 SELECT sqlc.embed(r), c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,

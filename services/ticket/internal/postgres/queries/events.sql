@@ -76,9 +76,9 @@ WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid < (SELECT below 
 DELETE FROM seat_changes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM seat_changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT @max::int));
 
--- House seats, and those given back, count as sold: they do not come back as held ones may.
+-- House seats, and those given back, count as sold: they do not come back soon, as those of holds may.
 -- name: CountTaken :many
-SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status <> 'HELD') AS sold
+SELECT split_part(seat_id, '-', 1)::text AS section, count(*) AS taken, count(*) FILTER (WHERE status NOT IN ('HELD', 'DELAYED')) AS sold
 FROM seats
 WHERE event_id = @event_id
   AND NOT (status = 'FREE' OR (status = 'HELD' AND held_until <= coalesce(sqlc.narg('now')::timestamptz, now())))
@@ -124,8 +124,9 @@ WHERE seats.event_id = @event_id
 INSERT INTO events (event_id, title, artist, venue, starts_at, sales_open_at, sales_close_at, seating, currency, max_per_user,
                     hold_seconds, time_zone, doors_at, closes_at, refund_until, user_refunds, return_within, series_id,
                     max_per_user_in_series, cancellation_until, cancellation_percents, transferable, presale_opens_at,
-                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
+                    presale_max_per_user, presale_ways, codes_from, expected_visitors, expected_within, returns_to,
+                    max_returns_per_user, statement_suffix)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)
 ON CONFLICT DO NOTHING;
 
 -- What opens after @since and until @until, sales and presales, of sales for which operators expect a crowd.
@@ -143,8 +144,28 @@ SET title = $2, artist = $3, venue = $4, starts_at = $5, sales_open_at = $6, sal
     max_per_user = $10, hold_seconds = $11, time_zone = $12, doors_at = $13, closes_at = $14, refund_until = $15, user_refunds = $16,
     return_within = $17, series_id = $18, max_per_user_in_series = $19,
     cancellation_until = $20, cancellation_percents = $21, transferable = $22, presale_opens_at = $23,
-    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28, version = version + 1, updated_at = now()
+    presale_max_per_user = $24, presale_ways = $25, codes_from = $26, expected_visitors = $27, expected_within = $28,
+    returns_to = $29, max_returns_per_user = $30, statement_suffix = $31, version = version + 1, updated_at = now()
 WHERE event_id = $1;
+
+-- Keeps an event's terms of refunds by users before they change.
+-- name: KeepFormerTerms :exec
+INSERT INTO former_terms (event_id, until, refund_until, user_refunds, fees_until, postponed_at, cancellation_until, cancellation_percents)
+SELECT e.event_id, @now::timestamptz, least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')), e.user_refunds,
+       least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')), e.postponed_at,
+       e.cancellation_until, e.cancellation_percents
+FROM events e
+WHERE e.event_id = @event_id;
+
+-- Deletes terms from before all requests that may still be decided on.
+-- name: PruneFormerTerms :exec
+DELETE FROM former_terms WHERE event_id = @event_id AND until < @before;
+
+-- name: FormerTerms :many
+SELECT refund_until, user_refunds, fees_until, postponed_at, cancellation_until, cancellation_percents
+FROM former_terms
+WHERE event_id = @event_id AND until > @at
+ORDER BY until;
 
 -- name: HasLiveReservations :one
 SELECT EXISTS (SELECT 1 FROM reservations WHERE event_id = $1 AND status IN ('HELD', 'PAYING', 'CONFIRMED'));
@@ -194,6 +215,7 @@ SELECT t.now, coalesce(e.event_id, '')::text AS event_id, coalesce(e.state, ''):
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS refund_until,
        coalesce(e.user_refunds, false)::boolean AS user_refunds,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour', t.now))::timestamptz AS fees_until,
+       e.postponed_at, coalesce(e.sales_close_at, t.now)::timestamptz AS sales_close_at, coalesce(e.returns_to, 'SALE')::text AS returns_to,
        coalesce(e.return_within, 0)::integer AS return_within, coalesce(e.transferable, 'NONE')::text AS transferable,
        coalesce(e.cancellation_until, '{}')::timestamptz[] AS cancellation_until,
        coalesce(e.cancellation_percents, '{}')::integer[] AS cancellation_percents

@@ -8,17 +8,24 @@ SELECT pg_advisory_xact_lock(k) FROM unnest(@keys::bigint[]) AS k;
 SELECT k::bigint AS key, pg_try_advisory_xact_lock(k) AS locked FROM unnest(@keys::bigint[]) AS k;
 
 -- name: SaleOf :one
-SELECT seating, state, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
+SELECT seating, state, returns_to, presale_opens_at, sales_open_at, sales_close_at, max_per_user, currency, hold_seconds,
        coalesce(series_id, '')::text AS series_id, coalesce(max_per_user_in_series, 0)::integer AS max_per_user_in_series,
-       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+       coalesce(presale_max_per_user, 0)::integer AS presale_max_per_user,
+       coalesce(max_returns_per_user, 0)::integer AS max_returns_per_user, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM events
 WHERE event_id = @event_id;
 
--- The number of places that users have bought and not given back, hold, had from others, or are about to get from them. A place counts
--- once, whoever has it now: each counts for everybody through whose hands it went. LATERAL makes each lookup use the index, even
--- with a plan that was cached while the table was empty; that plan would read all reservations.
--- name: UsedBy :many
-SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
+-- What limits what users may buy. used: the places that they have bought, hold, had from others, or are about to get from them; one that
+-- is given back until it is for sale again (pending). A place counts once, whoever has it now: each counts for everybody through whose
+-- hands it went. returned: the other places that they gave back. unpaid: their holds of late that ended without a payment, also those that
+-- are not marked as ended yet, and when the last one did; some whose payments failed are forgiven. pages: the payment pages opened for all
+-- of these, without some whose payments were declined, and until when they count. LATERAL makes each lookup use the index, even with a plan
+-- that was cached while the table was empty; that plan would read all reservations.
+-- name: RecordsOf :many
+SELECT u.user_id::text AS user_id, (r.used + p.used + b.pending)::bigint AS used, b.pending::bigint AS pending,
+       greatest(g.given - b.pending, 0)::bigint AS returned, (h.plain + greatest(h.failed - @forgiven::integer, 0))::bigint AS unpaid,
+       greatest(h.last_plain, CASE WHEN h.failed > @forgiven::integer THEN h.last_failed END, 'epoch')::timestamptz AS last_unpaid,
+       greatest(h.opens - least(h.declines, @forgiven::integer), 0)::bigint AS pages, coalesce(h.first_page, 'epoch')::timestamptz AS first_page
 FROM unnest(@user_ids::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
@@ -32,11 +39,31 @@ CROSS JOIN LATERAL (
           SELECT k.reservation_id, k.n FROM transfers t JOIN tickets k ON k.ticket_id = t.ticket_id
           WHERE t.event_id = @event_id AND t.buyer = u.user_id AND t.status = 'AWAITING_PAYMENT') k
     JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
-    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p;
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
+CROSS JOIN LATERAL (SELECT count(*) AS pending FROM returns WHERE returns.event_id = @event_id AND returns.giver = u.user_id) b
+CROSS JOIN LATERAL (
+    SELECT count(*) AS given
+    FROM tickets k
+    WHERE k.event_id = @event_id AND k.user_id = u.user_id AND k.status = 'REFUNDED'
+      AND (SELECT c.cause FROM refund_claims c WHERE c.refund_id = k.refund_id) = 'USER') g
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE declines = 0) AS plain, max(expires_at) FILTER (WHERE declines = 0) AS last_plain,
+           count(*) FILTER (WHERE declines > 0) AS failed, max(expires_at) FILTER (WHERE declines > 0) AS last_failed,
+           coalesce(sum(opens), 0) AS opens, coalesce(sum(declines), 0) AS declines, min(expires_at) FILTER (WHERE opens > 0) AS first_page
+    FROM (SELECT e.declines, e.opens, e.expires_at
+          FROM reservations e
+          WHERE e.event_id = @event_id AND e.user_id = u.user_id AND e.status IN ('CANCELLED', 'EXPIRED')
+            AND e.reason IN ('USER', 'HOLD_EXPIRED')
+            AND e.expires_at > coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(secs => @forgotten_after)
+          UNION ALL
+          SELECT d.declines, d.opens, d.expires_at
+          FROM reservations d
+          WHERE d.event_id = @event_id AND d.user_id = u.user_id AND d.status IN ('HELD', 'PAYING')
+            AND d.expires_at <= coalesce(sqlc.narg('now')::timestamptz, now())) x) h;
 
--- UsedBy of all events of a series.
+-- RecordsOf's used places, of all events of a series.
 -- name: UsedInSeries :many
-SELECT u.user_id::text AS user_id, (r.used + p.used)::bigint AS used
+SELECT u.user_id::text AS user_id, (r.used + p.used + b.pending)::bigint AS used
 FROM unnest(@user_ids::text[]) AS u (user_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(quantity - released), 0) AS used
@@ -54,7 +81,10 @@ CROSS JOIN LATERAL (
           WHERE t.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND t.buyer = u.user_id
             AND t.status = 'AWAITING_PAYMENT') k
     JOIN places l ON l.reservation_id = k.reservation_id AND l.n = k.n AND l.live
-    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p;
+    JOIN reservations o ON o.reservation_id = k.reservation_id AND o.origin = 'SALE' AND o.user_id <> u.user_id) p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending FROM returns
+    WHERE returns.event_id = ANY (ARRAY(SELECT e.event_id FROM events e WHERE e.series_id = @series_id::text)) AND returns.giver = u.user_id) b;
 
 -- Seats before they are locked. held_by is the expired hold that may be taken over.
 -- name: SeenSeats :many

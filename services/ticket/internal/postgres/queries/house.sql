@@ -25,7 +25,10 @@ UPDATE seats SET status = @status WHERE event_id = @event_id AND seat_id = ANY (
 SELECT seat_id FROM seats WHERE event_id = @event_id AND status = 'HOUSE' ORDER BY idx;
 
 -- name: HouseSections :many
-SELECT section, seated, capacity, sold, house, returns
-FROM sections
-WHERE event_id = @event_id
-ORDER BY ordinal;
+SELECT s.section, s.seated, s.capacity, s.sold, s.house, s.returns, coalesce(k.comps, 0)::bigint AS comps
+FROM sections s
+LEFT JOIN (SELECT p.section, count(*) AS comps
+           FROM comps c JOIN places p ON p.reservation_id = c.reservation_id
+           WHERE c.event_id = @event_id AND p.live GROUP BY p.section) k ON k.section = s.section
+WHERE s.event_id = @event_id
+ORDER BY s.ordinal;

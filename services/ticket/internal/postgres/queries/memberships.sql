@@ -15,14 +15,17 @@ SELECT * FROM membership_plans WHERE plan_id < @before::text ORDER BY plan_id DE
 -- name: SetPlanOnSale :execrows
 UPDATE membership_plans SET on_sale = @on_sale WHERE plan_id = @plan_id;
 
--- A purchase of the plan that is under way is not made twice.
--- name: InsertMembership :execrows
-INSERT INTO memberships (membership_id, user_id, plan_id, price, currency, months, status, pay_until, pay_ends_at, created_at)
-VALUES (@membership_id, @user_id, @plan_id, @price, @currency, @months, 'PENDING', @pay_until, @pay_until, @created_at)
-ON CONFLICT DO NOTHING;
+-- The member is locked, and has no purchase of the plan that is under way.
+-- name: InsertMembership :exec
+INSERT INTO memberships (membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, created_at)
+VALUES (@membership_id, @user_id, @plan_id, @email, @language, @price, @currency, @months, 'PENDING', @pay_until, @pay_until, @created_at);
 
 -- name: LockPendingMembership :many
 SELECT m.* FROM memberships m WHERE m.user_id = @user_id AND m.plan_id = @plan_id AND m.status = 'PENDING' FOR UPDATE;
+
+-- Under the member's lock: what was bought of the plan, whatever has become of it.
+-- name: PaidMemberships :many
+SELECT m.* FROM memberships m WHERE m.user_id = @user_id AND m.plan_id = @plan_id AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED');
 
 -- Memberships are locked after transfers.
 -- name: LockMemberships :many
@@ -43,7 +46,7 @@ WHERE m.membership_id = ANY (@membership_ids::uuid[] || ARRAY(
     SELECT o.membership_id
     FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@plan_ids::text[]) AS plan_id) k
     CROSS JOIN LATERAL (SELECT p.membership_id FROM memberships p
-                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING') OFFSET 0) o))
+                        WHERE p.plan_id = k.plan_id AND p.user_id = k.user_id AND p.status IN ('ACTIVE', 'REFUNDING', 'ENDED') OFFSET 0) o))
 ORDER BY m.membership_id FOR UPDATE;
 
 -- name: UpdateMemberships :execrows

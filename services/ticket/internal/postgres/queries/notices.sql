@@ -23,24 +23,32 @@ WHERE n.notice_id = ANY (@notice_ids::uuid[])
 ORDER BY n.n
 ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
 
--- E-mails about tickets of an order to the users who are named, where their addresses are known: that of the order, or of who has bought
--- one of its tickets. Those to one user about an order go one after the other.
+-- E-mails about an order, or what a rejected payment was for, to the users who are named, where their addresses are known: of the order or
+-- membership, or of who has accepted a ticket. Those to one user go one after the other. The refunds of a cancelled event go to all who have
+-- paid, so they have the lane of what goes to everybody.
 -- name: QueueMails :exec
 INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
-SELECT '00000000-0000-0000-0000-000000000000', n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language,
-       coalesce(sqlc.narg('now')::timestamptz, now())
+SELECT CASE WHEN n.data ->> 'cause' = 'EVENT_CANCELLED' THEN @to_all::uuid ELSE @of_orders::uuid END,
+       n.notice_id, n.entity || ' ' || u.user_id, u.user_id, c.email, c.language, coalesce(sqlc.narg('now')::timestamptz, now())
 FROM notices n
-CROSS JOIN LATERAL (SELECT CASE WHEN n.type LIKE 'TICKET%' THEN n.entity::uuid END AS id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT CASE WHEN n.notice_id = ANY (@notice_ids::uuid[]) THEN n.entity::uuid END AS id OFFSET 0) o
 CROSS JOIN LATERAL (SELECT DISTINCT x.user_id
                     FROM (VALUES (n.data ->> 'userId'), (n.data ->> 'sellerId'), (n.data ->> 'buyerId')) x (user_id)
                     WHERE x.user_id <> '') u
 CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
                     WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
                     UNION ALL
-                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                    (SELECT b.email, b.language FROM transfers t
                      JOIN tickets k ON k.ticket_id = t.ticket_id
-                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     JOIN transfer_contacts b ON b.transfer_id = t.transfer_id AND b.user_id = t.buyer
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND b.email <> '' AND k.reservation_id = o.id
                      ORDER BY t.transfer_id DESC LIMIT 1)
+                    UNION ALL
+                    SELECT b.email, b.language FROM transfer_contacts b
+                    WHERE b.transfer_id = o.id AND b.user_id = u.user_id AND b.email <> ''
+                    UNION ALL
+                    SELECT m.email, m.language FROM memberships m
+                    WHERE m.membership_id = o.id AND m.user_id = u.user_id AND m.email <> ''
                     LIMIT 1) c
 WHERE n.notice_id = ANY (@notice_ids::uuid[])
 ORDER BY n.n
@@ -48,14 +56,14 @@ ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
 
 -- name: OrdersToTell :many
 SELECT reservation_id FROM reservations
-WHERE event_id = @event_id AND reservation_id > @after AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+WHERE event_id = @event_id AND reservation_id > @after AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED')
 ORDER BY event_id, reservation_id
 LIMIT @max::int;
 
 -- E-mails about an event to the holders of tickets of these orders, also of those that its cancellation has ended.
 -- name: QueueMailsOfOrders :exec
 INSERT INTO deliveries (lane, notice_id, entity, user_id, email, language, next_at)
-SELECT '00000000-0000-0000-0000-000000000000', @notice_id, @event_id::text || ' ' || u.user_id, u.user_id, c.email, c.language,
+SELECT @to_all::uuid, @notice_id, @event_id::text || ' ' || u.user_id, u.user_id, c.email, c.language,
        coalesce(sqlc.narg('now')::timestamptz, now())
 FROM unnest(@reservation_ids::uuid[]) AS o (id)
 CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
@@ -68,9 +76,10 @@ CROSS JOIN LATERAL (SELECT k.user_id FROM tickets k
 CROSS JOIN LATERAL (SELECT r.email, r.language FROM reservations r
                     WHERE r.reservation_id = o.id AND r.user_id = u.user_id AND r.email <> ''
                     UNION ALL
-                    (SELECT t.buyer_email, t.buyer_language FROM transfers t
+                    (SELECT b.email, b.language FROM transfers t
                      JOIN tickets k ON k.ticket_id = t.ticket_id
-                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND t.buyer_email <> '' AND k.reservation_id = o.id
+                     JOIN transfer_contacts b ON b.transfer_id = t.transfer_id AND b.user_id = t.buyer
+                     WHERE t.buyer = u.user_id AND t.status = 'COMPLETED' AND b.email <> '' AND k.reservation_id = o.id
                      ORDER BY t.transfer_id DESC LIMIT 1)
                     LIMIT 1) c
 ON CONFLICT (lane, notice_id, user_id) DO NOTHING;
@@ -87,19 +96,31 @@ WHERE codes_from > 0 AND codes_sent < epoch AND transferable = 'NONE' AND state 
   AND starts_at > coalesce(sqlc.narg('now')::timestamptz, now())
 RETURNING event_id, title, starts_at;
 
--- What an e-mail says about its event.
+-- What an e-mail says about its event, and what of the user's tickets comes back. OFFSET keeps PostgreSQL from reading all of the event's
+-- tickets by an index that suits the conditions on their statuses. Full refunds are said to end a minute before the doors get their lists
+-- at the latest, as pages show it, and only to who has bought before the postponement.
 -- name: EventOfMail :one
-SELECT title, venue, starts_at, time_zone,
-       (codes_from > 0 AND transferable = 'NONE' AND state IN ('OPEN', 'PAUSED')
-        AND coalesce(doors_at, starts_at) - make_interval(hours => codes_from) <= coalesce(sqlc.narg('now')::timestamptz, now()))::boolean AS codes
-FROM events
-WHERE event_id = @event_id;
+SELECT e.title, e.venue, e.starts_at, e.time_zone,
+       (e.codes_from > 0 AND e.transferable = 'NONE' AND e.state IN ('OPEN', 'PAUSED')
+        AND coalesce(e.doors_at, e.starts_at) - make_interval(hours => e.codes_from) <= t.now)::boolean AS codes,
+       f.until AS fees_until,
+       (e.state IN ('OPEN', 'PAUSED') AND f.until > t.now AND o.refundable)::boolean AS refundable, (e.state = 'ENDED' AND o.owed)::boolean AS owed
+FROM events e
+CROSS JOIN LATERAL (SELECT coalesce(sqlc.narg('now')::timestamptz, now()) AS now) t
+CROSS JOIN LATERAL (SELECT least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour') - interval '1 minute')::timestamptz AS until) f
+CROSS JOIN LATERAL (SELECT coalesce(bool_or(k.payment_id IS NOT NULL AND k.chosen_at < e.postponed_at AND k.given < k.paid AND valid_now(k.status, k.used_epoch, e.epoch)), false) AS refundable,
+                           coalesce(bool_or(k.status IN ('VALID', 'USED', 'TRANSFERRING') AND k.given < k.paid
+                                            OR k.status IN ('REFUNDING', 'REFUNDED') AND k.paid > 0
+                                               AND (SELECT c.cause FROM refund_claims c WHERE c.refund_id = k.refund_id) = 'EVENT_CANCELLED'), false) AS owed
+                    FROM (SELECT * FROM tickets WHERE tickets.event_id = e.event_id AND tickets.user_id = @user_id OFFSET 0) k) o
+WHERE e.event_id = @event_id;
 
 -- The valid tickets of a user for an event.
 -- name: TicketsOfMail :many
 SELECT ticket_id, event_id, section, seat_id, serial
 FROM tickets k
-WHERE k.event_id = @event_id AND k.user_id = @user_id AND k.status = 'VALID'
+WHERE k.event_id = @event_id AND k.user_id = @user_id
+  AND valid_now(k.status, k.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = k.event_id))
 ORDER BY k.event_id, k.user_id, k.ticket_id
 LIMIT @max::int;
 

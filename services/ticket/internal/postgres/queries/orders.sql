@@ -15,7 +15,7 @@ LIMIT @max::int;
 -- name: OrdersOfEvent :many
 SELECT reservation_id
 FROM reservations
-WHERE event_id >= @event_id AND (event_id, reservation_id) < (@event_id, @before::uuid) AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED')
+WHERE event_id >= @event_id AND (event_id, reservation_id) < (@event_id, @before::uuid) AND status IN ('CONFIRMED', 'REJECTED', 'REFUNDED', 'VOIDED')
 ORDER BY event_id DESC, reservation_id DESC
 LIMIT @max::int;
 
@@ -24,7 +24,7 @@ LIMIT @max::int;
 SELECT p.reservation_id FROM places p WHERE p.event_id = @event_id AND p.seat_id = @seat_id::text AND p.live
 UNION
 SELECT t.reservation_id FROM tickets t
-WHERE t.event_id = @event_id AND t.seat_id = @seat_id::text AND t.status IN ('TRANSFERRED', 'REFUNDED');
+WHERE t.event_id = @event_id AND t.seat_id = @seat_id::text AND t.status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED');
 
 -- The orders of ids, newest first.
 -- name: FindOrders :many
@@ -36,13 +36,13 @@ ORDER BY reservation_id DESC;
 -- name: HoldersOfOrders :many
 SELECT reservation_id, user_id FROM tickets
 WHERE (reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('TRANSFERRED', 'REFUNDED'));
+   OR (reservation_id = ANY (@reservation_ids::uuid[]) AND status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED'));
 
 -- name: TicketsOfOrder :many
-SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before
+SELECT sqlc.embed(t), valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid
 FROM tickets t
 WHERE (t.reservation_id = @reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED'))
-   OR (t.reservation_id = @reservation_id AND t.status IN ('TRANSFERRED', 'REFUNDED'))
+   OR (t.reservation_id = @reservation_id AND t.status IN ('TRANSFERRED', 'REFUNDED', 'VOIDED'))
 ORDER BY t.n, t.ticket_id;
 
 -- name: ScansOfTickets :many

@@ -15,7 +15,8 @@ FOR UPDATE;
 -- name: AnswerClaim :execrows
 UPDATE refund_claims
 SET status = @status, reason = @reason, begun_at = @begun_at, ticket_ids = @ticket_ids, amounts = @amounts,
-    membership_id = nullif(@membership_id::uuid, '00000000-0000-0000-0000-000000000000'), membership_amount = @membership_amount, problem_ids = @problem_ids,
+    membership_id = nullif(@membership_id::uuid, '00000000-0000-0000-0000-000000000000'), membership_amount = @membership_amount,
+    present_amount = @present_amount, problem_ids = @problem_ids,
     problem_reasons = @problem_reasons
 WHERE refund_id = @refund_id AND status = 'BEGUN';
 

@@ -7,11 +7,11 @@ FROM events
 WHERE event_id = @event_id
 FOR SHARE;
 
--- The event of a door's list, and whether a ticket may yet get another holder.
+-- The event of a door's list, and how many tickets may yet get another holder.
 -- name: Door :one
 SELECT state, epoch, coalesce(closes_at, doors_at, starts_at - interval '1 hour')::timestamptz AS closes_at,
        coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now,
-       EXISTS (SELECT 1 FROM tickets t WHERE t.event_id = e.event_id AND t.status = 'TRANSFERRING') AS transferring
+       (SELECT count(*) FROM tickets t WHERE t.event_id = e.event_id AND t.status = 'TRANSFERRING') AS transferring
 FROM events e
 WHERE e.event_id = @event_id;
 
@@ -19,7 +19,7 @@ WHERE e.event_id = @event_id;
 -- name: DoorTickets :many
 SELECT t.ticket_id, t.serial, (t.user_id = '')::boolean AS unclaimed
 FROM tickets t
-WHERE t.event_id = @event_id AND (t.status = 'VALID' OR (t.status = 'USED' AND t.used_epoch < @epoch))
+WHERE t.event_id = @event_id AND valid_now(t.status, t.used_epoch, @epoch::integer)
   AND (t.user_id, t.ticket_id) > (coalesce((SELECT l.user_id FROM tickets l WHERE l.ticket_id = @after::uuid AND NOT @unclaimed::boolean), ''), @after::uuid)
 ORDER BY t.user_id, t.ticket_id
 LIMIT @max::int;

@@ -55,7 +55,7 @@ SELECT reservation_id FROM reservations WHERE event_id = @event_id AND status IN
 -- name: OwedTickets :many
 SELECT reservation_id, ticket_id, user_id
 FROM tickets
-WHERE event_id = @event_id AND user_id >= @after::text AND (status IN ('VALID', 'USED') OR (status = 'TRANSFERRED' AND given < paid))
+WHERE event_id = @event_id AND user_id >= @after::text AND (status IN ('VALID', 'USED') OR (status IN ('TRANSFERRED', 'VOIDED') AND given < paid))
 ORDER BY event_id, user_id
 LIMIT @max::int;
 
@@ -83,17 +83,19 @@ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE r.status <> 'CONFIRMED') AS ho
 WHERE e.state = 'ENDED';
 
 -- The lists of doors are void, and closes_at follows the new times, unless it is given, as by a delay while people come in. An end of
--- refunds that would be later goes. Cancellation fees stay as long before the start.
+-- refunds that would be later goes. Cancellation fees stay as long before the start. Where the start stays, and only other times change,
+-- whoever has bought since the postponement gets no right by it.
 -- name: PostponeEvent :exec
 UPDATE events e
 SET postponed_from = e.starts_at, starts_at = n.starts_at, doors_at = n.doors_at, closes_at = n.closes_at,
+    postponed_at = CASE WHEN n.starts_at = e.starts_at THEN coalesce(e.postponed_at, n.now) ELSE n.now END,
     refund_until = CASE WHEN e.refund_until <= coalesce(n.closes_at, n.doors_at, n.starts_at - interval '1 hour') THEN e.refund_until END,
     sales_close_at = @sales_close_at, fees_until = @fees_until,
     cancellation_until = ARRAY(SELECT c.until + greatest(n.starts_at - e.starts_at, interval '0')
                                FROM unnest(e.cancellation_until) WITH ORDINALITY c (until, step) ORDER BY c.step),
     epoch = e.epoch + CASE WHEN n.closes_at IS NULL THEN 1 ELSE 0 END, version = e.version + 1, updated_at = now()
 FROM (SELECT @starts_at::timestamptz AS starts_at, sqlc.narg('doors_at')::timestamptz AS doors_at,
-             sqlc.narg('closes_at')::timestamptz AS closes_at) n
+             sqlc.narg('closes_at')::timestamptz AS closes_at, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) n
 WHERE e.event_id = @event_id;
 
 -- Tickets, also those that were given back, and buyers who may be charged already.

@@ -5,13 +5,17 @@ WITH t AS (
            unnest(@event_ids::text[]) AS event_id, unnest(@user_ids::text[]) AS user_id, unnest(@sections::text[]) AS section,
            nullif(unnest(@seat_ids::text[]), '') AS seat_id, unnest(@prices::bigint[]) AS price, unnest(@fees::bigint[]) AS fee,
            unnest(@paid::bigint[]) AS paid, unnest(@currencies::text[]) AS currency, nullif(unnest(@payment_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS payment_id,
-           nullif(unnest(@prevs::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev
+           nullif(unnest(@prevs::uuid[]), '00000000-0000-0000-0000-000000000000') AS prev, unnest(@chosen_at::timestamptz[]) AS chosen_at,
+           unnest(@only_whole::bigint[]) AS only_whole
 ), standing AS (
     INSERT INTO places (reservation_id, n, event_id, section, price, fee)
     SELECT reservation_id, n, event_id, section, price, fee FROM t WHERE seat_id IS NULL AND prev IS NULL
 )
-INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status)
-SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID' FROM t;
+INSERT INTO tickets (ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, status,
+                     issued_at, chosen_at, only_whole)
+SELECT ticket_id, prev, reservation_id, n, event_id, user_id, section, seat_id, price, paid, fee, currency, payment_id, 'VALID',
+       coalesce(sqlc.narg('now')::timestamptz, now()), chosen_at, only_whole
+FROM t;
 
 -- name: TicketsOfPayment :many
 SELECT ticket_id FROM tickets WHERE payment_id = @payment_id::uuid;
@@ -43,7 +47,7 @@ SELECT DISTINCT reservation_id FROM tickets WHERE ticket_id = ANY (@ticket_ids::
 
 -- Tickets are locked after reservations. Whatever leaves VALID does so under this lock. Only orders without a payment may have a name.
 -- name: LockTickets :many
-SELECT sqlc.embed(t), (t.status = 'USED' AND t.used_epoch < (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS used_before,
+SELECT sqlc.embed(t), valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid,
        coalesce(CASE WHEN t.payment_id IS NULL AND t.prev IS NULL THEN (SELECT c.name FROM comps c WHERE c.reservation_id = t.reservation_id) END, '')::text AS name
 FROM tickets t
 WHERE t.ticket_id = ANY (@ticket_ids::uuid[])
@@ -64,11 +68,11 @@ WHERE t.ticket_id = c.id AND t.status = c.was AND t.given = c.was_given;
 -- OFFSET makes it look each up.
 -- name: FindTicket :one
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
-       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
+       valid_now(t.status, t.used_epoch, e.epoch)::boolean AS valid,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents,
+       e.postponed_at, e.cancellation_until, e.cancellation_percents,
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t
@@ -77,11 +81,11 @@ WHERE t.ticket_id = @ticket_id;
 
 -- name: ListTickets :many
 SELECT sqlc.embed(t), coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now, e.state, e.user_refunds, e.transferable,
-       (t.status = 'USED' AND t.used_epoch < e.epoch)::boolean AS used_before,
+       valid_now(t.status, t.used_epoch, e.epoch)::boolean AS valid,
        coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour')::timestamptz AS closes_at,
        least(e.refund_until, coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS refund_until,
        least(coalesce(e.fees_until, 'epoch'), coalesce(e.closes_at, e.doors_at, e.starts_at - interval '1 hour'))::timestamptz AS fees_until,
-       e.cancellation_until, e.cancellation_percents,
+       e.postponed_at, e.cancellation_until, e.cancellation_percents,
        coalesce((SELECT f.transfer_id FROM transfers f WHERE f.ticket_id = t.ticket_id AND f.status IN ('OPEN', 'AWAITING_PAYMENT')),
                 '00000000-0000-0000-0000-000000000000')::uuid AS offer
 FROM tickets t

@@ -43,20 +43,31 @@ FROM (SELECT unnest(@transfer_ids::uuid[]) AS id, unnest(@was::bigint[]) AS was,
 WHERE t.transfer_id = c.id AND t.version = c.was;
 
 -- name: SetBuyerContact :exec
-UPDATE transfers SET buyer_email = @email, buyer_language = @language WHERE transfer_id = @transfer_id;
+INSERT INTO transfer_contacts (transfer_id, user_id, email, language) VALUES (@transfer_id, @user_id, @email, @language)
+ON CONFLICT (transfer_id, user_id) DO UPDATE SET email = excluded.email, language = excluded.language;
+
+-- Who has accepted an offer is in its contacts. The transfer is locked.
+-- name: GiveUpTransfer :exec
+UPDATE transfer_contacts SET gave_up = true WHERE transfer_id = @transfer_id AND user_id = @user_id;
+
+-- name: HasGivenUp :one
+SELECT EXISTS (SELECT 1 FROM transfer_contacts WHERE transfer_id = @transfer_id AND user_id = @user_id AND gave_up);
 
 -- Whether a user is blocked at an event, and whether one more place of an order counts for the user's limit: it is sold, and the user
 -- has not had it before. LATERAL and OFFSET make PostgreSQL look up each row, also while the tables are empty.
--- name: AcceptTerms :one
-SELECT e.max_per_user, coalesce(e.max_per_user_in_series, 0)::integer AS max_per_user_in_series, coalesce(e.series_id, '')::text AS series_id,
-       coalesce((SELECT @user_id::text = ANY (l.blocked_users) FROM line_settings l WHERE l.event_id = k.event_id), false)::boolean AS blocked,
-       (r.origin = 'SALE' AND r.user_id <> @user_id::text
+-- name: CountsForLimit :one
+SELECT (r.origin = 'SALE' AND r.user_id <> @user_id::text
         AND NOT EXISTS (SELECT 1 FROM tickets h WHERE h.event_id = k.event_id AND h.user_id = @user_id::text AND h.prev IS NOT NULL
                         AND h.reservation_id = k.reservation_id AND h.n = k.n))::boolean AS counts
 FROM tickets k
-CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = k.event_id OFFSET 0) e
 CROSS JOIN LATERAL (SELECT * FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
 WHERE k.ticket_id = @ticket_id;
+
+-- name: BlockedAt :one
+SELECT coalesce((SELECT @user_id::text = ANY (l.blocked_users) FROM line_settings l WHERE l.event_id = @event_id), false)::boolean;
+
+-- name: AcceptedBy :many
+SELECT transfer_id FROM transfers WHERE event_id = @event_id AND buyer = @user_id::text AND status = 'AWAITING_PAYMENT';
 
 -- name: DueTransfers :many
 SELECT transfer_id
@@ -73,14 +84,14 @@ CROSS JOIN LATERAL (SELECT * FROM transfers WHERE transfers.transfer_id = p.tran
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce(sqlc.narg('now')::timestamptz, now());
 
 -- name: FindTransfer :one
-SELECT sqlc.embed(t), sqlc.embed(k), e.title, e.starts_at, e.time_zone, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+SELECT sqlc.embed(t), sqlc.embed(k), e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e
 WHERE t.transfer_id = @transfer_id;
 
 -- name: ListTransfers :many
-SELECT sqlc.embed(t), sqlc.embed(k), e.title, e.starts_at, e.time_zone, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
+SELECT sqlc.embed(t), sqlc.embed(k), e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT * FROM events WHERE events.event_id = t.event_id OFFSET 0) e

@@ -102,7 +102,8 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 	svc := storetest.New(t)
 	sell(t, svc, "A-1-9")
 	for range races {
-		r := svc.MustHoldSeats(t, "u", "A-1-1")
+		user := uuid.NewString()
+		r := svc.MustHoldSeats(t, user, "A-1-1")
 		p := storetest.Payment(r)
 		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
 		var c *refund.Claim
@@ -127,7 +128,7 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 		}
 		require.Equal(t, reservation.Held, found.Status)
 		require.Empty(t, svc.TicketIDs(t, p))
-		require.NoError(t, svc.Reservations.Cancel(t.Context(), "u", "", r.ID))
+		require.NoError(t, svc.Reservations.Cancel(t.Context(), user, "", r.ID))
 	}
 	svc.RequireNoDeadlocks(t)
 }

@@ -83,7 +83,7 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 	if err != nil {
 		return nil, err
 	}
-	terms, err := termsOf(ctx, tx, locked.All())
+	terms, err := termsOf(ctx, tx, &req, locked.All())
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +119,19 @@ func handleUnknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Requ
 
 // termsOf reads the terms of refunds of the first ticket's event. All tickets of a payment are of
 // one event, and a ticket of another payment is refused whatever its event's terms are.
-func termsOf(ctx context.Context, tx *postgres.Tx, list []*ticket.Ticket) (refund.Terms, error) {
+func termsOf(ctx context.Context, tx *postgres.Tx, req *refund.Request, list []*ticket.Ticket) (refund.Terms, error) {
 	var ids []string
 	if len(list) > 0 {
 		ids = []string{list[0].EventID}
 	}
 	closings, now, err := postgres.Closings(ctx, tx, ids)
 	terms := refund.Terms{Now: now}
-	if len(ids) > 0 {
-		terms.Closing = closings[ids[0]]
+	if err != nil || len(ids) == 0 {
+		return terms, err
 	}
+	terms.Closing = closings[ids[0]]
+	// Read after the present terms, so that terms that are replaced meanwhile are one or the other.
+	terms.Former, err = postgres.FormerTerms(ctx, tx, ids[0], req.AskedAt)
 	return terms, err
 }
 
@@ -146,6 +149,7 @@ func storeAnswer(ctx context.Context, q *postgres.Queries, c *refund.Claim) erro
 	arg := db.AnswerClaimParams{
 		RefundID: c.ID, Status: string(c.Status), Reason: c.Reason, BegunAt: c.BegunAt, TicketIds: c.TicketIDs(), Amounts: c.Amounts(),
 		MembershipID: c.MembershipID, MembershipAmount: c.MembershipAmount, ProblemIds: []uuid.UUID{}, ProblemReasons: []string{},
+		PresentAmount: c.PresentAmount,
 	}
 	for _, p := range c.Problems {
 		arg.ProblemIds, arg.ProblemReasons = append(arg.ProblemIds, p.TicketID), append(arg.ProblemReasons, p.Reason)
@@ -231,6 +235,7 @@ func toClaim(r db.RefundClaim) *refund.Claim {
 	c := &refund.Claim{
 		ID: r.RefundID, PaymentID: r.PaymentID.UUID, Cause: refund.Cause(r.Cause), Status: refund.Status(r.Status), Reason: r.Reason,
 		BegunAt: r.BegunAt.UTC(), MembershipID: r.MembershipID.UUID, MembershipAmount: r.MembershipAmount,
+		PresentAmount: r.PresentAmount,
 	}
 	for i, id := range r.TicketIds {
 		c.Items = append(c.Items, refund.Item{TicketID: id, Amount: r.Amounts[i]})

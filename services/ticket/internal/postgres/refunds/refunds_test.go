@@ -2,6 +2,7 @@ package refunds_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 			req.TicketIDs = []uuid.UUID{in.Other, in.Ticket.ID}
 			c := in.BeginRefund(t, req)
 			require.Equal(t, c, in.BeginRefund(t, req), "the first answer")
-			if in.Status != ticket.Valid {
+			if in.Status != ticket.Valid && (in.Status != ticket.Voided || cause == refund.User) {
 				require.Equal(t, refund.Refused, c.Status)
 				require.Equal(t, []refund.Problem{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Problems)
 				continue
@@ -58,6 +59,43 @@ func TestRefundsOfEveryTicketStatus(t *testing.T) {
 		require.Equal(t, in.Ticket, *got, "it ends no ticket of another status")
 		releasedBefore := in.Reservation.Released
 		require.Equal(t, releasedBefore+1, in.Find(t, in.Reservation.ID).Released)
+	})
+}
+
+// Money that was given back by hand for named tickets ends those that admit somebody, whatever has
+// become of the others.
+func TestMoneyByHandForNamedTickets(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachTicketStatus(t, func(t *testing.T, in storetest.TicketInStatus) {
+		t.Helper()
+		req := in.RefundRequest(in.Payment, refund.ByHand)
+		req.Whole, req.HandLimit = false, 1000
+		req.TicketIDs = []uuid.UUID{in.Other, in.Ticket.ID}
+		c := in.BeginRefund(t, req)
+		require.Equal(t, c, in.BeginRefund(t, req), "the first answer")
+		owed := in.Ticket.Owed()
+		ended := slices.Contains([]ticket.Status{ticket.Transferred, ticket.Refunded, ticket.Voided}, in.Status)
+		if !in.Ticket.Admits() && (!ended || owed == 0) {
+			require.Equal(t, refund.Refused, c.Status)
+			require.Equal(t, []refund.Problem{{TicketID: in.Ticket.ID, Reason: string(in.Status)}}, c.Problems)
+			require.Equal(t, in.Ticket, *find(t, in.Service, in.Ticket.ID))
+			return
+		}
+		require.ElementsMatch(t, []refund.Item{{TicketID: in.Other, Amount: 75}, {TicketID: in.Ticket.ID, Amount: owed}}, c.Items)
+		require.ErrorIs(t, in.Refunds.Abort(t.Context(), c.ID), postgres.ErrContradiction, "the money is gone")
+		made := storetest.MadeRefund(c, in.Payment)
+		in.Settle(t, made)
+		made.Key = uuid.NewString()
+		in.Settle(t, made)
+		require.Equal(t, ticket.Refunded, find(t, in.Service, in.Other).Status)
+		got := find(t, in.Service, in.Ticket.ID)
+		require.Equal(t, in.Ticket.Paid, got.GivenBack)
+		want, released := in.Status, in.Reservation.Released+1
+		if in.Ticket.Admits() {
+			want, released = ticket.Refunded, released+1
+		}
+		require.Equal(t, want, got.Status)
+		require.Equal(t, released, in.Find(t, in.Reservation.ID).Released)
 	})
 }
 
@@ -341,6 +379,72 @@ func TestTimesOfRefunds(t *testing.T) {
 		set(`state = $1`, state)
 		require.Equal(t, "EVENT_CANCELLED", refusal(refund.Operator), "everybody gets everything back")
 	}
+}
+
+// Terms that an operator has changed between a request and its decision still count for the request,
+// if they are better; they are kept as long as requests are decided on.
+func TestTermsThatChangeBeforeTheDecision(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
+	put := func(percent int32) {
+		t.Helper()
+		spec.CancellationFees = &event.CancellationFees{{Until: spec.StartsAt, Percent: percent}}
+		svc.Put(t, spec)
+	}
+	put(10)
+	_, p := buy(t, svc, "u", "A-1-1")
+	amount := func(req refund.Request) int64 {
+		t.Helper()
+		req.ID = uuid.New()
+		c := svc.BeginRefund(t, req)
+		require.Equal(t, refund.Begun, c.Status)
+		require.NoError(t, svc.Refunds.Abort(t.Context(), c.ID))
+		return c.Items[0].Amount
+	}
+	asked := svc.RefundRequest(p, refund.User)
+	svc.Clock.Advance(time.Minute)
+	put(50)
+	put(50) // changes nothing
+	svc.Clock.Advance(time.Minute)
+	later := svc.RefundRequest(p, refund.User)
+	require.Equal(t, []int64{63, 35}, []int64{amount(asked), amount(later)})
+	put(0)
+	require.Equal(t, []int64{70, 70}, []int64{amount(asked), amount(later)})
+	put(30)
+	require.Equal(t, []int64{70, 70}, []int64{amount(asked), amount(later)})
+	svc.Clock.Advance(time.Second)
+	require.EqualValues(t, 49, amount(svc.RefundRequest(p, refund.User)))
+
+	spec.UserRefunds = &event.UserRefunds{None: true}
+	put(30)
+	require.EqualValues(t, 70, amount(asked), "there are no refunds any more")
+	require.EqualValues(t, 4, svc.Count(t, `SELECT count(*) FROM former_terms`))
+	spec.StartsAt = spec.StartsAt.Add(30 * 24 * time.Hour)
+	_, err := svc.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: spec.StartsAt})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, svc.Count(t, `SELECT count(*) FROM former_terms`))
+	svc.Clock.Advance(refund.AskedWithin)
+	put(20)
+	require.EqualValues(t, 1, svc.Count(t, `SELECT count(*) FROM former_terms`), "no request is as old")
+	svc.RequireInvariants(t)
+}
+
+// A refusal because of the shown amount is stored with the present amount, as every answer.
+func TestShownAmountsAreAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	svc := storetest.New(t)
+	_, p := sell(t, svc, "A-1-1", "A-1-2")
+	req := svc.RefundRequest(p, refund.User)
+	req.Shown = new(int64(141))
+	for range 2 {
+		c := svc.BeginRefund(t, req)
+		require.Equal(t, []any{refund.Refused, refund.ReasonAmountChanged, int64(140)}, []any{c.Status, c.Reason, c.PresentAmount})
+		require.Empty(t, c.Items)
+	}
+	req.ID, req.Shown = uuid.New(), new(int64(140))
+	require.Len(t, svc.BeginRefund(t, req).Items, 2)
+	svc.RequireInvariants(t)
 }
 
 // Once the refunds of a cancelled event have begun, a later payment buys nothing.

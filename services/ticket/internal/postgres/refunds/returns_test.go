@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
@@ -80,8 +81,8 @@ func TestPlacesAreSoldAgainLater(t *testing.T) {
 	})
 }
 
-// While few places are free, the organiser gets the places that are given back. So a sold-out event
-// stays sold out.
+// While few places are free, a place that is given back is for sale again later, also if others of
+// the event are so at once. Until then a sold-out event stays sold out.
 func TestFewPlacesLeft(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -93,33 +94,33 @@ func TestFewPlacesLeft(t *testing.T) {
 			payments[i] = buyOne(t, svc, fmt.Sprint("u", i/4))
 		}
 		svc.Refund(t, payments[0], refund.Operator)
-		require.Equal(t, [3]int64{0, 1, 0}, counters(t, svc))
+		require.Equal(t, [3]int64{0, 0, 1}, counters(t, svc))
 		snap, err := svc.EventStore.Snapshot(t.Context(), "e")
 		require.NoError(t, err)
 		require.Equal(t, event.StatusSoldOut, snap.Status())
+		svc.Refund(t, payments[1], refund.Operator) // what is given back counts as free: 5 %
+		require.Equal(t, [3]int64{1, 0, 1}, counters(t, svc))
 		svc.RequireInvariants(t)
 
-		change := event.HouseChange{Standing: map[string]int64{"A": 0}}
-		if seating == event.Assigned {
-			house, err := svc.Events.House(t.Context(), "e")
-			require.NoError(t, err)
-			change = event.HouseChange{Release: house.SeatIDs}
-		}
-		_, err = svc.Events.PutHouse(t.Context(), "e", change)
-		require.NoError(t, err)
-		svc.Refund(t, payments[1], refund.Operator) // one of 20 is free: 5 %
+		svc.Clock.Advance(20 * time.Minute)
+		require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
 		require.Equal(t, [3]int64{2, 0, 0}, counters(t, svc))
 		held, err := svc.HoldBest(t.Context(), "v", 2)
 		require.NoError(t, err)
 		svc.Refund(t, payments[2], refund.Operator) // held places are not free
-		require.Equal(t, [3]int64{0, 1, 0}, counters(t, svc))
+		require.Equal(t, [3]int64{0, 0, 1}, counters(t, svc))
 		require.NoError(t, svc.Reservations.Cancel(t.Context(), "v", "", held.ID))
+		require.Equal(t, [3]int64{0, 0, 1}, counters(t, svc), "places of holds come back later too")
+		svc.RequireInvariants(t)
+		svc.Clock.Advance(10 * time.Second)
+		require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
+		require.Equal(t, [3]int64{2, 0, 1}, counters(t, svc))
 		svc.RequireInvariants(t)
 	})
 }
 
-// A place goes to the organiser if its refund begins at closesAt or later, or if its release is due
-// only then, since doors may have lists by then.
+// A place goes to the organiser if its refund begins when nothing is sold any more or doors may have
+// lists, or if its release is due only then.
 func TestPlacesGivenBackAroundTheClose(t *testing.T) {
 	t.Parallel()
 	forEachSeating(t, func(t *testing.T, seating event.Seating) {
@@ -127,7 +128,13 @@ func TestPlacesGivenBackAroundTheClose(t *testing.T) {
 		svc := storetest.New(t)
 		putHall(t, svc, seating, 1200)
 		early, late := buyOne(t, svc, "u"), buyOne(t, svc, "v")
-		svc.Clock.Set(storetest.Start.Add(47*time.Hour - time.Second))
+		closes := 24 * time.Hour // of the sale
+		if seating == event.General {
+			closes = 47 * time.Hour // of refunds
+			_, err := svc.Pool.Exec(t.Context(), `UPDATE events SET sales_close_at = starts_at`)
+			require.NoError(t, err)
+		}
+		svc.Clock.Set(storetest.Start.Add(closes - time.Second))
 		begun := svc.BeginRefund(t, svc.RefundRequest(early, refund.Operator))
 		svc.Clock.Advance(2 * time.Second)
 		svc.Settle(t, storetest.MadeRefund(begun, early))
@@ -147,7 +154,8 @@ func TestReleasesAgainstHolds(t *testing.T) {
 	putHall(t, svc, event.Assigned, 10)
 	replicas := []*storetest.Service{svc, svc.Replica(t)}
 	for range races {
-		_, p := buy(t, svc, "u", "A-1-1")
+		user := uuid.NewString()
+		_, p := buy(t, svc, user, "A-1-1")
 		svc.Refund(t, p, refund.Operator)
 		svc.Clock.Advance(10 * time.Second)
 		held := make([]*reservation.Reservation, 2)
@@ -155,10 +163,10 @@ func TestReleasesAgainstHolds(t *testing.T) {
 			func() error { return replicas[0].EventStore.ReleaseReturns(t.Context()) },
 			func() error { return replicas[1].EventStore.ReleaseReturns(t.Context()) },
 			func() (err error) {
-				held[0], err = replicas[0].HoldSeats(t.Context(), "u", "A-1-1", "A-1-2")
+				held[0], err = replicas[0].HoldSeats(t.Context(), user, "A-1-1", "A-1-2")
 				return err
 			},
-			func() (err error) { held[1], err = replicas[1].HoldSeats(t.Context(), "v", "A-1-1"); return err },
+			func() (err error) { held[1], err = replicas[1].HoldSeats(t.Context(), "v"+user, "A-1-1"); return err },
 		}
 		results := storetest.Concurrently(len(acts), func(i int) error { return acts[i]() })
 		require.NoError(t, results[0])

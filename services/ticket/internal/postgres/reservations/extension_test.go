@@ -28,26 +28,28 @@ func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 			for range 2 { // each is declined shortly before its time to pay ends
 				p := svc.BeginPayment(t, r)
 				svc.Clock.Advance(reservation.PayWithin - time.Minute)
-				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 			}
 			latestBegin := storetest.MaxExtension - reservation.PayWithin
 
 			p := svc.BeginPayment(t, r)
 			svc.Clock.Set(r.HoldEndsAt.Add(latestBegin - time.Minute))
-			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 			got := svc.Find(t, r.ID)
 			require.Equal(t, reservation.Held, got.Status)
 			require.Equal(t, got.HoldEndsAt.Add(latestBegin), got.ExpiresAt, "a minute, not two")
 
 			p = svc.BeginPayment(t, r)
 			svc.Clock.Advance(time.Minute)
-			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 			require.Equal(t, reservation.Expired, svc.Find(t, r.ID).Status)
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, svc.EventTypes(t, r.ID))
 			_, err = svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
 			require.ErrorIs(t, err, reservation.ErrHoldExpired)
+			svc.Clock.Advance(10 * time.Second)
+			require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
 			_, err = svc.HoldBest(t.Context(), "v", 1)
-			require.NoError(t, err, "the place is somebody else's at once")
+			require.NoError(t, err, "the place is somebody else's")
 			svc.RequireInvariants(t)
 		})
 	}
@@ -62,7 +64,7 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	p := svc.BeginPayment(t, r)
 	svc.Clock.Advance(reservation.PayWithin - time.Minute)
-	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 	restarted := reservation.NewService(svc.Events, svc.Entitlements, svc.Holds, svc.ReservationStore, reservation.PayWithin)
 	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New())
 	require.ErrorIs(t, err, reservation.ErrHoldExpired)

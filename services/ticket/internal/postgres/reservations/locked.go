@@ -18,6 +18,8 @@ type Locked struct {
 	changes []*reservationChange
 	// Now is the database's time when all locks had been taken; zero if there are no reservations.
 	Now time.Time
+	// prompt: places are free at once, whichever section they are in (see delayEnded).
+	prompt bool
 }
 
 // reservationChange is a locked reservation as it was read (before), and as it will be written
@@ -25,6 +27,8 @@ type Locked struct {
 type reservationChange struct {
 	before  reservation.Reservation
 	current *reservation.Reservation
+	// delayed: it has ended unpaid, but its places are free only after a while (delayEnded).
+	delayed bool
 }
 
 func (c *reservationChange) changed() bool { return c.current.Version != c.before.Version }
@@ -58,6 +62,13 @@ func (l *Locked) Expire() []*reservation.Reservation {
 		}
 	}
 	return expired
+}
+
+// Freed returns the expired reservations whose places are free now that they are saved.
+func (l *Locked) Freed(expired []*reservation.Reservation) []*reservation.Reservation {
+	return slices.DeleteFunc(expired, func(r *reservation.Reservation) bool {
+		return slices.ContainsFunc(l.changes, func(c *reservationChange) bool { return c.current == r && c.delayed })
+	})
 }
 
 // CancelWithEvent cancels the unpaid reservations of an ended event, and returns their number.
@@ -169,6 +180,14 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 	}
 	if len(changed) == 0 {
 		return nil, nil
+	}
+	if !l.prompt {
+		if err := delayEnded(ctx, tx.Queries, changed); err != nil {
+			return nil, err
+		}
+	}
+	if err := insertDelayed(ctx, tx.Queries, changed, l.Now); err != nil {
+		return nil, err
 	}
 	for _, write := range []func(context.Context, *postgres.Queries, []*reservationChange) error{
 		updateReservations, updateSeats, endSeats, endGivenBackPlaces, updateGeneralCounters, issueTickets, updateSoldCounters,

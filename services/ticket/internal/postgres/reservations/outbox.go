@@ -33,7 +33,7 @@ func payload(e *reservation.Event) *eventsv1.ReservationEvent {
 	p := &eventsv1.ReservationEvent{
 		Type: string(e.Type), ReservationId: r.ID.String(), EventId: r.EventID, UserId: r.UserID, SlotId: r.SlotID,
 		Status: string(r.Status), SeatIds: r.SeatIDs(), Section: r.Section, Quantity: int64(r.Quantity), Amount: r.Amount,
-		Fee: r.Fee, Currency: r.Currency, Version: r.Version, OccurredAt: timestamppb.New(e.At),
+		Fee: r.Fee, Currency: r.Currency, Origin: string(r.Origin), Version: r.Version, OccurredAt: timestamppb.New(e.At),
 	}
 	if e.PaymentID != uuid.Nil {
 		p.PaymentId = proto.String(e.PaymentID.String())

@@ -18,7 +18,7 @@ func TestBeginPayment(t *testing.T) {
 	want := map[reservation.Status]*errs.Error{
 		reservation.Paying: reservation.ErrPaymentInProgress, reservation.Confirmed: reservation.ErrAlreadyPaid,
 		reservation.Cancelled: reservation.ErrNotPayable, reservation.Expired: reservation.ErrHoldExpired,
-		reservation.Rejected: reservation.ErrNotPayable, reservation.Refunded: reservation.ErrNotPayable,
+		reservation.Rejected: reservation.ErrNotPayable, reservation.Refunded: reservation.ErrNotPayable, reservation.Voided: reservation.ErrNotPayable,
 	}
 	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestBeginPaymentAfterTheHold(t *testing.T) {
 	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
 	_, err = svc.Reservations.BeginPayment(t.Context(), "u", uuid.New(), uuid.New())
 	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
-	require.ErrorIs(t, svc.Reservations.AbortPayment(t.Context(), uuid.New(), uuid.New()), reservation.ErrReferenceNotFound)
+	require.ErrorIs(t, svc.Reservations.AbortPayment(t.Context(), uuid.New(), uuid.New(), reservation.Failure{}), reservation.ErrReferenceNotFound)
 }
 
 func TestAbortPayment(t *testing.T) {
@@ -65,9 +65,9 @@ func TestAbortPayment(t *testing.T) {
 	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
 		status, r, p := svc.Status, svc.Reservation, svc.Payment
-		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, uuid.New()))
+		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, uuid.New(), reservation.Failure{}))
 		require.Equal(t, r, svc.Find(t, r.ID), "another payment's decline means nothing")
-		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 		got := svc.Find(t, r.ID)
 		if status != reservation.Paying {
 			require.Equal(t, r, got)
@@ -79,12 +79,12 @@ func TestAbortPayment(t *testing.T) {
 
 		svc.Clock.Set(r.HoldEndsAt.Add(-30 * time.Second))
 		p = svc.BeginPayment(t, r)
-		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 		svc.RequireFromNow(t, reservation.RetryWithin, svc.Find(t, r.ID).ExpiresAt) // not the 30 seconds that were left
 
 		p = svc.BeginPayment(t, r)
 		svc.Clock.Advance(reservation.PayWithin)
-		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID))
+		require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
 		require.Equal(t, reservation.Paying, svc.Find(t, r.ID).Status, "what has expired is not brought back")
 	})
 }
@@ -93,7 +93,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	want := map[reservation.Status]*errs.Error{
 		reservation.Paying: reservation.ErrNotHeld, reservation.Confirmed: reservation.ErrNotHeld, reservation.Expired: reservation.ErrHoldExpired,
-		reservation.Rejected: reservation.ErrNotHeld, reservation.Refunded: reservation.ErrNotHeld,
+		reservation.Rejected: reservation.ErrNotHeld, reservation.Refunded: reservation.ErrNotHeld, reservation.Voided: reservation.ErrNotHeld,
 	}
 	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()

@@ -86,7 +86,9 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Dec
 	})
 }
 
-func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservation.Decide) (*reservation.Reservation, error) {
+func (s *Store) ChangeOfEvent(
+	ctx context.Context, id uuid.UUID, decide func(r *reservation.Reservation, terms reservation.PayTerms) error,
+) (*reservation.Reservation, error) {
 	return s.lockAndChange(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
 		closings, now, err := postgres.Closings(ctx, tx, []string{r.EventID})
 		if err != nil {
@@ -95,7 +97,13 @@ func (s *Store) ChangeOfEvent(ctx context.Context, id uuid.UUID, decide reservat
 		if !closings[r.EventID].State.TakesPlace() {
 			return event.ErrCancelled
 		}
-		return decide(r, now)
+		row, err := tx.PayTerms(ctx, db.PayTermsParams{
+			ReservationID: id, Now: tx.ClockTime(), ForgottenAfter: event.ForgottenAfter.Seconds(),
+		})
+		if err != nil {
+			return err
+		}
+		return decide(r, reservation.PayTerms{Now: now, Blocked: row.Blocked, Others: reservation.Pages{Opened: int(row.Pages), Declined: int(row.Declines)}})
 	})
 }
 
@@ -145,14 +153,23 @@ func (s *Store) ChangeAll(
 	})
 }
 
-// Expire expires the reservations that have these ids and whose time is over.
+// Expire expires the reservations that have these ids and whose time is over. The organiser wants
+// their places, so they are free at once.
 func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
+	return changeAll(ctx, d, ids, func(l *Locked) {
+		l.prompt = true
+		l.Expire()
+	})
+}
+
+// changeAll locks reservations, calls change, and writes the changes and their Kafka events.
+func changeAll(ctx context.Context, d *postgres.Database, ids []uuid.UUID, change func(*Locked)) error {
 	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := Lock(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		locked.Expire()
+		change(locked)
 		events, err := locked.Save(ctx, tx)
 		if err != nil {
 			return err
@@ -163,6 +180,19 @@ func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
 		d.Published()
 	}
 	return err
+}
+
+// Block ends the unpaid holds of a user who was blocked at an event (see Reservation.Block).
+func Block(ctx context.Context, d *postgres.Database, eventID, userID string) error {
+	ids, err := d.Queries().UnpaidOf(ctx, db.UnpaidOfParams{EventID: eventID, UserID: userID})
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return changeAll(ctx, d, ids, func(l *Locked) {
+		for _, c := range l.changes {
+			c.current.Block(l.Now)
+		}
+	})
 }
 
 // lockAndChange locks a reservation, calls decide to change it, and writes the changes and their
@@ -196,10 +226,10 @@ func (s *Store) lockAndChange(
 
 func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Reservation {
 	return &reservation.Reservation{
-		ID: r.ReservationID, EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
+		ID: r.ReservationID, Origin: reservation.Origin(r.Origin), EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
 		Quantity: int(r.Quantity), Released: int(r.Released), Amount: r.Amount, Fee: r.Fee, Currency: r.Currency,
 		Status: reservation.Status(r.Status), Reason: r.Reason,
-		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Version: r.Version,
+		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Declines: int(r.Declines), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Version: r.Version,
 		CreatedAt: r.CreatedAt.UTC(),
 	}
 }

@@ -22,7 +22,8 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*res
 		arg.ExpiresAt = append(arg.ExpiresAt, c.current.ExpiresAt)
 		arg.Released = append(arg.Released, int32(c.current.Released)) //nolint:gosec // ≤ Quantity
 		arg.PaymentIds = append(arg.PaymentIds, c.current.PaymentID)
-		arg.Opens = append(arg.Opens, int32(c.current.Opens)) //nolint:gosec // ≤ 3
+		arg.Opens = append(arg.Opens, int32(c.current.Opens))          //nolint:gosec // a small number
+		arg.Declines = append(arg.Declines, int32(c.current.Declines)) //nolint:gosec // a small number
 		arg.Charging = append(arg.Charging, c.current.Charging)
 		arg.Versions = append(arg.Versions, c.current.Version)
 	}
@@ -48,6 +49,9 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservatio
 	seats := 0
 	for _, c := range changed {
 		oldStatus, newStatus := seatStatus(c.before.Status), seatStatus(c.current.Status)
+		if c.delayed {
+			newStatus = event.SeatStatusDelayed
+		}
 		if oldStatus != "HELD" || (oldStatus == newStatus && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
 			continue
 		}
@@ -82,7 +86,7 @@ func endSeats(ctx context.Context, q *postgres.Queries, changed []*reservationCh
 	return postgres.ExpectRows(n, seats, "seats of reservations", err)
 }
 
-// endGivenBackPlaces ends the places that refunds have given back. Their seats become free, go to
+// endGivenBackPlaces ends the places that were refunded or voided. Their seats become free, go to
 // the organiser (HOUSE), or wait to be put on sale again (RETURNED).
 func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	var arg db.GiveSeatsBackParams
@@ -99,6 +103,7 @@ func endGivenBackPlaces(ctx context.Context, q *postgres.Queries, changed []*res
 			if p.SeatStatus() == event.SeatStatusReturned {
 				returned.EventIds, returned.Sections = append(returned.EventIds, c.before.EventID), append(returned.Sections, section)
 				returned.SeatIds, returned.ReleaseAt = append(returned.SeatIds, seat), append(returned.ReleaseAt, p.ReleaseAt)
+				returned.Givers, returned.Unpaid = append(returned.Givers, p.Giver), append(returned.Unpaid, false)
 			}
 		}
 	}
@@ -139,11 +144,11 @@ func (c *heldAndSold) add(s reservation.Status, n int) {
 }
 
 // updateGeneralCounters updates the numbers of held and sold places of sections without seats, for
-// reservations that were unpaid before the change.
+// reservations that were unpaid before the change. Places of delayed ones still count as held.
 func updateGeneralCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
 	deltas := make(map[sectionKey]heldAndSold)
 	for _, c := range changed {
-		if c.before.Section == "" || !c.before.Status.Unpaid() {
+		if c.before.Section == "" || !c.before.Status.Unpaid() || c.delayed {
 			continue
 		}
 		key := sectionKey{eventID: c.before.EventID, name: c.before.Section}

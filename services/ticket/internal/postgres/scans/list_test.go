@@ -14,7 +14,10 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
 	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // pages reads all pages of a list and verifies them as a door does.
@@ -112,6 +115,56 @@ func TestTimeOfAList(t *testing.T) {
 	require.True(t, l.Last)
 }
 
+// A list waits for no payment: it leaves tickets out that are being passed on, and counts them. If
+// the transfer completes, the buyer's ticket is later than the list, so that doors admit it; if it
+// fails, the seller's is not listed.
+func TestListLeavesTicketsOutThatArePassedOn(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.exec(t, `UPDATE events SET transferable = 'PRICED'`)
+	// Ids of tickets have the real time, so that the database's must not be far from it.
+	h.Clock.Set(time.Now())
+	h.exec(t, `UPDATE events SET sales_open_at = $1, sales_close_at = $2, starts_at = $2`, h.Clock.Now().Add(-time.Hour), h.Clock.Now().Add(48*time.Hour))
+	stays, passes, fails := h.buy(t, "u", "A-1-1"), h.buy(t, "v", "A-1-2"), h.buy(t, "w", "A-1-3")
+	buyerPays, _ := h.charge(t, passes.id), h.charge(t, fails.id)
+	h.exec(t, `UPDATE events SET closes_at = $1`, h.Clock.Now().Add(-checkin.ListAfter-time.Second))
+
+	p, err := h.doors.List(t.Context(), "e", nil, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, p.Transferring)
+	list := h.pages(t, 0)[0]
+	require.Equal(t, []ticket.DoorTicket{{ID: stays.id, Serial: 1}}, list.Tickets)
+	h.Settle(t, buyerPays)
+	h.Clock.Advance(time.Hour)
+	require.NoError(t, h.Transfers.ExpireDue(t.Context()))
+	h.RequireInvariants(t)
+
+	bought := h.TicketIDs(t, buyerPays.Payment)[0]
+	sec, nsec := bought.Time().UnixTime()
+	require.True(t, time.Unix(sec, nsec).After(list.Time), "admitted by its code")
+	require.Equal(t, []checkin.Result{checkin.Admitted}, h.upload(t, 1, h.offline(h.code(t, bought))))
+	_, err = h.checkIn(t.Context(), passes.code)
+	requireWhy(t, checkin.Result(ticket.Transferred), err)
+	h.mustCheckIn(t, fails.code) // at a door with a network
+	p, err = h.doors.List(t.Context(), "e", nil, 0)
+	require.NoError(t, err)
+	require.Zero(t, p.Transferring)
+}
+
+// charge offers a ticket to a friend, who accepts and is about to be charged, and returns the event
+// that the payment is confirmed.
+func (h *hall) charge(t *testing.T, id uuid.UUID) settlement.PaymentEvent {
+	t.Helper()
+	offered, _, err := h.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: h.find(t, id).UserID, ToUser: "friend", Price: 70}, nil)
+	require.NoError(t, err)
+	_, err = h.Transfers.Accept(t.Context(), "friend", reservation.Contact{}, "", offered.ID)
+	require.NoError(t, err)
+	p := reservation.Payment{ID: uuid.New(), UserID: "friend", EventID: "e", Amount: 70, Currency: "KRW"}
+	_, err = h.Transfers.ClaimFor(t.Context(), "friend", offered.ID, p.ID, reservation.PayTime{Within: 30 * time.Minute})
+	require.NoError(t, err)
+	return settlement.PaymentEvent{Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: offered.ID, Payment: p}
+}
+
 func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	t.Parallel()
 	h := open(t)
@@ -127,9 +180,6 @@ func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {
 	h.close(checkin.ListAfter - time.Second)
 	requireNotReady(time.Second)
 	h.close(checkin.ListAfter)
-	h.exec(t, `UPDATE tickets SET status = 'TRANSFERRING'`)
-	requireNotReady(5 * time.Second)
-	h.exec(t, `UPDATE tickets SET status = 'VALID'`)
 	require.Equal(t, []ticket.DoorTicket{{ID: b.id, Serial: 1}}, h.pages(t, 1)[0].Tickets)
 
 	// The event's own doors_at or closes_at decides when the list is ready.

@@ -3,6 +3,7 @@ package scans_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/checkin"
@@ -41,7 +42,7 @@ func TestCheckInAgainstRefund(t *testing.T) {
 	t.Parallel()
 	h := open(t)
 	for range races {
-		b := h.buy(t, "u", "A-1-1")
+		b := h.buy(t, uuid.NewString(), "A-1-1")
 		var c *refund.Claim
 		var o *checkin.Outcome
 		results := storetest.Concurrently(2, func(i int) (err error) {

@@ -4,6 +4,7 @@ package settlement
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,6 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/memberships"
+	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/refunds"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
@@ -23,10 +25,15 @@ import (
 
 // Store applies payment events in transactions. It stores which events it has applied, and which
 // payments have ended without paying for anything.
-type Store struct{ database *postgres.Database }
+type Store struct {
+	database     *postgres.Database
+	maxExtension time.Duration
+}
 
-// NewStore makes a Store on the database d.
-func NewStore(d *postgres.Database) *Store { return &Store{database: d} }
+// NewStore makes a Store on the database d. Payments extend the time to pay by maxExtension at most.
+func NewStore(d *postgres.Database, maxExtension time.Duration) *Store {
+	return &Store{database: d, maxExtension: maxExtension}
+}
 
 // Settle applies payment events in one transaction. It skips events that the consumer group has
 // applied before.
@@ -40,7 +47,7 @@ func (s *Store) Settle(ctx context.Context, group string, events []settlement.Pa
 		if err != nil {
 			return err
 		}
-		if err := settle(ctx, tx, firstDeliveries(events, fresh)); err != nil {
+		if err := s.settle(ctx, tx, firstDeliveries(events, fresh)); err != nil {
 			return err
 		}
 		return failpoint.Err("ticket.confirm.before_commit")
@@ -64,7 +71,7 @@ func firstDeliveries(events []settlement.PaymentEvent, fresh map[string]bool) (f
 	return first
 }
 
-func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) error {
+func (s *Store) settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -86,7 +93,8 @@ func settle(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEve
 	}
 	batch := settlement.Batch{
 		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Membership: l.memberships.Find,
-		OtherMemberships: l.memberships.Others, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, Now: now,
+		OtherMemberships: l.memberships.Others, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce,
+		MaxExtension: s.maxExtension, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -202,6 +210,9 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err := markDisputed(ctx, tx.Queries, b.Disputes); err != nil {
 		return err
 	}
+	if err := notices.Insert(ctx, tx.Queries, b.Notices); err != nil {
+		return err
+	}
 	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
 }
 
@@ -249,7 +260,7 @@ func scarceSections(ctx context.Context, q *postgres.Queries, list []*ticket.Tic
 	if len(list) == 0 {
 		return scarce, nil
 	}
-	arg := db.ScarceSectionsParams{Now: q.AsOf}
+	arg := db.ScarceSectionsParams{WithReturns: true}
 	added := make(map[settlement.Section]bool)
 	for _, t := range list {
 		if key := (settlement.Section{EventID: t.EventID, Name: t.Section}); !added[key] {

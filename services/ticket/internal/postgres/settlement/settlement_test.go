@@ -18,7 +18,7 @@ func TestPaid(t *testing.T) {
 	t.Parallel()
 	refused := map[reservation.Status]string{ // reasons for which another payment is rejected
 		reservation.Confirmed: "ALREADY_PAID", reservation.Cancelled: "CANCELLED", reservation.Expired: "HOLD_EXPIRED",
-		reservation.Rejected: "HOLD_EXPIRED", reservation.Refunded: "REFUNDED",
+		reservation.Rejected: "HOLD_EXPIRED", reservation.Refunded: "REFUNDED", reservation.Voided: "VOIDED",
 	}
 	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
 		t.Helper()
@@ -163,11 +163,14 @@ func TestConfirmationAfterItsRefund(t *testing.T) {
 			refunded := storetest.MadeRefund(c, p)
 			deliver(t, svc, refunded, confirmed, refunded, confirmed)
 
-			require.Equal(t, reservation.Paying, svc.Find(t, r.ID).Status, "no ticket for money that was given back")
+			require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "no ticket for money that was given back")
+			underWay, err := svc.Reservations.ExtendPayments(t.Context(), []reservation.UnderWay{{ReferenceID: r.ID, PaymentID: p.ID}})
+			require.NoError(t, err)
+			require.Empty(t, underWay, "the claim is over")
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
 			last := svc.OutboxEvents(t, r.ID)[1]
 			require.Equal(t, []string{p.ID.String(), "REFUNDED"}, []string{last.PaymentID, last.Reason}, "what is left of it goes back too")
-			svc.Confirm(t, r, storetest.Payment(r))
+			svc.Confirm(t, r, svc.BeginPayment(t, r))
 			require.Equal(t, reservation.Confirmed, svc.Find(t, r.ID).Status, "another payment is welcome")
 			svc.RequireInvariants(t)
 		})

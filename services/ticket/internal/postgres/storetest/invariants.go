@@ -35,13 +35,14 @@ var invariants = map[string]string{
 		WHERE s.seated
 		GROUP BY s.event_id, s.section, s.capacity, s.sold, s.house, s.returns
 		HAVING count(x.*) <> s.capacity
-		    OR s.sold + s.house + s.returns + count(*) FILTER (WHERE x.status IN ('FREE', 'HELD')) <> s.capacity`,
+		    OR s.sold + s.house + s.returns + count(*) FILTER (WHERE x.status IN ('FREE', 'HELD', 'DELAYED')) <> s.capacity`,
 	"sold + held + house + returning + free = capacity, by the counters": `
 		SELECT s.event_id || ' ' || s.section
 		FROM sections s LEFT JOIN reservations r ON r.event_id = s.event_id AND r.section = s.section
 		WHERE NOT s.seated
 		GROUP BY s.event_id, s.section, s.capacity, s.held, s.sold, s.house, s.returns
 		HAVING s.held <> coalesce(sum(r.quantity) FILTER (WHERE r.status IN ('HELD', 'PAYING')), 0)
+		                 + (SELECT count(*) FROM returns x WHERE x.event_id = s.event_id AND x.section = s.section AND x.unpaid)
 		    OR s.sold <> coalesce(sum(r.quantity - r.released) FILTER (WHERE r.status = 'CONFIRMED'), 0)
 		    OR s.held + s.sold + s.house + s.returns > s.capacity`,
 	"sold, house and returned seats, by the counters": `
@@ -51,14 +52,15 @@ var invariants = map[string]string{
 		GROUP BY s.event_id, s.section, s.sold, s.house, s.returns
 		HAVING s.sold <> count(*) FILTER (WHERE x.status = 'SOLD') OR s.house <> count(*) FILTER (WHERE x.status = 'HOUSE')
 		    OR s.returns <> count(*) FILTER (WHERE x.status = 'RETURNED')`,
-	"a place that was given back has a time": `
+	"a place that was given back, or of an ended hold, has a time": `
 		SELECT s.event_id || ' ' || s.section
-		FROM sections s LEFT JOIN returns r USING (event_id, section)
+		FROM sections s LEFT JOIN (SELECT * FROM returns WHERE NOT unpaid) r USING (event_id, section)
 		GROUP BY s.event_id, s.section, s.returns
 		HAVING s.returns <> count(r.*)
 		UNION ALL
 		SELECT x.seat_id FROM seats x FULL JOIN (SELECT * FROM returns WHERE seat_id IS NOT NULL) r USING (event_id, seat_id)
-		WHERE (x.status = 'RETURNED') <> (r.return_id IS NOT NULL)`,
+		WHERE coalesce(x.status, '') <> 'RETURNED' AND NOT r.unpaid OR coalesce(x.status, '') <> 'DELAYED' AND r.unpaid
+		   OR x.status IN ('RETURNED', 'DELAYED') AND r.return_id IS NULL`,
 	"a seat is what its reservation says": `
 		SELECT x.seat_id FROM seats x LEFT JOIN reservations r USING (reservation_id)
 		WHERE x.status IN ('HELD', 'SOLD') AND (r.reservation_id IS NULL
@@ -90,13 +92,14 @@ var invariants = map[string]string{
 	"a payment pays for its tickets, to the unit": `
 		SELECT r.reservation_id::text
 		FROM reservations r LEFT JOIN tickets t ON t.reservation_id = r.reservation_id AND t.payment_id = r.payment_id
-		WHERE r.status IN ('CONFIRMED', 'REFUNDED') AND r.origin = 'SALE'
+		WHERE r.status IN ('CONFIRMED', 'REFUNDED', 'VOIDED') AND r.origin = 'SALE'
 		GROUP BY r.reservation_id, r.amount, r.fee
 		HAVING coalesce(sum(t.paid), 0) <> r.amount OR coalesce(sum(t.fee), 0) <> r.fee`,
 	"a payment that pays for nothing has no ticket": `
 		SELECT payment_id::text FROM ended_payments e WHERE EXISTS (SELECT 1 FROM tickets t WHERE t.payment_id = e.payment_id)`,
+	// A late call may still reserve time for it, until a purchase that is not paid ends.
 	"a payment that pays for nothing has no membership": `
-		SELECT payment_id::text FROM ended_payments JOIN memberships USING (payment_id)`,
+		SELECT payment_id::text FROM ended_payments JOIN memberships USING (payment_id) WHERE status NOT IN ('PENDING', 'CANCELLED')`,
 	"a membership is what its claim says": `
 		SELECT m.membership_id || ' ' || m.status
 		FROM memberships m FULL JOIN (SELECT * FROM refund_claims WHERE membership_id IS NOT NULL AND status IN ('BEGUN', 'DONE')) c USING (membership_id)
@@ -162,11 +165,22 @@ var invariants = map[string]string{
 		WHERE r.status NOT IN ('HELD', 'PAYING') AND NOT EXISTS (
 			SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.payload::json->>'status' = r.status)
 		   OR NOT EXISTS (SELECT 1 FROM outbox o WHERE o.key = r.reservation_id::text AND o.type = 'RESERVATION_CREATED')`,
-	"every place given back was published": `
+	"a voided ticket has its void": `
+		SELECT t.ticket_id::text FROM tickets t LEFT JOIN voids v USING (ticket_id) WHERE (t.status = 'VOIDED') <> (v.ticket_id IS NOT NULL)`,
+	"every voided place was published, and told its holder": `
+		SELECT t.reservation_id::text
+		FROM tickets t
+		WHERE t.status = 'VOIDED'
+		GROUP BY t.reservation_id
+		HAVING count(*) <> (SELECT coalesce(sum((o.payload::json->>'quantity')::int), 0) FROM outbox o
+		                    WHERE o.key = t.reservation_id::text AND o.type = 'TICKETS_VOIDED')
+		    OR count(*) FILTER (WHERE t.user_id <> '') <> (SELECT coalesce(sum(json_array_length(n.data->'tickets')), 0) FROM notices n
+		                                                   WHERE n.entity = t.reservation_id::text AND n.type = 'TICKETS_VOIDED')`,
+	"every place given back or voided was published": `
 		SELECT r.reservation_id::text
-		FROM reservations r LEFT JOIN outbox o ON o.key = r.reservation_id::text AND o.type = 'RESERVATION_CANCELLED'
-		                                      AND o.payload::json->>'reason' = 'REFUNDED'
-		WHERE r.status IN ('CONFIRMED', 'REFUNDED')
+		FROM reservations r LEFT JOIN outbox o ON o.key = r.reservation_id::text AND o.type IN ('RESERVATION_CANCELLED', 'TICKETS_VOIDED')
+		                                      AND o.payload::json->>'reason' IN ('REFUNDED', 'VOIDED')
+		WHERE r.status IN ('CONFIRMED', 'REFUNDED', 'VOIDED')
 		GROUP BY r.reservation_id, r.released
 		HAVING coalesce(sum((o.payload::json->>'quantity')::int), 0) <> r.released`,
 	"events of a reservation have growing versions": `

@@ -14,6 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
+	"urr.guru/services/ticket/internal/void"
 )
 
 // BeginPayment begins the payment of a reservation, and returns the payment.
@@ -65,6 +66,12 @@ var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *re
 		t.Helper()
 		p := confirm(t, s, held)
 		s.Refund(t, p, refund.Operator)
+		return p
+	},
+	reservation.Voided: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+		t.Helper()
+		p := confirm(t, s, held)
+		s.Void(t, void.Request{ReservationID: held.ID})
 		return p
 	},
 }
@@ -121,6 +128,10 @@ var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation
 	ticket.Refunded: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
 		t.Helper()
 		s.Settle(t, MadeRefund(s.claimOne(t, p, id), p))
+	},
+	ticket.Voided: func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
+		t.Helper()
+		s.Void(t, void.Request{TicketID: id})
 	},
 }
 

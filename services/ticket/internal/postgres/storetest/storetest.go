@@ -40,10 +40,12 @@ import (
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/transfer"
+	"urr.guru/services/ticket/internal/void"
 )
 
 const (
@@ -77,6 +79,7 @@ type Service struct {
 	Scans            *scans.Store
 	Comps            *comp.Service
 	Orders           *orders.Store
+	Voids            *voids.Store
 	TransferStore    *transfers.Store
 	Transfers        *transfer.Service
 	MembershipStore  *memberships.Store
@@ -89,8 +92,7 @@ type Service struct {
 // New makes a service on a fresh database.
 func New(t *testing.T) *Service {
 	t.Helper()
-	// Tests hold locks until another session waits for them, which may take long on a busy machine.
-	url := postgrestest.URL(t, postgres.Migrations...) + "&statement_timeout=1min&idle_in_transaction_session_timeout=1min"
+	url := postgrestest.PatientURL(t, postgres.Migrations...)
 	statements := &Statements{names: make(map[string]int)}
 	s := &Service{Clock: testkit.NewClock(Start), Statements: statements, Connections: &Connections{Statements: statements}}
 	open := func(conns int, tracer pgx.QueryTracer) *pgxpool.Pool {
@@ -116,16 +118,17 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
-		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database),
+		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database, MaxExtension),
 		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
+		Voids: voids.NewStore(database),
 		Comps: comp.NewService(comps.NewStore(database)), TransferStore: transfers.NewStore(database),
 		MembershipStore: memberships.NewStore(database),
 	}
-	other.Transfers = transfer.NewService(other.TransferStore, MaxExtension)
 	other.Memberships = membership.NewService(other.MembershipStore, other.MembershipStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)
 	other.Walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: other.Expiry, Log: slog.New(slog.DiscardHandler)}
 	other.Entitlements = entitlement.NewService(other.Events, other.Memberships, entitlements.NewStore(database))
+	other.Transfers = transfer.NewService(other.TransferStore, other.Entitlements, MaxExtension)
 	other.Reservations = reservation.NewService(other.Events, other.Entitlements, other.Holds, other.ReservationStore, MaxExtension)
 	t.Cleanup(func() { require.NoError(t, other.Holds.Close(context.Background())) })
 	return other
@@ -264,10 +267,20 @@ func (s *Service) Refund(t *testing.T, p reservation.Payment, cause refund.Cause
 	return c
 }
 
+// Void voids a ticket or an order, as the operator "op".
+func (s *Service) Void(t *testing.T, req void.Request) void.Voided {
+	t.Helper()
+	req.Operator, req.Reason = "op", "stolen card"
+	v, err := s.Voids.Void(t.Context(), req)
+	require.NoError(t, err)
+	return v
+}
+
 // OutboxEvent is the payload of a Kafka event in the outbox.
 type OutboxEvent struct {
 	Type          string   `json:"type"`
 	ReservationID string   `json:"reservationId"`
+	Origin        string   `json:"origin"`
 	UserID        string   `json:"userId"`
 	SlotID        string   `json:"slotId"`
 	Status        string   `json:"status"`

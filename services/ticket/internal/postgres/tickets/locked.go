@@ -39,7 +39,7 @@ func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, e
 	}
 	l := &Locked{changes: make([]ticketChange, len(rows))}
 	for i, r := range rows {
-		t := FromRow(r.Ticket, r.UsedBefore)
+		t := FromRow(r.Ticket, r.Valid)
 		t.Name = r.Name
 		l.changes[i] = ticketChange{before: t, current: &t, stored: r.Ticket.Status}
 	}
@@ -75,8 +75,8 @@ func (l *Locked) LeftValid() (left []*ticket.Ticket) {
 	return left
 }
 
-// Save writes the changed tickets, and notices about those that were refunded. The statement
-// requires the status that each row had when it was read, and fails if a row has another one.
+// Save writes the changed tickets, and notices about those that were voided. The statement requires
+// the status that each row had when it was read, and fails if a row has another one.
 func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	var arg db.UpdateTicketsParams
 	for _, c := range l.changes {
@@ -95,15 +95,15 @@ func (l *Locked) Save(ctx context.Context, q *postgres.Queries) error {
 	if err := postgres.ExpectRows(n, len(arg.TicketIds), "tickets", err); err != nil {
 		return err
 	}
-	return notices.Insert(ctx, q, notice.ForRefundedTickets(l.refunded()))
+	return notices.Insert(ctx, q, notice.ForVoidedTickets(l.voided()))
 }
 
-// refunded returns the tickets that have become REFUNDED since they were locked.
-func (l *Locked) refunded() (refunded []*ticket.Ticket) {
+// voided returns the tickets that were voided since they were locked.
+func (l *Locked) voided() (changed []*ticket.Ticket) {
 	for _, c := range l.changes {
-		if c.before.Status != ticket.Refunded && c.current.Status == ticket.Refunded {
-			refunded = append(refunded, c.current)
+		if c.before.Status != ticket.Voided && c.current.Status == ticket.Voided {
+			changed = append(changed, c.current)
 		}
 	}
-	return refunded
+	return changed
 }

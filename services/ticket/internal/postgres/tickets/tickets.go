@@ -50,26 +50,27 @@ func (s *Store) ListTickets(ctx context.Context, userID string, limit int, befor
 }
 
 func toShown(r db.ListTicketsRow) ticket.Shown {
-	return ticket.Shown{Ticket: FromRow(r.Ticket, r.UsedBefore), Now: r.Now.UTC(), Offer: r.Offer, Closing: event.Closing{
+	return ticket.Shown{Ticket: FromRow(r.Ticket, r.Valid), Now: r.Now.UTC(), Offer: r.Offer, Closing: event.Closing{
 		State: event.State(r.State), ClosesAt: r.ClosesAt.UTC(), RefundUntil: r.RefundUntil.UTC(), UserRefunds: r.UserRefunds,
-		FeesUntil: r.FeesUntil.UTC(), Transferable: event.Transferable(r.Transferable), CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),
+		FeesUntil: r.FeesUntil.UTC(), PostponedAt: postgres.TimeOrZero(r.PostponedAt), Transferable: event.Transferable(r.Transferable),
+		CancellationFees: postgres.CancellationFees(r.CancellationUntil, r.CancellationPercents),
 	}}
 }
 
-// FromRow returns the ticket of a row. A ticket used before its event was postponed is VALID.
-func FromRow(r db.Ticket, usedBefore bool) ticket.Ticket {
+// FromRow returns the ticket of a row; valid is its valid_now.
+func FromRow(r db.Ticket, valid bool) ticket.Ticket {
 	t := ticket.Ticket{
 		ID: r.TicketID, ReservationID: r.ReservationID, N: int(r.N), EventID: r.EventID, UserID: r.UserID, Section: r.Section,
 		Price: r.Price, Paid: r.Paid, Fee: r.Fee, GivenBack: r.Given, Currency: r.Currency, PaymentID: r.PaymentID.UUID,
-		Status: ticket.Status(r.Status), RefundID: r.RefundID.UUID, Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(),
-		Disputed: r.Disputed,
+		Status: ticket.Status(r.Status), RefundID: r.RefundID.UUID, Serial: int(r.Serial), IssuedAt: r.IssuedAt.UTC(), ChosenAt: r.ChosenAt.UTC(),
+		Disputed: r.Disputed, OnlyWhole: r.OnlyWhole,
 	}
 	if r.SeatID != nil {
 		seat := reservation.NewSeat(*r.SeatID, r.Price)
 		seat.Fee = r.Fee
 		t.Seat = &seat
 	}
-	if usedBefore {
+	if valid {
 		t.Status = ticket.Valid
 	}
 	return t
@@ -90,7 +91,7 @@ func Insert(ctx context.Context, q *postgres.Queries, issued []ticket.Ticket) er
 	if len(issued) == 0 {
 		return nil
 	}
-	var arg db.InsertTicketsParams
+	arg := db.InsertTicketsParams{Now: q.AsOf}
 	for _, t := range issued {
 		appendTicket(&arg, t)
 	}
@@ -115,4 +116,5 @@ func appendTicket(arg *db.InsertTicketsParams, t ticket.Ticket) {
 	arg.Prices, arg.Fees, arg.Paid = append(arg.Prices, t.Price), append(arg.Fees, t.Fee), append(arg.Paid, t.Paid)
 	arg.Currencies = append(arg.Currencies, t.Currency)
 	arg.PaymentIds, arg.Prevs = append(arg.PaymentIds, t.PaymentID), append(arg.Prevs, t.Previous)
+	arg.ChosenAt, arg.OnlyWhole = append(arg.ChosenAt, t.ChosenAt), append(arg.OnlyWhole, t.OnlyWhole)
 }

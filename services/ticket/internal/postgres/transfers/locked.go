@@ -94,8 +94,11 @@ func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, n
 	ids, reasons := make([]uuid.UUID, len(ended)), make(map[uuid.UUID]string, len(ended))
 	for i, t := range ended {
 		ids[i], reasons[t.ID] = t.ID, transfer.ReasonRefunded
-		if t.Status == ticket.Used {
+		switch t.Status { //nolint:exhaustive // the others are refunds
+		case ticket.Used:
 			reasons[t.ID] = transfer.ReasonUsed
+		case ticket.Voided:
+			reasons[t.ID] = transfer.ReasonVoided
 		}
 	}
 	rows, err := tx.LockOffersOf(ctx, ids)

@@ -16,7 +16,100 @@ import (
 	"urr.guru/services/ticket/internal/transfer"
 )
 
-// If a buyer cancels or does not pay, the offer is open again. After two such buyers it expires.
+// Accounts that accept an offer and give it up at once, with or without a payment page, neither end
+// nor keep it: each can do so once.
+func TestGivingUpAtOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	for _, user := range []string{"b", "c", "d"} {
+		_, err := s.accept(user, claim)
+		require.NoError(t, err)
+		_, err = s.Transfers.ClaimFor(t.Context(), user, offered.ID, uuid.New(), reservation.PayTime{Within: 12 * time.Minute, Opens: user == "c"})
+		require.Equal(t, user != "c", s.ticket(ids[0]).Status == ticket.Transferring)
+		require.NoError(t, err)
+		s.Clock.Advance(transfer.GiveUpWithin - time.Millisecond)
+		found, err := s.TransferStore.Find(t.Context(), offered.ID)
+		require.NoError(t, err)
+		if user != "c" {
+			require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, found.PaymentID, reservation.Failure{Declined: true}))
+		}
+		_, err = s.Transfers.Cancel(t.Context(), user, offered.ID)
+		require.NoError(t, err)
+		require.Equal(t, transfer.Open, s.status(offered.ID))
+		for range 2 {
+			_, err = s.accept(user, claim)
+			require.ErrorIs(t, err, transfer.ErrGivenUp)
+		}
+		_, err = s.Transfers.Cancel(t.Context(), user, offered.ID)
+		require.ErrorIs(t, err, transfer.ErrNotFound, "it is not the user's any more")
+	}
+	_, err := s.accept("honest", claim)
+	require.NoError(t, err)
+	_, err = s.accept("b", claim)
+	require.ErrorIs(t, err, transfer.ErrTaken)
+	e, err := s.charge(offered, "honest")
+	require.NoError(t, err)
+	s.Settle(t, e)
+	require.Equal(t, transfer.Completed, s.status(offered.ID))
+
+	second, err := s.TransferStore.Find(t.Context(), offered.ID)
+	require.NoError(t, err)
+	_, claim = s.offer("honest", second.NewTicket, 70)
+	_, err = s.accept("b", claim)
+	require.NoError(t, err, "another offer")
+	s.RequireInvariants(t)
+}
+
+// Giving up late keeps others from the ticket as not paying does, and counts as much. Who has run out
+// of time may accept the offer again.
+func TestGivingUpLate(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	offered, claim := s.offer("a", ids[0], 70)
+	_, err := s.accept("b", claim)
+	require.NoError(t, err)
+	s.Clock.Advance(transfer.GiveUpWithin)
+	_, err = s.Transfers.Cancel(t.Context(), "b", offered.ID)
+	require.NoError(t, err)
+	_, err = s.accept("b", claim)
+	require.ErrorIs(t, err, transfer.ErrGivenUp)
+	_, err = s.accept("c", claim)
+	require.NoError(t, err)
+	s.Clock.Advance(transfer.PayWithin)
+	require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+	require.Equal(t, transfer.Expired, s.status(offered.ID))
+
+	offered, claim = s.offer("a", ids[0], 70)
+	for range 2 {
+		_, err = s.accept("c", claim)
+		require.NoError(t, err)
+		s.Clock.Advance(transfer.PayWithin)
+		require.NoError(t, s.Transfers.ExpireDue(t.Context()))
+	}
+	require.Equal(t, transfer.Expired, s.status(offered.ID))
+	s.RequireInvariants(t)
+}
+
+// An offer to one user ends when that user gives it up, since nobody else may accept it.
+func TestGivingUpAnOfferByName(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	_, ids := s.buy("a", "A-1-1")
+	named, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "a", ToUser: "b", Price: 70}, nil)
+	require.NoError(t, err)
+	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", named.ID)
+	require.NoError(t, err)
+	ended, err := s.Transfers.Cancel(t.Context(), "b", named.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{transfer.Expired, transfer.ReasonUnpaid}, []any{ended.Status, ended.Reason})
+	s.offer("a", ids[0], 70)
+	s.RequireInvariants(t)
+}
+
+// If a buyer cancels late or does not pay, the offer is open again. After two such buyers it expires.
 func TestBuyersWhoDoNotPay(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -26,6 +119,7 @@ func TestBuyersWhoDoNotPay(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Transfers.Cancel(t.Context(), "c", offered.ID)
 	require.ErrorIs(t, err, transfer.ErrNotFound)
+	s.Clock.Advance(transfer.GiveUpWithin)
 	_, err = s.Transfers.Cancel(t.Context(), "b", offered.ID)
 	require.NoError(t, err)
 	require.Equal(t, transfer.Open, s.status(offered.ID))
@@ -84,20 +178,20 @@ func TestClaimsOfPayments(t *testing.T) {
 	require.NoError(t, err)
 	s.RequireFromNow(t, 3*time.Minute, found.PayUntil)
 	for range 2 {
-		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
 		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
 	}
 	payment = uuid.New()
 	_, err = begin(page)
 	require.NoError(t, err, "the buyer may try again")
 	for i := range 2 {
-		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
 		payment = uuid.New()
 		_, err = begin(page)
 		require.Equal(t, i == 0, err == nil, "a hold has three pages")
 	}
 	s.Clock.Advance(time.Hour)
-	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment))
+	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
 	s.RequireInvariants(t)
 }
 

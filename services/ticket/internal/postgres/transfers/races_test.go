@@ -103,6 +103,27 @@ func TestCancelAgainstAccept(t *testing.T) {
 	})
 }
 
+// A buyer gives the offer up while the same buyer accepts it again: the buyer never keeps it.
+func TestGiveUpAgainstAcceptAgain(t *testing.T) {
+	eachRace(t, func(t *testing.T, s *shop, seat string) {
+		t.Helper()
+		_, ids := s.buy("a"+seat, seat)
+		offered, claim := s.offer("a"+seat, ids[0], 70)
+		_, err := s.accept("b", claim)
+		require.NoError(t, err)
+		giveUp := func() error { _, err := s.Transfers.Cancel(t.Context(), "b", offered.ID); return err }
+		again := func() error { _, err := s.accept("b", claim); return err }
+		for i, err := range s.race(giveUp, again, giveUp, again) {
+			if err != nil {
+				require.ErrorIs(t, err, map[bool]error{true: transfer.ErrNotFound, false: transfer.ErrGivenUp}[i%2 == 0])
+			}
+		}
+		require.Equal(t, transfer.Open, s.status(offered.ID))
+		_, err = s.Transfers.Cancel(t.Context(), "a"+seat, offered.ID)
+		require.NoError(t, err)
+	})
+}
+
 // The deadline passes while somebody accepts, and the time to pay ends while the payment is
 // confirmed.
 func TestDeadlineAgainstAccept(t *testing.T) {

@@ -67,6 +67,9 @@ func insert(ctx context.Context, tx *postgres.Tx, req transfer.Request, claimHas
 	if err != nil {
 		return uuid.Nil, err
 	}
+	if terms.Takers, err = postgres.Takers(ctx, tx.Queries); err != nil {
+		return uuid.Nil, err
+	}
 	t, err := transfer.Offer(req, tk, claimHash, terms)
 	if err != nil {
 		return uuid.Nil, err
@@ -121,15 +124,22 @@ func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.
 }
 
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide transfer.Decide) error {
-	return s.change(ctx, id, nil, func(_ context.Context, c *changeTx) (*ticket.Ticket, error) {
-		return nil, decide(c.transfer, c.ticket, c.terms)
+	return s.change(ctx, id, nil, func(ctx context.Context, c *changeTx) (*ticket.Ticket, error) {
+		if err := decide(c.transfer, c.ticket, c.terms); err != nil || c.transfer.GaveUp == "" {
+			return nil, err
+		}
+		return nil, c.GiveUpTransfer(ctx, db.GiveUpTransferParams{TransferID: id, UserID: c.transfer.GaveUp})
 	})
 }
 
-func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact) error {
+func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact, entitled bool) error {
 	return s.change(ctx, id, []string{userID}, func(ctx context.Context, c *changeTx) (*ticket.Ticket, error) {
 		b, err := c.buyer(ctx, userID)
 		if err != nil {
+			return nil, err
+		}
+		b.Entitled = entitled
+		if b.GaveUp, err = c.HasGivenUp(ctx, db.HasGivenUpParams{TransferID: id, UserID: userID}); err != nil {
 			return nil, err
 		}
 		version := c.transfer.Version
@@ -137,7 +147,9 @@ func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact
 		if err != nil || c.transfer.Version == version { // accepted before, with a contact
 			return nil, err
 		}
-		return newTicket, c.SetBuyerContact(ctx, db.SetBuyerContactParams{TransferID: id, Email: contact.Email, Language: contact.Language})
+		return newTicket, c.SetBuyerContact(ctx, db.SetBuyerContactParams{
+			TransferID: id, UserID: userID, Email: contact.Email, Language: contact.Language,
+		})
 	})
 }
 
@@ -182,6 +194,12 @@ func (s *Store) change(
 		if c.terms, err = termsOf(ctx, tx, c.key.EventID); err != nil {
 			return err
 		}
+		if c.transfer.Buyer != "" {
+			blocked := db.BlockedAtParams{EventID: c.key.EventID, UserID: c.transfer.Buyer}
+			if c.terms.BuyerBlocked, err = tx.BlockedAt(ctx, blocked); err != nil {
+				return err
+			}
+		}
 		newTicket, err := decide(ctx, c)
 		if err != nil {
 			return err
@@ -221,30 +239,34 @@ func (c *changeTx) lockUsers(ctx context.Context, ids []string) error {
 
 // buyer reads the facts that decide whether a user may get the ticket. The user must be locked.
 func (c *changeTx) buyer(ctx context.Context, userID string) (transfer.Buyer, error) {
-	row, err := c.AcceptTerms(ctx, db.AcceptTermsParams{UserID: userID, TicketID: c.key.TicketID})
-	b := transfer.Buyer{UserID: userID, Blocked: row.Blocked, CheckLimit: func() error { return nil }}
-	if err != nil || !row.Counts {
-		return b, err
-	}
-	used, err := c.UsedBy(ctx, db.UsedByParams{UserIds: []string{userID}, EventID: c.key.EventID, Now: c.ClockTime()})
+	row, err := c.SaleOf(ctx, db.SaleOfParams{Now: c.AsOf, EventID: c.key.EventID})
 	if err != nil {
+		return transfer.Buyer{}, err
+	}
+	b := transfer.Buyer{UserID: userID, CheckLimit: func() error { return nil }, Sale: postgres.Sale(&row)}
+	if b.Blocked, err = c.BlockedAt(ctx, db.BlockedAtParams{EventID: c.key.EventID, UserID: userID}); err != nil {
 		return b, err
 	}
-	inSeries := int64(0)
-	if row.MaxPerUserInSeries > 0 {
-		seriesRows, err := c.UsedInSeries(ctx, db.UsedInSeriesParams{UserIds: []string{userID}, SeriesID: row.SeriesID, Now: c.ClockTime()})
-		if err != nil {
-			return b, err
-		}
-		inSeries = seriesRows[0].Used
+	counts, err := c.CountsForLimit(ctx, db.CountsForLimitParams{UserID: userID, TicketID: c.key.TicketID})
+	if err != nil || !counts {
+		return b, err
 	}
-	b.CheckLimit = func() error {
-		if err := reservation.CheckLimit(used[0].Used, 1, int(row.MaxPerUser)); err != nil || row.MaxPerUserInSeries == 0 {
-			return err
-		}
-		return reservation.CheckLimit(inSeries, 1, int(row.MaxPerUserInSeries))
+	record, err := postgres.RecordOf(ctx, c.Queries, postgres.User{EventID: c.key.EventID, SeriesID: row.SeriesID, UserID: userID})
+	b.CheckLimit = func() error { return record.CheckLimits(&b.Sale, c.terms.Now, 1) }
+	return b, err
+}
+
+// Block ends the purchases of offers that a user has accepted who was blocked at the event, unless
+// the user may have been charged. Others can accept these offers.
+func (s *Store) Block(ctx context.Context, eventID, userID string) error {
+	ids, err := s.database.Queries().AcceptedBy(ctx, db.AcceptedByParams{EventID: eventID, UserID: userID})
+	for i := 0; i < len(ids) && err == nil; i++ {
+		err = s.Change(ctx, ids[i], func(t *transfer.Transfer, tk *ticket.Ticket, terms transfer.Terms) error {
+			t.Block(tk, userID, terms.Now)
+			return nil
+		})
 	}
-	return b, nil
+	return err
 }
 
 func (s *Store) Paying(
@@ -290,7 +312,7 @@ func toTransfer(r db.Transfer) transfer.Transfer {
 
 func toShown(r db.ListTransfersRow) transfer.Shown {
 	return transfer.Shown{
-		Transfer: toTransfer(r.Transfer), Ticket: tickets.FromRow(r.Ticket, false), EventTitle: r.Title, StartsAt: r.StartsAt.UTC(),
+		Transfer: toTransfer(r.Transfer), Ticket: tickets.FromRow(r.Ticket, false), EventTitle: r.Title, StatementSuffix: r.StatementSuffix, StartsAt: r.StartsAt.UTC(),
 		TimeZone: r.TimeZone, Now: r.Now.UTC(),
 	}
 }

@@ -309,5 +309,5 @@ func TestRepeatedAcceptanceKeepsTheContact(t *testing.T) {
 		_, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{Email: email}, claim, uuid.Nil)
 		require.NoError(t, err)
 	}
-	require.EqualValues(t, 1, s.Count(t, "SELECT count(*) FROM transfers WHERE buyer_email = 'bob@example.com'"))
+	require.EqualValues(t, 1, s.Count(t, "SELECT count(*) FROM transfer_contacts WHERE email = 'bob@example.com'"))
 }

@@ -1,0 +1,9 @@
+package voids_test
+
+import (
+	"testing"
+
+	"urr.guru/pkg/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
