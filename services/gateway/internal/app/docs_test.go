@@ -38,7 +38,8 @@ func TestDocumentIsValid(t *testing.T) {
 		require.Equal(t, "#/components/schemas/Problem", refused.Schema.Ref, "%s", r)
 		// BuyMembership needs no key: a repeated call returns the purchase that has begun.
 		keyed := r.Status == http.StatusCreated && r.ID != "MembershipService.BuyMembership" || slices.Contains([]string{
-			"PaymentService.Confirm", "RefundService.RefundPayment", "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership", "promotions.apply",
+			"PaymentService.Confirm", "RefundService.RefundPayment", "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership",
+			"RefundAdminService.AssignByHand", "promotions.apply",
 		}, r.ID)
 		require.Equal(t, keyed, op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, "%s", r)
 		require.Equal(t, strings.HasPrefix(r.ID, "queue."), op.Parameters.GetByInAndName("header", "X-Queue-Ticket") != nil, "%s", r)

@@ -35,10 +35,22 @@ func (f *fakeTicket) GetOrder(_ context.Context, in *ticketv1.GetOrderRequest) (
 		return nil, errs.ErrReservationNotFound
 	}
 	return &ticketv1.OrderDetail{
-		Order:   &ticketv1.Order{ReservationId: in.GetReservationId(), Status: "CONFIRMED", CreatedAt: minute(0), UpdatedAt: minute(3)},
-		Tickets: []*ticketv1.OrderTicket{{TicketId: "t1", Status: "USED", Section: "A", IssuedAt: minute(3)}},
-		Scans:   []*ticketv1.OrderScan{{ScanId: "s1", TicketId: "t1", Result: "ADMITTED", DeviceId: "gate", RecordedAt: minute(9)}},
+		Order: &ticketv1.Order{ReservationId: in.GetReservationId(), Status: "CONFIRMED", CreatedAt: minute(0), UpdatedAt: minute(3)},
+		Tickets: []*ticketv1.OrderTicket{{
+			TicketId: "t1", Status: "VOIDED", Section: "A", IssuedAt: minute(3), Void: &ticketv1.TicketVoid{At: minute(12), UserId: "op", Reason: "stolen card"},
+		}},
+		Scans: []*ticketv1.OrderScan{{ScanId: "s1", TicketId: "t1", Result: "ADMITTED", DeviceId: "gate", RecordedAt: minute(9)}},
 	}, nil
+}
+
+func (f *fakeTicket) VoidTicket(_ context.Context, in *ticketv1.VoidTicketRequest) (*ticketv1.VoidedTickets, error) {
+	f.add("VoidTicket", in.GetCaller(), in)
+	return &ticketv1.VoidedTickets{Status: "CONFIRMED", TicketIds: []string{in.GetTicketId()}}, nil
+}
+
+func (f *fakeTicket) VoidOrder(_ context.Context, in *ticketv1.VoidOrderRequest) (*ticketv1.VoidedTickets, error) {
+	f.add("VoidOrder", in.GetCaller(), in)
+	return &ticketv1.VoidedTickets{ReservationId: in.GetReservationId(), Status: "VOIDED"}, nil
 }
 
 func (f *fakePayment) FindPayments(_ context.Context, in *paymentv1.FindPaymentsRequest) (*paymentv1.FindPaymentsResponse, error) {

@@ -268,6 +268,7 @@ type fakePayment struct {
 	paymentv1.UnimplementedPaymentServiceServer
 	paymentv1.UnimplementedRefundServiceServer
 	paymentv1.UnimplementedRefundAdminServiceServer
+	paymentv1.UnimplementedDisputeAdminServiceServer
 	paymentv1.UnimplementedDifferenceAdminServiceServer
 	paymentv1.UnimplementedPaymentAdminServiceServer
 	callLog
@@ -279,6 +280,7 @@ func (f *fakePayment) register(r grpc.ServiceRegistrar) {
 	paymentv1.RegisterPaymentServiceServer(r, f)
 	paymentv1.RegisterRefundServiceServer(r, f)
 	paymentv1.RegisterRefundAdminServiceServer(r, f)
+	paymentv1.RegisterDisputeAdminServiceServer(r, f)
 	paymentv1.RegisterDifferenceAdminServiceServer(r, f)
 	paymentv1.RegisterPaymentAdminServiceServer(r, f)
 }
@@ -323,9 +325,19 @@ func (f *fakePayment) RefundAnyPayment(_ context.Context, in *paymentv1.RefundAn
 	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
 }
 
+func (f *fakePayment) AssignByHand(_ context.Context, in *paymentv1.AssignByHandRequest) (*paymentv1.Refund, error) {
+	f.add("AssignByHand", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "DONE"}, nil
+}
+
 func (f *fakePayment) ListRefunds(_ context.Context, in *paymentv1.ListRefundsRequest) (*paymentv1.ListRefundsResponse, error) {
 	f.add("ListRefunds", in.GetCaller(), in)
 	return &paymentv1.ListRefundsResponse{}, nil
+}
+
+func (f *fakePayment) HoldRefund(_ context.Context, in *paymentv1.HoldRefundRequest) (*paymentv1.Refund, error) {
+	f.add("HoldRefund", in.GetCaller(), in)
+	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "HELD"}, nil
 }
 
 func (f *fakePayment) RetryRefund(_ context.Context, in *paymentv1.RetryRefundRequest) (*paymentv1.Refund, error) {
@@ -336,6 +348,11 @@ func (f *fakePayment) RetryRefund(_ context.Context, in *paymentv1.RetryRefundRe
 func (f *fakePayment) ResolveRefund(_ context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
 	f.add("ResolveRefund", in.GetCaller(), in)
 	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "DONE"}, nil
+}
+
+func (f *fakePayment) ListDisputes(_ context.Context, in *paymentv1.ListDisputesRequest) (*paymentv1.ListDisputesResponse, error) {
+	f.add("ListDisputes", in.GetCaller(), in)
+	return &paymentv1.ListDisputesResponse{}, nil
 }
 
 func (f *fakePayment) ListDifferences(_ context.Context, in *paymentv1.ListDifferencesRequest) (*paymentv1.ListDifferencesResponse, error) {

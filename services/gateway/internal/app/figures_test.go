@@ -15,10 +15,10 @@ import (
 const (
 	columns = "created,confirmed,cancelled,expired,rejected,seatsSold,rewardsPaid,rewardsFailed,rewardsCancelled,pointsPaid,requestsSucceeded," +
 		"requestsRejected,requestsFailed,checkedIn,paymentsDeclined,entries,transfersCompleted,transfersCancelled,transfersRejected,membershipsActivated," +
-		"membershipsRejected,membershipsEnded,currency,revenueConfirmed,revenueRefunded,revenueNet,revenuePayments,revenueRefunds,sale,saleRefund,fee," +
+		"membershipsRejected,membershipsEnded,comps,voided,currency,revenueConfirmed,revenueRefunded,revenueNet,revenuePayments,revenueRefunds,sale,saleRefund,fee," +
 		"feeRefund,transfer,transferPayout,transferReturn,transferRefund,membership,membershipRefund\r\n"
-	rowEUR = "3,0,0,0,0,-1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,EUR,5,0,5,1,0,0,0,0,0,0,0,0,0,5,0\r\n"
-	rowKRW = "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,KRW,70,80,-10,1,2,70,80,0,0,0,0,0,0,0,0\r\n"
+	rowEUR = "3,0,0,0,0,-1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,EUR,5,0,5,1,0,0,0,0,0,0,0,0,0,5,0\r\n"
+	rowKRW = "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,KRW,70,80,-10,1,2,70,80,0,0,0,0,0,0,0,0\r\n"
 )
 
 func requireCSV(t *testing.T, rec *httptest.ResponseRecorder, name, body string) {
@@ -59,7 +59,7 @@ func TestDaysAsCSV(t *testing.T) {
 	w := newFixture(t)
 	path, admin := "/api/v1/admin/stats/days.csv?from=2026-11-20&to=2026-11-21", w.session("operator", "admin")
 	rec := w.do(http.MethodGet, path+"&limit=1&cursor=x", "", admin)
-	zeroes := strings.TrimSuffix(strings.Repeat("0,", 22), ",") + "," + strings.Repeat(",0", 15) + "\r\n"
+	zeroes := strings.TrimSuffix(strings.Repeat("0,", 24), ",") + "," + strings.Repeat(",0", 15) + "\r\n"
 	requireCSV(t, rec, "days-2026-11-20-2026-11-21", "day,eventId,timeZone,"+columns+"2026-11-20,calm,Asia/Seoul,"+rowEUR+
 		"2026-11-20,calm,Asia/Seoul,"+rowKRW+"2026-11-21,,Asia/Seoul,"+zeroes)
 	for i, call := range w.stats.of("ListDays") {

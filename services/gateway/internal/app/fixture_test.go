@@ -216,11 +216,18 @@ func (w *fixture) watch(s app.Services) {
 	testkit.UntilNoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
-// line sends the epoch of a line to the gateway, and waits until the gateway uses it.
+// line sends the epoch of a line to the gateway, and waits until the gateway uses it. It sends the
+// line again after a while: on a slow machine a stream may break with a message that it has taken.
 func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	w.t.Helper()
-	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
-	testkit.Until(w.t, func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event)
+	var sent time.Time
+	testkit.Until(w.t, func() bool {
+		if time.Since(sent) > time.Second {
+			w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
+			sent = time.Now()
+		}
+		return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured
+	}, "the line of %s", event)
 }
 
 // sendLines sends a message of the queue service to the gateway; nil breaks the stream.

@@ -18,8 +18,11 @@ type input struct {
 
 type badValue struct {
 	member, value, code string
-	path                string // path in the error; "": that of the member
+	path                string // path in the error; "": that of the member, wholeBody: none
 }
+
+// wholeBody is the path of a value that is refused because of other members.
+const wholeBody = "*"
 
 var (
 	longID   = `"` + strings.Repeat("a", 65) + `"`
@@ -49,7 +52,10 @@ var (
 			{member: "maxPerUser", value: `1001`, code: "INVALID_REQUEST"},
 			{member: "timeZone", value: `"Local"`, code: "INVALID_REQUEST"},
 			{member: "returnWithin", value: `86401`, code: "INVALID_REQUEST"},
+			{member: "returnsTo", value: `"SHOP"`, code: "INVALID_REQUEST"},
+			{member: "maxReturnsPerUser", value: `-1`, code: "INVALID_REQUEST"},
 			{member: "codesFrom", value: `8761`, code: "INVALID_REQUEST"},
+			{member: "statementSuffix", value: `"` + strings.Repeat("A", 23) + `"`, code: "INVALID_REQUEST"},
 			{member: "expected", value: `{"visitors":100000001,"withinSeconds":60}`, code: "INVALID_REQUEST", path: "expected.visitors"},
 			{member: "seriesId", value: `"a b"`, code: "INVALID_REQUEST"},
 			{member: "maxPerUserInSeries", value: `1001`, code: "INVALID_REQUEST"},
@@ -139,15 +145,25 @@ func requestQueries() map[string]string {
 	return all
 }
 
+// voidReason is what requests to void tickets need.
+var voidReason = input{
+	required: map[string]string{"reason": "INVALID_REQUEST"},
+	bad: []badValue{
+		{member: "reason", value: `""`, code: "INVALID_REQUEST"},
+		{member: "reason", value: `"` + strings.Repeat("a", 501) + `"`, code: "INVALID_REQUEST"},
+	},
+}
+
 // badRefunds are refused values in requests for refunds.
 var badRefunds = []badValue{
 	{member: "ticketIds", value: `["42"]`, code: "INVALID_REQUEST", path: "ticketIds[0]"},
 	{member: "ticketIds", value: `["` + requestID + `","` + requestID + `"]`, code: "INVALID_REQUEST"},
 	{member: "reason", value: `"` + strings.Repeat("a", 501) + `"`, code: "INVALID_REQUEST"},
+	{member: "amount", value: `-1`, code: "INVALID_REQUEST"},
 	{member: "paymentId", value: `"` + requestID + `"`, code: "UNKNOWN_FIELD"}, // it is in the path
 }
 
-// refundQueries returns refused queries of the operators' lists of refunds and differences.
+// refundQueries returns refused queries of the operators' lists of refunds, disputes and differences.
 func refundQueries() map[string]string {
 	all := maps.Clone(pageQueries)
 	all["status=SENT"] = "INVALID_REQUEST"
@@ -214,6 +230,8 @@ var inputs = map[string]input{
 		"from=2026-03-01&to=2026-03-01&limit=1001": "INVALID_REQUEST",
 	}},
 	"OrderAdminService.SearchOrders": {queries: orderQueries()},
+	"OrderAdminService.VoidTicket":   voidReason,
+	"OrderAdminService.VoidOrder":    voidReason,
 
 	"CheckInService.CheckIn": {
 		required: map[string]string{"code": "INVALID_REQUEST", "eventId": "INVALID_REQUEST"},
@@ -276,8 +294,19 @@ var inputs = map[string]input{
 		required: map[string]string{"reason": "INVALID_REQUEST"},
 		bad:      []badValue{{member: "reason", value: `""`, code: "INVALID_REQUEST"}},
 	},
+	"RefundAdminService.AssignByHand": {
+		bad: []badValue{
+			{member: "goodwill", code: "INVALID_REQUEST", path: wholeBody}, // and no tickets
+			{member: "goodwill", value: `0`, code: "INVALID_REQUEST"},
+			{member: "note", code: "INVALID_REQUEST", path: wholeBody},
+			{member: "note", value: `""`, code: "INVALID_REQUEST", path: wholeBody},
+			{member: "ticketIds", value: `["` + requestID + `"]`, code: "INVALID_REQUEST", path: wholeBody}, // beside goodwill
+		},
+	},
 	"RefundAdminService.ListRefunds":         {queries: refundQueries()},
+	"RefundAdminService.HoldRefund":          {},
 	"RefundAdminService.RetryRefund":         {},
+	"DisputeAdminService.ListDisputes":       {queries: refundQueries()},
 	"DifferenceAdminService.ListDifferences": {queries: refundQueries()},
 	"DifferenceAdminService.CloseDifference": {
 		required: map[string]string{"note": "INVALID_REQUEST"},

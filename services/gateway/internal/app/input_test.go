@@ -298,8 +298,11 @@ func (c attemptBuilder) members(t *testing.T) []attempt {
 	}
 	for i, b := range c.input.bad {
 		path := b.path
-		if path == "" {
+		switch path {
+		case "":
 			path = b.member
+		case wholeBody:
+			path = ""
 		}
 		add(fmt.Sprintf("%s %d=%.70s", b.member, i, b.value), b.member, b.value, b.code, path)
 	}

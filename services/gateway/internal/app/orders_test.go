@@ -18,14 +18,16 @@ func TestOrderOfBothServices(t *testing.T) {
 	require.Equal(t, "order-1", order["payments"].([]any)[0].(map[string]any)["orderId"])
 	require.Empty(t, order["unreachable"])
 	var steps [][2]any
+	var notes []any
 	for _, step := range order["timeline"].([]any) {
 		s, _ := step.(map[string]any)
-		steps = append(steps, [2]any{s["of"], s["status"]})
+		steps, notes = append(steps, [2]any{s["of"], s["status"]}), append(notes, s["note"])
 	}
 	require.Equal(t, [][2]any{
 		{"reservation", "HELD"}, {"payment", "PREPARED"}, {"payment", "CONFIRMED"}, {"reservation", "CONFIRMED"}, {"ticket", "VALID"},
-		{"refund", "REQUESTED"}, {"scan", "ADMITTED"},
+		{"refund", "REQUESTED"}, {"scan", "ADMITTED"}, {"ticket", "VOIDED"},
 	}, steps)
+	require.Equal(t, "op: stolen card", notes[len(notes)-1])
 	require.Equal(t, "op", w.payment.of("FindPayments")[0].caller.GetUserId())
 	require.Equal(t, []string{"admin"}, w.ticket.of("GetOrder")[0].caller.GetRoles())
 

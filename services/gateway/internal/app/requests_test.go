@@ -85,8 +85,10 @@ func bodyFor(r *edge.Route, event string) string {
 		return `{"expected":{"visitors":1000,"withinSeconds":60}}`
 	case "WorkerAdminService.SubmitBeacon":
 		return `{"value":"` + strings.Repeat("ab", 32) + `","signature":"` + strings.Repeat("ab", 48) + `"}`
-	case "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership":
+	case "RefundAdminService.RefundAnyPayment", "RefundAdminService.RefundMembership", "OrderAdminService.VoidTicket", "OrderAdminService.VoidOrder":
 		return `{"reason":"goodwill"}`
+	case "RefundAdminService.AssignByHand":
+		return `{"goodwill":1000,"note":"late doors"}`
 	case "MembershipService.BuyMembership":
 		return `{"planId":"` + requestID + `"}`
 	case "MembershipAdminService.CreatePlan":

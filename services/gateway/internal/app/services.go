@@ -95,6 +95,7 @@ func (s *Services) listServices(p *Peers) []peerService {
 			exposeAPI(paymentv1.PaymentService_ServiceDesc, paymentv1.NewPaymentServiceClient, paymentv1.RegisterPaymentServiceHandlerClient),
 			exposeAPI(paymentv1.RefundService_ServiceDesc, paymentv1.NewRefundServiceClient, paymentv1.RegisterRefundServiceHandlerClient),
 			exposeAPI(paymentv1.RefundAdminService_ServiceDesc, paymentv1.NewRefundAdminServiceClient, paymentv1.RegisterRefundAdminServiceHandlerClient),
+			exposeAPI(paymentv1.DisputeAdminService_ServiceDesc, paymentv1.NewDisputeAdminServiceClient, paymentv1.RegisterDisputeAdminServiceHandlerClient),
 			exposeAPI(paymentv1.DifferenceAdminService_ServiceDesc, paymentv1.NewDifferenceAdminServiceClient, paymentv1.RegisterDifferenceAdminServiceHandlerClient),
 		}},
 		{"stats", p.Stats, &s.Stats, breaker, []exposedAPI{

@@ -154,8 +154,9 @@ var texts = map[string]routeText{
 	},
 	"entitlements.put": {
 		summary: "Replaces a list of users who may buy in a presale",
-		description: "The body is `text/csv` of at most 64 MiB. Its header names a column `userId`, a column `email`, or both; other columns are " +
-			"ignored. An e-mail address entitles those of whom the identity provider has verified it, whatever the case of its letters. The file " +
+		description: "The body is `text/csv` of at most 64 MiB. Its header names a column `userId`, a column `email`, or both; other columns, and lines without " +
+			"content, are ignored. It may be as a spreadsheet writes it: in UTF-8, in UTF-16 with a byte order mark or in CP949, with commas, " +
+			"semicolons or tabs. An e-mail address entitles those of whom the identity provider has verified it, whatever the case of its letters. The file " +
 			"replaces the list as a whole; one with an invalid line replaces nothing.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, " +
 			"INVALID_ID, BODY_TOO_LARGE, INVALID_REQUEST (`errors` names up to 20 lines).",
 	},

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,9 +70,10 @@ func (b *backlog) run(fn func() error) error {
 }
 
 // countCompleted counts a request to which the service has responded with a result or a refusal. It
-// does not count a request that failed otherwise, such as by a time-out.
+// does not count a request that failed otherwise, such as by a time-out. A pause of a user is a
+// refusal, not a failure.
 func (b *backlog) countCompleted(err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, errs.ErrHoldPaused) {
 		switch errs.From(err).Kind {
 		case errs.Unavailable, errs.Exhausted, errs.Deadline, errs.Canceled, errs.Internal:
 			return

@@ -1,10 +1,7 @@
 package handlers
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"urr.guru/pkg/csvfile"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/services/gateway/internal/caller"
@@ -48,7 +46,7 @@ func NewEntitlementHandlers(ticket ticketv1.EntitlementAdminServiceClient) *Enti
 	return &EntitlementHandlers{ticket: ticket}
 }
 
-// PutList replaces a list by the users of a CSV file (RFC 4180). It reads the file and forwards it
+// PutList replaces a list by the users of a CSV file, as a spreadsheet writes it. It reads the file and forwards it
 // part by part. A file that has an invalid line or breaks off replaces nothing.
 func (h *EntitlementHandlers) PutList(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	list := q.Param("list")
@@ -110,31 +108,31 @@ func (b *timedBody) Read(p []byte) (int, error) {
 // userFile is a CSV file of users. Its header has a column userId, a column email, or both. Other
 // columns are ignored.
 type userFile struct {
-	csv           *csv.Reader
+	records       *csvfile.Reader
 	userID, email int // -1: the file has no such column
 	bad           []errs.Field
 }
 
 func openUserFile(r io.Reader) (*userFile, error) {
-	buffered := bufio.NewReader(r)
-	// Spreadsheets begin files with a byte order mark.
-	if begin, _ := buffered.Peek(3); bytes.Equal(begin, []byte("\ufeff")) {
-		_, _ = buffered.Discard(len(begin)) // just peeked
-	}
-	f := &userFile{csv: csv.NewReader(buffered)}
-	f.csv.ReuseRecord = true
-	header, err := f.csv.Read()
-	if errors.Is(err, io.EOF) {
-		err = nil
+	records, err := csvfile.NewReader(r)
+	if invalid := (*csvfile.Error)(nil); errors.As(err, &invalid) {
+		return nil, errs.ErrInvalidRequest.WithFields(invalidLine(invalid.Line, invalid.Message))
 	}
 	if err != nil {
-		return nil, readError(err)
+		return nil, edge.BodyError(err)
 	}
-	f.userID, f.email = slices.Index(header, columnUserID), slices.Index(header, columnEmail)
+	column := func(name string) int {
+		return slices.IndexFunc(records.Header(), func(cell string) bool { return strings.EqualFold(cell, name) })
+	}
+	f := &userFile{records: records, userID: column(columnUserID), email: column(columnEmail)}
 	if f.userID < 0 && f.email < 0 {
-		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: "line 1", Message: "must name a column userId or email"})
+		return nil, errs.ErrInvalidRequest.WithFields(invalidLine(records.Line(), "must name a column userId or email"))
 	}
 	return f, nil
+}
+
+func invalidLine(line int, message string) errs.Field {
+	return errs.Field{Path: fmt.Sprintf("line %d", line), Message: message}
 }
 
 // read adds users to a part until it is full, or returns io.EOF at the end of the file. It returns
@@ -144,24 +142,26 @@ func (f *userFile) read(part *ticketv1.AddToUploadRequest) error {
 		if max(len(part.GetUserIds()), len(part.GetEmails())) >= uploadPart {
 			return nil
 		}
-		record, err := f.csv.Read()
-		if errors.Is(err, io.EOF) {
-			if len(f.bad) == 0 {
-				return io.EOF
-			}
-			break
+		record, err := f.records.Read()
+		var invalid *csvfile.Error
+		switch {
+		case errors.As(err, &invalid):
+			f.bad = append(f.bad, invalidLine(invalid.Line, invalid.Message))
+		case errors.Is(err, io.EOF) && len(f.bad) == 0:
+			return io.EOF
+		case errors.Is(err, io.EOF):
+			return errs.ErrInvalidRequest.WithFields(f.bad...)
+		case err != nil:
+			return edge.BodyError(err)
+		default:
+			f.add(part, cell(record, f.userID), strings.ToLower(cell(record, f.email)))
 		}
-		if err != nil {
-			return readError(err)
-		}
-		f.add(part, cell(record, f.userID), strings.ToLower(cell(record, f.email)))
 	}
 	return errs.ErrInvalidRequest.WithFields(f.bad...)
 }
 
-// notInEmail has what spreadsheets leave around an address, U+0000, which PostgreSQL cannot store,
-// and U+FFFD, which strings.ToLower puts in place of bytes that are not UTF-8.
-const notInEmail = " \t\r\n\x00\ufffd"
+// notInEmail has what no address has, and U+0000, which PostgreSQL cannot store.
+const notInEmail = " \t\r\n\x00"
 
 func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) {
 	problem := ""
@@ -174,8 +174,7 @@ func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) 
 		problem = "has an invalid e-mail address"
 	}
 	if problem != "" {
-		line, _ := f.csv.FieldPos(0)
-		f.bad = append(f.bad, errs.Field{Path: fmt.Sprintf("line %d", line), Message: problem})
+		f.bad = append(f.bad, invalidLine(f.records.Line(), problem))
 		return
 	}
 	if userID != "" {
@@ -186,18 +185,10 @@ func (f *userFile) add(part *ticketv1.AddToUploadRequest, userID, email string) 
 	}
 }
 
-// cell returns a cell without the apostrophe that marks it as text in a file for spreadsheets.
+// cell returns a cell of a record; it is empty if the file has no such column.
 func cell(record []string, column int) string {
 	if column < 0 {
 		return ""
 	}
-	return strings.TrimSpace(strings.TrimPrefix(record[column], "'"))
-}
-
-func readError(err error) error {
-	var invalid *csv.ParseError
-	if errors.As(err, &invalid) {
-		return errs.ErrInvalidRequest.WithFields(errs.Field{Path: fmt.Sprintf("line %d", invalid.Line), Message: "is not CSV: " + invalid.Err.Error()})
-	}
-	return edge.BodyError(err)
+	return record[column]
 }

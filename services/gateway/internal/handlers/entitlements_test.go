@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -44,13 +45,22 @@ func (r *fakeUpload) FinishUpload(context.Context, *ticketv1.FinishUploadRequest
 
 func putList(t *testing.T, file string) (*fakeUpload, error) {
 	t.Helper()
+	r, put := upload(t, strings.NewReader(file))
+	return r, put()
+}
+
+// upload returns a fake of the ticket service, and a function that uploads a file to it.
+func upload(t *testing.T, file io.Reader) (*fakeUpload, func() error) {
+	t.Helper()
 	table, err := edge.NewTable(&edge.Route{ID: "put", Method: http.MethodPut, Pattern: "/{event_id}/{list}", Access: edge.Public})
 	require.NoError(t, err)
 	m, err := table.Match(http.MethodPut, "/e/l")
 	require.NoError(t, err)
 	r := &fakeUpload{}
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(file))
-	return r, handlers.NewEntitlementHandlers(r).PutList(httptest.NewRecorder(), req, &edge.Request{Match: m})
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", file)
+	return r, func() error {
+		return handlers.NewEntitlementHandlers(r).PutList(httptest.NewRecorder(), req, &edge.Request{Match: m})
+	}
 }
 
 func TestListsOfUsers(t *testing.T) {
@@ -63,6 +73,8 @@ func TestListsOfUsers(t *testing.T) {
 		"e-mails": {"\ufeffname,email\r\nAlice,\"Alice@Example.com\"\r\n", nil, []string{"alice@example.com"}},
 		"both":    {"email,userId,rank\na@example.com,,1\n,'-bob,2\n", []string{"-bob"}, []string{"a@example.com"}},
 		"nobody":  {"userId\n", nil, nil},
+		"capital": {"User ID,EMAIL\nalice,a@example.com\n", nil, []string{"a@example.com"}},
+		"blank":   {",,\n userId ,,\n,,\nalice,,\n\"\",\"\",\"\"\n \u00a0,,\nbob\n,,\n", []string{"alice", "bob"}, nil},
 	} {
 		r, err := putList(t, c.file)
 		require.NoError(t, err, name)
@@ -77,19 +89,58 @@ func TestListsOfUsers(t *testing.T) {
 	require.Equal(t, 3, r.calls)
 }
 
+// lazyFile is a file of users that is made while it is read.
+type lazyFile struct {
+	lines int // still to come
+	read  func(made int)
+	made  int
+	rest  string
+}
+
+func (f *lazyFile) Read(p []byte) (int, error) {
+	if f.rest == "" && f.made == f.lines {
+		return 0, io.EOF
+	}
+	if f.rest == "" {
+		f.rest = "user-" + strconv.Itoa(f.made) + ",이름,\r\n"
+		f.made++
+		f.read(f.made)
+	}
+	n := copy(p, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+// A file of any length is sent on while it is read.
+func TestLongListsOfUsers(t *testing.T) {
+	t.Parallel()
+	const lines = 200_000
+	var r *fakeUpload
+	file := &lazyFile{lines: lines, rest: "userId,name,\r\n", read: func(made int) {
+		require.Less(t, made, len(r.userIDs)+10_000, "it waits for nothing but its parts")
+	}}
+	r, put := upload(t, file)
+	require.NoError(t, put())
+	require.Len(t, r.userIDs, lines)
+	require.Equal(t, "user-199999", r.userIDs[lines-1])
+	require.Equal(t, 40, r.calls)
+}
+
 // A file with an error replaces nothing. The response lists the errors with their lines.
 func TestInvalidListsOfUsers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, path, message string }{
-		"empty":       {"", "line 1", "must name a column userId or email"},
+		"empty":       {"", "line 1", "is empty"},
+		"a workbook":  {"PK\x03\x04\x14\x00\x06", "line 1", `is not text, but perhaps a spreadsheet's own format; save it as "CSV UTF-8"`},
 		"no column":   {"name\nalice\n", "line 1", "must name a column userId or email"},
 		"json":        {`{"userId":"alice"}`, "line 1", `is not CSV: bare " in non-quoted-field`},
 		"user id":     {"userId\nalice\na b\n", "line 3", "has an invalid user id"},
 		"e-mail":      {"email\nalice@\n", "line 2", "has an invalid e-mail address"},
 		"NUL":         {"email\na\x00@example.com\n", "line 2", "has an invalid e-mail address"},
-		"no UTF-8":    {"email\n\xb1\xe8@example.com\n", "line 2", "has an invalid e-mail address"},
-		"no user":     {"email,userId\n,\n", "line 2", "has no user"},
-		"other width": {"email,userId\na@example.com\n", "line 2", "is not CSV: wrong number of fields"},
+		"no text":     {"email\n\xff\xff@example.com\n", "line 2", `has characters that are neither UTF-8 nor CP949; save it as "CSV UTF-8"`},
+		"no user":     {"email,userId,name\n,,\n,,Alice\n", "line 3", "has no user"},
+		"other width": {"name,userId\nLee, Alice,alice\n", "line 2", "has more cells than the header; a cell with a separator needs quotes"},
+		"quotes":      {"userId,name\nalice,\"A\"B\n", "line 2", `is not CSV: extraneous or missing " in quoted-field`},
 	} {
 		r, err := putList(t, c.file)
 		require.ErrorIs(t, err, errs.ErrInvalidRequest, name)

@@ -90,6 +90,14 @@ func (o *Orders) GetOrder(ctx context.Context, in *ticketv1.GetOrderRequest, _ .
 	return out, nil
 }
 
+func (o *Orders) VoidTicket(ctx context.Context, in *ticketv1.VoidTicketRequest, opts ...grpc.CallOption) (*ticketv1.VoidedTickets, error) {
+	return o.Tickets.VoidTicket(ctx, in, opts...)
+}
+
+func (o *Orders) VoidOrder(ctx context.Context, in *ticketv1.VoidOrderRequest, opts ...grpc.CallOption) (*ticketv1.VoidedTickets, error) {
+	return o.Tickets.VoidOrder(ctx, in, opts...)
+}
+
 // findPayments calls the payment service on behalf of the operator whose request is in ctx.
 func (o *Orders) findPayments(ctx context.Context, in *paymentv1.FindPaymentsRequest) ([]*paymentv1.PaymentDetail, error) {
 	ctx, cancel := context.WithTimeout(caller.With(ctx, edge.RequestFrom(ctx).Caller()), paymentPartTimeout)
@@ -110,6 +118,9 @@ func timelineOf(d *ticketv1.OrderDetail) (steps []*ticketv1.OrderStep) {
 	}
 	for _, t := range d.GetTickets() {
 		add(t.GetIssuedAt(), "ticket", t.GetTicketId(), "VALID", cmp.Or(t.GetSeatId(), t.GetSection()))
+		if v := t.GetVoid(); v != nil {
+			add(v.GetAt(), "ticket", t.GetTicketId(), "VOIDED", v.GetUserId()+": "+v.GetReason())
+		}
 	}
 	for _, s := range d.GetScans() {
 		add(s.GetRecordedAt(), "scan", s.GetTicketId(), s.GetResult(), s.GetDeviceId())

@@ -96,7 +96,7 @@ func (s *Sources) readCounts(ctx context.Context, event string) *statsv1.Operato
 }
 
 // fillSaleFigures sets the numbers of failures, sold places and held places. A place is held if it
-// is neither free (ticket service) nor sold (stats service, which is a moment behind).
+// is neither free (ticket service) nor sold or given away (stats service, a moment behind).
 func (s *Sources) fillSaleFigures(p placeCounts, counted *statsv1.OperatorEventStats, f *gatewayv1.LiveFigures) {
 	if counted == nil {
 		return
@@ -108,6 +108,6 @@ func (s *Sources) fillSaleFigures(p placeCounts, counted *statsv1.OperatorEventS
 	}
 	f.Sold = new(counts.GetSeatsSold())
 	if p.known {
-		f.Holds = new(max(0, p.capacity-p.free-counts.GetSeatsSold()))
+		f.Holds = new(max(0, p.capacity-p.free-counts.GetSeatsSold()-counted.GetComps()))
 	}
 }

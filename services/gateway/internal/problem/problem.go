@@ -35,7 +35,7 @@ type Writer struct {
 	language func(*http.Request) string
 	page     ErrorPage
 	log      *slog.Logger
-	lines    *LogLimit // by the code of the error
+	lines    *telemetry.LogLimit // by the code of the error
 }
 
 // ErrorPage shows an error to a person who opened an address in a browser. If the request came from
@@ -44,7 +44,7 @@ type ErrorPage func(w http.ResponseWriter, r *http.Request, status int, detail, 
 
 // New makes a Writer; language returns the language for the response to a request, "ko" or "en".
 func New(language func(*http.Request) string, log *slog.Logger) *Writer {
-	return &Writer{language: language, log: log, lines: NewLogLimit(slices.Collect(maps.Keys(catalogue))...)}
+	return &Writer{language: language, log: log, lines: telemetry.NewLogLimit(slices.Collect(maps.Keys(catalogue))...)}
 }
 
 // WithPage sets the page that people in browsers get instead of a problem document, and returns p.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/oidc"
-	"urr.guru/services/gateway/internal/problem"
 )
 
 // Provider is an identity provider.
@@ -163,8 +163,8 @@ const signOutReason = "sign-out"
 
 // newLogLimit makes the limit of log lines about failures. A crowd may try to sign in while the
 // provider does not answer.
-func newLogLimit() *problem.LogLimit {
-	return problem.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutReason)
+func newLogLimit() *telemetry.LogLimit {
+	return telemetry.NewLogLimit(outcomeExpired, outcomeRefused, outcomeInvalid, outcomeUnavailable, signOutReason)
 }
 
 func (h *Handlers) logFailure(ctx context.Context, level slog.Level, message, reason string, cause error) {

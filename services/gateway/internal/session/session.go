@@ -18,10 +18,10 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
+	"urr.guru/pkg/telemetry"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/handlers"
 	"urr.guru/services/gateway/internal/identity"
-	"urr.guru/services/gateway/internal/problem"
 
 	gatewayv1 "urr.guru/proto/gen/urr/gateway/v1"
 )
@@ -65,7 +65,7 @@ type Handlers struct {
 	Config
 
 	used  *usedAttempts
-	lines *problem.LogLimit
+	lines *telemetry.LogLimit
 }
 
 // New makes the handlers of sign-in, sign-out and the revocation of sessions.

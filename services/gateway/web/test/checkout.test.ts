@@ -83,6 +83,15 @@ test("prepare is repeated until there is a page", async () => {
   deepEqual([calls.length, left], [3, ["https://bank/pay"]]);
 });
 
+test("a payment that its provider does not take ends with the reason", async () => {
+  const ended = { paymentId: "p", orderId: "o", status: "DECLINED", provider: "bank", declineCode: "NOT_TAKEN" };
+  const calls = serve({ "POST /payments/prepare": [[201, ended]] });
+  const begun = (await begin({ source, bill: held }, "bank")) as Step;
+  deepEqual([calls.length, begun.bill.status, begun.paymentId], [1, "PAYING", "p"]); // the outcome is read
+  serve({ "GET /my/reservations/r/payments/p": [[200, { reservation: held, payment: ended }]] }, "p");
+  equal((await open(source, signal)).declined, "NOT_TAKEN");
+});
+
 test("a refusal is a step, and a form is made here", async () => {
   serve({ "POST /payments/prepare": [[409, { code: "NOT_PAYABLE" }]], "GET /my/reservations/r": [[200, held]] });
   const refused = await begin({ source, bill: held }, "bank");

@@ -3,13 +3,13 @@ import { test } from "node:test";
 import { orderOf } from "../src/pay/order";
 
 const shop = "https://shop.test";
-const good = "#amount=55000&event=demo&order=0190f5e7-0000-7000-8000-000000000000&token=ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const good = "#amount=55000&name=Concert%3A+A-1-1&order=0190f5e7-0000-7000-8000-000000000000&token=ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 test("the fragment says what is paid, and the shop's address where the buyer comes back", () => {
   deepEqual(orderOf(good, shop), {
     id: "0190f5e7-0000-7000-8000-000000000000",
     amount: 55000,
-    event: "demo",
+    name: "Concert: A-1-1",
     back: `${shop}/api/v1/payments/return/toss?order=0190f5e7-0000-7000-8000-000000000000&token=ABCDEFGHIJKLMNOPQRSTUVWXYZ`,
   });
 });
@@ -28,6 +28,7 @@ test("no fragment leads to another site", () => {
     ["amount=55000", "amount=0"],
     ["amount=55000", "amount=1e9"],
     ["amount=55000", "amount="],
+    ["name=Concert%3A+A-1-1", "name=+"],
   ] as const) {
     equal(orderOf(good.replace(from, to), shop), undefined, to);
   }

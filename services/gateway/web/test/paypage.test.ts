@@ -4,7 +4,7 @@ import { test } from "node:test";
 /** The elements of the page, by id. */
 const elements: Record<string, Record<string, unknown>> = {};
 for (const id of ["page", "state", "continue", "language", "back", "amount", "sum"]) elements[id] = { hidden: true };
-const strings = { opening: "opening", refused: "refused {code}", failed: "failed", paused: "paused", orderName: "Tickets {event}" };
+const strings = { opening: "opening", refused: "refused {code}", failed: "failed", paused: "paused" };
 const data = { lang: "en", clientKey: "test_ck", script: "https://js.test/v2", shop: "https://shop.test", strings };
 elements.page!.textContent = JSON.stringify(data);
 
@@ -29,7 +29,7 @@ const order = "0190f5e7-0000-7000-8000-000000000000";
 const page = { onpageshow: (_: { persisted: boolean }) => undefined as unknown } as Record<string, unknown>;
 Object.assign(globalThis, {
   window: page,
-  location: { hash: `#order=${order}&amount=55000&event=demo&token=ABCDEFGHIJKLMNOPQRSTUVWXYZ` },
+  location: { hash: `#order=${order}&amount=55000&name=Concert%3A+A-1-1&token=ABCDEFGHIJKLMNOPQRSTUVWXYZ` },
   document: {
     getElementById: (id: string) => elements[id],
     createElement: () => ({ remove: () => undefined }),
@@ -57,7 +57,7 @@ test("the page goes to the payment page, says why it cannot, and tries again", a
     method: "CARD",
     amount: { currency: "KRW", value: 55000 },
     orderId: order,
-    orderName: "Tickets demo",
+    orderName: "Concert: A-1-1",
     successUrl: back,
     failUrl: back,
     windowTarget: "self",

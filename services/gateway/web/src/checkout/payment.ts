@@ -19,6 +19,8 @@ export interface Step<B extends Bill = Bill> {
   charged?: boolean | undefined;
   // The decline code of the last attempt.
   declined?: string | undefined;
+  // Seconds until the provider is asked about the payment under way, where many wait.
+  behind?: number;
   // Whether the last payment ended without a charge.
   unpaid?: boolean;
   failure?: unknown;
@@ -38,9 +40,9 @@ const paymentKey = (source: { id: string }) => `urr-payment-${source.id}`;
 /** Seconds until the nth poll. */
 const pause = (polls: number): number => (polls < 5 ? 0.5 : polls < 30 ? 1 : 3);
 
-/** The names of the providers among which the buyer chooses; none where they cannot be read. */
-export const readProviders = (): Promise<string[]> =>
-  call<{ providers: string[] }>("GET", "/payments/providers").then((list) => list.providers, () => []);
+/** The names of the providers that take a bill, among which the buyer chooses; none where they cannot be read. */
+export const readProviders = ({ currency, amount }: Bill): Promise<string[]> =>
+  call<{ providers: string[] }>("GET", `/payments/providers?currency=${currency}&amount=${amount}`).then((list) => list.providers, () => []);
 
 /**
  * Opens the payment, or returns the open one. While it is PREPARED without a page its provider has
@@ -169,10 +171,12 @@ function ended<B extends Bill>({ source, bill, attempt = 0 }: Step<B>, declined?
  */
 export function awaitOutcome<B extends Bill>(step: Step<B>, show: (step: Step<B>) => void, signal: AbortSignal): Promise<void> {
   let polls = 0;
+  let shown = step.behind;
   const attempt = async () => {
-    const next = await readNext(step, signal);
+    const { next, behind } = await readNext(step, signal);
     if (next && !(next.open && next.open.paymentId === step.open?.paymentId && next.open.status === step.open.status)) return show(next);
     if (!next && step.open) return show({ ...step, open: undefined });
+    if (behind !== shown) show({ ...step, behind: (shown = behind) });
     return step.open ? 3 : pause(++polls);
   };
   return repeat(attempt, (failure, retryIn) => retryIn ?? (follow(failure) || show({ ...step, failure })), signal);
@@ -194,14 +198,15 @@ export function watchHold<B extends Bill>(step: Step<B>, show: (step: Step<B>) =
   return repeat(attempt, (failure, retryIn) => retryIn ?? follow(failure), signal);
 }
 
-/** The next step; undefined while the payment is in progress. */
-async function readNext<B extends Bill>(step: Step<B>, signal: AbortSignal): Promise<Step<B> | undefined> {
+/** The next step, undefined while the payment is in progress, and how long its turn takes. */
+async function readNext<B extends Bill>(step: Step<B>, signal: AbortSignal): Promise<{ next: Step<B> | undefined; behind: number }> {
   // A payment whose confirmation had an answer is asked for only once the bill is to be paid again.
   if (step.charged !== undefined) {
     const bill = await step.source.read(signal);
-    if (bill.status !== "HELD") return nextStep(step, { bill });
+    if (bill.status !== "HELD") return { next: nextStep(step, { bill }), behind: 0 };
   }
-  return nextStep(step, await step.source.readWith(step.paymentId, signal));
+  const read = await step.source.readWith(step.paymentId, signal);
+  return { next: nextStep(step, read), behind: read.payment?.waitSeconds ?? 0 };
 }
 
 function nextStep<B extends Bill>(step: Step<B>, { bill, payment }: Read<B>): Step<B> | undefined {

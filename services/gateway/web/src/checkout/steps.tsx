@@ -3,6 +3,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { SignInLink } from "../lib/action";
+import { formatNumber } from "../lib/format";
 import { fill } from "../lib/page";
 import type { Returned } from "../lib/types";
 import { Countdown, Failure, Notice, useMainFocus } from "../lib/ui";
@@ -28,7 +29,11 @@ export function useSteps<B extends Bill>(loaded: Step<B>): PartProps<B> {
   return { step, setStep, busy, setBusy };
 }
 
+// Seconds that a buyer waits without a word about it.
+const leastWait = 5;
+
 function Declined({ text, code }: { text: string; code: string | undefined }) {
+  if (code === "NOT_TAKEN") return <Notice tone="bad">{t.notTaken}</Notice>;
   return (
     <Notice tone="bad">
       <p>{text}</p>
@@ -45,6 +50,7 @@ export function Progress({ step }: { step: Step }) {
   }
   if (step.open) return null; // beside the button
   if (step.failure !== undefined) return <Failure failure={step.failure} />;
+  if (step.behind && step.behind >= leastWait) return <Notice>{fill(t.behind, { n: formatNumber(Math.ceil(step.behind / 5) * 5) })}</Notice>;
   return <Notice>{step.charged ? t.settling : t.pending}</Notice>;
 }
 

@@ -1,26 +1,14 @@
 // The event of a reservation or a ticket.
 
-import { useEffect, useState } from "preact/hooks";
+import { readOnce, useRead } from "./kept";
 import { PostponedNotice, readEvent, SaleNotice } from "./sale";
-import type { SaleEvent } from "./types";
 import { formatEventTime } from "./zone";
 
-const events = new Map<string, Promise<SaleEvent | undefined>>();
-
-/** Reads an event once; undefined on failure. */
-export function eventOf(eventId: string): Promise<SaleEvent | undefined> {
-  let event = events.get(eventId);
-  if (!event) {
-    event = readEvent(eventId).catch(() => undefined);
-    events.set(eventId, event);
-  }
-  return event;
-}
+export const eventOf = readOnce((eventId) => readEvent(eventId));
 
 /** Title, time and venue of an event, and whether it is postponed or cancelled. */
 export function About({ eventId }: { eventId: string }) {
-  const [event, setEvent] = useState<SaleEvent>();
-  useEffect(() => void eventOf(eventId).then(setEvent), [eventId]);
+  const event = useRead(eventOf, eventId);
   return (
     <>
       <h3>

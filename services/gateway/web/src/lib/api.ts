@@ -1,10 +1,11 @@
 // Calls of the gateway's API.
 
+import { formatDuration } from "./format";
 import { observeServerTime } from "./now";
 import { loginPath, onward } from "./onward";
 import { clock } from "./pace";
-import { ownPath, page, strings } from "./page";
-import { backoff, Problem, problemOf, request } from "./problem";
+import { fill, ownPath, page, strings } from "./page";
+import { backoff, holdPaused, Problem, problemOf, request } from "./problem";
 import { uuid } from "./uuid";
 
 export { Problem } from "./problem";
@@ -92,5 +93,9 @@ export function explain(failure: unknown): string {
   const common = strings("common");
   if (!(failure instanceof Problem)) return common.failed;
   if (failure.status === 0) return common.offline;
+  if (failure.code === holdPaused) return fill(common.pausedFor, { failure: failure.message, wait: formatDuration(failure.retryAfter) });
+  const { returning, returned, limit = "", left = "" } = failure.body;
+  if (returned) return fill(common.returnsLeft, { failure: failure.message, returned, limit, left });
+  if (returning) return fill(common.comingBack, { failure: failure.message, returning });
   return failure.message || common.failed;
 }

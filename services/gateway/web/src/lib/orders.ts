@@ -30,6 +30,8 @@ export interface OrderTicket {
   given: number;
   // Its payer disputes the charge at the bank.
   disputed: boolean;
+  // Who has voided it, and why.
+  void?: { at: string; userId: string; reason: string };
 }
 
 interface OrderScan {
@@ -47,6 +49,7 @@ export interface OrderRefund {
   reason: string;
   amount: number;
   lastError: string;
+  pendingReason: string;
 }
 
 export interface OrderPayment {
@@ -58,10 +61,20 @@ export interface OrderPayment {
   amount: number;
   captured: number;
   refunded: number;
+  // What was given back at the provider, and of it what an operator has called goodwill and what
+  // counts for nothing yet.
+  byHand: number;
+  goodwill: number;
+  unassigned: number;
   currency: string;
   refunds: OrderRefund[];
   // While the payer disputes the charge at the bank.
   disputedAt?: string;
+  // Until when the provider takes evidence.
+  evidenceDueAt?: string;
+  // Since the card's issuer takes the charge for fraud.
+  warnedAt?: string;
+  fraudType: string;
 }
 
 interface OrderStep {

@@ -11,6 +11,13 @@ export interface ProblemBody {
   redirectTo?: string;
   retryAfter?: number;
   seatIds?: string[];
+  // What a refund would give back.
+  amount?: string;
+  // Of a limit of places: places given back that still count for it; places given back in all, and how many more can be held.
+  returning?: string;
+  limit?: string;
+  returned?: string;
+  left?: string;
   // Of a code that admits nobody: why, when and where the ticket was used, and its place.
   why?: string;
   usedAt?: string;
@@ -18,6 +25,9 @@ export interface ProblemBody {
   seatId?: string;
   section?: string;
 }
+
+/** The code of the refusal of a hold, after unpaid ones, until retryAfter. */
+export const holdPaused = "HOLD_PAUSED";
 
 /** A refused or failed call. `status` is 0 when there was no response. */
 export class Problem extends Error {
@@ -33,8 +43,9 @@ export class Problem extends Error {
     return this.body.code ?? "";
   }
 
-  /** A retry may succeed: no response, overload, or a server error. */
+  /** A retry may succeed: no response, overload, or a server error. A pause between holds is the visitor's to know. */
   get temporary(): boolean {
+    if (this.code === holdPaused) return false;
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
 }

@@ -1,9 +1,10 @@
 // A request to a promotion as text, on the page of its promotion and among the requests of the
 // visitor.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call } from "./api";
 import { formatTime } from "./format";
+import { readOnce, useRead } from "./kept";
 import { fill, strings } from "./page";
 import type { EventRequest, List, Promotion, StatusChange } from "./types";
 import { NotLoaded, useLoad } from "./ui";
@@ -73,21 +74,10 @@ function Changes({ requestId }: { requestId: string }) {
   );
 }
 
-const titles = new Map<string, Promise<string>>();
-
-/** Reads the title of a promotion once; its id on failure. */
-function titleOf(eventId: string): Promise<string> {
-  let title = titles.get(eventId);
-  if (!title) {
-    title = readPromotion(eventId).then((promotion) => promotion.title, () => eventId);
-    titles.set(eventId, title);
-  }
-  return title;
-}
+const promotionOf = readOnce((eventId) => readPromotion(eventId));
 
 /** The title of a promotion, as a link to its page. */
 export function PromotionName({ eventId }: { eventId: string }) {
-  const [title, setTitle] = useState(eventId);
-  useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
+  const title = useRead(promotionOf, eventId)?.title ?? eventId;
   return <a href={`/promo/${eventId}`}><bdi>{title}</bdi></a>;
 }

@@ -1,8 +1,8 @@
 // A reward as text, on the page of its campaign and among the rewards of the visitor.
 
-import { useEffect, useState } from "preact/hooks";
 import { call } from "./api";
 import { formatNumber } from "./format";
+import { readOnce, useRead } from "./kept";
 import { fill, strings } from "./page";
 import type { Campaign, Reward, RewardStatus } from "./types";
 
@@ -41,21 +41,10 @@ export function RewardList({ rewards }: { rewards: Reward[] }) {
   );
 }
 
-const titles = new Map<string, Promise<string>>();
-
-/** Reads the title of a campaign once; its id on failure. */
-function titleOf(eventId: string): Promise<string> {
-  let title = titles.get(eventId);
-  if (!title) {
-    title = readCampaign(eventId).then((campaign) => campaign.title, () => eventId);
-    titles.set(eventId, title);
-  }
-  return title;
-}
+const campaignOf = readOnce((eventId) => readCampaign(eventId));
 
 /** The title of a campaign, as a link to its page. */
 export function CampaignName({ eventId }: { eventId: string }) {
-  const [title, setTitle] = useState(eventId);
-  useEffect(() => void titleOf(eventId).then(setTitle), [eventId]);
+  const title = useRead(campaignOf, eventId)?.title ?? eventId;
   return <a href={`/rewards/${eventId}`}><bdi>{title}</bdi></a>;
 }

@@ -5,6 +5,7 @@ import { call } from "./api";
 import { serverNow } from "./now";
 import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
+import { shownEnd } from "./refund";
 import { isOver, saleText } from "./standing";
 import type { EventStatus, SaleEvent, Section } from "./types";
 import { Countdown, Notice } from "./ui";
@@ -151,6 +152,7 @@ export function PostponedNotice({ event }: { event: SaleEvent }) {
   return (
     <Notice>
       <p>{fill(t.postponed, times)}</p>
+      {event.fullRefundUntil && <p>{fill(t.fullRefund, { time: formatEventTime(event.timeZone, shownEnd(event, event.fullRefundUntil)) })}</p>}
     </Notice>
   );
 }

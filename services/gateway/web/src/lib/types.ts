@@ -53,6 +53,8 @@ export interface SaleEvent {
   waitingRoom?: { active: boolean };
   // The start before the event was postponed.
   postponedFrom?: string;
+  // Until when all that was paid comes back for a ticket given back that was bought before the event was postponed.
+  fullRefundUntil?: string;
   // Of a cancelled event: when its refunds begin, or have begun. Until then it may take place again.
   refundsAt?: string;
   doorsAt?: string;
@@ -136,7 +138,7 @@ export interface Seat extends MapSeat {
   price: number;
 }
 
-export type ReservationStatus = "HELD" | "PAYING" | "CONFIRMED" | "CANCELLED" | "EXPIRED" | "REJECTED" | "REFUNDED";
+export type ReservationStatus = "HELD" | "PAYING" | "CONFIRMED" | "CANCELLED" | "EXPIRED" | "REJECTED" | "REFUNDED" | "VOIDED";
 
 export interface Reservation {
   reservationId: string;
@@ -160,7 +162,7 @@ export interface Ticket {
   eventId: string;
   seat?: Seat;
   section: string;
-  status: "VALID" | "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED";
+  status: "VALID" | "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED" | "VOIDED";
   reservationId: string;
   issuedAt: string;
   // Absent for a gift.
@@ -176,8 +178,10 @@ export interface Refundable {
   // Absent: never.
   until?: string;
   amount: number;
+  // Until when the amount is all that was paid, since the event was postponed after it was bought; then less comes back, until `until`.
+  fullUntil?: string;
   // Why the ticket cannot be given back; absent: it can.
-  reason?: "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED" | "TOO_LATE" | "NO_REFUNDS" | "EVENT_CANCELLED" | "NOT_PAID";
+  reason?: "USED" | "TRANSFERRING" | "TRANSFERRED" | "REFUNDING" | "REFUNDED" | "VOIDED" | "TOO_LATE" | "NO_REFUNDS" | "EVENT_CANCELLED" | "NOT_PAID" | "ONLY_WHOLE_ORDER";
 }
 
 export interface Transferable {
@@ -226,7 +230,7 @@ export interface Transfer {
   currency: string;
   status: "OPEN" | "AWAITING_PAYMENT" | "COMPLETED" | "CANCELLED" | "EXPIRED";
   // Why it has ended without a buyer.
-  reason?: "SELLER" | "USED" | "REFUNDED" | "EVENT_CANCELLED" | "POSTPONED" | "DEADLINE" | "UNPAID";
+  reason?: "SELLER" | "USED" | "REFUNDED" | "VOIDED" | "EVENT_CANCELLED" | "POSTPONED" | "DEADLINE" | "UNPAID";
   // The visitor's part; empty while somebody else may accept it.
   role: "SELLER" | "BUYER" | "";
   // Until when it can be accepted.
@@ -242,8 +246,10 @@ export interface Transfer {
 
 export interface Refund {
   refundId: string;
-  cause: "USER" | "OPERATOR" | "EVENT_CANCELLED" | "COMPENSATION" | "TRANSFER" | "BY_HAND";
-  status: "REQUESTED" | "PENDING" | "DONE" | "REFUSED" | "HELD";
+  cause: "USER" | "OPERATOR" | "EVENT_CANCELLED" | "COMPENSATION" | "TRANSFER" | "BY_HAND" | "BY_HAND_FAILED";
+  status: "REQUESTED" | "PENDING" | "DONE" | "REFUSED" | "HELD" | "FAILED";
+  // Why it is REFUSED: it would have given back only `amount`, less than was shown.
+  reason?: "AMOUNT_CHANGED";
   amount: number;
   items: { ticketId: string; amount: number }[];
   createdAt: string;
@@ -308,6 +314,9 @@ export interface Payment {
   refundedAmount: number;
   createdAt: string;
   refunds: Refund[];
+  // While PENDING: about how long it takes until the provider is asked.
+  waitSeconds: number;
+  receiptUrl?: string;
 }
 
 /** What somebody who comes back from a provider's page may know without a session. */

@@ -24,9 +24,10 @@ interface OwnOrder {
 }
 
 async function readOwn(signal: AbortSignal): Promise<OwnOrder> {
-  const [step, providers] = await Promise.all([open(source, signal), readProviders()]);
+  const step = await open(source, signal);
+  const providers = await readProviders(step.bill);
   // Before the order is shown, which would move when it comes later.
-  return { step, providers, event: await eventOf(step.bill.eventId) };
+  return { step, providers, event: await eventOf(step.bill.eventId).catch(() => undefined) };
 }
 
 const read = ownOrReturned(readOwn);

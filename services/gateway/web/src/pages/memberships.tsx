@@ -35,7 +35,8 @@ interface Purchase {
 }
 
 async function readPurchase(signal: AbortSignal): Promise<Purchase> {
-  const [step, providers] = await Promise.all([open(membershipSource(membershipId), signal), readProviders()]);
+  const step = await open(membershipSource(membershipId), signal);
+  const providers = await readProviders(step.bill);
   return { step, providers };
 }
 

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { About } from "../lib/about";
 import { useAction } from "../lib/action";
-import { call, once } from "../lib/api";
+import { call, once, Problem } from "../lib/api";
 import { formatMoney, formatTime } from "../lib/format";
 import { bySeat, placeOf } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
@@ -65,16 +65,28 @@ function Tickets({ payment, tickets, event, reload }: TicketsProps) {
   const { busy, failure, run } = useAction();
   const possible = tickets.filter((ticket) => !ticket.refundable.reason);
   const selected = possible.filter((ticket) => chosen.includes(ticket.ticketId));
-  const amount = formatMoney(selected.reduce((sum, ticket) => sum + ticket.refundable.amount, 0), payment.currency);
+  const sum = selected.reduce((total, ticket) => total + ticket.refundable.amount, 0);
+  const amount = formatMoney(sum, payment.currency);
+  /** Gives the chosen tickets back for at least what is shown, and asks again if it is less by now. */
+  const giveBack = async (shown: number): Promise<boolean> => {
+    try {
+      const body = { ticketIds: selected.map((ticket) => ticket.ticketId), reason: "", amount: shown };
+      await once<Refund>("POST", `/payments/${payment.paymentId}/refund`, { body });
+      return true;
+    } catch (failure) {
+      const present = failure instanceof Problem && failure.code === "AMOUNT_CHANGED" ? Number(failure.body.amount) : NaN;
+      if (!Number.isSafeInteger(present)) throw failure;
+      return confirm(fill(t.changed, { amount: formatMoney(present, payment.currency) })) && giveBack(present);
+    }
+  };
   const submit = (submitted: SubmitEvent) => {
     submitted.preventDefault();
     if (!confirm(fill(t.sure, { amount }))) return;
     run(
       async () => {
-        const ticketIds = selected.map((ticket) => ticket.ticketId);
-        await once<Refund>("POST", `/payments/${payment.paymentId}/refund`, { body: { ticketIds, reason: "" } });
-        setChosen([]);
-        reload(t.asked);
+        const given = await giveBack(sum);
+        if (given) setChosen([]);
+        reload(given ? t.asked : "");
       },
       () => reload(""), // what stands in the way is shown at its ticket
     );
@@ -129,10 +141,15 @@ function Refunds({ payment, tickets }: OrderState) {
             <p class={`badge ${refund.status === "DONE" ? "good" : ""}`}>{t[refund.status]}</p>
             <p>
               {t[refund.cause]}
-              {refund.status !== "REQUESTED" && refund.amount > 0 && <> · <strong>{formatMoney(refund.amount, payment.currency)}</strong></>}
+              {refund.status !== "REQUESTED" && !refund.reason && refund.amount > 0 && <> · <strong>{formatMoney(refund.amount, payment.currency)}</strong></>}
             </p>
             {refund.items.map((item) => place(item.ticketId) && <p key={item.ticketId}><bdi>{place(item.ticketId)}</bdi></p>)}
-            <p class="muted">{fill(t[`${refund.status}_HELP`], { time: formatTime(refund.createdAt) })}</p>
+            <p class="muted">
+              {fill(t[`${refund.reason ?? refund.status}_HELP`], {
+                time: formatTime(refund.createdAt),
+                amount: formatMoney(refund.amount, payment.currency),
+              })}
+            </p>
           </li>
         ))}
       </ul>
@@ -158,6 +175,11 @@ function Order() {
           {common.total} <strong>{formatMoney(payment.amount, payment.currency)}</strong>
         </p>
         {tickets.length > 0 ? <Tickets {...loaded.value} reload={reload} /> : <Notice>{t.noTickets}</Notice>}
+        {payment.receiptUrl?.startsWith("https://") && (
+          <p>
+            <a id="receipt" href={payment.receiptUrl} rel="noreferrer">{t.receipt}</a>
+          </p>
+        )}
         <p>
           <a href="/my">{t.toTickets}</a>
         </p>

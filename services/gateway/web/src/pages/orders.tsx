@@ -120,6 +120,12 @@ function TicketLine({ ticket, currency }: { ticket: OrderTicket; currency: strin
         {formatMoney(ticket.paid, currency)}
         {ticket.given > 0 && <> · {fill(t.given, { amount: formatMoney(ticket.given, currency) })}</>}
         {ticket.disputed && <> · {t.disputed}</>}
+        {ticket.void && (
+          <>
+            {" "}
+            · <bdi>{ticket.void.userId}</bdi>: {ticket.void.reason}
+          </>
+        )}
       </p>
       <p class="muted">{ticket.ticketId}</p>
     </li>
@@ -136,7 +142,16 @@ function Paid({ payment }: { payment: OrderPayment }) {
         {payment.declineCode && <> · {payment.declineCode}</>}
         {payment.refunded > 0 && <> · {fill(t.given, { amount: money(payment.refunded) })}</>}
         {payment.disputedAt && <> · {t.disputed}</>}
+        {payment.evidenceDueAt && <> · {fill(t.evidence, { time: formatTime(payment.evidenceDueAt) })}</>}
+        {payment.warnedAt && <> · {fill(t.warned, { type: payment.fraudType })}</>}
       </p>
+      {payment.byHand > 0 && (
+        <p>
+          {fill(t.byHand, { amount: money(payment.byHand) })}
+          {payment.goodwill > 0 && <> · {fill(t.goodwill, { amount: money(payment.goodwill) })}</>}
+          {payment.unassigned > 0 && <> · <strong>{fill(t.unassigned, { amount: money(payment.unassigned) })}</strong></>}
+        </p>
+      )}
       <p class="muted">{payment.orderId}</p>
       {payment.refunds.length > 0 && (
         <ul class="plain">
@@ -145,6 +160,7 @@ function Paid({ payment }: { payment: OrderPayment }) {
               <Badge status={refund.status} />
               <p>
                 {t.refund} {refund.cause} · {money(refund.amount)} {refund.reason && <>· {refund.reason}</>}
+                {refund.pendingReason && <> · {refund.pendingReason}</>}
               </p>
               {refund.lastError && <p class="muted">{refund.lastError}</p>}
               <p class="muted">{refund.refundId}</p>

@@ -38,9 +38,10 @@ interface Deal {
 async function readDeal(signal: AbortSignal): Promise<Deal> {
   const transfer = await lookAt(name, signal);
   // Before the offer is shown, which would move when it comes later.
-  const timeZone = (await eventOf(transfer.eventId))?.timeZone;
+  const timeZone = (await eventOf(transfer.eventId).catch(() => undefined))?.timeZone;
   if (transfer.role !== "BUYER") return { transfer, timeZone, providers: [] };
-  const [step, providers] = await Promise.all([open(transferSource(transfer, name), signal), readProviders()]);
+  const step = await open(transferSource(transfer, name), signal);
+  const providers = await readProviders(step.bill);
   return { transfer, timeZone, step, providers };
 }
 

@@ -59,7 +59,7 @@ async function pay(order: Order) {
       method: "CARD", // cards and the wallets that have one
       amount: { currency: "KRW", value: order.amount },
       orderId: order.id,
-      orderName: fill(t.orderName, { event: order.event }).trim().slice(0, 100),
+      orderName: order.name,
       successUrl: order.back,
       failUrl: order.back,
       windowTarget: "self",
