@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,11 +164,22 @@ func (r replica) tryEnter(t *testing.T, id string) error {
 
 func (r replica) closeCounters(t *testing.T, event string) {
 	t.Helper()
-	tx := r.store.Begin()
-	for _, group := range promotion.LotteryGroups() {
-		tx.Update(table.Shared, table.EntryCounterKey(event, group), table.CloseEntryCounter(r.store.Millis()), table.Condition{})
+	for {
+		tx := r.store.Begin()
+		for _, group := range promotion.LotteryGroups() {
+			tx.Update(table.Shared, table.EntryCounterKey(event, group), table.CloseEntryCounter(r.store.Millis()), table.Condition{})
+		}
+		if err := tx.Commit(t.Context()); !lockTimedOut(err) {
+			require.NoError(t, err)
+			return
+		}
 	}
-	require.NoError(t, tx.Commit(t.Context()))
+}
+
+// lockTimedOut reports whether DynamoDB Local gave up waiting for other writes on a slow machine.
+// Unlike this, the real DynamoDB cancels a transaction that conflicts.
+func lockTimedOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "waiting for a lock")
 }
 
 func (r replica) put(t *testing.T, d *promotion.Draw) {

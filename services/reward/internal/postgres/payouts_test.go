@@ -49,7 +49,7 @@ func fill(t testing.TB, pool *pgxpool.Pool, n int) {
 // open opens a pool as the service does.
 func open(t testing.TB, opts ...pkgpostgres.Option) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.PatientURL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
 		append(postgres.SessionOptions(), opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -52,34 +52,44 @@ const (
 	ReasonRefunded = "REFUNDED"
 	// StatusConfirmed is the status of a reservation that keeps other places after such a refund.
 	StatusConfirmed = "CONFIRMED"
+	// OriginComp is the origin of a reservation that the organiser gives away (a comp).
+	OriginComp = "COMP"
 )
 
 // Reservation is one Kafka event about a reservation: it was created, confirmed, cancelled, …
 type Reservation struct {
 	Event
 
-	Reason, Status, Currency string
+	Origin, Reason, Status, Currency string
 	// Quantity is the number of places of the reservation, and Fee the fees paid for them. For a
-	// refund both count only the places given back. For TICKETS_CHECKED_IN, Quantity is the number of
-	// tickets used, negative if they became valid again.
+	// refund or a void both count only the places that end; a Quantity of 0 gives back only fees. For
+	// TICKETS_CHECKED_IN, Quantity is the number of tickets used, negative if they became valid again.
 	Quantity, Fee int64
 }
 
 // AddReservation counts one Kafka event about a reservation. A reservation that keeps some places
-// after a refund does not count as cancelled.
+// after a refund does not count as cancelled, and none is cancelled twice. Of a comp only its places
+// count, apart from those that are sold.
 func (d *Delta) AddReservation(r Reservation) {
-	refunded := r.Type == events.ReservationCancelled && r.Reason == ReasonRefunded
-	if r.Type != events.ReservationCancelled || r.Status != StatusConfirmed {
+	places, comp := SeatsSold, r.Origin == OriginComp
+	if comp {
+		places = Comps
+	}
+	if !comp && (r.Type != events.ReservationCancelled || r.Status != StatusConfirmed && r.Quantity > 0) {
 		d.Add(r.Event)
 	}
+	refunded := r.Type == events.ReservationCancelled && r.Reason == ReasonRefunded
 	switch {
 	case r.Type == events.TicketsCheckedIn:
 		d.add(r.EventID, r.At, CheckedIn, "", r.Quantity)
 	case r.Type == events.ReservationConfirmed:
-		d.add(r.EventID, r.At, SeatsSold, "", r.Quantity)
+		d.add(r.EventID, r.At, places, "", r.Quantity)
 		d.addFee(r, Fee)
+	case r.Type == events.TicketsVoided:
+		d.add(r.EventID, r.At, places, "", -r.Quantity)
+		d.add(r.EventID, r.At, Voided, "", r.Quantity)
 	case refunded:
-		d.add(r.EventID, r.At, SeatsSold, "", -r.Quantity)
+		d.add(r.EventID, r.At, places, "", -r.Quantity)
 		d.addFee(r, FeeRefund)
 	}
 }

@@ -23,6 +23,10 @@ const (
 	Expired   Figure = "expired"
 	Rejected  Figure = "rejected"
 	SeatsSold Figure = "seats_sold"
+	// Comps are the places given away by the organiser, less those that ended.
+	Comps Figure = "comps"
+	// Voided are the places whose tickets an operator has voided, sold or given away.
+	Voided Figure = "voided"
 	// CheckedIn are the tickets used, less those made valid again.
 	CheckedIn        Figure = "checked_in"
 	PaymentsDeclined Figure = "payments_declined"
@@ -86,5 +90,5 @@ func (d Delta) Keys() []Key {
 // the services that publish them may be newer than this one.
 func Counted(eventType string) bool {
 	_, counted := figureOf[eventType]
-	return counted || slices.Contains([]string{events.PaymentConfirmed, events.PaymentRefunded, events.TicketsCheckedIn}, eventType)
+	return counted || slices.Contains([]string{events.PaymentConfirmed, events.PaymentRefunded, events.TicketsCheckedIn, events.TicketsVoided}, eventType)
 }

@@ -44,6 +44,9 @@ func TestReservationsAdd(t *testing.T) {
 	reservation := func(kind, reason, status string, quantity, fee int64) figures.Reservation {
 		return figures.Reservation{Event: at(kind), Reason: reason, Status: status, Currency: "KRW", Quantity: quantity, Fee: fee}
 	}
+	comp := func(kind, reason, status string, quantity int64) figures.Reservation {
+		return figures.Reservation{Event: at(kind), Origin: "COMP", Reason: reason, Status: status, Currency: "KRW", Quantity: quantity}
+	}
 	type (
 		reservations = []figures.Reservation
 		sums         = map[figures.Figure]int64
@@ -65,6 +68,12 @@ func TestReservationsAdd(t *testing.T) {
 			reservations{reservation("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 2, 10)},
 			sums{figures.Cancelled: 1, figures.SeatsSold: -2, figures.FeeRefund: 10},
 		},
+		"fees of a ticket that had been passed on": {
+			reservations{
+				reservation("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 1, 0), reservation("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 0, 10),
+			},
+			sums{figures.Cancelled: 1, figures.SeatsSold: -1, figures.FeeRefund: 10},
+		},
 		"refunded place by place": {
 			reservations{
 				reservation("RESERVATION_CONFIRMED", "", "", 3, 0), reservation("RESERVATION_CANCELLED", "REFUNDED", "CONFIRMED", 1, 0),
@@ -75,13 +84,25 @@ func TestReservationsAdd(t *testing.T) {
 		"one place of three refunded": {
 			reservations{reservation("RESERVATION_CANCELLED", "REFUNDED", "CONFIRMED", 1, 0)}, sums{figures.SeatsSold: -1},
 		},
-		"expired":           {reservations{reservation("RESERVATION_EXPIRED", "", "", 2, 10)}, sums{figures.Expired: 1}},
-		"rejected":          {reservations{reservation("RESERVATION_REJECTED", "", "", 2, 10)}, sums{figures.Rejected: 1}},
-		"checked in":        {reservations{reservation("TICKETS_CHECKED_IN", "", "", 7, 0)}, sums{figures.CheckedIn: 7}},
-		"made valid again":  {reservations{reservation("TICKETS_CHECKED_IN", "", "", -1, 0)}, sums{figures.CheckedIn: -1}},
-		"an unknown type":   {reservations{reservation("RESERVATION_OF_THE_FUTURE", "", "", 2, 10)}, sums{}},
-		"a type of payment": {reservations{reservation("PAYMENT_CONFIRMED", "", "", 1, 10)}, sums{}},
-		"none":              {nil, sums{}},
+		"places voided": {
+			reservations{reservation("TICKETS_VOIDED", "VOIDED", "CONFIRMED", 1, 0), reservation("TICKETS_VOIDED", "VOIDED", "VOIDED", 2, 0)},
+			sums{figures.SeatsSold: -3, figures.Voided: 3},
+		},
+		"given away": {
+			reservations{comp("RESERVATION_CREATED", "", "HELD", 5), comp("RESERVATION_CONFIRMED", "", "CONFIRMED", 5)}, sums{figures.Comps: 5},
+		},
+		"given away, and the event cancelled": {
+			reservations{comp("RESERVATION_CANCELLED", "REFUNDED", "CONFIRMED", 1), comp("RESERVATION_CANCELLED", "REFUNDED", "REFUNDED", 4)},
+			sums{figures.Comps: -5},
+		},
+		"given away, and voided": {reservations{comp("TICKETS_VOIDED", "VOIDED", "VOIDED", 5)}, sums{figures.Comps: -5, figures.Voided: 5}},
+		"expired":                {reservations{reservation("RESERVATION_EXPIRED", "", "", 2, 10)}, sums{figures.Expired: 1}},
+		"rejected":               {reservations{reservation("RESERVATION_REJECTED", "", "", 2, 10)}, sums{figures.Rejected: 1}},
+		"checked in":             {reservations{reservation("TICKETS_CHECKED_IN", "", "", 7, 0)}, sums{figures.CheckedIn: 7}},
+		"made valid again":       {reservations{reservation("TICKETS_CHECKED_IN", "", "", -1, 0)}, sums{figures.CheckedIn: -1}},
+		"an unknown type":        {reservations{reservation("RESERVATION_OF_THE_FUTURE", "", "", 2, 10)}, sums{}},
+		"a type of payment":      {reservations{reservation("PAYMENT_CONFIRMED", "", "", 1, 10)}, sums{}},
+		"none":                   {nil, sums{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -155,7 +155,7 @@ func toEvent(e kafkaEvent) figures.Event {
 
 func toReservation(e *eventsv1.ReservationEvent) figures.Reservation {
 	return figures.Reservation{
-		Event: toEvent(e), Reason: e.GetReason(), Status: e.GetStatus(), Currency: e.GetCurrency(), Quantity: e.GetQuantity(), Fee: e.GetFee(),
+		Event: toEvent(e), Origin: e.GetOrigin(), Reason: e.GetReason(), Status: e.GetStatus(), Currency: e.GetCurrency(), Quantity: e.GetQuantity(), Fee: e.GetFee(),
 	}
 }
 

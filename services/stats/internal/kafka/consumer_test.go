@@ -56,6 +56,12 @@ func TestAddTo(t *testing.T) {
 			}),
 			event: "e", want: sums{id(figures.SeatsSold): -3, {Figure: figures.FeeRefund, Currency: "KRW"}: 9},
 		},
+		"a voided comp": {
+			rec: record(t, "reservation-events", "r", 0, &eventsv1.ReservationEvent{
+				Type: "TICKETS_VOIDED", EventId: "e", Origin: "COMP", Status: "VOIDED", Quantity: 2, OccurredAt: timestamppb.New(noon),
+			}),
+			event: "e", want: sums{id(figures.Comps): -2, id(figures.Voided): 2},
+		},
 		"a payment": {
 			rec: record(t, "payment-events", "p", 0, &eventsv1.PaymentEvent{
 				Type: "PAYMENT_CONFIRMED", EventId: "e", Amount: 7, Currency: "KRW", OccurredAt: timestamppb.New(noon),

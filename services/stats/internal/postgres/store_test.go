@@ -30,7 +30,7 @@ var (
 
 func setup(t *testing.T) (*postgres.Store, *pgxpool.Pool) {
 	t.Helper()
-	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.URL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
+	pool, err := pkgpostgres.Open(t.Context(), pkgpostgres.Config{URL: postgrestest.PatientURL(t, postgres.Migrations...), MaxConns: 16}, t.Name(),
 		postgres.SearchPath())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

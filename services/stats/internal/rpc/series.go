@@ -113,6 +113,7 @@ func toFigures(f figures.Figures) *statsv1.Figures {
 	return &statsv1.Figures{
 		Created: f.Count(figures.Created), Confirmed: f.Count(figures.Confirmed), Cancelled: f.Count(figures.Cancelled),
 		Expired: f.Count(figures.Expired), Rejected: f.Count(figures.Rejected), SeatsSold: f.Count(figures.SeatsSold),
+		Comps: f.Count(figures.Comps), Voided: f.Count(figures.Voided),
 		CheckedIn: f.Count(figures.CheckedIn), PaymentsDeclined: f.Count(figures.PaymentsDeclined), Entries: f.Count(figures.Entries),
 		TransfersCompleted: f.Count(figures.TransfersCompleted), TransfersCancelled: f.Count(figures.TransfersCancelled),
 		TransfersRejected: f.Count(figures.TransfersRejected), MembershipsActivated: f.Count(figures.MembershipsActivated),

@@ -62,7 +62,7 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 		Counts: toCounts(req.GetEventId(), f), Rewards: toRewards(f), Requests: toRequests(f), Revenue: toRevenue(f.Figures),
 		CheckedIn: f.Count(figures.CheckedIn), PaymentsDeclined: f.Count(figures.PaymentsDeclined),
 		TransfersCompleted: f.Count(figures.TransfersCompleted), TransfersCancelled: f.Count(figures.TransfersCancelled),
-		TransfersRejected: f.Count(figures.TransfersRejected),
+		TransfersRejected: f.Count(figures.TransfersRejected), Comps: f.Count(figures.Comps), Voided: f.Count(figures.Voided),
 	}, nil
 }
 

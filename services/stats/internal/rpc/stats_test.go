@@ -48,6 +48,7 @@ var figuresOfE = figures.Figures{
 	{Figure: figures.TransfersCompleted}: {Amount: 12, Times: 12}, {Figure: figures.TransfersCancelled}: {Amount: 13, Times: 13},
 	{Figure: figures.TransfersRejected}: {Amount: 14, Times: 14}, {Figure: figures.MembershipsActivated}: {Amount: 15, Times: 15},
 	{Figure: figures.MembershipsRejected}: {Amount: 16, Times: 16}, {Figure: figures.MembershipsEnded}: {Amount: 17, Times: 17},
+	{Figure: figures.Comps}: {Amount: 18, Times: 2}, {Figure: figures.Voided}: {Amount: 19, Times: 3},
 	{Figure: figures.Sale, Currency: "KRW"}: {Amount: 10, Times: 2}, {Figure: figures.SaleRefund, Currency: "KRW"}: {Amount: 4, Times: 1},
 	{Figure: figures.Transfer, Currency: "KRW"}: {Amount: 3, Times: 1}, {Figure: figures.Membership, Currency: "EUR"}: {Amount: 9, Times: 1},
 }
@@ -64,6 +65,7 @@ var allOfE = &statsv1.Figures{
 	Created: 3, Confirmed: 2, SeatsSold: 4, RewardsPaid: 5, RewardsFailed: 2, RewardsCancelled: 1, PointsPaid: 2500, RequestsSucceeded: 6,
 	RequestsRejected: 7, RequestsFailed: 1, Revenue: revenueOfE, CheckedIn: 8, PaymentsDeclined: 9, Entries: 11,
 	TransfersCompleted: 12, TransfersCancelled: 13, TransfersRejected: 14, MembershipsActivated: 15, MembershipsRejected: 16, MembershipsEnded: 17,
+	Comps: 18, Voided: 19,
 }
 
 func (f *fake) EventSeries(_ context.Context, q figures.SeriesQuery) ([]figures.Point, error) {
@@ -108,8 +110,9 @@ func TestGetEventStatsForOperators(t *testing.T) {
 	got, err := stats.GetEventStatsForOperators(t.Context(), &statsv1.GetEventStatsForOperatorsRequest{Caller: operator, EventId: "e"})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(revenueOfE, got.GetRevenue(), protocmp.Transform()))
-	require.Equal(t, []int64{8, 9, 12, 13, 14}, []int64{
+	require.Equal(t, []int64{8, 9, 12, 13, 14, 18, 19}, []int64{
 		got.GetCheckedIn(), got.GetPaymentsDeclined(), got.GetTransfersCompleted(), got.GetTransfersCancelled(), got.GetTransfersRejected(),
+		got.GetComps(), got.GetVoided(),
 	})
 	rewards := &statsv1.RewardStats{Entries: 11, Paid: 5, Failed: 2, Cancelled: 1, PointsPaid: 2500, UpdatedAt: timestamppb.New(updated)}
 	require.Empty(t, cmp.Diff(rewards, got.GetRewards(), protocmp.Transform()))
