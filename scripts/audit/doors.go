@@ -42,7 +42,7 @@ func (s *Stores) leftAfterCancellation(ctx context.Context, eventID string) ([]s
 	err := s.ticket.QueryRow(ctx, `
 		SELECT coalesce((SELECT state FROM events WHERE event_id = $1), 'unknown'),
 		       (SELECT count(*) FROM reservations WHERE event_id = $1 AND status IN ('HELD', 'PAYING')),
-		       (SELECT count(*) FROM tickets WHERE event_id = $1 AND status NOT IN ('REFUNDED', 'TRANSFERRED'))`,
+		       (SELECT count(*) FROM tickets WHERE event_id = $1 AND status NOT IN ('REFUNDED', 'TRANSFERRED', 'VOIDED'))`,
 		eventID).Scan(&state, &holds, &tickets)
 	if err != nil {
 		return nil, fmt.Errorf("the end of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))

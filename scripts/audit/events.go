@@ -20,8 +20,8 @@ import (
 
 // saleFigures are the figures of one sale: numbers of reservations by outcome, seats and payments.
 type saleFigures struct {
-	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold int64
-	Payments, Refunds, Revenue                                  int64
+	Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold, Comps, Voided int64
+	Payments, Refunds, Revenue                                                 int64
 }
 
 func (s *Stores) unpublishedEvents(ctx context.Context) ([]string, error) {
@@ -86,9 +86,10 @@ func (s *Stores) readStatsFigures(ctx context.Context, eventID string) (c saleFi
 		              WHERE figure IN ('sale_refund', 'membership_refund', 'transfer_refund'))
 		SELECT coalesce((of ->> 'created')::bigint, 0), coalesce((of ->> 'confirmed')::bigint, 0), coalesce((of ->> 'cancelled')::bigint, 0),
 		       coalesce((of ->> 'expired')::bigint, 0), coalesce((of ->> 'rejected')::bigint, 0), coalesce((of ->> 'seats_sold')::bigint, 0),
+		       coalesce((of ->> 'comps')::bigint, 0), coalesce((of ->> 'voided')::bigint, 0),
 		       paid.n, back.n, paid.amount - back.amount
 		FROM count, paid, back`, eventID).Scan(
-		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Payments, &c.Refunds, &c.Revenue)
+		&c.Created, &c.Confirmed, &c.Cancelled, &c.Expired, &c.Rejected, &c.SeatsSold, &c.Comps, &c.Voided, &c.Payments, &c.Refunds, &c.Revenue)
 	if err != nil {
 		return c, fmt.Errorf("figures of %s: %w", eventID, unavailable(postgresStore(platform.Stats), err))
 	}
@@ -111,9 +112,11 @@ func (s *Stores) compareMinutesWithTotals(ctx context.Context, eventID string) (
 // readTableFigures computes a sale's figures from the tables of the ticket and payment services.
 func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFigures, err error) {
 	err = s.ticket.QueryRow(ctx, `
-		SELECT count(*), count(*) FILTER (WHERE status IN ('CONFIRMED', 'REFUNDED')),
-		       coalesce(sum(quantity - released) FILTER (WHERE status = 'CONFIRMED'), 0)
-		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold)
+		SELECT count(*) FILTER (WHERE origin = 'SALE'), count(*) FILTER (WHERE origin = 'SALE' AND status IN ('CONFIRMED', 'REFUNDED', 'VOIDED')),
+		       coalesce(sum(quantity - released) FILTER (WHERE origin = 'SALE' AND status = 'CONFIRMED'), 0),
+		       coalesce(sum(quantity - released) FILTER (WHERE origin = 'COMP' AND status = 'CONFIRMED'), 0),
+		       (SELECT count(*) FROM tickets WHERE event_id = $1 AND status = 'VOIDED')
+		FROM reservations WHERE event_id = $1`, eventID).Scan(&c.Created, &c.Confirmed, &c.SeatsSold, &c.Comps, &c.Voided)
 	if err != nil {
 		return c, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
@@ -136,6 +139,7 @@ func (s *Stores) readTableFigures(ctx context.Context, eventID string) (c saleFi
 type kafkaEvent struct {
 	Type        string `json:"type"`
 	EventID     string `json:"eventId"`
+	Origin      string `json:"origin"`
 	Reason      string `json:"reason"`
 	Status      string `json:"status"`
 	PaymentType string `json:"paymentType"`
@@ -192,6 +196,10 @@ func recordHeader(r *kgo.Record, name string) string {
 }
 
 func (c *saleFigures) countEvent(f kafkaEvent) {
+	if f.Origin == "COMP" { // given away: neither sold nor paid
+		c.countComp(f)
+		return
+	}
 	switch f.Type {
 	case events.ReservationCreated:
 		c.Created++
@@ -199,12 +207,14 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 		c.Confirmed++
 		c.SeatsSold += f.Quantity
 	case events.ReservationCancelled:
-		if f.Status != "CONFIRMED" { // while it is CONFIRMED, some of its tickets are left
+		if f.Status != "CONFIRMED" && f.Quantity > 0 { // while it is CONFIRMED, some of its tickets are left; 0: only fees
 			c.Cancelled++
 		}
 		if f.Reason == "REFUNDED" {
 			c.SeatsSold -= f.Quantity
 		}
+	case events.TicketsVoided:
+		c.SeatsSold, c.Voided = c.SeatsSold-f.Quantity, c.Voided+f.Quantity
 	case events.ReservationExpired:
 		c.Expired++
 	case events.ReservationRejected:
@@ -221,6 +231,17 @@ func (c *saleFigures) countEvent(f kafkaEvent) {
 	case events.PaymentRefunded:
 		c.Refunds++
 		c.Revenue -= f.Amount
+	}
+}
+
+func (c *saleFigures) countComp(f kafkaEvent) {
+	switch f.Type {
+	case events.ReservationConfirmed:
+		c.Comps += f.Quantity
+	case events.ReservationCancelled:
+		c.Comps -= f.Quantity
+	case events.TicketsVoided:
+		c.Comps, c.Voided = c.Comps-f.Quantity, c.Voided+f.Quantity
 	}
 }
 

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,8 +21,8 @@ type payment struct {
 	Open, ByHand int64
 }
 
-// reservation is a row of the ticket service. Places is the number of its seats that were not
-// returned, and Tickets the number of its tickets that admit somebody.
+// reservation is a row of the ticket service, of a sale. Places is the number of its seats that
+// were neither returned nor voided, and Tickets the number of its tickets that admit somebody.
 type reservation struct {
 	ID, PaymentID, Status string
 	Amount                int64
@@ -76,7 +77,7 @@ func (s *Stores) readSaleRecords(ctx context.Context, eventID string) (b saleRec
 		SELECT reservation_id::text, coalesce(payment_id::text, ''), status, amount, quantity - released,
 		       (SELECT count(*) FROM tickets t WHERE t.reservation_id = r.reservation_id
 		                                         AND t.status IN ('VALID', 'USED', 'REFUNDING', 'TRANSFERRING'))
-		FROM reservations r WHERE event_id = $1`, eventID)
+		FROM reservations r WHERE event_id = $1 AND origin = 'SALE'`, eventID)
 	if err != nil {
 		return b, fmt.Errorf("reservations of %s: %w", eventID, unavailable(postgresStore(platform.Ticket), err))
 	}
@@ -157,7 +158,7 @@ func (b saleRecords) paidWithoutTicket() []string {
 			continue
 		}
 		r := b.reservations[p.ReferenceID]
-		if (r.Status != "CONFIRMED" && r.Status != "REFUNDED") || r.Tickets != r.Places || r.PaymentID != p.ID {
+		if !slices.Contains([]string{"CONFIRMED", "REFUNDED", "VOIDED"}, r.Status) || r.Tickets != r.Places || r.PaymentID != p.ID {
 			out = append(out, fmt.Sprintf("order %s (%s, the provider keeps %d) of reservation %s (%s, %d of %d tickets, paid by %q)",
 				p.OrderID, p.Status, chargedNet, p.ReferenceID, r.Status, r.Tickets, r.Places, r.PaymentID))
 		}

@@ -31,7 +31,7 @@ const entitledSQL = `
 
 func (s *Stores) presaleOf(ctx context.Context, eventID string) (p presale, err error) {
 	err = s.ticket.QueryRow(ctx, `
-		SELECT e.sales_open_at, count(*) FILTER (WHERE early AND NOT entitled), count(*) FILTER (WHERE early AND entitled AND r.status IN ('CONFIRMED', 'REFUNDED'))
+		SELECT e.sales_open_at, count(*) FILTER (WHERE early AND NOT entitled), count(*) FILTER (WHERE early AND entitled AND r.status IN ('CONFIRMED', 'REFUNDED', 'VOIDED'))
 		FROM events e LEFT JOIN reservations r ON r.event_id = e.event_id AND r.origin = 'SALE'
 		CROSS JOIN LATERAL (SELECT r.created_at < e.sales_open_at AS early, `+entitledSQL+` AS entitled) x
 		WHERE e.event_id = $1

@@ -37,7 +37,9 @@ func (i *SaleInStores) ReadNumbers(ctx context.Context) (SaleNumbers, error) {
 }
 
 func (i *SaleInStores) judge(ctx context.Context, run SaleRun, v *saleFindings) error {
-	for _, judgePart := range []func(context.Context, *saleFindings) error{i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgePresale, i.judgeForgedPasses} {
+	for _, judgePart := range []func(context.Context, *saleFindings) error{
+		i.judgeSales, i.judgeFaults, i.judgeDeadLetters, i.judgeAdmissionOrder, i.judgePresale, i.judgeForgedPasses, i.judgeWithheld,
+	} {
 		_, err := i.Patience.Read(ctx, func(ctx context.Context) error {
 			attempt := *v
 			attempt.Findings = slices.Clone(v.Findings)

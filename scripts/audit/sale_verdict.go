@@ -38,6 +38,8 @@ type SaleVerdict struct {
 	// AdmittedAfterRefund counts the tickets that a door admitted after their refund was decided,
 	// according to the stores or to visitors. Each ticket counts once.
 	AdmittedAfterRefund int `json:"opened_after_refund"`
+	// Withheld counts the places that are out of sale at the end although nobody has them; nil: unknown.
+	Withheld *int `json:"withheld"`
 	// Cheats counts the attempts to get something for nothing. Other counts those that ended wrongly.
 	Cheats int `json:"cheats"`
 	// Other counts all other inconsistencies. The last line contains it if it is not 0.
@@ -49,7 +51,7 @@ type SaleVerdict struct {
 func (v SaleVerdict) OK() bool {
 	none := func(n *int) bool { return n == nil || *n == 0 }
 	return v.Sold == v.Seats && v.Oversold == 0 && v.PaidWithoutTicket == 0 && none(v.OverThreshold) && none(v.OutOfOrder) &&
-		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && none(v.PresaleIn) && v.AdmittedAfterRefund == 0 && v.Other == 0
+		none(v.ExtraTurns) && v.ForgedIn == 0 && none(v.Unbalanced) && none(v.PresaleIn) && v.AdmittedAfterRefund == 0 && none(v.Withheld) && v.Other == 0
 }
 
 func (v SaleVerdict) Line() string {
@@ -61,7 +63,8 @@ func (v SaleVerdict) Line() string {
 	}
 	figures := fmt.Sprintf("visitors=%d seats=%d sold=%d oversold=%d paid_without_ticket=%d over_threshold=%s out_of_order=%s extra_turns=%s forged_in=%d",
 		v.Visitors, v.Seats, v.Sold, v.Oversold, v.PaidWithoutTicket, numberText(v.OverThreshold), numberText(v.OutOfOrder), numberText(v.ExtraTurns), v.ForgedIn)
-	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d cheats=%d", numberText(v.Unbalanced), numberText(v.PresaleIn), v.AdmittedAfterRefund, v.Cheats)
+	figures += fmt.Sprintf(" unbalanced=%s presale_in=%s opened_after_refund=%d withheld=%s cheats=%d",
+		numberText(v.Unbalanced), numberText(v.PresaleIn), v.AdmittedAfterRefund, numberText(v.Withheld), v.Cheats)
 	return LastLine("demo", v.OK(), figures, v.Other)
 }
 
@@ -150,7 +153,8 @@ func (r SaleRun) samplesOverThreshold() (n int) {
 // PublicSale judges a sale without access to the stores, by public information and by what visitors
 // saw. Sold is the public figure. Oversold counts seats for which two visitors hold a ticket.
 // PaidWithoutTicket counts visitors whose payment was confirmed but who saw no ticket. The number
-// of visitors in the shop, the order of admissions and the buyers in the presale are not known.
+// of visitors in the shop, the order of admissions, the buyers in the presale and the withheld places
+// are not known.
 type PublicSale struct {
 	Visitor *crowd.Session
 	EventID string

@@ -124,12 +124,13 @@ func (s *Stores) Sales(ctx context.Context, eventID string) (Sales, error) {
 		                                 OR (s.status = 'HELD') <> coalesce(r.status IN ('HELD', 'PAYING'), false)))
 		        + (SELECT count(*) FROM live p LEFT JOIN seats s ON s.event_id = $1 AND s.seat_id = p.seat_id
 		           WHERE p.seat_id IS NOT NULL AND s.reservation_id IS DISTINCT FROM p.reservation_id)
-		        + (SELECT count(*) FROM reservations r WHERE r.event_id = $1 AND r.status IN ('CONFIRMED', 'REFUNDED')
+		        + (SELECT count(*) FROM reservations r WHERE r.event_id = $1 AND r.status IN ('CONFIRMED', 'REFUNDED', 'VOIDED')
 		             AND r.quantity - r.released <> (SELECT count(*) FROM live p WHERE p.reservation_id = r.reservation_id))
 		        + (SELECT count(*) FROM sections x LEFT JOIN booked b USING (section)
 		           WHERE x.event_id = $1 AND x.seat_rows IS NULL
-		             AND (x.held <> coalesce(b.held, 0) OR x.sold <> coalesce(b.sold, 0)
-		               OR x.returns <> (SELECT count(*) FROM returns r WHERE r.event_id = $1 AND r.section = x.section)))
+		             AND (x.sold <> coalesce(b.sold, 0)
+		               OR (x.held - coalesce(b.held, 0), x.returns) <> (SELECT count(*) FILTER (WHERE r.unpaid), count(*) FILTER (WHERE NOT r.unpaid)
+		                                                                FROM returns r WHERE r.event_id = $1 AND r.section = x.section)))
 		        + (SELECT count(*) FROM sections x
 		           WHERE x.event_id = $1 AND x.seat_rows IS NOT NULL
 		             AND (x.sold <> (SELECT count(*) FROM live p WHERE p.section = x.section AND p.status = 'CONFIRMED')

@@ -12,14 +12,15 @@ func number(n int) *int { return &n }
 func TestSaleVerdict(t *testing.T) {
 	t.Parallel()
 	perfect := SaleVerdict{Visitors: 3000, Seats: 600, Sold: 600, OverThreshold: number(0), OutOfOrder: number(0), ExtraTurns: number(0)}
-	perfect.Unbalanced, perfect.PresaleIn, perfect.Cheats = number(0), number(0), 20
+	perfect.Unbalanced, perfect.PresaleIn, perfect.Withheld, perfect.Cheats = number(0), number(0), number(0), 20
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=0 out_of_order=0 extra_turns=0 "+
-		"forged_in=0 unbalanced=0 presale_in=0 opened_after_refund=0 cheats=20", perfect.Line())
+		"forged_in=0 unbalanced=0 presale_in=0 opened_after_refund=0 withheld=0 cheats=20", perfect.Line())
 
 	public := perfect
 	public.OverThreshold, public.OutOfOrder, public.ExtraTurns, public.Unbalanced, public.PresaleIn = nil, nil, nil, nil, nil
+	public.Withheld = nil
 	require.Equal(t, "demo ok: visitors=3000 seats=600 sold=600 oversold=0 paid_without_ticket=0 over_threshold=unknown out_of_order=unknown "+
-		"extra_turns=unknown forged_in=0 unbalanced=unknown presale_in=unknown opened_after_refund=0 cheats=20", public.Line())
+		"extra_turns=unknown forged_in=0 unbalanced=unknown presale_in=unknown opened_after_refund=0 withheld=unknown cheats=20", public.Line())
 
 	for name, breakIt := range map[string]func(*SaleVerdict){
 		"unsold":              func(v *SaleVerdict) { v.Sold = 599 },
@@ -32,6 +33,7 @@ func TestSaleVerdict(t *testing.T) {
 		"unbalanced":          func(v *SaleVerdict) { v.Unbalanced = number(1) },
 		"presale_in":          func(v *SaleVerdict) { v.PresaleIn = number(1) },
 		"opened_after_refund": func(v *SaleVerdict) { v.AdmittedAfterRefund = 1 },
+		"withheld":            func(v *SaleVerdict) { v.Withheld = number(1) },
 		"other":               func(v *SaleVerdict) { v.Other = 1 },
 	} {
 		v := perfect

@@ -48,9 +48,7 @@ func TestCancelledSale(t *testing.T) {
 	if *full {
 		size = longCancellation
 	}
-	c := &cancelled{cancelledSize: size, hall: openHall(setup(t, shortSale, seed, func(o *harness.Options) {
-		o.Env[platform.Payment] = append(o.Env[platform.Payment], "PAYMENT_REFUNDS_PER_SECOND=200")
-	}), 2, 100_000, 3600)}
+	c := &cancelled{cancelledSize: size, hall: openHall(setup(t, shortSale, seed), 2, 100_000, 3600)}
 	sold := c.each(c.sold, func(ctx context.Context, b *buyer) { c.buy(ctx, b, "ok-") })
 	c.requireStatus(sold, "CONFIRMED")
 	held := c.each(c.held, c.hold)

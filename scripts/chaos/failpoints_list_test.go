@@ -21,6 +21,7 @@ var (
 	both     = outcome{tickets: 2, paid: 2 * seatPrice}
 	one      = outcome{tickets: 1, paid: 2 * seatPrice, givenBack: seatPrice}
 	sold     = outcome{tickets: 1, passedOn: 1, paid: 2 * seatPrice, givenBack: seatPrice}
+	voided   = outcome{tickets: 1, paid: 2 * seatPrice}
 	refunded = outcome{paid: 2 * seatPrice, givenBack: 2 * seatPrice}
 )
 
@@ -78,6 +79,8 @@ func deathsInSale() []death {
 		deathAt(ticket, "ticket.transfer.after_commit", "ticket sold", buy, sell, nil, sold),
 		deathAt(ticket, "ticket.confirm.before_commit", "ticket sold", buy, sell, nil, sold),
 		deathAt(ticket, "ticket.confirm.after_commit", "ticket sold", buy, sell, nil, sold),
+		deathAt(ticket, "ticket.void.before_commit", "voided ticket", buy, void, nil, voided),
+		deathAt(ticket, "ticket.void.after_commit", "voided ticket", buy, void, nil, voided),
 		deathAt(ticket, "outbox.before_publish", "purchase", checkout, pay("ok-"), nil, both),
 		deathAt(ticket, "outbox.after_publish", "refund by user", buy, refund(1), nil, one),
 	}

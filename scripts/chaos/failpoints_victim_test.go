@@ -275,6 +275,15 @@ func cancelSale(ctx context.Context, v *victim) error {
 	return v.post(ctx, v.run.Operator(), "/api/v1/admin/events/"+v.event+"/cancel", map[string]any{"graceSeconds": 0}, nil)
 }
 
+// void voids a ticket, without giving its money back.
+func void(ctx context.Context, v *victim) error {
+	ids, err := v.tickets(ctx)
+	if err != nil || len(ids) == 0 {
+		return fmt.Errorf("%d tickets: %w", len(ids), err)
+	}
+	return v.post(ctx, v.run.Operator(), "/api/v1/admin/tickets/"+ids[0]+"/void", map[string]any{"reason": "stolen"}, nil)
+}
+
 // sell passes a ticket on to a friend, who pays its price.
 func sell(ctx context.Context, v *victim) error {
 	ids, err := v.tickets(ctx)

@@ -37,10 +37,13 @@ var moneyActs = []struct {
 	{4, "end a membership", (*moneyActor).endMembership},
 	{4, "check in", (*moneyActor).checkIn},
 	{4, "refund by hand", func(a *moneyActor, _ context.Context) { a.provider.refundByHand(a.rng.IntN(2) == 0) }},
+	{4, "assign by hand", (*moneyActor).assignByHand},
 	{5, "settle a refund", func(a *moneyActor, _ context.Context) { a.provider.settleRefund(a.rng.IntN(2) == 0) }},
 	{6, "settle a charge", func(a *moneyActor, _ context.Context) { a.provider.settleCharge() }},
 	{4, "person", (*moneyActor).decideHeld},
+	{3, "hold a refund", (*moneyActor).holdRefund},
 	{4, "house", (*moneyActor).keepPlaces},
+	{3, "void", (*moneyActor).void},
 	{1, "cancel or undo", (*moneyActor).cancel},
 	{2, "forget", (*moneyActor).forget},
 	{3, "change the provider", func(a *moneyActor, _ context.Context) { a.provider.setFaults(a.rng.IntN(4) == 0) }},
@@ -192,20 +195,21 @@ func (a *moneyActor) pay(ctx context.Context, kind, id, user string) {
 
 // ticketRow is a row of the tickets table.
 type ticketRow struct {
-	id, payment uuid.UUID
-	user        string
+	id, payment, order uuid.UUID
+	user               string
 }
 
 // someTicket returns a random ticket with a status; empty: any status.
 func (a *moneyActor) someTicket(ctx context.Context, status string) (t ticketRow, ok bool) {
 	var all []ticketRow
-	rows, err := a.ticketDB.Query(ctx, `SELECT ticket_id, payment_id, user_id FROM tickets WHERE $1 IN ('', status) ORDER BY ticket_id`, status)
+	rows, err := a.ticketDB.Query(ctx, `
+		SELECT ticket_id, payment_id, reservation_id, user_id FROM tickets WHERE $1 IN ('', status) ORDER BY ticket_id`, status)
 	if err != nil {
 		return t, false
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if rows.Scan(&t.id, &t.payment, &t.user) == nil {
+		if rows.Scan(&t.id, &t.payment, &t.order, &t.user) == nil {
 			all = append(all, t)
 		}
 	}
@@ -248,6 +252,23 @@ func (a *moneyActor) checkIn(ctx context.Context) {
 		_, _ = ticketv1.NewCheckInServiceClient(server).CheckIn(ctx, &ticketv1.CheckInRequest{
 			Caller: &commonv1.Caller{UserId: "staff", Roles: []string{"staff"}}, EventId: own.GetEventId(), Code: own.GetCode(),
 		})
+	}
+}
+
+// void ends a ticket, or all of its order, as an operator. Some send the request twice.
+func (a *moneyActor) void(ctx context.Context) {
+	t, ok := a.someTicket(ctx, []string{"", "VALID", "USED"}[a.rng.IntN(3)])
+	if !ok {
+		return
+	}
+	whole := a.rng.IntN(3) == 0
+	for range 1 + a.rng.IntN(4)/3 {
+		orders, caller := ticketv1.NewOrderAdminServiceClient(a.ticket(a.replica()).server), &commonv1.Caller{UserId: "op", Roles: []string{"admin"}}
+		if whole {
+			_, _ = orders.VoidOrder(ctx, &ticketv1.VoidOrderRequest{Caller: caller, ReservationId: t.order.String(), Reason: "thief"})
+		} else {
+			_, _ = orders.VoidTicket(ctx, &ticketv1.VoidTicketRequest{Caller: caller, TicketId: t.id.String(), Reason: "thief"})
+		}
 	}
 }
 
@@ -313,13 +334,27 @@ func (a *moneyActor) cancel(ctx context.Context) {
 	_, _ = admin.CancelEvent(ctx, &ticketv1.CancelEventRequest{Caller: caller, EventId: event, GraceSeconds: proto.Int32(60)})
 }
 
-// decideHeld lets a random replica decide about a held refund.
-func (a *moneyActor) decideHeld(ctx context.Context) {
-	a.decide(ctx, a.replica(), a.rng.IntN(3) > 0)
+// holdRefund holds a refund that waits for the provider, as an operator does.
+func (a *moneyActor) holdRefund(ctx context.Context) {
+	pending := texts(ctx, a.payDB, `SELECT id::text FROM refunds WHERE status = 'PENDING' ORDER BY id`)
+	if len(pending) == 0 {
+		return
+	}
+	id, err := uuid.Parse(pending[a.rng.IntN(len(pending))])
+	p := a.payment(a.replica())
+	if err == nil {
+		err = p.code.HoldRefund(ctx, id)
+	}
+	a.expectAnswer(p.moneyProcess, "hold a refund", err)
 }
 
-// decide retries or resolves the oldest held refund, as an operator does.
-func (m *money) decide(ctx context.Context, replica int, again bool) {
+// decideHeld lets a random replica decide about a held refund.
+func (a *moneyActor) decideHeld(ctx context.Context) {
+	a.decide(ctx, a.replica(), a.rng.IntN(4))
+}
+
+// decide retries or resolves the oldest held refund, as an operator does; way is below 4.
+func (m *money) decide(ctx context.Context, replica, way int) {
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' ORDER BY created_at LIMIT 1`)
 	if len(held) == 0 {
 		return
@@ -328,12 +363,42 @@ func (m *money) decide(ctx context.Context, replica int, again bool) {
 	p := m.payment(replica)
 	switch {
 	case err != nil:
-	case again:
+	case way < 2:
 		err = p.code.RetryRefund(ctx, id)
 	default:
-		err = p.code.ResolveRefund(ctx, id)
+		err = p.code.ResolveRefund(ctx, id, way == 2)
 	}
 	m.expectAnswer(p.moneyProcess, "decide about a refund", err)
+}
+
+// assignByHand says what money by hand was for that nobody has assigned yet: some of the payment's
+// tickets, or goodwill.
+func (a *moneyActor) assignByHand(ctx context.Context) {
+	found := texts(ctx, a.payDB, `SELECT id::text FROM payments WHERE hand > hand_used + goodwill ORDER BY id`)
+	if len(found) == 0 {
+		return
+	}
+	id, err := uuid.Parse(found[a.rng.IntN(len(found))])
+	if err != nil {
+		return
+	}
+	var tickets []uuid.UUID
+	for _, text := range texts(ctx, a.ticketDB, `SELECT ticket_id::text FROM tickets WHERE payment_id = $1 ORDER BY ticket_id`, id) {
+		if ticket, err := uuid.Parse(text); err == nil && a.rng.IntN(2) == 0 {
+			tickets = append(tickets, ticket)
+		}
+	}
+	var goodwill int64
+	if len(tickets) == 0 {
+		goodwill = 1 + a.rng.Int64N(60)
+	}
+	key := a.key()
+	for range 1 + a.rng.IntN(4)/3 { // some send the request twice
+		p := a.payment(a.replica())
+		if err := p.code.AssignByHand(ctx, id, key, tickets, goodwill); err != nil {
+			a.expectAnswer(p.moneyProcess, "AssignByHand", err)
+		}
+	}
 }
 
 func (a *moneyActor) forget(ctx context.Context) {

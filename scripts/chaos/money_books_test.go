@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,13 +24,25 @@ func (m *money) checkPlaces(ctx context.Context) {
 	}
 }
 
-// checkClaims checks that no refund was claimed too late, when doors may have the ticket on their
-// lists.
+// checkClaims checks that no user has asked for a refund too late, and that none was claimed when
+// doors may have the ticket on their lists, unless an operator has named the ticket; and that no
+// ticket admits somebody who has its money back.
 func (m *money) checkClaims(ctx context.Context) {
+	named := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE request LIKE 'operator:%'`)
+	var late []string
+	for _, until := range read[saleEnd](m, m.ticketDB, `SELECT event_id, refund_until FROM events`) {
+		late = append(late, texts(ctx, m.payDB, `SELECT r.id::text FROM refunds r JOIN payments p ON p.id = r.payment_id
+			WHERE r.cause = 'USER' AND p.event_id = $1 AND r.created_at >= $2`, until.EventID, until.RefundUntil)...)
+	}
 	for _, x := range texts(ctx, m.ticketDB, `
 		SELECT c.refund_id || ' ' || c.cause FROM refund_claims c JOIN tickets t ON t.ticket_id = ANY (c.ticket_ids) JOIN events e USING (event_id)
-		WHERE (c.cause = 'USER' AND c.begun_at >= e.refund_until) OR (c.cause = 'BY_HAND' AND c.begun_at >= e.closes_at)`) {
+		WHERE (c.cause = 'USER' AND c.status <> 'REFUSED' AND (c.refund_id = ANY ($2::uuid[]) OR c.begun_at >= e.closes_at))
+		   OR (c.cause = 'BY_HAND' AND c.begun_at >= e.closes_at AND NOT c.refund_id = ANY ($1::uuid[]))`, named, late) {
 		m.violate("too late: claim %s", x)
+	}
+	for _, x := range texts(ctx, m.ticketDB, `
+		SELECT ticket_id || ' ' || status FROM tickets WHERE status IN ('VALID', 'USED', 'TRANSFERRING') AND given > 0`) {
+		m.violate("paid back: ticket %s", x)
 	}
 	for _, x := range texts(ctx, m.ticketDB, `
 		SELECT t.ticket_id::text FROM tickets t JOIN events e USING (event_id) JOIN refund_claims c USING (refund_id)
@@ -37,6 +50,12 @@ func (m *money) checkClaims(ctx context.Context) {
 		WHERE t.status = 'REFUNDED' AND c.begun_at >= e.closes_at AND s.status <> 'HOUSE'`) {
 		m.violate("the seat of ticket %s is sold again, which doors may let in", x)
 	}
+}
+
+// saleEnd is when users can no longer ask for refunds of an event.
+type saleEnd struct {
+	EventID     string
+	RefundUntil time.Time
 }
 
 // unended lists the records that should have reached a final state, but have not.
@@ -54,7 +73,7 @@ func (m *money) unended(ctx context.Context) (list []string) {
 	add("transfer", texts(ctx, m.ticketDB, `SELECT transfer_id || ' ' || status FROM transfers WHERE status IN ('OPEN', 'AWAITING_PAYMENT')`))
 	add("membership", texts(ctx, m.ticketDB, `SELECT membership_id::text FROM memberships WHERE status = 'PENDING'`))
 	add("ticket of an ended event", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || t.status FROM tickets t JOIN events e USING (event_id)
-		WHERE e.state IN ('CANCELLED', 'ENDED') AND (t.status IN ('VALID', 'USED') OR (t.status = 'TRANSFERRED' AND t.given < t.paid))`))
+		WHERE e.state IN ('CANCELLED', 'ENDED') AND (t.status IN ('VALID', 'USED') OR (t.status IN ('TRANSFERRED', 'VOIDED') AND t.given < t.paid))`))
 	held := texts(ctx, m.payDB, `SELECT id::text FROM refunds WHERE status = 'HELD' AND NOT published`)
 	add("ticket", texts(ctx, m.ticketDB, `SELECT ticket_id || ' ' || status FROM tickets
 		WHERE status = 'TRANSFERRING' OR (status = 'REFUNDING' AND NOT refund_id = ANY ($1::uuid[]))`, held))
@@ -184,12 +203,19 @@ func (m *money) checkLedger(given []sandbox.Refund) {
 	}
 }
 
+// rejectedKinds counts purchases that were paid for and rejected, by what was bought.
+const rejectedKinds = `SELECT 'rejected ' || payment_type FROM payments p
+	WHERE EXISTS (SELECT FROM refunds r WHERE r.payment_id = p.id AND r.cause = 'COMPENSATION')`
+
 // countEnds counts the final states of all records.
 func (m *money) countEnds(ctx context.Context) {
 	for sql, db := range map[string]*pgxpool.Pool{
-		`SELECT 'refund ' || cause || ' ' || status FROM refunds`:           m.payDB,
-		`SELECT 'payment ' || status || ' ' || decline_code FROM payments`:  m.payDB,
+		`SELECT 'refund ' || cause || ' ' || status FROM refunds`:          m.payDB,
+		`SELECT 'payment ' || status || ' ' || decline_code FROM payments`: m.payDB,
+		rejectedKinds: m.payDB,
 		`SELECT 'hand used' FROM payments WHERE hand_used > 0`:              m.payDB,
+		`SELECT 'goodwill' FROM payments WHERE goodwill > 0`:                m.payDB,
+		`SELECT 'act ' || status FROM refunds WHERE request ~ '^operator:'`: m.payDB,
 		`SELECT 'new key' FROM refunds WHERE gen > 1`:                       m.payDB,
 		`SELECT 'ticket ' || status FROM tickets`:                           m.ticketDB,
 		`SELECT 'claim ' || status FROM refund_claims`:                      m.ticketDB,

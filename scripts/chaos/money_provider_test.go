@@ -76,7 +76,7 @@ func newMoneyProvider(m *money, path string) *moneyProvider {
 func (p *moneyProvider) setFaults(wholeOnly bool) {
 	f := sandbox.Faults{Seed: p.world.seed, KeyLife: faults.Duration(moneyKeyLife), SettleFor: faults.Duration(1000 * time.Hour)}
 	if p.world.faults.Load() {
-		f.WholeOnly, f.Refused, f.Pending = wholeOnly, 0.12, 0.25
+		f.WholeOnly, f.Refused, f.Pending, f.Repeated = wholeOnly, 0.12, 0.25, 0.08
 	}
 	p.server.SetFaults(f)
 }
@@ -289,12 +289,12 @@ func (p *moneyProvider) settleCharge() {
 	}
 }
 
-// settleRefund completes a pending refund, or lets an accepted or completed refund fail, as happens
-// days later if the payer's account is closed. Refunds by hand do not fail here.
+// settleRefund completes a pending refund, or lets an accepted or completed refund fail, also one by
+// hand, as happens days later if the payer's account is closed.
 func (p *moneyProvider) settleRefund(fail bool) {
 	_, refunds := p.ledger.All()
 	refunds = slices.DeleteFunc(refunds, func(r sandbox.Refund) bool {
-		return r.Reference == "" || r.Status == sandbox.RefundFailed || !fail && r.Status == sandbox.RefundDone
+		return r.Status == sandbox.RefundFailed || !fail && r.Status == sandbox.RefundDone
 	})
 	if len(refunds) == 0 {
 		return
@@ -304,6 +304,9 @@ func (p *moneyProvider) settleRefund(fail bool) {
 	if fail {
 		status, kind = sandbox.RefundFailed, "refund.failed"
 		p.world.count("refund fails later")
+		if r.Reference == "" {
+			p.world.count("refund by hand fails later")
+		}
 	}
 	if _, err := p.ledger.SettleRefund(r.RefundID, status); err != nil {
 		p.world.violate("settle a refund: %v", err)

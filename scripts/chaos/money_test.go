@@ -132,7 +132,7 @@ func (m *money) calm(ctx context.Context) {
 		for m.webhook(ctx) {
 		}
 		if i < 40 && m.provider.pick(3) == 0 {
-			m.decide(ctx, 0, m.provider.pick(3) > 0)
+			m.decide(ctx, 0, m.provider.pick(4))
 		}
 		m.advance(2 * time.Hour)
 		if i > 40 && len(m.unended(ctx)) == 0 {

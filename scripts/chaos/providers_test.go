@@ -73,7 +73,7 @@ func TestSwitchOfProviders(t *testing.T) {
 		o.Providers, o.Links = names, false
 		o.Replicas = map[string]int{platform.Ticket: 2, platform.Payment: 2}
 		o.Env[platform.Payment] = append(o.Env[platform.Payment],
-			"STRIPE_PAGE_TIME="+size.pageTime.String(), "TOSS_PAGE_TIME="+size.pageTime.String(), "PAYMENT_REFUNDS_PER_SECOND=200")
+			"STRIPE_PAGE_TIME="+size.pageTime.String(), "TOSS_PAGE_TIME="+size.pageTime.String(), "STRIPE_PER_SECOND=10000", "STRIPE_ENDPOINT_PER_SECOND=10000", "TOSS_PER_SECOND=10000")
 		o.Services = []string{
 			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox, platform.Ingest, platform.Worker,
 		}

@@ -47,7 +47,7 @@ const statusAge = 5 * time.Second
 type afterSale struct {
 	AfterSale
 
-	doors, office chan *employee // the employees who are free
+	doors chan *employee // the employees who are free
 	// Numbers of orders of two tickets, of those that keep both (keptOrders), of offers for money, of
 	// kept tickets, and of check-ins.
 	twoTicketOrders, keptOrders, offers, keptTickets, checkIns atomic.Int64
@@ -60,15 +60,11 @@ type afterSale struct {
 }
 
 func newAfterSale(c *Crowd, o AfterSale) *afterSale {
-	a := &afterSale{AfterSale: o, doors: make(chan *employee, doorCount), office: make(chan *employee, 1)}
-	employ := func(name, role string, stream uint64) *employee {
-		rng := rand.New(rand.NewPCG(c.seed, stream))
-		return &employee{visitor: &visitor{crowd: c, rng: rng, userID: name, roles: []string{role}, session: c.api.NewSession()}}
-	}
+	a := &afterSale{AfterSale: o, doors: make(chan *employee, doorCount)}
 	for i := range doorCount {
-		a.doors <- employ(fmt.Sprintf("door-%d", i+1), "staff", uint64(i))
+		rng, name := rand.New(rand.NewPCG(c.seed, uint64(i))), fmt.Sprintf("door-%d", i+1)
+		a.doors <- &employee{visitor: &visitor{crowd: c, rng: rng, userID: name, roles: []string{"staff"}, session: c.api.NewSession()}}
 	}
-	a.office <- employ("crowd-organiser", "admin", doorCount)
 	return a
 }
 
@@ -87,10 +83,18 @@ func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 	default:
 		return kept, func() {}
 	}
+	return plan, a.beginReturn()
+}
+
+// beginReturn notes that seats will be given back. The caller calls end when they are.
+func (a *afterSale) beginReturn() (end func()) {
+	if a == nil {
+		return func() {}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.openOrders++
-	return plan, func() {
+	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.openOrders--
@@ -99,11 +103,11 @@ func (a *afterSale) planOrder(places int) (plan orderPlan, end func()) {
 }
 
 // soldOutForGood reports whether a sale that was sold out at the time readAt stays sold out,
-// because no order may give seats back any more.
+// because no order may give seats back any more, and the last ones are for sale again.
 func (a *afterSale) soldOutForGood(readAt time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.openOrders == 0 && a.lastClosed.Add(statusAge).Before(readAt)
+	return a.openOrders == 0 && a.lastClosed.Add(returnWithin*time.Second+statusAge).Before(readAt)
 }
 
 // useTickets returns, passes on or checks in the tickets of an order, as the buyer has planned.
@@ -171,27 +175,11 @@ func (v *visitor) giveBack(ctx context.Context, plan orderPlan, tickets []ticket
 		default:
 			tally.GivenBack.Add(1)
 		}
-		if err := v.sellAgain(ctx, t); err != nil {
-			return err
-		}
 		if err := v.showRefunded(ctx, t); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// sellAgain has the organiser put the seat of a refunded ticket back on sale, if the platform keeps
-// the seat for the organiser because few seats of its section were free.
-func (v *visitor) sellAgain(ctx context.Context, t ticket) error {
-	return v.withEmployee(ctx, v.crowd.after.office, func(organiser *employee) error {
-		path := "/api/v1/admin/events/" + v.crowd.sale.EventID + "/house"
-		ans, err := organiser.callWithRetries(ctx, StepHouse, http.MethodPut, path, map[string]any{"release": []string{t.Seat.SeatID}}, nil)
-		if err == nil && !ans.OK() {
-			err = newRefusalError(StepHouse, ans)
-		}
-		return err
-	})
 }
 
 // requestRefund asks for the refund of a ticket, as the page of the order does.

@@ -133,9 +133,9 @@ func outcomeOf(ans *Answer) string {
 }
 
 // user returns a visitor. Its user is of this run alone, since wrong codes count for an hour.
-func (c *Cheats) user(name string) *visitor {
+func (c *Crowd) user(name string) *visitor {
 	rng := rand.New(rand.NewPCG(c.seed, uint64(crc32.ChecksumIEEE([]byte(name)))))
-	return &visitor{crowd: c.Crowd, rng: rng, userID: c.sale.EventID + "-" + name, session: c.api.NewSession()}
+	return &visitor{crowd: c, rng: rng, userID: c.sale.EventID + "-" + name, session: c.api.NewSession()}
 }
 
 // signIn returns a user who is signed in, and in no waiting room.

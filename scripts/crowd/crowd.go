@@ -300,7 +300,7 @@ func (s Sale) Close(ctx context.Context, api *API, operator string) error {
 }
 
 // returnWithin is the longest time, in seconds, until a returned seat is for sale again. It is long
-// enough that seats do not return at once, and must be less than statusAge.
+// enough that seats do not return at once, and so short that nobody waits long for the last ones.
 const returnWithin = 2
 
 // putEvent creates or changes the event by the operators' API. A nil presale leaves the event's

@@ -15,7 +15,7 @@ import (
 // doorCount is the number of doors, each with one member of staff.
 const doorCount = 4
 
-// employee is a member of staff, at a door or in the office, who does one thing at a time.
+// employee is a member of staff, at a door, who does one thing at a time.
 type employee struct {
 	*visitor
 

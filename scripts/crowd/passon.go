@@ -113,8 +113,26 @@ func (v *visitor) offer(ctx context.Context, t ticket, price int64, buyer *visit
 		return offer, accepted, err
 	}
 	v.crowd.tally.dropTicket(t.Seat.SeatID, v.userID)
-	err = buyer.post(ctx, StepAccept, "/api/v1/transfers/accept", map[string]any{"claim": offer.Claim}, &accepted)
+	accepted, err = buyer.accept(ctx, offer.Claim)
 	return offer, accepted, err
+}
+
+// accept accepts an offer. A user without an entitlement waits until the presale is over.
+func (v *visitor) accept(ctx context.Context, claim string) (accepted transfer, err error) {
+	for {
+		ans, err := v.callWithRetries(ctx, StepAccept, http.MethodPost, "/api/v1/transfers/accept", map[string]any{"claim": claim}, nil)
+		switch {
+		case err != nil:
+			return accepted, err
+		case ans.OK():
+			return accepted, decode(StepAccept, ans, &accepted)
+		case ans.Problem().Code != "NOT_ENTITLED":
+			return accepted, newRefusalError(StepAccept, ans)
+		}
+		if !loop.Sleep(ctx, paymentPoll) {
+			return accepted, ctx.Err()
+		}
+	}
 }
 
 // payTransfer pays for an accepted offer, and returns the offer's new state. If the payment fails,

@@ -120,7 +120,7 @@ func (v *visitor) holdSeats(ctx context.Context, ids []string) (reservation, err
 		case err == nil:
 			return r, nil
 		case errors.As(err, &refused) && refused.code == "SEAT_TAKEN":
-			if !loop.Sleep(ctx, jitter(v.rng, 300*time.Millisecond)) {
+			if !loop.Sleep(ctx, jitter(v.rng, takenRetryDelay)) {
 				return r, ctx.Err()
 			}
 		default:
@@ -147,15 +147,21 @@ func (v *visitor) waitForFreeSeat(ctx context.Context) error {
 		_, err := v.session.Call(ctx, StepLeave, http.MethodPost, "/api/v1/queue/leave/"+v.crowd.sale.EventID, map[string]any{}, nil)
 		return errors.Join(errSoldOut, err)
 	}
-	if time.Since(v.lastBeat) >= heartbeat {
-		v.lastBeat = time.Now()
-		beat := "/api/v1/queue/heartbeat/" + v.crowd.sale.EventID
-		if _, err := v.callWithRetries(ctx, StepHeartbeat, http.MethodPost, beat, map[string]any{}, nil); err != nil {
-			return err
-		}
+	if err := v.keepSlot(ctx); err != nil {
+		return err
 	}
 	loop.Sleep(ctx, jitter(v.rng, mapRetryDelay))
 	return ctx.Err()
+}
+
+// keepSlot sends a heartbeat if the last one was long ago, as the seat page does.
+func (v *visitor) keepSlot(ctx context.Context) error {
+	if time.Since(v.lastBeat) < heartbeat {
+		return nil
+	}
+	v.lastBeat = time.Now()
+	_, err := v.callWithRetries(ctx, StepHeartbeat, http.MethodPost, "/api/v1/queue/heartbeat/"+v.crowd.sale.EventID, map[string]any{}, nil)
+	return err
 }
 
 // freeSeats returns the free seats. Bit i of the response, most significant first, is for seat i.

@@ -39,7 +39,6 @@ const (
 	StepAccept       Step = "accept"
 	StepTransfers    Step = "transfers"
 	StepEndOffer     Step = "end_offer"
-	StepHouse        Step = "house"
 	StepQR           Step = "qr"
 	StepCheckIn      Step = "check_in"
 	StepFigures      Step = "figures"
@@ -62,7 +61,7 @@ func Steps() []Step {
 	return []Step{
 		StepLogin, StepMembership, StepEvent, StepAssign, StepChallenge, StepTier1Poll, StepQueueJoin, StepQueuePoll, StepHeartbeat, StepSeatMap, StepAvailability,
 		StepReserve, StepPrepare, StepConfirm, StepPage, StepReturn, StepReservation, StepTickets, StepPayment, StepRefund, StepTicket,
-		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepHouse, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCheat, StepCancel,
+		StepOffer, StepAccept, StepTransfers, StepEndOffer, StepQR, StepCheckIn, StepFigures, StepLeave, StepForged, StepCheat, StepCancel,
 		StepCampaign, StepAttend, StepDraw, StepRewards,
 		StepPromotion, StepApply, StepProgress, StepDocument,
 	}

@@ -243,13 +243,14 @@ func Behaviours(n int, rng *rand.Rand) []Behaviour {
 
 // Durations of the parts of a visit.
 const (
-	thinkSeats    = 1500 * time.Millisecond // looking at the map before choosing
-	thinkPayment  = 1000 * time.Millisecond // at the checkout
-	mapRetryDelay = 2 * time.Second         // between two loads of a map without free seats
-	awayAtLeast   = 18 * time.Second        // so long that the visitor no longer counts as present
-	awaySpread    = 8 * time.Second
-	paymentPoll   = 1 * time.Second
-	heartbeat     = 10 * time.Second // the interval of the seat page
+	thinkSeats      = 1500 * time.Millisecond // looking at the map before choosing
+	thinkPayment    = 1000 * time.Millisecond // at the checkout
+	mapRetryDelay   = 2 * time.Second         // between two loads of a map without free seats
+	takenRetryDelay = 300 * time.Millisecond  // after another visitor has taken a seat
+	awayAtLeast     = 18 * time.Second        // so long that the visitor no longer counts as present
+	awaySpread      = 8 * time.Second
+	paymentPoll     = 1 * time.Second
+	heartbeat       = 10 * time.Second // the interval of the seat page
 )
 
 // jitter varies a duration by ±30 %.

@@ -30,7 +30,7 @@ func TestInterruptedDemoClosesItsSale(t *testing.T) {
 		Visitors: 2, Seed: 1, Behaviours: []crowd.Behaviour{crowd.Buys, crowd.Buys}, AfterSale: &crowd.AfterSale{},
 	})
 	var err error
-	sale.Presale, err = c.PreparePresale(t.Context(), "crowd-operator", time.Hour)
+	sale.Presale, err = c.PreparePresale(t.Context(), "crowd-operator", 20*time.Second)
 	require.NoError(t, err)
 	require.NoError(t, sale.Open(t.Context(), api, "crowd-operator"))
 	c.Run(t.Context())

@@ -40,6 +40,7 @@ var (
 	noRefund      = want{http.StatusNotFound, "REFUND_NOT_FOUND"}
 	noDifference  = want{http.StatusNotFound, "DIFFERENCE_NOT_FOUND"}
 	notRefundable = want{http.StatusConflict, "NOT_REFUNDABLE"}
+	nothingByHand = want{http.StatusConflict, "NOTHING_BY_HAND"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
 	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
@@ -212,7 +213,7 @@ var visitorRows = map[string]inputRow{
 	"POST /api/v1/payments/{paymentId}/refund": {
 		body: text(`{"reason":"R"}`), keyed: true, stranger: noPayment, misused: notRefundable, // unpaid
 	},
-	"GET /api/v1/payments/providers":           {noneBecause: answeredByGateway},
+	"GET /api/v1/payments/providers":           {queries: map[string]want{"currency=won": invalid, "amount=-1": invalid}},
 	"GET /api/v1/payments/return/{provider}":   {stranger: noPayment},
 	"POST /api/v1/payments/{paymentId}/cancel": {body: text(`{}`), stranger: noPayment},
 	"POST /api/v1/payments/webhooks/{provider}": {
@@ -391,6 +392,7 @@ var operatorRows = map[string]inputRow{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
 	"POST /api/v1/admin/payments/{paymentId}/refund":       {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
+	"POST /api/v1/admin/payments/{paymentId}/by-hand":      {body: text(`{"goodwill":1,"note":"N"}`), keyed: true, misused: nothingByHand},
 	"POST /api/v1/admin/memberships/{membershipId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: noMembership},
 	"GET /api/v1/admin/memberships": {queries: map[string]want{
 		"": invalidID, "userId=a+b": invalidID, "userId=u&cursor=not-a-cursor": invalidCursor, "userId=u&limit=101": invalid,
@@ -408,9 +410,17 @@ var operatorRows = map[string]inputRow{
 		"limit=5": invalid, "seat=A-1-1": invalid, "user=u&cursor=not-a-cursor": invalidCursor,
 		"code=x": {http.StatusBadRequest, "TICKET_CODE_INVALID"},
 	}},
-	"GET /api/v1/admin/orders/{reservationId}":            {unknown: noReservation},
+	"GET /api/v1/admin/orders/{reservationId}": {unknown: noReservation},
+	"POST /api/v1/admin/orders/{reservationId}/void": {
+		body: text(`{"reason":"R"}`), bad: []badValue{{"reason", `" "`, invalid, "reason"}}, unknown: noReservation,
+	},
+	"POST /api/v1/admin/tickets/{ticketId}/void": {
+		body: text(`{"reason":"R"}`), bad: []badValue{{"reason", `" "`, invalid, "reason"}},
+	},
+	"POST /api/v1/admin/refunds/{refundId}/hold":          {body: text(`{}`), misused: noRefund},
 	"POST /api/v1/admin/refunds/{refundId}/retry":         {body: text(`{}`), misused: noRefund},
 	"POST /api/v1/admin/refunds/{refundId}/resolve":       {body: text(`{"paidOtherwise":true,"note":"N"}`), misused: noRefund},
+	"GET /api/v1/admin/disputes":                          {queries: badPages},
 	"GET /api/v1/admin/differences":                       {queries: badPages},
 	"POST /api/v1/admin/differences/{differenceId}/close": {body: text(`{"note":"N"}`), misused: noDifference},
 	"GET /api/v1/admin/rewards/{allocationId}":            {unknown: noReward},

@@ -102,6 +102,11 @@ func TestMemberships(t *testing.T) {
 	freeMembership := b.buyMembership(free)
 	pay(freeMembership)
 	b.awaitMembership(p, freeMembership.MembershipID, "ACTIVE")
+	for sold, code := range map[string]string{plan: "MEMBERSHIP_AHEAD", free: "FREE_PLAN_ONCE"} {
+		answer, err := b.Call(t.Context(), http.MethodPost, "/api/v1/memberships", map[string]any{"planId": sold})
+		require.NoError(t, err)
+		require.Equal(t, code, answer.Code())
+	}
 
 	refund := p.Operator().With("Idempotency-Key", uuid.NewString())
 	a := refund.MustCall(t.Context(), http.MethodPost, "/api/v1/admin/memberships/"+first.MembershipID+"/refund", map[string]any{"reason": "moved away"}, nil)

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/scripts/audit"
 	"urr.guru/scripts/harness"
 )
 
@@ -103,14 +102,5 @@ func TestTransfers(t *testing.T) {
 	require.Equal(t, http.StatusConflict, a.Status, "%s", a.Body)
 	require.Equal(t, "SELLER", friend.awaitTransfer(p, cancelled.TransferID, "CANCELLED").Reason)
 
-	stores, err := audit.Open(t.Context(), p.Wiring())
-	require.NoError(t, err)
-	t.Cleanup(stores.Close)
-	p.Eventually(func(ctx context.Context) error { // the last Kafka events may be in transit
-		faults, err := stores.Faults(ctx, event)
-		if all := faults.All(); err == nil && len(all) > 0 {
-			err = errors.New(strings.Join(all, "\n"))
-		}
-		return err
-	})
+	requireNoFaults(t, p, event)
 }

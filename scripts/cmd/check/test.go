@@ -26,9 +26,9 @@ const scriptsModule = "scripts"
 // parallelTests lets more tests run at a time than there are processors, as most wait for a server.
 const parallelTests = "-parallel=4"
 
-// parallelPackages lets three packages of services and pkg be tested at a time, because most tests
-// wait for a server. More packages would delay each other.
-const parallelPackages = "-p=3"
+// parallelPackages lets two packages of services and pkg be tested at a time, beside those of scripts.
+// With more, tests delay each other past their time limits on slow machines.
+const parallelPackages = "-p=2"
 
 // noDebugInformation makes linking a test program cheaper by about a quarter (measured with
 // queue/internal/rpc); for packages with short tests, linking takes most of the time. The stack

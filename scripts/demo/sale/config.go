@@ -24,6 +24,9 @@ type Config struct {
 	Rate int `env:"RATE, default=0"`
 	// Proof is the difficulty of the proof of work for tier 1, in leading zero bits; 0: none.
 	Proof int `env:"PROOF, default=0"`
+	// Thieves is the number of thieves who buy and give back, and of pairs of thieves who hold places
+	// in turn; 0: none.
+	Thieves int `env:"THIEVES, default=2"`
 	// URL is the gateway's URL; empty means the checkout's own gateway.
 	URL string `env:"URL"`
 	// Arrive is the period in which the visitors arrive.
@@ -58,6 +61,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("AWAY_LIMIT=%s: must not be negative", c.AwayLimit)
 	case c.Proof < 0 || c.Proof > proofofwork.MaxBits:
 		return fmt.Errorf("PROOF=%d: must be between 0 and %d", c.Proof, proofofwork.MaxBits)
+	case c.Thieves < 0 || c.Thieves > maxThieves:
+		return fmt.Errorf("THIEVES=%d: must be between 0 and %d", c.Thieves, maxThieves)
 	case c.Threshold < 0 || c.Rate < 0:
 		return errors.New("THRESHOLD and RATE: must not be negative")
 	}
@@ -78,6 +83,9 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// maxThieves is so low that thieves leave slots to others.
+const maxThieves = 20
 
 // How long holds and slots last, in seconds. It is short, so that others can have abandoned seats
 // while the crowd is there.

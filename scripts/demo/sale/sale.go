@@ -39,7 +39,9 @@ type run struct {
 	crowd     *crowd.Crowd
 	cancelled *cancelledSale
 	cheats    *crowd.Cheats
+	thieves   *crowd.Thieves
 	samples   []audit.SaleNumbers
+	soldOut   soldOutClock
 }
 
 // Run runs the demo on the checkout's platform, or on the one whose gateway is at cfg.URL.
@@ -58,6 +60,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	})
 	r.cancelled = newCancelled(r.sale, r.API, after, cfg.Seed)
 	r.cheats = crowd.NewCheats(r.sale, r.API, *after, cfg.Seed)
+	r.thieves = crowd.NewThieves(r.crowd, cfg.Thieves)
 	if cfg.withoutStores() {
 		r.auditor = &audit.PublicSale{Visitor: crowd.NewAPI(r.url, crowd.NewRecorder()).NewSession(), EventID: r.sale.EventID}
 	} else {
@@ -125,7 +128,10 @@ func (r *run) play(ctx context.Context) error {
 	watch.Go(func() { r.watch(watching, r.API.NewSession()) })
 	small.Go(func() { r.cancelled.crowd.Run(limited) })
 	small.Go(func() { r.cheats.Run(limited) })
+	honestGone := make(chan struct{})
+	small.Go(func() { r.thieves.Run(limited, honestGone) })
 	r.crowd.Run(limited)
+	close(honestGone)
 	small.Wait()
 	stopWatching()
 	watch.Wait()
@@ -184,6 +190,7 @@ func (r *run) watch(ctx context.Context, visitor *crowd.Session) {
 				continue // one sample is missing; the verdict does not need each of them
 			}
 			r.samples = append(r.samples, s)
+			r.soldOut.record(r.Elapsed(), s.Sold >= int64(r.cfg.Seats))
 			r.AddSample(r.shownValues(s, readServingCounter(ctx, visitor, r.sale.EventID))...)
 		}
 	}
@@ -224,9 +231,13 @@ func (r *run) InjectFault(ctx context.Context, fault string) error {
 }
 
 func (r *run) Judge(ctx context.Context) (audit.SaleVerdict, audit.Findings, error) {
+	faults := r.cancelled.faults
+	if kept := r.thieves.Bought.Load() - r.thieves.GivenBack.Load(); kept != 0 {
+		faults = append(faults, fmt.Sprintf("%d places that thieves bought did not come back", kept))
+	}
 	return audit.JudgeSale(ctx, r.auditor, audit.SaleRun{
 		Visitors: r.cfg.Visitors, Seats: r.cfg.Seats, Threshold: r.cfg.Threshold, Tally: r.crowd.Tally(), Samples: r.samples,
-		Beside: []*crowd.Tally{r.cancelled.crowd.Tally(), r.cheats.Tally()}, Cheats: r.cheats.Tried(), Faults: r.cancelled.faults,
+		Beside: []*crowd.Tally{r.cancelled.crowd.Tally(), r.cheats.Tally(), r.thieves.Tally()}, Cheats: r.cheats.Tried(), Faults: faults,
 	})
 }
 
@@ -235,12 +246,14 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 	proofs, tried := tally.Proofs.Load(), tally.ForgedTried.Load()
 	return &demo.Report{
 		Title: "URR demo · " + r.sale.EventID, Heading: fmt.Sprintf("%d visitors for %d seats", v.Visitors, v.Seats),
-		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d.",
-			r.sale.EventID, r.Ended().Sub(r.Began()).Seconds(), r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed),
+		Summary: fmt.Sprintf("Sale %s, %.0f s, %d positions served a second, %d inside at once, seed %d. Sold out %s.",
+			r.sale.EventID, r.Ended().Sub(r.Began()).Seconds(), r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed, &r.soldOut),
 		Outcomes: tally.Outcomes(), Plots: r.plots(),
 		Counts: demo.NumberTable{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.NamedNumber{
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
 			{Name: "attempts to get something for nothing", N: int64(v.Cheats)},
+			{Name: "places that thieves held", N: r.thieves.Held.Load()}, {Name: "places that thieves bought and gave back", N: r.thieves.GivenBack.Load()},
+			{Name: "payment pages of thieves who did not pay", N: r.thieves.Pages.Load()}, {Name: "refusals of thieves", N: r.thieves.Refused.Load()},
 			{Name: "slots of hoarders after their first", N: tally.Rejoined.Load()},
 			{Name: "tickets given back by their buyers", N: tally.GivenBack.Load()}, {Name: "tickets refunded by hand at the provider", N: tally.ByHand.Load()},
 			{Name: "tickets given away to others", N: tally.Gifts.Load()}, {Name: "tickets sold to others", N: tally.Resold.Load()},
@@ -248,7 +261,8 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 			{Name: "tickets checked in", N: tally.CheckedIn.Load()}, {Name: "scans of used, refunded and former tickets", N: tally.RefusedScans.Load()},
 		}},
 		Details: map[string]any{
-			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "forged_tried": tried, "proofs": proofs,
+			"event_id": r.sale.EventID, "threshold": r.cfg.Threshold, "rate": r.cfg.Rate, "seed": r.cfg.Seed, "thieves": r.cfg.Thieves, "sold_out_seconds": r.soldOut.seconds(),
+			"forged_tried": tried, "proofs": proofs,
 		},
 	}, nil
 }

@@ -192,6 +192,8 @@ type sale struct {
 	hold          int
 	timeZone      string
 	transferable  string
+	// returns is how many places a user may give back, which are for sale again at once; 0: the default.
+	returns int
 	// presale lists what entitles users to a presale, which is open. nil: there is no presale.
 	presale []object
 }
@@ -242,6 +244,9 @@ func (s sale) put(t *testing.T, event string) {
 	}
 	if s.presale != nil {
 		body["presale"] = object{"opensAt": now.Add(-time.Hour), "maxPerUser": 2, "any": s.presale}
+	}
+	if s.returns != 0 {
+		body["maxReturnsPerUser"], body["returnWithin"] = s.returns, 0
 	}
 	if s.transferable != "" {
 		body["transferable"] = s.transferable

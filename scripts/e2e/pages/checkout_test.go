@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"net/http"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,36 @@ func testReloadDuringPayment(t *testing.T) {
 	b.waitForText(words(t, "en")["checkout"]["declined"])
 	b.payWith("ok")
 	b.waitForText(words(t, "en")["checkout"]["confirmed"])
+}
+
+// testTurnToPay: while the provider's limits are used up, the page says how long it takes until the
+// buyer's turn, and then shows the outcome.
+func testTurnToPay(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			event := sale{}.open(t)
+			var behind atomic.Bool
+			behind.Store(true)
+			ofPayment := func(r *http.Request) bool {
+				return strings.Contains(r.URL.Path, "/reservations/") && strings.Contains(r.URL.Path, "/payments/")
+			}
+			base := alterAnswers(t, func(r *http.Request) bool { return behind.Load() && ofPayment(r) }, func(r *http.Request, members object) {
+				members["payment"] = object{"paymentId": path.Base(r.URL.Path), "status": "PENDING", "waitSeconds": 42}
+				members["reservation"].(map[string]any)["status"] = "PAYING" //nolint:forcetypeassert // the API's form
+			})
+			b := openTab(t, base, p.device, p.lang)
+			b.reserveSeat(event, uniqueID("behind"))
+			b.payWith("ok")
+			b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
+			b.reload()
+			b.waitForText(strings.ReplaceAll(words(t, p.lang)["checkout"]["behind"], "{n}", "45"))
+			b.checkPage("behind")
+			behind.Store(false)
+			b.waitForText(words(t, p.lang)["checkout"]["confirmed"])
+		})
+	}
 }
 
 // testLostHoldResponse: if the response to a hold is lost, the page finds the seats, held once.

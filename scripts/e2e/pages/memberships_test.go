@@ -66,6 +66,9 @@ func testMembershipByPage(t *testing.T, at payPage) {
 		b.visit("/memberships")
 		b.until("both memberships", "document.querySelectorAll('.badge.good').length === 2")
 		b.checkPage("extended membership")
+		b.click(buy)
+		b.waitForText(map[string]string{"en": "bought your next membership already", "ko": "다음 기간의 멤버십을 이미"}[p.lang])
+		b.checkPage("no second term ahead")
 		operator.key = ""
 		operator.call(http.MethodPut, "/api/v1/admin/memberships/plans/"+plan, object{"onSale": false})
 		b.visit("/memberships")

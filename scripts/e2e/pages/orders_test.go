@@ -7,7 +7,8 @@ import (
 )
 
 // testOrders buys two tickets, returns one, shows the QR code of the other and checks it in. An
-// operator finds the order by its user and by the ticket's code, and sees both tickets.
+// operator finds the order by its user and by the ticket's code, sees both tickets, and voids the
+// used one. Its holder then sees that it is void.
 func testOrders(t *testing.T) {
 	t.Parallel()
 	for _, p := range variants {
@@ -73,6 +74,30 @@ func testOrders(t *testing.T) {
 			require.Equal(t, []string{"CONFIRMED", "DONE"}, payments)
 			b.waitForText("ADMITTED")
 			b.checkPage("an order")
+			b.voidUsedTicket()
+			b.waitForText("stolen card")
+			b.checkPage("an order with a voided ticket")
+			b.startSession(user)
+			b.visit("/my")
+			b.waitForText(words(t, p.lang)["my"]["VOIDED"])
+			b.waitForText("Autumn Light " + event)
+			require.Zero(t, eval[int](b, "document.querySelectorAll('details, .code').length"), "a voided ticket has no code")
+			b.checkPage("a voided ticket")
+			b.click(`main a[href^="/orders/"]`)
+			b.waitForText(words(t, p.lang)["refund"]["VOIDED"])
+			b.checkPage("the order of a voided ticket")
 		})
 	}
+}
+
+// voidUsedTicket voids the used ticket of the order that the operator's page shows, and loads the
+// page again.
+func (b *tab) voidUsedTicket() {
+	b.t.Helper()
+	status := eval[int](b, `fetch('/api/v1' + location.pathname).then(r => r.json())
+		.then(o => fetch('/api/v1/admin/tickets/' + o.tickets.find(x => x.status === 'USED').ticketId + '/void',
+			{ method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"reason":"stolen card"}' }))
+		.then(r => r.status)`)
+	require.Equal(b.t, 200, status)
+	b.visit(eval[string](b, "location.pathname"))
 }

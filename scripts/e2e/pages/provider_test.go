@@ -26,7 +26,9 @@ type payPage struct {
 	// unseen is true if a payment is unknown until the buyer comes back. again is true if the page
 	// accepts another card after a decline.
 	unseen, again bool
-	variants      []variant
+	// receipts has the site of the provider's receipts, if it has any.
+	receipts []string
+	variants []variant
 }
 
 // payPages returns the pages of the sandbox and of the fakes.
@@ -34,14 +36,17 @@ func payPages() []payPage {
 	w := services.Wiring()
 	sandbox, host := "http://"+services.Service(platform.Sandbox).Addr(0), "http://"+w.PayHost
 	return []payPage{
-		{provider: platform.Sandbox, path: "/pay/", link: "/pay/", servers: []string{sandbox}, pay: "approve", late: "slow", decline: "decline", stay: "stay"},
+		{
+			provider: platform.Sandbox, path: "/pay/", link: "/pay/", servers: []string{sandbox}, pay: "approve", late: "slow", decline: "decline", stay: "stay",
+			receipts: []string{},
+		},
 		{
 			provider: platform.Stripe, path: "/c/pay/", link: "/c/pay/", servers: []string{w.StripeURL}, pay: "pay", late: "pay", decline: "decline",
-			stay: "close", again: true,
+			stay: "close", again: true, receipts: []string{"https://pay.stripe.com"},
 		},
 		{
 			provider: platform.Toss, path: "/window/", link: host + "/toss#", servers: []string{host, w.TossURL}, pay: "pay", late: "pay",
-			decline: "decline", stay: "stay", ours: true, unseen: true,
+			decline: "decline", stay: "stay", ours: true, unseen: true, receipts: []string{"https://dashboard.tosspayments.com"},
 		},
 	}
 }
@@ -128,6 +133,12 @@ func testDeclinedThenPaid(t *testing.T, at payPage) {
 		b.waitForPath("/checkout/")
 		b.waitForText(says["confirmed"])
 		b.checkTickets(1)
+		b.click(`a[href^="/orders/"]`)
+		b.waitForPath("/orders/")
+		b.waitFor("#order")
+		b.checkPage("the order")
+		receipts := eval[[]string](b, "[...document.querySelectorAll('#receipt')].map(a => a.href.replace(/(\\.com).*/, '$1'))")
+		require.Equal(t, at.receipts, receipts)
 	})
 }
 

@@ -113,9 +113,22 @@ func (s *saleStatus) answer(event string) string {
 func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 	t.Helper()
 	s = newSaleStatus()
+	poll := func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/") || strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/serving/")
+	}
+	base = alterAnswers(t, poll, func(r *http.Request, members object) {
+		members["saleStatus"] = s.answer(strings.Split(r.URL.Path, "/")[4])
+	})
+	return base, s
+}
+
+// alterAnswers starts a proxy in front of the platform that alters the JSON of successful answers to the
+// requests that `of` selects.
+func alterAnswers(t *testing.T, of func(r *http.Request) bool, alter func(r *http.Request, members object)) string {
+	t.Helper()
 	target, err := url.Parse(platformURL)
 	require.NoError(t, err)
-	rooms := &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
@@ -130,21 +143,20 @@ func proxyRooms(t *testing.T) (base string, s *saleStatus) {
 			if err := json.NewDecoder(answer.Body).Decode(&members); err != nil {
 				return err
 			}
-			members["saleStatus"] = s.answer(strings.Split(answer.Request.URL.Path, "/")[4])
+			alter(answer.Request, members)
 			raw, err := json.Marshal(members)
 			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
 			answer.Header.Set("Content-Length", strconv.Itoa(len(raw)))
 			return err
 		},
 	}
-	base = intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
-		poll := strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/check/") || strings.HasPrefix(r.URL.Path, "/vwr-api/vwr/serving/")
-		if poll {
-			rooms.ServeHTTP(w, r)
+	return intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		altered := of(r)
+		if altered {
+			proxy.ServeHTTP(w, r)
 		}
-		return poll
+		return altered
 	})
-	return base, s
 }
 
 // proxyLine starts a proxy in front of the platform whose lines keep every visitor waiting, as

@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/pkg/testkit"
 )
 
 // setValue sets the value of a form field and triggers the page's events, as a user would.
@@ -165,4 +167,52 @@ func testSlotEnds(t *testing.T) {
 	b.checkPage("over")
 	b.click(`main a[href="/queue/` + event + `"]`)
 	b.waitForPath("/events/" + event + "/seats")
+}
+
+// testHoldPause: who has held seats three times without paying reads why no hold is made, and how
+// long. The page does not try again by itself.
+func testHoldPause(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			event, user := sale{}.open(t), uniqueID("undecided")
+			before := signInAs(t, user)
+			before.enter(event)
+			for range 3 {
+				held := before.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": []string{"VIP-1-1"}})
+				before.call(http.MethodDelete, fmt.Sprint("/api/v1/my/reservations/", held["reservationId"]), nil)
+			}
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.openSeatMap(event, user)
+			b.chooseFromList(1)
+			b.click(".selection .wide")
+			b.waitForText(map[string]string{"en": "several times without paying", "ko": "여러 번 선점하고"}[p.lang])
+			require.Regexp(t, map[string]string{"en": `You can try again in \d+ s`, "ko": `\d+초 뒤에 다시`}[p.lang], b.text("main"))
+			b.checkPage("a pause between holds")
+		})
+	}
+}
+
+// testTooManyReturns: who has given back a place and wants more than may be given back too reads how
+// many can be held.
+func testTooManyReturns(t *testing.T) {
+	t.Parallel()
+	for _, p := range variants {
+		t.Run(p.String(), func(t *testing.T) {
+			parallelTab(t)
+			event, user := sale{limit: 2, returns: 2}.open(t), uniqueID("returner")
+			before := signInAs(t, user)
+			paid := before.buySeats(event, "VIP-1-1")
+			before.key = uniqueID("key")
+			before.call(http.MethodPost, "/api/v1/payments/"+paid+"/refund", object{"reason": "cannot come"})
+			testkit.Until(t, func() bool { return len(before.tickets()) == 0 }, "it is given back")
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.openSeatMap(event, user)
+			b.chooseFromList(2)
+			b.click(".selection .wide")
+			b.waitForText(map[string]string{"en": "may be 2 in all: you can still hold 1", "ko": "2장까지 가능하며, 앞으로 1장을"}[p.lang])
+			b.checkPage("too many given back")
+		})
+	}
 }

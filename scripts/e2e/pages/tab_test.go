@@ -247,6 +247,7 @@ func (b *tab) click(selector string) {
 			return
 		}
 	}
+	b.t.Fatalf("five clicks on %s at %s had no effect", selector, b.path())
 }
 
 func (b *tab) fill(selector, text string) {

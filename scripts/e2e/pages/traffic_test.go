@@ -67,6 +67,15 @@ func (r *traffic) contain(beginning string) bool {
 	return slices.ContainsFunc(r.requests, func(a *requestRecord) bool { return strings.HasPrefix(a.request, beginning) })
 }
 
+// failed reports whether a request beginning so had an error or no response yet.
+func (r *traffic) failed(beginning string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.requests, func(a *requestRecord) bool {
+		return strings.HasPrefix(a.request, beginning) && !strings.HasPrefix(a.outcome, "2")
+	})
+}
+
 // String lists the last requests, a line each.
 func (r *traffic) String() string {
 	r.mu.Lock()

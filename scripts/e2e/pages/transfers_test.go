@@ -10,8 +10,8 @@ import (
 	"urr.guru/pkg/testkit"
 )
 
-// buySeats buys seats of an event, without the pages.
-func (v *visitor) buySeats(event string, seats ...string) {
+// buySeats buys seats of an event, without the pages, and returns the id of the payment.
+func (v *visitor) buySeats(event string, seats ...string) (paymentID string) {
 	v.t.Helper()
 	v.enter(event)
 	id, _ := v.call(http.MethodPost, "/api/v1/seats/reserve", object{"eventId": event, "seatIds": seats})["reservationId"].(string)
@@ -22,6 +22,8 @@ func (v *visitor) buySeats(event string, seats ...string) {
 	v.call(http.MethodPost, "/api/v1/payments/confirm", paid)
 	v.key = ""
 	testkit.Until(v.t, func() bool { return len(v.tickets()) == len(seats) }, "the tickets")
+	paymentID, _ = prepared["paymentId"].(string)
+	return paymentID
 }
 
 // tickets returns the ids of the visitor's valid tickets.
@@ -147,22 +149,31 @@ func testPassedOnByPage(t *testing.T, at payPage) {
 		t.Helper()
 		says := words(t, p.lang)["transfers"]
 		seller, _ := openSeller(t, p)
-		buyer := openTab(t, platformURL, p.device, p.lang)
-		buyer.otherServers = at.servers
-		buyer.startSession(uniqueID("friend"))
-		link := seller.offerTicket("70000", "")
-		buyer.visit(link)
-		buyer.waitForText(says["acceptHelp"])
-		buyer.click("main .card button:enabled")
-		buyer.goToPage(at)
-		buyer.back()
-		buyer.waitForPath("/transfers")
-		buyer.waitFor(at.continueLink())
-		buyer.click(`section[aria-labelledby="offer"] button`)
-		buyer.waitForText(says["gaveUp"])
-		buyer.checkPage("given up")
+		friend := func() *tab {
+			b := openTab(t, platformURL, p.device, p.lang)
+			b.otherServers = at.servers
+			b.startSession(uniqueID("friend"))
+			return b
+		}
+		link, undecided, buyer := seller.offerTicket("70000", ""), friend(), friend()
+		undecided.visit(link)
+		undecided.waitForText(says["acceptHelp"])
+		undecided.click("main .card button:enabled")
+		undecided.goToPage(at)
+		undecided.back()
+		undecided.waitForPath("/transfers")
+		undecided.waitFor(at.continueLink())
+		undecided.click(`section[aria-labelledby="offer"] button`)
+		undecided.waitForText(says["gaveUp"])
+		undecided.checkPage("given up")
+		undecided.visit("/transfers")
+		undecided.visit(link)
+		undecided.waitForText(says["acceptHelp"])
+		undecided.click("main .card button:enabled")
+		undecided.waitForText(map[string]string{
+			"en": "You have given this offer up, and cannot accept it again.", "ko": "받지 않기로 하신 제안은 다시 수락하실 수 없습니다.",
+		}[p.lang])
 
-		buyer.visit("/transfers")
 		buyer.visit(link)
 		buyer.waitForText(says["acceptHelp"])
 		buyer.click("main .card button:enabled")

@@ -80,7 +80,7 @@ func openToss(ctx context.Context, pageURL *url.URL) (*url.URL, error) {
 	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &page); err != nil {
 		return nil, fmt.Errorf("the data of the page: %w", err)
 	}
-	request := toss.Request{ClientKey: page.ClientKey, Method: "CARD", OrderID: order.Get("order"), OrderName: "Tickets: " + order.Get("event"), WindowTarget: "self"}
+	request := toss.Request{ClientKey: page.ClientKey, Method: "CARD", OrderID: order.Get("order"), OrderName: order.Get("name"), WindowTarget: "self"}
 	request.Amount.Currency = "KRW"
 	if request.Amount.Value, err = strconv.ParseInt(order.Get("amount"), 10, 64); err != nil {
 		return nil, fmt.Errorf("the amount in the fragment: %w", err)

@@ -82,9 +82,14 @@ func (b budget) limit() int {
 var (
 	productBudget = budget{92_719, []allowance{
 		{"nobody gets a ticket for nothing", 300},
+		{"money by hand, void, refunds judged when they are asked for", 1400},
+		{"no thief takes a hall off sale", 700},
+		{"providers at the speed of a sale, refusals that end, money that comes back", 1880},
 	}}
 	workshopBudget = budget{33_476, []allowance{
 		{"nobody gets a ticket for nothing", 850},
+		{"money by hand, void, refunds judged when they are asked for", 600},
+		{"no thief takes a hall off sale", 500},
 	}}
 )
 
