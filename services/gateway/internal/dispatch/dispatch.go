@@ -6,6 +6,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -328,6 +329,10 @@ func (d *Dispatcher) readIfMatch(q *edge.Request) error {
 // the browser. Every other error becomes a problem document (RFC 9457).
 func (d *Dispatcher) Fail(w http.ResponseWriter, r *http.Request, q *edge.Request, err error) {
 	e := errs.From(err)
+	if e.Kind == errs.Canceled && !errors.Is(r.Context().Err(), context.Canceled) {
+		// The browser still waits: a call inside was given up, for instance by a process that stops.
+		e = errs.ErrUnavailable.WithRetry(time.Second).Wrap(err)
+	}
 	q.Refused = e
 	if to := problem.RedirectTo(e); to != "" && q.Route != nil && q.Route.Page && isNavigation(r) {
 		w.Header().Set("Cache-Control", "no-store")

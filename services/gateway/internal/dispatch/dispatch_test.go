@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -123,6 +124,23 @@ func TestOverloadedRouteRefuses(t *testing.T) {
 	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &doc))
 	require.Equal(t, "OVERLOADED", doc["code"])
 	require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
+}
+
+// Only a browser that has gone away gets CANCELED. Another may ask again.
+func TestCallGivenUpInside(t *testing.T) {
+	t.Parallel()
+	handler := func(http.ResponseWriter, *http.Request, *edge.Request) error { return errs.ErrCanceled }
+	f, _ := build(t, map[string]edge.Handler{"fast": handler, "regular": handler})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, path := range []string{"/fast", "/regular"} {
+		rec := get(f, path)
+		require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+		require.Equal(t, "1", rec.Header().Get("Retry-After"))
+		rec = httptest.NewRecorder()
+		f.ServeHTTP(rec, httptest.NewRequestWithContext(gone, http.MethodGet, path, http.NoBody))
+		require.Equal(t, 499, rec.Code)
+	}
 }
 
 func TestGeneralRequestsHaveADeadline(t *testing.T) {
