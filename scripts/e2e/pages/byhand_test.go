@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,8 +87,10 @@ type paidOrder struct {
 type orderPayment struct {
 	PaymentID, OrderID string
 	Unassigned         int
-	Refunds            []struct{ RefundID, Status string }
+	Refunds            []orderRefund
 }
+
+type orderRefund struct{ RefundID, Status string }
 
 // findPaidOrder finds the only order of a user.
 func findPaidOrder(operator *visitor, event, user string) paidOrder {
@@ -124,7 +127,7 @@ func (o paidOrder) act(path string, body object) {
 }
 
 // refundAtProvider refunds a part of the charge, as a person does on the provider's dashboard, and
-// waits until the shop knows it.
+// waits until the shop knows it, and that it has ended no ticket: before, nothing can be assigned.
 func (o paidOrder) refundAtProvider(amount int) {
 	o.t.Helper()
 	url := fmt.Sprintf("http://%s/v1/charges/%s/refunds/by-hand", services.Service(platform.Sandbox).Addr(0), o.read().OrderID)
@@ -134,7 +137,11 @@ func (o paidOrder) refundAtProvider(amount int) {
 	require.NoError(o.t, err)
 	require.NoError(o.t, res.Body.Close())
 	require.Equal(o.t, http.StatusOK, res.StatusCode)
-	testkit.Until(o.t, func() bool { return o.read().Unassigned == amount }, "unassigned money by hand")
+	testkit.Until(o.t, func() bool {
+		p := o.read()
+		open := slices.ContainsFunc(p.Refunds, func(r orderRefund) bool { return r.Status == "REQUESTED" })
+		return p.Unassigned == amount && !open
+	}, "unassigned money by hand")
 }
 
 // heldRefund returns the id of the refund that is held.
