@@ -73,8 +73,33 @@ func LatestSecret(variable, path string, initial Secret, usable ...func(Secret) 
 	if path == "" {
 		return func() Secret { return initial }
 	}
+	return latestContent(File{Variable: variable, Path: path}, initial, usable...)
+}
+
+// LatestSecrets does for a map of secrets, from a folder with a file for each entry or from one file,
+// what LatestSecret does.
+func LatestSecrets(variable, path string, initial map[string]Secret, usable func(map[string]Secret) bool) func() map[string]Secret {
+	if path == "" {
+		return func() map[string]Secret { return initial }
+	}
+	file := File{Variable: variable, Path: path, folder: true}
+	latest := latestContent(file, joinEntries(initial), func(s Secret) bool { return usable(splitEntries(s)) })
+	return func() map[string]Secret { return splitEntries(latest()) }
+}
+
+// splitEntries reads the text of joinEntries.
+func splitEntries(s Secret) map[string]Secret {
+	entries := map[string]Secret{}
+	for entry := range strings.SplitSeq(s.Reveal(), ",") {
+		name, content, _ := strings.Cut(entry, ":")
+		entries[strings.TrimSpace(name)] = Secret(content)
+	}
+	return entries
+}
+
+func latestContent(file File, initial Secret, usable ...func(Secret) bool) func() Secret {
 	var mu sync.Mutex
-	file, last := File{Variable: variable, Path: path}, initial
+	last := initial
 	return func() Secret {
 		mu.Lock()
 		defer mu.Unlock()

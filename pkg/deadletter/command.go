@@ -39,7 +39,7 @@ func Command[C any](
 			return err
 		}
 		defer closeMarks()
-		producer, err := kafka.NewProducer(source(cfg).Kafka, name+"-redrive")
+		producer, err := kafka.NewRedriver(source(cfg).Kafka, name+"-redrive")
 		if err != nil {
 			return err
 		}

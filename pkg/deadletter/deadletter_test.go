@@ -71,8 +71,12 @@ func newFixture(t *testing.T, partitions int32) *fixture {
 	f := &fixture{T: t, topic: "payment-events", marks: &marks{at: map[string]time.Time{}}}
 	cfg := kafkatest.Config(t)
 	cfg.TopicPrefix = kafkatest.Name("prefix") + "-"
-	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: f.topic, Partitions: partitions}))
-	t.Cleanup(func() { kafkatest.Delete(t, cfg.TopicPrefix+f.topic, cfg.TopicPrefix+f.topic+kafka.DLQSuffix) })
+	redriven := kafka.TopicOfRedriven(group)
+	redriven.Partitions = partitions
+	require.NoError(t, kafka.EnsureTopics(t.Context(), cfg, kafka.Topic{Name: f.topic, Partitions: partitions}, redriven))
+	t.Cleanup(func() {
+		kafkatest.Delete(t, cfg.TopicPrefix+f.topic, cfg.TopicPrefix+f.topic+kafka.DLQSuffix, cfg.TopicPrefix+redriven.Name)
+	})
 	f.producer = kafkatest.ProducerOf(t, cfg)
 	f.source = deadletter.Source{Kafka: cfg, Group: group, Topics: []string{f.topic}}
 	return f
@@ -102,11 +106,11 @@ func (f *fixture) serve(p deadletter.Producer) kafkav1.DeadLetterServiceClient {
 	return kafkav1.NewDeadLetterServiceClient(conn)
 }
 
-// redriven waits for n records in the topic, and returns their values.
+// redriven waits for n records in the group's topic of redriven letters, and returns their values.
 func (f *fixture) redriven(n int) (values []string) {
 	f.Helper()
-	for _, r := range kafkatest.Read(f, f.source.Kafka.TopicPrefix+f.topic, n) {
-		require.Equal(f, group, r.Headers[kafka.HeaderGroup], "no other group takes it")
+	for _, r := range kafkatest.Read(f, f.source.Kafka.TopicPrefix+kafka.RedriveTopic(group), n) {
+		require.Equal(f, f.topic+"/0/1", r.Headers[kafka.HeaderOrigin])
 		require.Equal(f, "e"+string(r.Value), r.EventID)
 		values = append(values, string(r.Value))
 	}

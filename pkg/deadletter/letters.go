@@ -175,7 +175,7 @@ func (l *Letters) Redrive(ctx context.Context, topic string, letters []Letter) (
 	}
 	records := make([]kafka.Record, len(letters))
 	for i := range letters {
-		records[i] = kafka.RedrivenRecord(topic, letters[i].Record)
+		records[i] = kafka.RedrivenRecord(l.source.Group, letters[i].Record)
 	}
 	var marks []string
 	for i, publishErr := range l.producer.PublishEach(ctx, records) {

@@ -29,7 +29,7 @@ const (
 // Attach registers the RPC service for the dead letters of a service on its gRPC server, with a
 // producer that is closed at shutdown.
 func Attach(a *lifecycle.App, server grpc.ServiceRegistrar, source Source, marks Marks) error {
-	producer, err := kafka.NewProducer(source.Kafka, a.Name()+"-redrive")
+	producer, err := kafka.NewRedriver(source.Kafka, a.Name()+"-redrive")
 	if err != nil {
 		return err
 	}

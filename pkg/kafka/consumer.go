@@ -66,6 +66,7 @@ type Consumer struct {
 	log        *slog.Logger
 	opts       []kgo.Opt
 	positions  Positions // where to start; nil: at the offsets that the group has committed
+	verifier   *verifier
 
 	mu      sync.Mutex
 	workers map[partition]*worker
@@ -79,6 +80,9 @@ type partition struct {
 // NewConsumer makes a Consumer; a new group starts at the oldest record. Records are marked after
 // they are processed. Marked records are committed every second, when a partition is revoked, and
 // at the end: after a crash some records are delivered again, none is skipped.
+//
+// A record that is not signed by the service that writes its topic goes to the dead-letter topic, and
+// no handler sees it. Besides the topics, the consumer reads the group's redriven letters.
 //
 // What a handler's error means:
 //
@@ -98,10 +102,14 @@ func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog
 	if err != nil {
 		return nil, err
 	}
-	brokerTopics := make([]string, len(topics))
-	for i, topic := range topics {
-		brokerTopics[i] = cfg.prefixedTopic(topic)
-		deadLetters.WithLabelValues(group, topic) // makes the counter start at 0, so that alerts see the first dead letter
+	if c.verifier, err = newVerifier(cfg, topics...); err != nil {
+		return nil, err
+	}
+	brokerTopics := []string{cfg.prefixedTopic(RedriveTopic(group))}
+	for _, topic := range topics {
+		brokerTopics = append(brokerTopics, cfg.prefixedTopic(topic))
+		deadLetters.WithLabelValues(group, topic) // makes the counters start at 0, so that alerts see the first record
+		refusedRecords.WithLabelValues(group, topic)
 	}
 	c.opts = append(opts,
 		kgo.ConsumerGroup(cfg.prefixedGroup(group)),

@@ -239,19 +239,39 @@ func TestPersistentErrorIsDeadLettered(t *testing.T) {
 	require.Equal(t, "stuck", string(kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0].Value))
 }
 
-// A redriven dead letter is only for the group that failed to process it; the other groups have
-// processed it already.
+// A redriven letter is read by its group alone, as a record of its first topic.
 func TestRedrivenRecordIsForItsGroupOnly(t *testing.T) {
 	t.Parallel()
-	topic, mine, other := kafkatest.Topic(t), kafkatest.Name("mine"), kafkatest.Name("other")
-	rec := kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("again"), Headers: map[string]string{kafka.HeaderGroup: mine}}
-	last := kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("last")}
-	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), rec, last))
+	topic, mine, other := kafkatest.TopicOf(t, 1), kafkatest.Name("mine"), kafkatest.Name("other")
+	kafkatest.RedriveTopic(t, mine)
+	publish(t, topic, "k", "bad", "good")
 	var a, b seen
-	start(t, mine, topic, kafka.Batch(10, func(_ context.Context, r []kafka.Record) error { a.add(r...); return nil }))
+	repaired := make(chan struct{})
+	start(t, mine, topic, kafka.Batch(10, func(_ context.Context, recs []kafka.Record) error {
+		for _, r := range recs {
+			select {
+			case <-repaired:
+			default:
+				if string(r.Value) == "bad" {
+					return kafka.Poison(errors.New("bad"))
+				}
+			}
+		}
+		a.add(recs...)
+		return nil
+	}))
 	start(t, other, topic, kafka.Batch(10, func(_ context.Context, r []kafka.Record) error { b.add(r...); return nil }))
-	requireEventually(t, []string{"again", "last"}, a.values)
-	requireEventually(t, []string{"last"}, b.values)
+	letter := kafkatest.Read(t, topic+kafka.DLQSuffix, 1)[0]
+	requireEventually(t, []string{"good"}, a.values)
+	close(repaired)
+	forged := kafka.RedrivenRecord(mine, letter)
+	forged.Value = []byte("worse")
+	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), forged, kafka.RedrivenRecord(mine, letter)))
+	requireEventually(t, []string{"good", "bad"}, a.values)
+	require.Equal(t, topic, a.recs[1].Topic)
+	require.Equal(t, kafka.RedriveTopic(mine), a.recs[1].ReadFrom)
+	requireEventually(t, []string{"bad", "good"}, b.values)
+	require.Len(t, kafkatest.ReadAll(t, topic+kafka.DLQSuffix), 1, "the forged one is dropped")
 }
 
 func TestOnlyBadRecordOfBatchIsDeadLettered(t *testing.T) {

@@ -135,10 +135,14 @@ func (d *DeadLetters) Get(ctx context.Context, topic string, wanted map[int32][]
 	}
 }
 
-// RedrivenRecord returns the record that publishes a dead letter again: unchanged, to its original
-// topic. Its header `group` has the group that failed to process it; all other groups skip it.
-func RedrivenRecord(topic string, letter Record) Record {
-	return Record{Topic: topic, Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
+// RedriveTopic returns the topic of a group's redriven letters. Only the group's service writes it, so
+// that no service needs to write a topic of another one.
+func RedriveTopic(group string) string { return group + ".redriven" }
+
+// RedrivenRecord returns the record that publishes a dead letter again, unchanged, to the group that
+// failed to process it.
+func RedrivenRecord(group string, letter Record) Record {
+	return Record{Topic: RedriveTopic(group), Key: letter.Key, Value: letter.Value, Headers: maps.Clone(letter.Headers)}
 }
 
 // dlqOf returns the full name of a topic's dead-letter topic.

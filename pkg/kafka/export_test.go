@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"urr.guru/pkg/config"
 )
 
 // NewProducerWith is NewProducer with more options of the client.
 func NewProducerWith(cfg Config, opts ...kgo.Opt) (*Producer, error) {
-	return newProducer(cfg, "test", opts...)
+	return newSigningProducer(cfg, "test", opts...)
 }
 
 // SignIn returns the credentials of a new connection.
@@ -69,3 +71,27 @@ func RetryUntilAgreed(ctx context.Context, attempt func() error) error {
 
 // AgreeWithin is how long RetryUntilAgreed repeats.
 const AgreeWithin = agreeWithin
+
+// RereadKeys makes the producer read its key's file at every call.
+func (p *Producer) RereadKeys() { p.key.every, p.key.until = 0, time.Time{} }
+
+// RereadKeys makes the consumer read the files of public keys for every record.
+func (c *Consumer) RereadKeys() { c.verifier.keys.every, c.verifier.keys.until = 0, time.Time{} }
+
+// SignRecords signs records of these topics.
+func SignRecords(key config.Secret, topics []string, recs []*kgo.Record) error {
+	private, err := parseSigningKey(key)
+	if err != nil {
+		return err
+	}
+	return signRecords(private, topics, recs)
+}
+
+// Verifier returns the function that checks the signature of a record of a topic.
+func Verifier(cfg Config, topics ...string) (func(topic string, r *kgo.Record) error, error) {
+	v, err := newVerifier(cfg, topics...)
+	if err != nil {
+		return nil, err
+	}
+	return v.verify, nil
+}

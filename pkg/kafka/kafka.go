@@ -1,6 +1,7 @@
 // Package kafka publishes and consumes domain events: idempotent producers that wait for all
-// in-sync replicas, consumers that mark records after processing them, dead-letter topics that keep
-// the original bytes, CloudEvents headers and W3C trace context.
+// in-sync replicas and sign what they publish, consumers that check the signatures and mark records
+// after processing them, dead-letter topics that keep the original bytes, CloudEvents headers and W3C
+// trace context.
 package kafka
 
 import (
@@ -17,6 +18,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 
 	"urr.guru/pkg/config"
+	"urr.guru/proto/events"
 )
 
 // DLQSuffix is appended to a topic's name to make the name of its dead-letter topic.
@@ -36,6 +38,8 @@ type Config struct {
 	TLS bool `env:"KAFKA_TLS"`
 	// SASL is the mechanism: Username and Password, or the pod's AWS role; empty: none.
 	SASL string `env:"KAFKA_SASL" oneof:"SCRAM-SHA-512 AWS_MSK_IAM"`
+	// Plain must be set to allow brokers without SASL: they know nobody, and refuse nobody.
+	Plain string `env:"KAFKA_PLAIN" oneof:"development"`
 	// Username is used with SCRAM-SHA-512.
 	Username string `env:"KAFKA_USERNAME"`
 	// Password is used with SCRAM-SHA-512.
@@ -43,6 +47,18 @@ type Config struct {
 	// PasswordFile is the file that Password was read from, if any. New connections use its current
 	// content.
 	PasswordFile string `env:"KAFKA_PASSWORD_FILE"`
+	// SigningKey signs the records that the service publishes: the PEM block of an Ed25519 key (PKCS #8).
+	SigningKey config.Secret `env:"EVENT_SIGNING_KEY"`
+	// SigningKeyFile is the file that SigningKey was read from, if any. Its current content signs.
+	SigningKeyFile string `env:"EVENT_SIGNING_KEY_FILE"`
+	// PublicKeys are, by service, the keys with which it signs or has signed: PEM blocks of public keys
+	// or certificates. A consumer refuses records that are not signed by the service that writes the topic.
+	PublicKeys map[string]config.Secret `env:"EVENT_PUBLIC_KEYS"`
+	// PublicKeysFile is the folder (a file for each service), or the file, that PublicKeys was read from,
+	// if any. Its current content counts.
+	PublicKeysFile string `env:"EVENT_PUBLIC_KEYS_FILE"`
+	// Writer returns the service that writes a topic, "" for an unknown topic; nil: events.Writer.
+	Writer func(topic string) string
 	// TopicPrefix is the prefix of every topic name on the brokers, so that several installations
 	// may share them. Code, handlers and metrics use the names without it.
 	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
@@ -52,7 +68,14 @@ type Config struct {
 
 func (c Config) prefixedTopic(name string) string  { return c.TopicPrefix + name }
 func (c Config) withoutPrefix(topic string) string { return strings.TrimPrefix(topic, c.TopicPrefix) }
-func (c Config) prefixedGroup(name string) string  { return c.GroupPrefix + name }
+func (c Config) writerOf(topic string) string {
+	if c.Writer != nil {
+		return c.Writer(topic)
+	}
+	return events.Writer(topic)
+}
+
+func (c Config) prefixedGroup(name string) string { return c.GroupPrefix + name }
 
 // options returns the options that all clients share. Requests fail soon when a broker does not
 // answer, since callers have short deadlines too.
@@ -69,6 +92,9 @@ func (c Config) options(name string) ([]kgo.Opt, error) {
 	}
 	switch c.SASL {
 	case "":
+		if c.Plain == "" {
+			return nil, config.Missing("KAFKA_SASL", "must be SCRAM-SHA-512 or AWS_MSK_IAM; KAFKA_PLAIN=development allows brokers that know nobody")
+		}
 	case "SCRAM-SHA-512":
 		if c.Username == "" || c.Password == "" {
 			return nil, config.Missing("KAFKA_USERNAME, KAFKA_PASSWORD", "both are needed with KAFKA_SASL=SCRAM-SHA-512")

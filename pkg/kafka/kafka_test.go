@@ -128,7 +128,7 @@ func TestPublishFailsFastWithoutBroker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := producer(t, kafka.Config{Brokers: []string{"127.0.0.1:1"}}, kgo.Dialer(refuse))
+				p := producer(t, kafkatest.WithKeys(kafka.Config{Brokers: []string{"127.0.0.1:1"}}), kgo.Dialer(refuse))
 				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
 				begun := time.Now()
@@ -215,6 +215,7 @@ func TestPublishFailsFastWhenBrokerHangs(t *testing.T) {
 func TestSASLNeedsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []kafka.Config{{SASL: "SCRAM-SHA-512", Username: "u"}, {SASL: "PLAIN"}} {
+		cfg = kafkatest.WithKeys(cfg)
 		cfg.Brokers = []string{"127.0.0.1:1"}
 		_, err := kafka.NewProducer(cfg, "test")
 		require.ErrorContains(t, err, "KAFKA_")

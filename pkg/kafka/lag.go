@@ -37,6 +37,9 @@ var (
 	deadLetters = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_dead_letters_total", Help: "Records put aside, by the group that could not process them and the topic they came from.",
 	}, []string{"group", "topic"})
+	refusedRecords = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_records_refused_total", Help: "Records that the service that writes the topic has not signed, by group and topic.",
+	}, []string{"group", "topic"})
 )
 
 func (p partition) labels(group string) []string {

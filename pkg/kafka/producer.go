@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,6 +32,7 @@ const (
 type Producer struct {
 	cfg        Config
 	client     *kgo.Client
+	*Signer                  // nil: records keep the signatures that they have
 	timeout    time.Duration // of one call
 	partitions *partitionCounts
 }
@@ -41,10 +43,10 @@ type ProducerOption func(*Producer)
 // WithTimeout sets how long a call waits for acks, instead of 8 s.
 func WithTimeout(d time.Duration) ProducerOption { return func(p *Producer) { p.timeout = d } }
 
-// NewProducer makes an idempotent producer that waits for the acks of all in-sync replicas. It
-// connects when it first publishes.
+// NewProducer makes an idempotent producer that waits for the acks of all in-sync replicas, and signs
+// each record that has no signature. It connects when it first publishes.
 func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, error) {
-	p, err := newProducer(cfg, name)
+	p, err := newSigningProducer(cfg, name)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +59,27 @@ func NewProducer(cfg Config, name string, opts ...ProducerOption) (*Producer, er
 // NewProber makes a producer for records whose publishing may hang: a call waits for at most one
 // second. It has its own connections, since a broker answers requests of a connection in order.
 func NewProber(cfg Config, name string) (*Producer, error) {
-	p, err := newProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
+	p, err := newSigningProducer(cfg, name+"-prober", kgo.ProduceRequestTimeout(probeTimeout))
 	if err != nil {
 		return nil, err
 	}
 	p.timeout = probeTimeout
+	return p, nil
+}
+
+// NewRedriver makes a producer for redriven dead letters, which keep the signatures that they have.
+func NewRedriver(cfg Config, name string) (*Producer, error) { return newProducer(cfg, name) }
+
+func newSigningProducer(cfg Config, name string, more ...kgo.Opt) (*Producer, error) {
+	signer, err := NewSigner(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newProducer(cfg, name, more...)
+	if err != nil {
+		return nil, err
+	}
+	p.Signer = signer
 	return p, nil
 }
 
@@ -111,15 +129,13 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	defer cancel()
 	ctx, span := startPublish(ctx, recs)
 	defer span.End()
-	out := make([]*kgo.Record, len(recs))
+	out, err := p.toBroker(ctx, recs)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(recs))
+	}
 	index := make(map[*kgo.Record]int, len(recs))
-	for i, r := range recs {
-		out[i] = r.toKgo()
-		out[i].Topic = p.cfg.prefixedTopic(r.Topic)
-		if _, ok := r.Headers["traceparent"]; !ok {
-			injectTrace(ctx, out[i])
-		}
-		index[out[i]] = i
+	for i, r := range out {
+		index[r] = i
 	}
 	for _, res := range p.client.ProduceSync(ctx, out...) {
 		results[index[res.Record]] = res.Err
@@ -129,6 +145,26 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 		span.SetStatus(codes.Error, "")
 	}
 	return results
+}
+
+// toBroker converts records to those of the library, with the trace of ctx and signatures.
+func (p *Producer) toBroker(ctx context.Context, recs []Record) ([]*kgo.Record, error) {
+	out := make([]*kgo.Record, len(recs))
+	unsigned, topics := make([]*kgo.Record, 0, len(recs)), make([]string, 0, len(recs))
+	for i, r := range recs {
+		out[i] = r.toKgo()
+		out[i].Topic = p.cfg.prefixedTopic(r.Topic)
+		if _, ok := r.Headers["traceparent"]; !ok {
+			injectTrace(ctx, out[i])
+		}
+		if _, signed := r.Headers[HeaderSignature]; !signed {
+			unsigned, topics = append(unsigned, out[i]), append(topics, r.Topic)
+		}
+	}
+	if p.Signer == nil {
+		return out, nil
+	}
+	return out, signRecords(p.key.get(), topics, unsigned)
 }
 
 func (p *Producer) Ping(ctx context.Context) error {

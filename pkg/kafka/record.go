@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,11 +20,12 @@ const (
 	HeaderSpecVersion = "ce_specversion"
 	HeaderTime        = "ce_time"
 	HeaderContentType = "content-type"
-	// HeaderGroup has the name of the only consumer group that is to read a record. It is set on dead
-	// letters; redriven records keep it, and all other groups skip them.
+	// HeaderGroup has the name of the consumer group that made a record a dead letter.
 	HeaderGroup = "group"
 	// HeaderError is the error because of which a record became a dead letter.
 	HeaderError = "error"
+	// HeaderSignature is the signature of the service that has written a record (see signature.go).
+	HeaderSignature = "signature"
 	// HeaderOrigin is where a dead letter was first read: topic/partition/offset.
 	HeaderOrigin = "origin"
 )
@@ -34,9 +36,11 @@ type Record struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	Key       []byte
-	Value     []byte
-	Headers   map[string]string
+	// ReadFrom is the topic of Partition and Offset: Topic, or that of the group's redriven letters.
+	ReadFrom string
+	Key      []byte
+	Value    []byte
+	Headers  map[string]string
 	// EventID is the header ce_id, by which consumers recognise duplicates; without the header it is
 	// topic/partition/offset, which is stable too.
 	EventID string
@@ -93,10 +97,10 @@ func FromKgo(r *kgo.Record) Record {
 	}
 	id := headers[HeaderID]
 	if id == "" {
-		id = originOf(r)
+		id = originOf(r.Topic, r)
 	}
 	return Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
+		Topic: r.Topic, ReadFrom: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
 		Headers: headers, EventID: id, Type: headers[HeaderType], Time: r.Timestamp,
 	}
 }
@@ -109,4 +113,17 @@ func (r Record) toKgo() *kgo.Record {
 	return out
 }
 
-func originOf(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }
+// originOf returns where a record of a topic was read. sourceOf reads the topic.
+func originOf(topic string, r *kgo.Record) string {
+	return fmt.Sprintf("%s/%d/%d", topic, r.Partition, r.Offset)
+}
+
+// topicOf returns the topic, without prefix, to which a record belongs that a group has read from a
+// topic: for a redriven letter, the one in which it was read first.
+func (c Config) topicOf(r *kgo.Record, readFrom, group string) string {
+	if readFrom != RedriveTopic(group) {
+		return readFrom
+	}
+	topic, _, _ := strings.Cut(string(headerOf(r, HeaderOrigin)), "/")
+	return c.withoutPrefix(topic)
+}

@@ -10,12 +10,17 @@ import (
 
 // Replay reads topics again as a consumer group has read them, without being a member of it.
 type Replay struct {
-	cfg   Config
-	group string
+	cfg      Config
+	group    string
+	verifier *verifier
 }
 
-// NewReplay makes a Replay of what a group has read.
-func NewReplay(cfg Config, group string) *Replay { return &Replay{cfg, group} }
+// NewReplay makes a Replay of what a group has read. It fails without the keys that Config.PublicKeys
+// describes.
+func NewReplay(cfg Config, group string) (*Replay, error) {
+	v, err := newVerifier(cfg)
+	return &Replay{cfg, group, v}, err
+}
 
 // CheckComplete fails unless a topic has kept all its records and will keep them: it has unlimited
 // retention, and each partition begins at offset 0. A topic that does not exist is complete.
@@ -39,8 +44,8 @@ func (r *Replay) CheckComplete(ctx context.Context, topic string) error {
 }
 
 // Read passes the records of each partition with offsets in [from, to) to handle, in order, as many
-// at once as were fetched. It leaves out records that were redriven for another group. next is the
-// offset after the last record read, including those left out.
+// at once as were fetched. It leaves out those that are not signed by the service that writes the
+// topic. next is the offset after the last record read, including those left out.
 func (r *Replay) Read(
 	ctx context.Context, topic string, from, to Offsets, handle func(ctx context.Context, partition int32, recs []Record, next int64) error,
 ) error {
@@ -62,21 +67,21 @@ func (r *Replay) Read(
 		}
 		for p, recs := range byPartition {
 			at[p] = recs[len(recs)-1].Offset + 1
-			if err := handle(ctx, p, r.ofGroup(topic, recs), at[p]); err != nil {
+			if err := handle(ctx, p, r.genuine(topic, recs), at[p]); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// ofGroup leaves out records redriven for other groups, and sets the topic's name without prefix.
-func (r *Replay) ofGroup(topic string, recs []Record) []Record {
-	mine := recs[:0]
+// genuine leaves out the records that are refused, and sets the topics.
+func (r *Replay) genuine(readFrom string, recs []Record) []Record {
+	kept := recs[:0]
 	for _, rec := range recs {
-		if group, redriven := rec.Headers[HeaderGroup]; !redriven || group == r.group {
-			rec.Topic = topic
-			mine = append(mine, rec)
+		rec.Topic, rec.ReadFrom = r.cfg.topicOf(rec.toKgo(), readFrom, r.group), readFrom
+		if r.verifier.verify(rec.Topic, rec.toKgo()) == nil {
+			kept = append(kept, rec)
 		}
 	}
-	return mine
+	return kept
 }

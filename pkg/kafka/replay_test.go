@@ -15,7 +15,7 @@ import (
 )
 
 // Read passes on the records that the group has read, in order and in a range of offsets, without
-// those that were redriven for other groups.
+// those that are not genuine.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	topic, cfg := kafkatest.TopicOf(t, 2), kafkatest.Config(t)
@@ -23,12 +23,9 @@ func TestReplay(t *testing.T) {
 	const all = 500
 	var records []kafka.Record
 	for i := range all {
-		headers := map[string]string{kafka.HeaderGroup: "mine"}
-		switch i % 3 {
-		case 0:
-			headers = nil
-		case 1:
-			headers[kafka.HeaderGroup] = "others"
+		headers := map[string]string{}
+		if i%3 == 1 {
+			headers[kafka.HeaderSignature] = "forged"
 		}
 		records = append(records, kafka.Record{Topic: topic, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i), Headers: headers})
 	}
@@ -38,7 +35,8 @@ func TestReplay(t *testing.T) {
 		ends[rec.Partition] = max(ends[rec.Partition], rec.Offset+1)
 	}
 
-	replay := kafka.NewReplay(cfg, "mine")
+	replay, err := kafka.NewReplay(cfg, "mine")
+	require.NoError(t, err)
 	require.NoError(t, replay.CheckComplete(t.Context(), topic))
 	require.NoError(t, replay.CheckComplete(t.Context(), topic+"-absent"))
 	at, seen := kafka.Offsets{}, map[string]bool{}
@@ -49,7 +47,7 @@ func TestReplay(t *testing.T) {
 				require.Equal(t, partition, rec.Partition)
 				require.GreaterOrEqual(t, rec.Offset, at[partition])
 				require.Less(t, rec.Offset, next)
-				require.NotEqual(t, "others", rec.Headers[kafka.HeaderGroup])
+				require.NotEqual(t, "forged", rec.Headers[kafka.HeaderSignature])
 				require.False(t, seen[string(rec.Value)])
 				seen[string(rec.Value)] = true
 			}
@@ -68,7 +66,8 @@ func TestReplay(t *testing.T) {
 func TestReplayRefusesTopicsThatLoseRecords(t *testing.T) {
 	t.Parallel()
 	cfg := kafkatest.Config(t)
-	replay := kafka.NewReplay(cfg, "mine")
+	replay, err := kafka.NewReplay(cfg, "mine")
+	require.NoError(t, err)
 	short := kafkatest.Topic(t)
 	kafkatest.Configure(t, short, "retention.ms", "604800000")
 	require.ErrorContains(t, replay.CheckComplete(t.Context(), short), "retention.ms")

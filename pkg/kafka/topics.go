@@ -24,9 +24,14 @@ type Topic struct {
 	Partitions int32 // 0 means 3
 	// MayForget permits a limited retention: operators may set one to have personal data deleted.
 	MayForget bool
+	// WithoutDLQ is for a topic whose records have dead letters elsewhere.
+	WithoutDLQ bool
 }
 
-// EnsureTopics creates missing topics, each with its dead-letter topic, with unlimited retention,
+// TopicOfRedriven describes the topic of a group's redriven letters.
+func TopicOfRedriven(group string) Topic { return Topic{Name: RedriveTopic(group), WithoutDLQ: true} }
+
+// EnsureTopics creates missing topics, with their dead-letter topics, with unlimited retention,
 // and waits until the brokers know them. Any number of processes may call it concurrently. An
 // existing topic stays as it is: an operator may have added partitions or changed the replication
 // factor. EnsureTopics fails for a topic with fewer partitions than wanted: adding the missing ones
@@ -41,7 +46,11 @@ func EnsureTopics(ctx context.Context, cfg Config, topics ...Topic) error {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	for _, t := range topics {
-		for _, suffix := range []string{"", DLQSuffix} {
+		suffixes := []string{"", DLQSuffix}
+		if t.WithoutDLQ {
+			suffixes = suffixes[:1]
+		}
+		for _, suffix := range suffixes {
 			topic := Topic{Name: cfg.prefixedTopic(t.Name) + suffix, Partitions: cmp.Or(t.Partitions, defaultPartitions), MayForget: t.MayForget}
 			if err := ensureTopic(ctx, admin, cfg, topic); err != nil {
 				return err

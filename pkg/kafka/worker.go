@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +43,8 @@ type worker struct {
 	done   chan struct{}
 	wake   chan struct{}
 
-	failed bool // the metric failingSince is set; only the goroutine of run uses it
+	redrives bool // the partition has redriven letters, which may be of several topics
+	failed   bool // the metric failingSince is set; only the goroutine of run uses it
 
 	mu      sync.Mutex
 	backlog []*kgo.Record
@@ -56,6 +56,7 @@ func newWorker(ctx context.Context, c *Consumer, client *kgo.Client, part partit
 	return &worker{
 		c: c, client: client, part: part, log: c.log.With("topic", part.topic, "partition", part.id),
 		ctx: ctx, cancel: cancel, quit: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		redrives: part.topic == RedriveTopic(c.group),
 	}
 }
 
@@ -108,6 +109,9 @@ func (w *worker) run() {
 	for recs := w.takeBacklog(); recs != nil; recs = w.takeBacklog() {
 		for len(recs) > 0 {
 			n := min(w.c.handler.max, len(recs))
+			if w.redrives { // a handler gets records of one topic
+				n = 1
+			}
 			if !w.processRecords(recs[:n]) {
 				return
 			}
@@ -137,12 +141,44 @@ func (c *Consumer) stopWorkers(workers []*worker) {
 // processRecords handles records, or sends them to the dead-letter topic, and marks them as done.
 // It returns false, and marks nothing, when the worker must stop.
 func (w *worker) processRecords(chunk []*kgo.Record) bool {
-	if mine := w.recordsForThisGroup(chunk); len(mine) > 0 && !w.handleRecords(mine) {
-		return false
+	for rest := chunk; len(rest) > 0; {
+		n, refusal := w.countGenuine(rest)
+		if n > 0 && !w.handleRecords(rest[:n]) {
+			return false
+		}
+		if refusal != nil && !w.refuse(rest[n], refusal) {
+			return false
+		}
+		rest = rest[min(n+1, len(rest)):]
 	}
 	w.client.MarkCommitRecords(chunk[len(chunk)-1])
 	return true
 }
+
+// countGenuine returns how many records there are before the first that is refused, and why it is.
+func (w *worker) countGenuine(recs []*kgo.Record) (n int, refusal error) {
+	for n, r := range recs {
+		if err := w.c.verifier.verify(w.topicOf(r), r); err != nil {
+			return n, err
+		}
+	}
+	return len(recs), nil
+}
+
+// refuse puts a record aside that is not genuine. A redriven one is only dropped: its letter is still
+// there. It returns false when the worker must stop.
+func (w *worker) refuse(rec *kgo.Record, why error) bool {
+	topic := w.topicOf(rec)
+	refusedRecords.WithLabelValues(w.c.group, topic).Inc()
+	if w.redrives {
+		w.log.ErrorContext(w.ctx, "redriven record refused", "source", topic, "offset", rec.Offset, "error", why)
+		return true
+	}
+	return w.sendToDLQ(rec, Poison(why))
+}
+
+// topicOf returns the topic to which a record belongs.
+func (w *worker) topicOf(r *kgo.Record) string { return w.c.cfg.topicOf(r, w.part.topic, w.c.group) }
 
 // handleRecords calls the handler until the records are done or dead-lettered. It returns false
 // when the worker must stop.
@@ -203,26 +239,13 @@ func (w *worker) clearFailing() {
 	}
 }
 
-// recordsForThisGroup leaves out the records that were redriven for another consumer group.
-func (w *worker) recordsForThisGroup(chunk []*kgo.Record) []*kgo.Record {
-	if !slices.ContainsFunc(chunk, w.isForOtherGroup) {
-		return chunk
-	}
-	return slices.DeleteFunc(slices.Clone(chunk), w.isForOtherGroup)
-}
-
-func (w *worker) isForOtherGroup(r *kgo.Record) bool {
-	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == HeaderGroup })
-	return i >= 0 && string(r.Headers[i].Value) != w.c.group
-}
-
 // callHandler calls the handler in a consumer span. For a single record the span continues the
 // record's trace; for a batch it links to the traces of all records.
 func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 	recs := make([]Record, len(chunk))
 	for i, r := range chunk {
 		recs[i] = FromKgo(r)
-		recs[i].Topic = w.part.topic
+		recs[i].Topic, recs[i].ReadFrom = w.topicOf(r), w.part.topic
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, w.c.timeout)
 	defer cancel()
@@ -259,11 +282,12 @@ func (w *worker) callHandler(chunk []*kgo.Record) (err error) {
 // sendToDLQ publishes a record that cannot be processed to the dead-letter topic. It retries until
 // that succeeds; it returns false when the worker must stop.
 func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
-	letter := makeDeadLetter(rec, w.c.group, cause)
+	topic := w.topicOf(rec)
+	letter := makeDeadLetter(rec, w.c.cfg.prefixedTopic(topic), w.c.group, cause)
 	for backoff := w.c.backoff; ; backoff = min(backoff*2, w.c.maxBackoff) {
 		err := w.client.ProduceSync(w.ctx, letter).FirstErr()
 		if err == nil {
-			deadLetters.WithLabelValues(w.c.group, w.part.topic).Inc()
+			deadLetters.WithLabelValues(w.c.group, topic).Inc()
 			w.log.ErrorContext(w.ctx, "record put aside", "offset", rec.Offset, "dlq", letter.Topic, "error", cause)
 			w.savePosition(rec)
 			return true
@@ -276,10 +300,10 @@ func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 	}
 }
 
-// makeDeadLetter makes the dead letter of a record: its original bytes and headers, and headers
-// with the group, the error and the origin.
-func makeDeadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
-	letter := &kgo.Record{Topic: r.Topic + DLQSuffix, Key: r.Key, Value: r.Value}
+// makeDeadLetter makes the dead letter of a record of a topic: its original bytes and headers, and
+// headers with the group, the error and the origin.
+func makeDeadLetter(r *kgo.Record, topic, group string, cause error) *kgo.Record {
+	letter := &kgo.Record{Topic: topic + DLQSuffix, Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {
 		if h.Key != HeaderGroup && h.Key != HeaderError && h.Key != HeaderOrigin {
 			letter.Headers = append(letter.Headers, h)
@@ -292,7 +316,7 @@ func makeDeadLetter(r *kgo.Record, group string, cause error) *kgo.Record {
 	letter.Headers = append(letter.Headers,
 		kgo.RecordHeader{Key: HeaderGroup, Value: []byte(group)},
 		kgo.RecordHeader{Key: HeaderError, Value: []byte(text)},
-		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(originOf(r))})
+		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(originOf(topic, r))})
 	return letter
 }
 

@@ -120,6 +120,16 @@ func All() []Topic {
 	}
 }
 
+// Writer returns the only service whose records in a topic count; "" for an unknown topic.
+func Writer(topic string) string {
+	for _, t := range All() {
+		if t.Name == topic {
+			return t.Producer
+		}
+	}
+	return ""
+}
+
 // Consumers returns the services that consume a topic, sorted; none for an unknown topic.
 func Consumers(topic string) []string {
 	for _, t := range All() {

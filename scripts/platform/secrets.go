@@ -2,12 +2,16 @@ package platform
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 
 	"urr.guru/pkg/filelock"
+	"urr.guru/proto/events"
 	"urr.guru/scripts/process"
 )
 
@@ -27,11 +31,19 @@ type Secrets struct {
 	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed
 	DrawReceipt    string            `json:"draw_receipt"`   // kid:base64 of an Ed25519 seed
 	RPC            map[string]string `json:"rpc"`            // by "caller>callee": the key that signs these calls
+	// Events are the keys that sign the records of each service.
+	Events map[string]EventKey `json:"events"`
+}
+
+// EventKey is an Ed25519 key, in PEM blocks.
+type EventKey struct {
+	Private string `json:"private"`
+	Public  string `json:"public"`
 }
 
 // NewSecrets generates all secrets, each from 32 random bytes.
 func NewSecrets() Secrets {
-	s := Secrets{RPC: map[string]string{}}
+	var s Secrets
 	s.generateMissing()
 	return s
 }
@@ -46,7 +58,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
 	defer unlock()
-	s := Secrets{RPC: map[string]string{}}
+	var s Secrets
 	if _, err := process.Load(path, &s); err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
@@ -72,6 +84,17 @@ func (s *Secrets) generateMissing() (changed bool) {
 			*field, changed = "1:"+base64.StdEncoding.EncodeToString(random32()), true
 		}
 	}
+	if s.RPC == nil {
+		s.RPC = map[string]string{}
+	}
+	if s.Events == nil {
+		s.Events = map[string]EventKey{}
+	}
+	for _, topic := range events.All() {
+		if _, ok := s.Events[topic.Producer]; !ok {
+			s.Events[topic.Producer], changed = newEventKey(), true
+		}
+	}
 	for _, callee := range Services() {
 		for _, caller := range Callers(callee.Name) {
 			if pair := caller + ">" + callee.Name; s.RPC[pair] == "" {
@@ -80,6 +103,21 @@ func (s *Secrets) generateMissing() (changed bool) {
 		}
 	}
 	return changed
+}
+
+// newEventKey makes the key with which a service signs its records.
+func newEventKey() EventKey {
+	key := ed25519.NewKeyFromSeed(random32())
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err) // the type is right
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		panic(err)
+	}
+	encode := func(kind string, der []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})) }
+	return EventKey{Private: encode("PRIVATE KEY", private), Public: encode("PUBLIC KEY", public)}
 }
 
 func random32() []byte {

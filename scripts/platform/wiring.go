@@ -2,6 +2,7 @@ package platform
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -155,7 +156,8 @@ func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 			}
 		case Kafka:
 			env["KAFKA_BROKERS"] = strings.Join(w.KafkaBrokers, ",")
-			env["KAFKA_REPLICATION_FACTOR"] = "1"
+			env["KAFKA_REPLICATION_FACTOR"], env["KAFKA_PLAIN"] = "1", "development"
+			w.addEventKeys(env, s)
 			if w.KafkaPrefix != "" {
 				env["KAFKA_TOPIC_PREFIX"], env["KAFKA_GROUP_PREFIX"] = w.KafkaPrefix, w.KafkaPrefix
 			}
@@ -169,6 +171,18 @@ func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 			panic(fmt.Sprintf("platform: %s has an unknown backend %q", s.Name, backend))
 		}
 	}
+}
+
+// addEventKeys sets the key that signs the records of a service, and the public keys of all services.
+func (w Wiring) addEventKeys(env map[string]string, s Service) {
+	if key, ok := w.Secrets.Events[s.Name]; ok {
+		env["EVENT_SIGNING_KEY"] = key.Private
+	}
+	var public []string
+	for _, service := range slices.Sorted(maps.Keys(w.Secrets.Events)) {
+		public = append(public, service+":"+w.Secrets.Events[service].Public)
+	}
+	env["EVENT_PUBLIC_KEYS"] = strings.Join(public, ",")
 }
 
 // addAWSAccess sets the region and credentials that the AWS SDK requires. Any will do, but DynamoDB

@@ -3,11 +3,16 @@
 package kafkatest
 
 import (
+	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,15 +20,77 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/config"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/testkit"
+	"urr.guru/proto/events"
 )
 
-// Config is the configuration of the development broker.
+// Config is the configuration of the development broker. One key signs for all services, and every
+// topic that is not in the table of package events is written by the service Writer.
 func Config(t testing.TB) kafka.Config {
 	t.Helper()
-	return kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1}
+	return WithKeys(kafka.Config{Brokers: backendtest.Kafka(t), ReplicationFactor: 1})
 }
+
+// Writer is the service that writes the topics of tests.
+const Writer = "test"
+
+// WithKeys adds the keys of tests to a configuration.
+func WithKeys(cfg kafka.Config) kafka.Config {
+	private, public := keys()
+	cfg.Plain, cfg.SigningKey, cfg.PublicKeys = "development", config.Secret(private), map[string]config.Secret{}
+	for _, service := range writers() {
+		cfg.PublicKeys[service] = config.Secret(public)
+	}
+	cfg.Writer = func(topic string) string { return cmp.Or(events.Writer(topic), Writer) }
+	return cfg
+}
+
+// Variables are the environment variables of a process of a test, without the brokers.
+func Variables() map[string]string {
+	private, public := keys()
+	var entries []string
+	for _, service := range writers() {
+		entries = append(entries, service+":"+public)
+	}
+	return map[string]string{"KAFKA_PLAIN": "development", "EVENT_SIGNING_KEY": private, "EVENT_PUBLIC_KEYS": strings.Join(entries, ",")}
+}
+
+// Signer signs records with the keys of tests.
+var Signer = sync.OnceValue(func() *kafka.Signer {
+	s, err := kafka.NewSigner(WithKeys(kafka.Config{}))
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+func writers() []string {
+	services := []string{Writer}
+	for _, t := range events.All() {
+		services = append(services, t.Producer)
+	}
+	slices.Sort(services)
+	return slices.Compact(services)
+}
+
+// NewKeys makes a signing key and its public key, as PEM blocks.
+func NewKeys() (private, public string) {
+	open, secret, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		panic(err)
+	}
+	key, keyErr := x509.MarshalPKCS8PrivateKey(secret)
+	shown, err := x509.MarshalPKIXPublicKey(open)
+	if err = errors.Join(keyErr, err); err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})), string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: shown}))
+}
+
+// keys are the same for the whole process.
+var keys = sync.OnceValues(NewKeys)
 
 // Topic makes a topic with 3 partitions and its dead-letter topic. Both exist until the test ends.
 func Topic(t testing.TB) string {
@@ -42,6 +109,17 @@ func TopicOf(t testing.TB, partitions int32) string {
 	}
 	t.Cleanup(func() { Delete(t, name, name+kafka.DLQSuffix) })
 	return name
+}
+
+// RedriveTopic makes the topic of a group's redriven letters. It exists until the test ends.
+func RedriveTopic(t testing.TB, group string) {
+	t.Helper()
+	ctx, cancel := testkit.Context(t)
+	defer cancel()
+	if err := kafka.EnsureTopics(ctx, Config(t), kafka.TopicOfRedriven(group)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Delete(t, kafka.RedriveTopic(group)) })
 }
 
 // TopicWithoutDLQ makes a topic with one partition whose dead-letter topic does not exist. Both are

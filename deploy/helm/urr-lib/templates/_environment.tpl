@@ -69,6 +69,7 @@ KAFKA_BROKERS: {{ join "," $kafka.brokers | quote }}
 KAFKA_REPLICATION_FACTOR: {{ $kafka.replicationFactor | default 3 | int64 | quote }}
 KAFKA_TLS: {{ $kafka.tls | default false | quote }}
 KAFKA_SASL: {{ $kafka.sasl | default "" | quote }}
+KAFKA_PLAIN: {{ $kafka.plain | default "" | quote }}
 KAFKA_USERNAME: {{ $kafka.username | default "" | quote }}
 KAFKA_TOPIC_PREFIX: {{ $kafka.prefix | default "" | quote }}
 KAFKA_GROUP_PREFIX: {{ $kafka.prefix | default "" | quote }}

@@ -4,7 +4,7 @@
 {{- range list (.Values.global | default dict).mountSecrets .Values.mountSecrets -}}
 {{- if kindIs "bool" . -}}{{- $mounts = . -}}{{- end -}}
 {{- end -}}
-{{- if and $mounts (or .Values.rpc.callers (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
+{{- if and $mounts (or .Values.rpc.callers (hasKey .Values "kafka") (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
 {{- end }}
 
 {{/* The service's secrets: variable: {name, key}. */}}
@@ -22,6 +22,9 @@
 {{- $_ := set $refs $variable (dict "name" . "key" "password") -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- if and (hasKey .Values "kafka") (has .Chart.Name (include "urr-lib.recordWriters" . | splitList " ")) -}}
+{{- $_ := set $refs "EVENT_SIGNING_KEY" (dict "name" (include "urr-lib.recordSecret" (list . .Chart.Name)) "key" "key") -}}
 {{- end -}}
 {{- range $callee, $peer := .Values.rpc.calls -}}
 {{- if ne $peer.address "none" -}}
@@ -44,6 +47,15 @@
 {{- toYaml $refs -}}
 {{- end }}
 
+{{/* The services that write topics in Kafka, and sign what they write. */}}
+{{- define "urr-lib.recordWriters" -}}gateway payment reward ticket worker{{- end }}
+
+{{/* The Secret with a writer's key (member "key") and its public keys (member "public"): (list $ "writer"). */}}
+{{- define "urr-lib.recordSecret" -}}
+{{- $kafka := include "urr-lib.block" (list (index . 0) "kafka") | fromYaml -}}
+{{- printf "%s-%s" ($kafka.keysPrefix | default "urr-events") (index . 1) -}}
+{{- end }}
+
 {{/* The Secret with the key of a pair of services: (list $ "caller"). */}}
 {{- define "urr-lib.callerSecret" -}}
 {{- $root := index . 0 -}}
@@ -55,15 +67,24 @@
 {{- $refs := include "urr-lib.librarySecretRefs" . | fromYaml -}}
 {{- $files := dict -}}
 {{- $accept := list -}}
+{{- $public := list -}}
 {{- if include "urr-lib.mountsSecrets" . -}}
 {{- $files = include "urr-lib.secretRefs" . | fromYaml -}}
 {{- if .Values.rpc.callers -}}{{- $_ := set $files "RPC_ACCEPT" true -}}{{- end -}}
+{{- if hasKey .Values "kafka" -}}{{- $_ := set $files "EVENT_PUBLIC_KEYS" true -}}{{- end -}}
 {{- else -}}
 {{- $refs = merge $refs (include "urr-lib.secretRefs" . | fromYaml) -}}
 {{- range $caller := .Values.rpc.callers -}}
 {{- $variable := printf "RPC_KEY_OF_%s" (upper $caller) -}}
 {{- $_ := set $refs $variable (dict "name" (include "urr-lib.callerSecret" (list $ $caller)) "key" "key") -}}
 {{- $accept = append $accept (printf "%s:$(%s)" $caller $variable) -}}
+{{- end -}}
+{{- if hasKey .Values "kafka" -}}
+{{- range $writer := include "urr-lib.recordWriters" . | splitList " " -}}
+{{- $variable := printf "EVENT_KEY_OF_%s" (upper $writer) -}}
+{{- $_ := set $refs $variable (dict "name" (include "urr-lib.recordSecret" (list $ $writer)) "key" "public") -}}
+{{- $public = append $public (printf "%s:$(%s)" $writer $variable) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $variable, $ref := $refs }}
@@ -78,13 +99,20 @@
 - name: RPC_ACCEPT
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with $public }}
+- name: EVENT_PUBLIC_KEYS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- range $variable, $ref := $files }}
 - name: {{ $variable }}_FILE
   value: /etc/urr/secrets/{{ $variable }}
 {{- end }}
 {{- end }}
 
-{{/* Secrets as a volume: a file per variable, and in the folder RPC_ACCEPT a file per caller. */}}
+{{/*
+Secrets as a volume: a file per variable, in the folder RPC_ACCEPT a file per caller, and in the folder
+EVENT_PUBLIC_KEYS a file per writer of records.
+*/}}
 {{- define "urr-lib.secretVolume" -}}
 - name: secrets
   projected:
@@ -94,5 +122,10 @@
       {{- end }}
       {{- range $caller := .Values.rpc.callers }}
       - secret: {name: {{ include "urr-lib.callerSecret" (list $ $caller) }}, items: [{key: key, path: RPC_ACCEPT/{{ $caller }}}]}
+      {{- end }}
+      {{- if hasKey .Values "kafka" }}
+      {{- range $writer := include "urr-lib.recordWriters" . | splitList " " }}
+      - secret: {name: {{ include "urr-lib.recordSecret" (list $ $writer) }}, items: [{key: public, path: EVENT_PUBLIC_KEYS/{{ $writer }}}]}
+      {{- end }}
       {{- end }}
 {{- end }}

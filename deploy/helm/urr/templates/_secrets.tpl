@@ -19,6 +19,13 @@ text. Only keys are generated; passwords come from the backends.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $kafka := .Values.global.kafka -}}
+{{- range $writer := include "urr-lib.recordWriters" . | splitList " " -}}
+{{- /* The certificate only carries the public key. */ -}}
+{{- $key := genPrivateKey "ed25519" -}}
+{{- $certificate := genSelfSignedCertWithKey (printf "urr-events-%s" $writer) (list) (list) 36500 $key -}}
+{{- $_ := set $made (printf "%s-%s" ($kafka.keysPrefix | default "urr-events") $writer) (dict "key" $key "public" $certificate.Cert) -}}
+{{- end -}}
 {{- with .Values.global.aws.credentialsSecret -}}
 {{- $_ := set $made . (dict "access-key-id" (randAlphaNum 20) "secret-access-key" (randAlphaNum 40)) -}}
 {{- end -}}

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
 
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
@@ -22,6 +23,10 @@ type fakeActs struct {
 	mu     sync.Mutex
 	recs   []kafka.Record
 }
+
+func (*fakeActs) Sign(r kafka.Record) (kafka.Record, error) { return kafkatest.Signer().Sign(r) }
+
+func (*fakeActs) Verify(r kafka.Record) error { return kafkatest.Signer().Verify(r) }
 
 func (f *fakeActs) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	results := make([]error, len(recs))

@@ -141,21 +141,32 @@ func isSecret(name string) bool {
 	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(name, part) })
 }
 
-func newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
+// newRecord makes the signed Kafka record of an event.
+func (l *Log) newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	value, err := wire.Marshal(e)
 	if err != nil {
 		return kafka.Record{}, fmt.Errorf("audit event: %w", err)
 	}
-	return newKafkaRecord(e, value)
-}
-
-// readRecord makes the Kafka record of an event that was kept in Redis while Kafka was unavailable.
-func readRecord(value []byte) (kafka.Record, error) {
-	var e eventsv1.AuditEvent
-	if err := kafka.Decode(kafka.Record{Value: value}, &e); err != nil {
+	rec, err := newKafkaRecord(e, value)
+	if err != nil {
 		return kafka.Record{}, err
 	}
-	return newKafkaRecord(&e, value)
+	return l.kafka.Sign(rec)
+}
+
+// readRecord makes the Kafka record of an event that was kept in Redis while Kafka was unavailable. It
+// fails for one that no gateway has signed.
+func (l *Log) readRecord(entry streamEntry) (kafka.Record, error) {
+	var e eventsv1.AuditEvent
+	if err := kafka.Decode(kafka.Record{Value: entry.value}, &e); err != nil {
+		return kafka.Record{}, err
+	}
+	rec, err := newKafkaRecord(&e, entry.value)
+	if err != nil {
+		return kafka.Record{}, err
+	}
+	rec.Headers[kafka.HeaderSignature] = entry.signature
+	return rec, l.kafka.Verify(rec)
 }
 
 func newKafkaRecord(e *eventsv1.AuditEvent, value []byte) (kafka.Record, error) {

@@ -43,6 +43,10 @@ const maxHeld = 1000
 type Publisher interface {
 	// PublishEach returns one result per record, in order; nil means that Kafka has stored it.
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
+	// Sign signs a record, which may wait before it is published. Verify fails if a gateway has not
+	// signed it.
+	Sign(r kafka.Record) (kafka.Record, error)
+	Verify(r kafka.Record) error
 }
 
 var _ Publisher = (*kafka.Producer)(nil)
@@ -83,7 +87,7 @@ func New(publisher Publisher, rdb redis.UniversalClient, key string, log *slog.L
 // does not store the record and the act does not stop a sale. After an error, the act must not be
 // forwarded.
 func (l *Log) RecordAct(ctx context.Context, a *Act) error {
-	rec, err := newRecord(a.actedEvent())
+	rec, err := l.newRecord(a.actedEvent())
 	if err != nil {
 		return err
 	}
@@ -113,7 +117,7 @@ func (l *Log) RecordAct(ctx context.Context, a *Act) error {
 // RecordOutcome records the outcome of an act in the background. RecordAct was called before. The
 // record may be lost; then the audit log does not say whether the act took effect.
 func (l *Log) RecordOutcome(a *Act, o Outcome) {
-	rec, err := newRecord(a.endedEvent(o, l.now()))
+	rec, err := l.newRecord(a.endedEvent(o, l.now()))
 	if err != nil {
 		l.log.Error("outcome of an act lost", "act_id", a.ID.String(), "error", err)
 		return

@@ -13,7 +13,7 @@ const LeaseLife = leaseLife
 
 // HoldAct stores the record of an act in memory, as RecordAct does while Redis is unavailable.
 func (l *Log) HoldAct(a *Act) bool {
-	rec, err := newRecord(a.actedEvent())
+	rec, err := l.newRecord(a.actedEvent())
 	return err == nil && l.bufferInMemory(waitingRecord{Record: rec, act: true})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 )
@@ -21,6 +22,10 @@ type stepper struct {
 	begun   chan int // the number of records of each call
 	results chan error
 }
+
+func (*stepper) Sign(r kafka.Record) (kafka.Record, error) { return kafkatest.Signer().Sign(r) }
+
+func (*stepper) Verify(r kafka.Record) error { return kafkatest.Signer().Verify(r) }
 
 func (s *stepper) PublishEach(_ context.Context, recs []kafka.Record) []error {
 	s.begun <- len(recs)

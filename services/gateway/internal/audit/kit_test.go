@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/audit"
 
@@ -55,6 +56,10 @@ func (b *broker) callCount() int {
 	defer b.mu.Unlock()
 	return b.calls
 }
+
+func (*broker) Sign(r kafka.Record) (kafka.Record, error) { return kafkatest.Signer().Sign(r) }
+
+func (*broker) Verify(r kafka.Record) error { return kafkatest.Signer().Verify(r) }
 
 func (b *broker) PublishEach(ctx context.Context, recs []kafka.Record) []error {
 	b.mu.Lock()

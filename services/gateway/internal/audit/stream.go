@@ -13,12 +13,13 @@ import (
 	pkgredis "urr.guru/pkg/redis"
 )
 
-// Key is the Redis stream in which records of acts wait for Kafka. Each entry has one field: the value
-// of the Kafka record.
+// Key is the Redis stream in which records of acts wait for Kafka. Each entry has the value of the
+// Kafka record and its signature.
 const Key = "{audit}:waiting"
 
 const (
-	field = "event"
+	field          = "event"
+	signatureField = "signature"
 	// maxWaiting is the most entries of the stream, about 20 MB. Outcomes may fill only half of it, so
 	// that acts find room. If several gateways add entries at once, there can be a few more.
 	maxWaiting = 20_000
@@ -59,8 +60,9 @@ type redisStream struct {
 }
 
 type streamEntry struct {
-	id    string
-	value []byte
+	id        string
+	value     []byte
+	signature string
 }
 
 func newStream(rdb redis.UniversalClient, key string) *redisStream {
@@ -77,7 +79,7 @@ func (s *redisStream) add(ctx context.Context, h waitingRecord) error {
 	if n >= maxWaiting || n >= maxWaiting/2 && !h.act {
 		return errFull
 	}
-	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value}}).Err())
+	return storeError(s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.key, Values: []any{field, h.Value, signatureField, h.Headers[kafka.HeaderSignature]}}).Err())
 }
 
 // acquireLease acquires or prolongs the lease, and reports whether this process may move records.
@@ -131,7 +133,8 @@ func (s *redisStream) read(ctx context.Context, after string) ([]streamEntry, er
 	entries := make([]streamEntry, len(list))
 	for i, m := range list {
 		value, _ := m.Values[field].(string)
-		entries[i] = streamEntry{id: m.ID, value: []byte(value)}
+		signature, _ := m.Values[signatureField].(string)
+		entries[i] = streamEntry{id: m.ID, value: []byte(value), signature: signature}
 	}
 	return entries, nil
 }
@@ -226,14 +229,14 @@ func (l *Log) moveEntries(ctx context.Context, n int64) error {
 }
 
 // publishEntries publishes entries of the stream. It returns the ids of the entries to remove, whether
-// Kafka has stored any, and the first error. An entry that is not a record is logged and removed.
+// Kafka has stored any, and the first error. An entry that no gateway has made is logged and removed.
 func (l *Log) publishEntries(ctx context.Context, entries []streamEntry) (finished []string, acked bool, failure error) {
 	var sent []string
 	var recs []kafka.Record
 	for _, e := range entries {
-		rec, err := readRecord(e.value)
+		rec, err := l.readRecord(e)
 		if err != nil {
-			l.log.ErrorContext(ctx, "waiting record is no act, dropped", "value", string(e.value), "error", err)
+			l.log.ErrorContext(ctx, "waiting record is not of a gateway, dropped", "value", string(e.value), "error", err)
 			finished = append(finished, e.id)
 			continue
 		}

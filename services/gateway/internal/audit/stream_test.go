@@ -2,6 +2,8 @@ package audit_test
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +115,12 @@ func TestForeignEntriesAreDropped(t *testing.T) {
 	g := newGateway(t, b, rdb, key)
 	a := act(true)
 	require.NoError(t, g.RecordAct(t.Context(), a))
+	entries, err := rdb.XRevRangeN(t.Context(), key, "+", "-", 1).Result()
+	require.NoError(t, err)
+	invented := maps.Clone(entries[0].Values)
+	invented["event"] = strings.Replace(invented["event"].(string), a.UserID, "innocent", 1) //nolint:forcetypeassert // of a gateway
+	require.NotEqual(t, entries[0].Values, invented)
+	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: invented}).Err())
 	b.setDown(false)
 	g.run()
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACTED")) == 1 }, "the record behind them")

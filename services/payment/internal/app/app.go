@@ -105,10 +105,10 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate applies the database's migrations and creates the topic payment-events.
+// Migrate applies the database's migrations and creates the topics payment-events and of redriven letters.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Payments})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Payments}, pkgkafka.TopicOfRedriven(payment.Group))
 }

@@ -31,6 +31,7 @@ import (
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/payment/internal/app"
+	"urr.guru/services/payment/internal/payment"
 	"urr.guru/services/payment/internal/postgres"
 	"urr.guru/services/payment/internal/rpc/paymenttest"
 )
@@ -73,8 +74,9 @@ func newCrash(t *testing.T) *crash {
 	} {
 		c.env[name] = value
 	}
+	maps.Copy(c.env, kafkatest.Variables())
 	t.Cleanup(func() {
-		topics := []string{}
+		topics := []string{prefix + kafka.RedriveTopic(payment.Group)}
 		for _, topic := range []string{"payment-events", "reservation-events"} {
 			topics = append(topics, prefix+topic, prefix+topic+kafka.DLQSuffix)
 		}

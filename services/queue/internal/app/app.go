@@ -149,8 +149,11 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate creates the SQS queue, if it is enabled.
+// Migrate creates the topic of redriven letters, and the SQS queue if it is enabled.
 func Migrate(ctx context.Context, cfg *Config, log *slog.Logger) error {
+	if err := pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.TopicOfRedriven(kafka.Group)); err != nil {
+		return err
+	}
 	if !cfg.SQS.Enabled {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"urr.guru/pkg/backendtest"
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/proto/events"
@@ -72,11 +73,14 @@ func requireServes(t *testing.T, redis string) {
 	t.Helper()
 	env := minimalEnv()
 	ops, prefix := backendtest.FreeAddr(t), kafkatest.Name("app")+"-"
-	t.Cleanup(func() { kafkatest.Delete(t, prefix+events.Reservations) })
+	t.Cleanup(func() {
+		kafkatest.Delete(t, prefix+events.Reservations, prefix+kafka.RedriveTopic(events.Group("queue")))
+	})
 	maps.Copy(env, map[string]string{
 		"GRPC_ADDR": backendtest.FreeAddr(t), "OPS_ADDR": ops, "DRAIN": "10ms", "REDIS_ADDRS": redis,
 		"KAFKA_BROKERS": strings.Join(backendtest.Kafka(t), ","), "KAFKA_GROUP_PREFIX": prefix, "KAFKA_TOPIC_PREFIX": prefix,
 	})
+	maps.Copy(env, kafkatest.Variables())
 	cfg, err := config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)

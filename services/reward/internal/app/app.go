@@ -163,12 +163,13 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate applies the migrations of the database and creates the topic of this service. It also
+// Migrate applies the migrations of the database and creates the topics of this service. It also
 // creates the topic that is consumed: the service that publishes to it may be installed later, and
 // a consumer group without partitions would look broken.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards}, pkgkafka.Topic{Name: events.Requests})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: events.Rewards}, pkgkafka.Topic{Name: events.Requests},
+		pkgkafka.TopicOfRedriven(campaign.Group))
 }

@@ -62,7 +62,7 @@ func newCrashTest(t *testing.T) *crashTest {
 	t.Cleanup(func() { server.Close(); provider.Wait(); _ = ledger.Close() })
 	prefix := kafkatest.Name("crash") + "."
 	t.Cleanup(func() {
-		topics := []string{}
+		topics := []string{prefix + kafka.RedriveTopic(campaign.Group)}
 		for _, topic := range []string{"reward-events", "request-events"} {
 			topics = append(topics, prefix+topic, prefix+topic+kafka.DLQSuffix)
 		}
@@ -74,6 +74,7 @@ func newCrashTest(t *testing.T) *crashTest {
 		"RPC_ACCEPT": "gateway:gateway-reward-key-of-32-bytes!!!,vwr:vwr-reward-key-of-at-least-32-bytes", "DRAIN": "0s",
 		"REWARD_POINT_URL": server.URL, "REWARD_COUPON_URL": server.URL, "REWARD_RETRY_MIN": "50ms", "REWARD_RETRY_MAX": "200ms",
 	}}
+	maps.Copy(c.env, kafkatest.Variables())
 	c.pool, err = pgxpool.New(t.Context(), c.env["DATABASE_URL"])
 	require.NoError(t, err)
 	t.Cleanup(c.pool.Close)

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/pkg/deadletter"
 	"urr.guru/pkg/inbox"
+	pkgkafka "urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	pkgpostgres "urr.guru/pkg/postgres"
 	topics "urr.guru/proto/events"
@@ -71,7 +72,11 @@ func Kafka() lifecycle.Command[Config] {
 	})
 }
 
-// Migrate migrates the database. Each Kafka topic is created by the service that publishes to it.
+// Migrate migrates the database, and creates the topic of redriven letters. Each other topic is created
+// by the service that publishes to it.
 func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
-	return pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...)
+	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
+		return err
+	}
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.TopicOfRedriven(figures.Group))
 }

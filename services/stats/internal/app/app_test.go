@@ -30,6 +30,7 @@ import (
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	"urr.guru/services/stats/internal/app"
+	"urr.guru/services/stats/internal/figures"
 	store "urr.guru/services/stats/internal/postgres"
 )
 
@@ -64,8 +65,9 @@ func newInstallation(t *testing.T) *installation {
 	}}
 	w.cfg.Kafka.TopicPrefix, w.cfg.Kafka.GroupPrefix = kafkatest.Name("stats")+".", kafkatest.Name("stats")+"."
 	require.NoError(t, kafka.EnsureTopics(t.Context(), w.cfg.Kafka,
-		kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}, kafka.Topic{Name: operators}))
+		kafka.Topic{Name: reservations}, kafka.Topic{Name: payments}, kafka.Topic{Name: operators}, kafka.TopicOfRedriven(figures.Group)))
 	t.Cleanup(func() {
+		kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+kafka.RedriveTopic(figures.Group))
 		for _, topic := range []string{reservations, payments, transfers, memberships, rewards, requests, operators} {
 			kafkatest.Delete(t, w.cfg.Kafka.TopicPrefix+topic, w.cfg.Kafka.TopicPrefix+topic+kafka.DLQSuffix)
 		}

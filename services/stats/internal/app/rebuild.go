@@ -24,13 +24,17 @@ func Rebuild() lifecycle.Command[Config] {
 		if len(args) > 1 || len(args) == 1 && args[0] != acceptFlag {
 			return errors.New("usage: " + name + " rebuild [" + acceptFlag + "]")
 		}
+		source, err := kafka.NewReplay(cfg.Kafka)
+		if err != nil {
+			return err
+		}
 		shadow, err := postgres.NewShadow(ctx, cfg.Postgres)
 		if err != nil {
 			return err
 		}
 		defer shadow.Close(context.WithoutCancel(ctx))
 		r := &rebuild.Rebuild{
-			Source: kafka.NewReplay(cfg.Kafka), Shadow: shadow, Service: figures.NewService(shadow, inbox.Retention, time.Now),
+			Source: source, Shadow: shadow, Service: figures.NewService(shadow, inbox.Retention, time.Now),
 			Accept: slices.Contains(args, acceptFlag), Out: out,
 		}
 		err = r.Run(ctx)

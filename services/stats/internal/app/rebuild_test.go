@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/backendtest"
+	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/processtest"
 	"urr.guru/pkg/testkit"
@@ -28,12 +30,14 @@ func TestMain(m *testing.M) {
 // environment returns the environment variables of a child process, with its own address.
 func (w *installation) environment(t *testing.T) map[string]string {
 	t.Helper()
-	return map[string]string{
+	env := kafkatest.Variables()
+	maps.Copy(env, map[string]string{
 		"DATABASE_URL": w.cfg.Postgres.URL.Reveal(), "KAFKA_BROKERS": w.cfg.Kafka.Brokers[0],
 		"KAFKA_TOPIC_PREFIX": w.cfg.Kafka.TopicPrefix, "KAFKA_GROUP_PREFIX": w.cfg.Kafka.GroupPrefix,
 		"GRPC_ADDR": backendtest.FreeAddr(t), "RPC_ACCEPT": "gateway:" + key.Reveal(), "TICKET_ADDR": w.cfg.Ticket.Addr, "TICKET_RPC_KEY": key.Reveal(),
 		"DRAIN": "0s",
-	}
+	})
+	return env
 }
 
 // traffic publishes events until stop is called, which returns the number of reservations.

@@ -57,9 +57,9 @@ func NewConsumer(cfg kafka.Config, counter RecordCounter, keeper ActKeeper, offs
 				return err
 			}
 			last := recs[len(recs)-1] // saved after its act, so that the offset is never ahead of the acts
-			return offsets.SaveOffset(ctx, last.Topic, last.Partition, last.Offset+1)
+			return offsets.SaveOffset(ctx, last.ReadFrom, last.Partition, last.Offset+1)
 		}
-		return counter.Count(ctx, recs[0].Topic, recs[0].Partition, toRecords(recs))
+		return counter.Count(ctx, recs[0].ReadFrom, recs[0].Partition, toRecords(recs))
 	}
 	consumer, err := kafka.NewConsumer(cfg, figures.Group, events.ConsumedBy("stats"), kafka.Batch(batchSize, handle), log)
 	if err != nil {

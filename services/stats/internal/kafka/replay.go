@@ -15,8 +15,11 @@ type Replay struct{ replay *kafka.Replay }
 
 var _ rebuild.Source = Replay{}
 
-// NewReplay makes a Replay.
-func NewReplay(cfg kafka.Config) Replay { return Replay{kafka.NewReplay(cfg, figures.Group)} }
+// NewReplay makes a Replay. It fails as kafka.NewReplay does.
+func NewReplay(cfg kafka.Config) (Replay, error) {
+	r, err := kafka.NewReplay(cfg, figures.Group)
+	return Replay{r}, err
+}
 
 // Check fails unless the topics from which figures are counted still have all their records.
 func (r Replay) Check(ctx context.Context) error {

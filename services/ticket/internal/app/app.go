@@ -240,5 +240,6 @@ func Migrate(ctx context.Context, cfg *Config, _ *slog.Logger) error {
 	if err := pkgpostgres.MigrateOnce(ctx, cfg.Postgres, name, postgres.Migrations...); err != nil {
 		return err
 	}
-	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: topics.Reservations}, pkgkafka.Topic{Name: topics.Transfers}, pkgkafka.Topic{Name: topics.Memberships})
+	return pkgkafka.EnsureTopics(ctx, cfg.Kafka, pkgkafka.Topic{Name: topics.Reservations}, pkgkafka.Topic{Name: topics.Transfers},
+		pkgkafka.Topic{Name: topics.Memberships}, pkgkafka.TopicOfRedriven(kafka.Group))
 }

@@ -69,8 +69,9 @@ func newService(t *testing.T, sets ...postgres.MigrationSet) *service {
 		"KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
 		"GRPC_ADDR": address, "SWEEP_INTERVAL": "100ms", "DRAIN": "0s",
 	})
+	maps.Copy(s.env, kafkatest.Variables())
 	t.Cleanup(func() {
-		var topics []string
+		topics := []string{prefix + kafka.RedriveTopic("ticket-service-group")}
 		for _, topic := range []string{"payment-events", "reservation-events"} {
 			topics = append(topics, prefix+topic, prefix+topic+kafka.DLQSuffix)
 		}

@@ -95,6 +95,7 @@ func newCrash(t *testing.T) *crashTest {
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix,
 		"DRAW_SECRET": keys.DrawSecret.Reveal(), "DRAW_STATEMENT_KEYS": keys.DrawStatementKeys.Reveal(), "BEACON_URLS": relay.URL,
 	}
+	maps.Copy(c.env, kafkatest.Variables())
 	topic := prefix + events.Requests
 	t.Cleanup(func() { kafkatest.Delete(t, topic, topic+kafka.DLQSuffix) })
 	out, err := processtest.Run(t, c.env, "migrate")

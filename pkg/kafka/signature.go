@@ -1,0 +1,247 @@
+package kafka
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"urr.guru/pkg/config"
+)
+
+// A record proves by the header `signature` which service has written it. The records of one call of
+// a Producer are leaves of a Merkle tree (RFC 6962), of which the service signs the root (Ed25519, RFC
+// 8032): a signature for each record would take longer than to publish it. The header is
+//
+//	version (1 byte) | key id (8) | signature (64) | root (32) | index of the leaf, number of leaves (varints) | audit path (32 each)
+//
+// A leaf has the topic without the installation's prefix, ce_id, ce_type, key and value of a record,
+// each after its length. So a dead letter keeps its signature, whatever topic it is in.
+const (
+	signatureVersion = 1
+	signatureHead    = 1 + keyIDSize + ed25519.SignatureSize + tlog.HashSize
+	// maxLeaves is the most records of a signature. The audit path of each then has up to 192 bytes.
+	maxLeaves = 64
+	// signedPrefix precedes the size and the root of a tree, so that the signature is of nothing else.
+	signedPrefix = "urr.records.v1\n"
+)
+
+// The reasons to refuse a record.
+var (
+	errUnsigned     = errors.New("it is not signed")
+	errUnknownKey   = errors.New("its signature is not by a key of the service that writes this topic")
+	errBadSignature = errors.New("its signature does not fit")
+)
+
+// hashes has the hashes of a tree that is kept in memory, as tlog reads them.
+type hashes []tlog.Hash
+
+func (h hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, at := range indexes {
+		out[i] = h[at]
+	}
+	return out, nil
+}
+
+// leafOf returns what is signed of a record. topic has no prefix.
+func leafOf(topic string, r *kgo.Record) []byte {
+	id, kind := headerOf(r, HeaderID), headerOf(r, HeaderType)
+	leaf := make([]byte, 0, len(topic)+len(id)+len(kind)+len(r.Key)+len(r.Value)+5*binary.MaxVarintLen32)
+	for _, part := range [][]byte{[]byte(topic), id, kind, r.Key, r.Value} {
+		leaf = append(binary.AppendUvarint(leaf, uint64(len(part))), part...)
+	}
+	return leaf
+}
+
+// headerOf returns the first header of a name; nil without one.
+func headerOf(r *kgo.Record, name string) []byte {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return h.Value
+		}
+	}
+	return nil
+}
+
+// signRecords adds the signature to records, of which topics has the names without prefix.
+func signRecords(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) error {
+	for at := 0; at < len(recs); at += maxLeaves {
+		end := min(at+maxLeaves, len(recs))
+		if err := signTree(key, topics[at:end], recs[at:end]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func signTree(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) error {
+	size := int64(len(recs))
+	tree := make(hashes, 0, 2*len(recs))
+	for i, r := range recs {
+		added, err := tlog.StoredHashes(int64(i), leafOf(topics[i], r), tree)
+		if err != nil {
+			return fmt.Errorf("sign records: %w", err)
+		}
+		tree = append(tree, added...)
+	}
+	root, err := tlog.TreeHash(size, tree)
+	if err != nil {
+		return fmt.Errorf("sign records: %w", err)
+	}
+	head := append([]byte{signatureVersion}, keyIDOf(key.Public())...)
+	head = append(append(head, ed25519.Sign(key, signedText(size, root))...), root[:]...)
+	for i, r := range recs {
+		path, err := tlog.ProveRecord(size, int64(i), tree)
+		if err != nil {
+			return fmt.Errorf("sign records: %w", err)
+		}
+		value := append(make([]byte, 0, len(head)+2*binary.MaxVarintLen16+len(path)*tlog.HashSize), head...)
+		value = binary.AppendUvarint(binary.AppendUvarint(value, uint64(i)), uint64(size)) //nolint:gosec // not negative
+		for _, h := range path {
+			value = append(value, h[:]...)
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: HeaderSignature, Value: value})
+	}
+	return nil
+}
+
+func signedText(size int64, root tlog.Hash) []byte {
+	text := binary.AppendUvarint([]byte(signedPrefix), uint64(size)) //nolint:gosec // not negative
+	return append(text, root[:]...)
+}
+
+// recordSignature is the decoded header.
+type recordSignature struct {
+	key         keyID
+	signature   []byte
+	root        tlog.Hash
+	index, size int64
+	path        tlog.RecordProof
+}
+
+func parseSignature(header []byte) (s recordSignature, err error) {
+	if len(header) < signatureHead || header[0] != signatureVersion {
+		return s, errBadSignature
+	}
+	rest := header[1:]
+	s.key, rest = keyID(rest[:keyIDSize]), rest[keyIDSize:]
+	s.signature, rest = rest[:ed25519.SignatureSize], rest[ed25519.SignatureSize:]
+	s.root, rest = tlog.Hash(rest[:tlog.HashSize]), rest[tlog.HashSize:]
+	for _, n := range []*int64{&s.index, &s.size} {
+		v, length := binary.Uvarint(rest)
+		if length <= 0 || v > maxLeaves {
+			return s, errBadSignature
+		}
+		*n, rest = int64(v), rest[length:]
+	}
+	if s.index >= s.size || len(rest)%tlog.HashSize != 0 || len(rest) > maxLeaves*tlog.HashSize {
+		return s, errBadSignature
+	}
+	for ; len(rest) > 0; rest = rest[tlog.HashSize:] {
+		s.path = append(s.path, tlog.Hash(rest[:tlog.HashSize]))
+	}
+	return s, nil
+}
+
+// verifier checks the signatures of consumed records. It remembers the roots whose signature was
+// right, since many records have the same.
+type verifier struct {
+	writer func(topic string) string // the service that writes a topic, "" for an unknown one
+	keys   *publicKeys
+
+	mu         sync.Mutex
+	known, old map[[sha256.Size]byte]bool // hashes of signatures with their root and key
+}
+
+// maxRoots is the most roots in each of the two maps of a verifier.
+const maxRoots = 4096
+
+// newVerifier fails unless the keys of the services that write these topics are known.
+func newVerifier(cfg Config, topics ...string) (*verifier, error) {
+	keys, err := newPublicKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, topic := range topics {
+		if writer := cfg.writerOf(topic); len(keys.get()[writer]) == 0 {
+			return nil, config.Missing("EVENT_PUBLIC_KEYS", fmt.Sprintf("must have the keys of the service %q, which writes %s", writer, topic))
+		}
+	}
+	return &verifier{writer: cfg.writerOf, keys: keys, known: map[[sha256.Size]byte]bool{}}, nil
+}
+
+// verify fails unless the record was signed by the service that writes the topic (without prefix).
+func (v *verifier) verify(topic string, r *kgo.Record) error {
+	header := headerOf(r, HeaderSignature)
+	if header == nil {
+		return errUnsigned
+	}
+	s, err := parseSignature(header)
+	if err != nil {
+		return err
+	}
+	key := v.keys.find(v.writer(topic), s.key)
+	if key == nil {
+		return errUnknownKey
+	}
+	if tlog.CheckRecord(s.path, s.size, s.root, s.index, tlog.RecordHash(leafOf(topic, r))) != nil || !v.signed(key, s) {
+		return errBadSignature
+	}
+	return nil
+}
+
+// signed reports whether the key has signed the root.
+func (v *verifier) signed(key ed25519.PublicKey, s recordSignature) bool {
+	text := signedText(s.size, s.root)
+	id := sha256.Sum256(append(append(append([]byte(nil), key...), s.signature...), text...))
+	v.mu.Lock()
+	known := v.known[id] || v.old[id]
+	v.mu.Unlock()
+	if known || !ed25519.Verify(key, text, s.signature) {
+		return known
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.known) >= maxRoots {
+		v.known, v.old = map[[sha256.Size]byte]bool{}, v.known
+	}
+	v.known[id] = true
+	return true
+}
+
+// Signer signs the records of a service. It is safe for concurrent use.
+type Signer struct {
+	key      *reread[ed25519.PrivateKey]
+	verifier *verifier
+}
+
+// NewSigner makes a Signer with the keys of cfg. It fails without a signing key.
+func NewSigner(cfg Config) (*Signer, error) {
+	key, err := newSigningKey(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVerifier(cfg)
+	return &Signer{key, v}, err
+}
+
+// Sign returns a record with its signature, for one that waits elsewhere before it is published.
+func (s *Signer) Sign(r Record) (Record, error) {
+	out := r.toKgo()
+	if err := signRecords(s.key.get(), []string{r.Topic}, []*kgo.Record{out}); err != nil {
+		return Record{}, err
+	}
+	r.Headers = maps.Clone(r.Headers)
+	r.Headers[HeaderSignature] = string(headerOf(out, HeaderSignature))
+	return r, nil
+}
+
+// Verify fails unless the service that writes the record's topic has signed the record.
+func (s *Signer) Verify(r Record) error { return s.verifier.verify(r.Topic, r.toKgo()) }
