@@ -22,7 +22,7 @@ func DevelopmentConfig[C any](t *testing.T, service string, args ...string) *C {
 	t.Helper()
 	args = append([]string{
 		"--values", "urr/values-development.yaml",
-		"--set", "global.kafka.brokers={kafka:9092}", "--set", "global.redis.addresses={redis:6379}",
+		"--set", "global.kafka.brokers={kafka:9092},global.kafka.plain=development", "--set", "global.redis.addresses={redis:6379}",
 		"--set", "global.dynamodb.endpoint=http://dynamodb:8000", "--set", "secrets.databaseURL=postgres://urr@postgres:5432/%s",
 		"--set", "secrets.generate=always",
 	}, args...)
@@ -44,7 +44,7 @@ func ProductionConfig[C any](t *testing.T, service string, args ...string) *C {
 
 // libraryVariables matches the variables that libraries read and no Config has, such as those of
 // Go, of the AWS SDK and of OpenTelemetry.
-var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
+var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|EVENT_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
 
 // loadConfig loads a C from the environment of the Deployment with that name. It fails if the
 // migration Job, if there is one, has another environment.

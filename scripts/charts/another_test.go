@@ -68,7 +68,7 @@ func TestAnotherService(t *testing.T) {
 	require.NoError(t, derived.Write(t.Context(), root, append(serviceNames(), name), calls))
 	require.Contains(t, read(t, inRoot("go.work")), "\t./services/promo\n")
 	require.Contains(t, read(t, inRoot("services", "gateway", "README.md")), "`PROMO_ADDR`, `PROMO_RPC_KEY`")
-	b.run(t, nil, "helm", "lint", "--strict", charts(name), "--set", "kafka.brokers={kafka:9092}")
+	b.run(t, nil, "helm", "lint", "--strict", charts(name), "--set", "kafka.brokers={kafka:9092},kafka.plain=development")
 	b.run(t, nil, "helm", append([]string{"lint", "--strict", charts("urr")}, b.umbrellaArgs()...)...)
 	b.unit(t, charts("gateway"), calls[platform.Gateway])
 	b.unit(t, charts("urr"), nil)

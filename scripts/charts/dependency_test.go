@@ -22,7 +22,7 @@ func TestDependencyOfAnotherChart(t *testing.T) {
 	}
 	for file, text := range map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies:\n" + dependencies,
-		"values.yaml": "global: {imageRegistry: registry.example, storageClass: fast, kafka: {brokers: [kafka:9092]}}\n",
+		"values.yaml": "global: {imageRegistry: registry.example, storageClass: fast, kafka: {brokers: [kafka:9092], plain: development}}\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(shop, file), []byte(text), 0o600))
 	}

@@ -127,7 +127,7 @@ func serviceArgs(s platform.Service) []string {
 	for _, callee := range s.Calls {
 		args = append(args, "--set", fmt.Sprintf("rpc.calls.%s.address=%s:9000", callee, callee))
 	}
-	return append(args, "--set", "global.kafka.brokers={kafka:9092}", "--set", "global.redis.addresses={redis:6379}")
+	return append(args, "--set", "global.kafka.brokers={kafka:9092},global.kafka.plain=development", "--set", "global.redis.addresses={redis:6379}")
 }
 
 func read(t *testing.T, path string) string {

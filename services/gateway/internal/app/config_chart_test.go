@@ -29,7 +29,7 @@ func TestChartForProduction(t *testing.T) {
 	t.Parallel()
 	prod := charttest.ProductionConfig[app.Config](t, "gateway",
 		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
-		"--set", "kafka.brokers={k1:9092}", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
+		"--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
 		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc", "--set", "config.LIMIT_REDIS_ADDRS={limits.example:6379}")

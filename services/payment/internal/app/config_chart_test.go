@@ -21,7 +21,7 @@ func TestChart(t *testing.T) {
 	require.Contains(t, dev.RPC.Accept, "gateway")
 
 	prod := charttest.ProductionConfig[app.Config](t, "payment", "--set", "rpc.calls.ticket.address=ticket.shop:9000",
-		"--set", "kafka.brokers={k1:9092}", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50",
+		"--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "config.PAYMENT_VOID_AFTER=1m", "--set", "config.PAYMENT_CHARGES_AT_ONCE=50",
 		"--set", "config.SANDBOX=development", "--set", "config.SANDBOX_PUBLIC_URL=https://pay.test", "--set", "config.PUBLIC_URL=https://shop.test",
 		"--set", "config.SANDBOX_PAGE_TIME=3m", "--set", "config.PAYMENT_PROVIDERS={stripe,sandbox,toss}",
 		"--set", "secrets.STRIPE_SECRET_KEY.name=stripe", "--set", "secrets.STRIPE_WEBHOOK_SECRET.name=stripe", "--set", "config.STRIPE_PAGE_TIME=4m",

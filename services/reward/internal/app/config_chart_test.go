@@ -21,7 +21,7 @@ func TestChart(t *testing.T) {
 	require.Contains(t, dev.RPC.Accept, "gateway")
 	require.Equal(t, "dns:///urr-ingest-headless:9000", dev.Ingest.Addr)
 
-	prod := charttest.ProductionConfig[app.Config](t, "reward", "--set", "kafka.brokers={k1:9092}", "--set", "rpc.calls.ingest.address=none",
+	prod := charttest.ProductionConfig[app.Config](t, "reward", "--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "rpc.calls.ingest.address=none",
 		"--set", "config.REWARD_POINT_URL=https://points.example/api", "--set", "secrets.REWARD_POINT_TOKEN.name=points",
 		"--set", "config.REWARD_CALL_TIMEOUT=5s", "--set", "config.REWARD_LEASE=15s", "--set", "config.REWARD_RATE=200", "--set", "config.REWARD_RETRY_MAX=2h")
 	require.Greater(t, prod.ShutdownTimeout*3/8, 10*time.Second, "the share of workers: calls of the default timeout can end")

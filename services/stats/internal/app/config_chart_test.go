@@ -17,7 +17,7 @@ func TestChart(t *testing.T) {
 	require.Equal(t, []string{"kafka:9092"}, dev.Kafka.Brokers)
 	require.Contains(t, dev.RPC.Accept, "gateway")
 
-	prod := charttest.ProductionConfig[app.Config](t, "stats", "--set", "kafka.brokers={k1:9092}", "--set", "kafka.prefix=blue-",
+	prod := charttest.ProductionConfig[app.Config](t, "stats", "--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "kafka.prefix=blue-",
 		"--set", "telemetry.otlpEndpoint=http://collector:4317")
 	require.Equal(t, "blue-", prod.Kafka.TopicPrefix)
 	require.Equal(t, "blue-", prod.Kafka.GroupPrefix)

@@ -23,7 +23,7 @@ func TestChart(t *testing.T) {
 	_, err := dev.Draw.Keys()
 	require.NoError(t, err)
 
-	prod := charttest.ProductionConfig[app.Config](t, "worker", "--set", "kafka.brokers={k1:9092}", "--set", "requests.queue=shop-requests",
+	prod := charttest.ProductionConfig[app.Config](t, "worker", "--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "requests.queue=shop-requests",
 		"--set", "config.ADMISSIONS_QUEUE=admissions", "--set", "config.WORKER_RECEIVERS=8", "--set", "config.WORKER_RETRY_DELAY=3s")
 	require.Equal(t, "shop-requests", prod.Queue.Name)
 	require.Equal(t, "admissions", prod.Admissions)
