@@ -554,8 +554,8 @@ func (q *Queries) ListEntitlementVersions(ctx context.Context, arg ListEntitleme
 const LockListToDrop = `-- name: LockListToDrop :one
 SELECT upload_id, status
 FROM entitlement_lists
-WHERE status <> 'CURRENT' AND updated_at < coalesce($1::timestamptz, now())
-                              - CASE WHEN status = 'PACKED' THEN make_interval(secs => $2) ELSE interval '1 hour' END
+WHERE status <> 'CURRENT' AND updated_at < coalesce($1::timestamptz, now()) - interval '1 hour'
+  AND (status <> 'PACKED' OR updated_at < coalesce($1::timestamptz, now()) - make_interval(secs => $2))
 ORDER BY updated_at
 LIMIT 1
 FOR UPDATE SKIP LOCKED

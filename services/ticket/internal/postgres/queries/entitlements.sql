@@ -145,8 +145,8 @@ LIMIT @max::int;
 -- name: LockListToDrop :one
 SELECT upload_id, status
 FROM entitlement_lists
-WHERE status <> 'CURRENT' AND updated_at < coalesce(sqlc.narg('now')::timestamptz, now())
-                              - CASE WHEN status = 'PACKED' THEN make_interval(secs => @retention_seconds) ELSE interval '1 hour' END
+WHERE status <> 'CURRENT' AND updated_at < coalesce(sqlc.narg('now')::timestamptz, now()) - interval '1 hour'
+  AND (status <> 'PACKED' OR updated_at < coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(secs => @retention_seconds))
 ORDER BY updated_at
 LIMIT 1
 FOR UPDATE SKIP LOCKED;
