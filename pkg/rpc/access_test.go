@@ -20,6 +20,7 @@ import (
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/pkg/testkit"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -143,6 +144,26 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 		require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(call(md)).Reason, name)
 	}
 	require.Equal(t, errs.ErrCallerRefused.Reason, errs.FromStatus(call(metadata.Pairs("urr-auth", "a", "urr-auth", "b"))).Reason)
+}
+
+// Refused calls are counted by the service that they claim to be from, if the server knows that one.
+func TestRefusedCallersAreCounted(t *testing.T) {
+	t.Parallel()
+	const method = "/urr.queue.v1.QueueService/Leave"
+	count := func(caller string) float64 {
+		n, _ := metricstest.MetricSum(t, "urr_rpc_refused_callers_total", map[string]string{"method": method, "caller": caller})
+		return n
+	}
+	call := rawCall(t, &fakeQueue{})
+	forged := func(caller string) metadata.MD {
+		return metadata.Pairs("urr-auth", rpc.Sign("another key of at least 32 bytes", caller, "queue", method, time.Now()))
+	}
+	for claimed, md := range map[string]metadata.MD{"gateway": forged("gateway"), "unknown": forged("stranger")} {
+		before := count(claimed)
+		require.Error(t, call(md))
+		require.Greater(t, count(claimed), before, claimed)
+	}
+	require.Zero(t, count("stranger"), "nobody makes up values of the label")
 }
 
 // A signature is valid for one method and half a minute, which limits the use of an intercepted

@@ -136,6 +136,9 @@ func (s *Server) finishCall(ctx context.Context, method, peer string, start time
 	if e == nil {
 		return nil
 	}
+	if e.Reason == errs.ErrCallerRefused.Reason {
+		refusedCallers.WithLabelValues(method, s.verifier.claimedCaller(ctx)).Inc()
+	}
 	level := slog.LevelError
 	if e.Kind.CausedByClient() {
 		level = slog.LevelWarn

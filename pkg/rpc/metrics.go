@@ -19,6 +19,9 @@ var (
 	serverReasons = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_rpc_server_refusals_total", Help: "Calls that failed, by stable code.",
 	}, []string{"method", "reason"})
+	refusedCallers = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_rpc_refused_callers_total", Help: "Calls that were refused for their caller, by the service that it claims to be.",
+	}, []string{"method", "caller"})
 	clientSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "urr_rpc_client_seconds", Help: "Time a call took as its caller saw it, retries included.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),

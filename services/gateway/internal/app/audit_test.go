@@ -1,12 +1,19 @@
 package app_test
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/edge"
@@ -96,6 +103,7 @@ func TestReadingPersonalDataIsAnAct(t *testing.T) {
 		"/api/v1/admin/audit?user=bob", "/api/v1/admin/rewards?memberId=bob", "/api/v1/admin/rewards/17", "/api/v1/admin/dlq/requests",
 		"/api/v1/admin/promotions/" + calm + "/requests", "/api/v1/admin/promotions/" + calm + "/winners.csv",
 		"/api/v1/admin/requests/0190163d-8694-739b-aea5-966c26f8ad91",
+		"/api/v1/admin/events/" + calm + "/entitlements/l/versions/0190163d-8694-739b-aea5-966c26f8ad91/users.csv",
 	} {
 		actsBefore := len(w.acts.of(t, typeActed))
 		w.do(http.MethodGet, path, "", admin)
@@ -108,6 +116,75 @@ func TestReadingPersonalDataIsAnAct(t *testing.T) {
 	w.do(http.MethodGet, "/api/v1/admin/rewards/events/"+calm+"/summary", "", admin)
 	w.do(http.MethodGet, "/api/v1/admin/promotions/"+calm+"/summary", "", admin)
 	require.Len(t, w.acts.of(t, typeActed), actsBefore, "figures are nobody's")
+}
+
+// brokenOff is a body whose client disconnects after its text.
+type brokenOff struct{ io.Reader }
+
+func (b brokenOff) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// The outcome of an upload has the digest of all bytes that were sent, also if the file was refused
+// half way, and counts of what it has changed, so that two uploads can be told apart.
+func TestDigestsOfUploads(t *testing.T) {
+	t.Parallel()
+	rest := strings.Repeat("somebody\n", 100_000)
+	for name, c := range map[string]struct {
+		event, file, hashed string
+		broken              bool
+		status              int
+		entries             *eventsv1.EntryCounts
+	}{
+		"a list":       {event: calm, file: "userId\nalice\n", status: 200, entries: &eventsv1.EntryCounts{Total: 3, Added: 3}},
+		"a longer one": {event: calm, file: "userId\n" + rest, status: 200, entries: &eventsv1.EntryCounts{Total: 3, Added: 3}},
+		"bad lines":    {event: calm, file: "userId\n" + strings.Repeat("a b\n", 20) + rest, status: 400},
+		"no header":    {event: calm, file: "name\n" + rest, status: 400},
+		"no event":     {event: "absent", file: "userId\n" + rest, status: 404},
+		"broken off":   {event: calm, file: "userId\nalice\nbo", broken: true, status: 400},
+		"no file":      {event: calm, status: 400},
+		"too long": {
+			event: calm, file: "userId\n" + strings.Repeat("x", edge.MaxUpload), status: 400,
+			hashed: "userId\n" + strings.Repeat("x", edge.MaxUpload-len("userId\n")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t)
+			req := w.request(http.MethodPut, "/api/v1/admin/events/"+c.event+"/entitlements/l", c.file, w.session(alice, "admin"))
+			if c.broken {
+				req.Body = io.NopCloser(brokenOff{req.Body})
+			}
+			rec := respond(w.gateway, req)
+			require.Equal(t, c.status, rec.Code, rec.Body)
+			act := w.acts.of(t, typeActed)[0]
+			require.Empty(t, act.GetBodySha256())
+			want := ""
+			if hashed := cmp.Or(c.hashed, c.file); hashed != "" {
+				sum := sha256.Sum256([]byte(hashed))
+				want = hex.EncodeToString(sum[:])
+			}
+			outcome := w.outcomeOf(t, act)
+			require.Equal(t, want, outcome.GetBodySha256())
+			require.Empty(t, gocmp.Diff(c.entries, outcome.GetEntries(), protocmp.Transform()))
+		})
+	}
+}
+
+// Of an upload that was not forwarded nothing is read.
+func TestDigestOfAnUploadWithoutKafka(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.acts.down.Store(true)
+	rec := w.do(http.MethodPut, "/api/v1/admin/events/calm/entitlements/l", "userId\nalice\n", w.session(alice, "admin"))
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+	w.acts.down.Store(false)
+	testkit.Until(t, func() bool { return len(w.acts.of(t, typeEnded)) == 1 }, "the outcome")
+	require.Empty(t, w.acts.of(t, typeEnded)[0].GetBodySha256())
 }
 
 // An act on a reward is recorded with the id of the reward's campaign.

@@ -77,5 +77,19 @@ func (f *fakeEntitlementAdmin) AddToUpload(_ context.Context, in *ticketv1.AddTo
 
 func (f *fakeEntitlementAdmin) FinishUpload(_ context.Context, in *ticketv1.FinishUploadRequest) (*ticketv1.EntitlementList, error) {
 	f.add("FinishUpload", in.GetCaller(), in)
-	return &ticketv1.EntitlementList{}, nil
+	return &ticketv1.EntitlementList{UserIds: 2, Emails: 1, Added: 3}, nil
+}
+
+func (f *fakeEntitlementAdmin) ListEntitlementVersions(
+	_ context.Context, in *ticketv1.ListEntitlementVersionsRequest,
+) (*ticketv1.ListEntitlementListsResponse, error) {
+	f.add("ListEntitlementVersions", in.GetCaller(), in)
+	return &ticketv1.ListEntitlementListsResponse{}, nil
+}
+
+func (f *fakeEntitlementAdmin) ReadEntitlementVersion(
+	_ context.Context, in *ticketv1.ReadEntitlementVersionRequest,
+) (*ticketv1.EntitlementUsers, error) {
+	f.add("ReadEntitlementVersion", in.GetCaller(), in)
+	return &ticketv1.EntitlementUsers{}, nil
 }

@@ -62,7 +62,7 @@ func documentedPath(r *edge.Route) string {
 	return strings.NewReplacer("event_id", "eventId", "request_id", "requestId", "reservation_id", "reservationId",
 		"ticket_id", "ticketId", "payment_id", "paymentId", "allocation_id", "allocationId",
 		"refund_id", "refundId", "transfer_id", "transferId", "batch_id", "batchId", "difference_id", "differenceId",
-		"plan_id", "planId", "membership_id", "membershipId").Replace(r.Pattern)
+		"plan_id", "planId", "membership_id", "membershipId", "version_id", "versionId").Replace(r.Pattern)
 }
 
 func (d reference) describe(r *edge.Route) described {

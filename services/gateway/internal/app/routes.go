@@ -276,7 +276,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 }
 
 // operatorRoutes returns the routes for operators: a stream of an event's live figures, the upload
-// of lists of users, and the export of figures.
+// of lists of users and the export of their versions, and the export of figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
 		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}
@@ -289,6 +289,10 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 		{
 			ID: "entitlements.put", Method: http.MethodPut, Pattern: "/api/v1/admin/events/{event_id}/entitlements/{list}", Access: edge.Admin,
 			Handler: e.entitlements.PutList, Body: edge.Body{Stream: true}, Timeout: handlers.UploadTimeout, Answer: &ticketv1.EntitlementList{},
+		},
+		{
+			ID: "entitlements.version", Method: http.MethodGet, Pattern: "/api/v1/admin/events/{event_id}/entitlements/{list}/versions/{version_id}/users.csv",
+			Access: edge.Admin, Handler: e.entitlements.GetVersion, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
 		},
 		csv("stats.series", "/api/v1/stats/events/{event_id}/series.csv", edge.Public, e.figures.Series, 0),
 		csv("admin.series", "/api/v1/admin/stats/events/{event_id}/series.csv", edge.Admin, e.figures.OperatorSeries, 0),

@@ -48,6 +48,10 @@ type Act struct {
 type Outcome struct {
 	Status int    // the HTTP status
 	Code   string // the error's code, "" after success
+	// BodySHA256 is the hex digest of a streamed body, "" for all others, which the act has.
+	BodySHA256 string
+	// Entries is what an upload has changed; nil without one.
+	Entries *eventsv1.EntryCounts
 }
 
 // actedEvent returns the Kafka event that is published before the request is forwarded.
@@ -83,6 +87,10 @@ func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	if o.Code != "" {
 		e.Code = &o.Code
 	}
+	if o.BodySHA256 != "" {
+		e.BodySha256 = o.BodySHA256
+	}
+	e.Entries = o.Entries
 	return e
 }
 

@@ -34,6 +34,9 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	}()
 	if err = d.Audit.RecordAct(r.Context(), a); err == nil {
 		err = q.Route.Handler(w, r, q)
+		if q.Upload != nil {
+			q.Upload.Drain(r.Context())
+		}
 		if err == nil && q.Refused == nil && a.EventID == "" && q.Route.EventOf != nil { // only after success, since finding the event is a call
 			a.EventID = q.Route.EventOf(r.Context(), q)
 		}
@@ -42,15 +45,19 @@ func (d *Dispatcher) serveAct(w http.ResponseWriter, r *http.Request, q *edge.Re
 	return err
 }
 
-// outcomeOf returns the status and error code of the response. On pass-through routes, whose errors
-// are written already, the error is q.Refused, else err.
+// outcomeOf returns the status and error code of the response, and what the act's record lacks of an
+// upload. On pass-through routes, whose errors are written already, the error is q.Refused, else err.
 func outcomeOf(q *edge.Request, err error) audit.Outcome {
+	o := audit.Outcome{Status: cmp.Or(q.Route.Status, http.StatusOK), Entries: q.Entries}
+	if q.Upload != nil {
+		o.BodySHA256 = q.Upload.SHA256()
+	}
 	e := q.Refused
 	if err != nil {
 		e = errs.From(err)
 	}
-	if e == nil {
-		return audit.Outcome{Status: cmp.Or(q.Route.Status, http.StatusOK)}
+	if e != nil {
+		o.Status, o.Code = problem.Status(e), e.Reason
 	}
-	return audit.Outcome{Status: problem.Status(e), Code: e.Reason}
+	return o
 }

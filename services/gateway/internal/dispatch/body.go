@@ -12,7 +12,7 @@ import (
 )
 
 // readBody reads and checks the body of a request, if its route takes one. It sets q.Body, and
-// q.Message if the route has a message.
+// q.Message if the route has a message, or q.Upload, which the handler reads.
 func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	b := q.Route.Body
 	switch {
@@ -27,6 +27,9 @@ func readBody(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 		}
 		q.Body = body
 		return checkJSON(r, q)
+	case b.Stream:
+		q.Upload = edge.NewUpload(w, r)
+		return nil
 	default:
 		return nil
 	}

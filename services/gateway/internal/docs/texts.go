@@ -160,6 +160,12 @@ var texts = map[string]routeText{
 			"replaces the list as a whole; one with an invalid line replaces nothing.\n\nErrors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, " +
 			"INVALID_ID, BODY_TOO_LARGE, INVALID_REQUEST (`errors` names up to 20 lines).",
 	},
+	"entitlements.version": {
+		summary: "The users of a version of a list as CSV",
+		description: "`text/csv` with the header `userId,email`: the users of the current version, or of one that was replaced, sorted, each once. A file " +
+			"that was uploaded may have had other columns, and lines in another order, so its digest is another.\n\nErrors: UNAUTHENTICATED, " +
+			"ROLE_REQUIRED, INVALID_REQUEST, UPLOAD_NOT_FOUND (there is no such version).",
+	},
 	"stats.series": {
 		summary:     "The series of an event as CSV",
 		description: "`text/csv` of what `/api/v1/stats/events/{eventId}/series` answers to the same query; the header has the names of its members.",

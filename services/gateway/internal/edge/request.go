@@ -12,6 +12,7 @@ import (
 	"urr.guru/services/gateway/internal/identity"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 )
 
 // Request has the route of a request and the verified identity of its caller.
@@ -47,6 +48,9 @@ type Request struct {
 	// declare a message.
 	Body    []byte
 	Message proto.Message
+	// Upload is the body of a route that streams it. The handler sets Entries to what it has changed.
+	Upload  *Upload
+	Entries *eventsv1.EntryCounts
 	// BodyErr is the error of decoding Body on a pass-through route.
 	BodyErr error
 	// Refused is the error that the request was refused with, nil when it was served.

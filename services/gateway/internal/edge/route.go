@@ -57,8 +57,8 @@ type Body struct {
 	JSON bool
 	// Raw bodies are passed on unchanged, with at most MaxWebhook bytes.
 	Raw bool
-	// Stream bodies are read by the handler, with at most MaxUpload bytes. An operator's act is recorded
-	// without them.
+	// Stream bodies are read by the handler from Request.Upload. An operator's act is recorded without
+	// them, its outcome with their digest.
 	Stream bool
 	// Message makes the message into which the JSON body of a hand-written route is parsed. It is nil
 	// on pass-through routes, since their RPC defines the message.

@@ -16,14 +16,13 @@ import (
 	"urr.guru/services/gateway/internal/caller"
 	"urr.guru/services/gateway/internal/edge"
 
+	eventsv1 "urr.guru/proto/gen/urr/events/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 )
 
 const (
-	// UploadTimeout is the time-out of the upload of a list of users. Each read of a part has
-	// uploadReadTimeout, which replaces the server's time-out.
-	UploadTimeout     = 10 * time.Minute
-	uploadReadTimeout = 30 * time.Second
+	// UploadTimeout is the time-out of the upload of a list of users.
+	UploadTimeout = 10 * time.Minute
 	// uploadPart is how many users one call of the ticket service contains.
 	uploadPart = 5_000
 	// maxUploadErrors is how many invalid lines of a file the error lists.
@@ -53,7 +52,7 @@ func (h *EntitlementHandlers) PutList(w http.ResponseWriter, r *http.Request, q 
 	if !ids.ValidEventID(list) {
 		return errs.ErrInvalidID.WithFields(errs.Field{Path: "list", Message: "must be 1–64 of [A-Za-z0-9_-]"})
 	}
-	file, err := openUserFile(&timedBody{body: http.MaxBytesReader(w, r.Body, edge.MaxUpload), control: http.NewResponseController(w)})
+	file, err := openUserFile(q.Upload)
 	if err != nil {
 		return err
 	}
@@ -65,11 +64,42 @@ func (h *EntitlementHandlers) PutList(w http.ResponseWriter, r *http.Request, q 
 	if err := h.sendUsers(ctx, file, began.GetUploadId()); err != nil {
 		return err
 	}
-	done, err := h.ticket.FinishUpload(ctx, &ticketv1.FinishUploadRequest{UploadId: began.GetUploadId()})
+	done, err := h.ticket.FinishUpload(ctx, &ticketv1.FinishUploadRequest{UploadId: began.GetUploadId(), Sha256: q.Upload.SHA256()})
 	if err != nil {
 		return err
 	}
+	q.Entries = &eventsv1.EntryCounts{Total: done.GetUserIds() + done.GetEmails(), Added: done.GetAdded(), Removed: done.GetRemoved()}
 	return WriteMessage(w, http.StatusOK, done)
+}
+
+// GetVersion responds with the users of a version of a list as CSV, as PutList reads it. It reads
+// each part in a separate call of the ticket service, so that a slow client does not keep a call open.
+func (h *EntitlementHandlers) GetVersion(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	in := &ticketv1.ReadEntitlementVersionRequest{EventId: q.Param("event_id"), List: q.Param("list"), Version: q.Param("version_id")}
+	ctx := caller.With(r.Context(), q.Caller())
+	part, err := h.ticket.ReadEntitlementVersion(ctx, in)
+	if err != nil {
+		return err
+	}
+	f := newCSVFile(w, "list-"+in.GetVersion())
+	f.line([]string{columnUserID, columnEmail})
+	for len(part.GetUserIds())+len(part.GetEmails()) > 0 {
+		for _, user := range part.GetUserIds() {
+			f.line([]string{user, ""})
+			in.After = user
+		}
+		for _, email := range part.GetEmails() {
+			f.line([]string{"", email})
+			in.After, in.AfterEmail = email, true
+		}
+		if f.flush() != nil {
+			break // the client has disconnected
+		}
+		if part, err = h.ticket.ReadEntitlementVersion(ctx, in); err != nil {
+			panic(http.ErrAbortHandler) // otherwise the client would take a part of the list for all of it
+		}
+	}
+	return f.end()
 }
 
 func (h *EntitlementHandlers) sendUsers(ctx context.Context, file *userFile, uploadID string) error {
@@ -88,21 +118,6 @@ func (h *EntitlementHandlers) sendUsers(ctx context.Context, file *userFile, upl
 			return nil //nolint:nilerr // the end of the file
 		}
 	}
-}
-
-// timedBody gives each read of a body its own time-out.
-type timedBody struct {
-	body    io.Reader
-	control *http.ResponseController
-}
-
-func (b *timedBody) Read(p []byte) (int, error) {
-	end := time.Now().Add(uploadReadTimeout)
-	if err := errors.Join(b.control.SetReadDeadline(end), b.control.SetWriteDeadline(end.Add(uploadReadTimeout))); err != nil &&
-		!errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	return b.body.Read(p)
 }
 
 // userFile is a CSV file of users. Its header has a column userId, a column email, or both. Other

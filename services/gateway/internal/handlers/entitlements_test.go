@@ -2,6 +2,8 @@ package handlers_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +28,7 @@ type fakeUpload struct {
 	userIDs, emails []string
 	calls           int
 	finished        bool
+	sha256          string
 }
 
 func (r *fakeUpload) BeginUpload(context.Context, *ticketv1.BeginUploadRequest, ...grpc.CallOption) (*ticketv1.BeginUploadResponse, error) {
@@ -38,8 +41,8 @@ func (r *fakeUpload) AddToUpload(_ context.Context, in *ticketv1.AddToUploadRequ
 	return &ticketv1.AddToUploadResponse{}, nil
 }
 
-func (r *fakeUpload) FinishUpload(context.Context, *ticketv1.FinishUploadRequest, ...grpc.CallOption) (*ticketv1.EntitlementList, error) {
-	r.finished = true
+func (r *fakeUpload) FinishUpload(_ context.Context, in *ticketv1.FinishUploadRequest, _ ...grpc.CallOption) (*ticketv1.EntitlementList, error) {
+	r.finished, r.sha256 = true, in.GetSha256()
 	return &ticketv1.EntitlementList{List: "l"}, nil
 }
 
@@ -59,7 +62,8 @@ func upload(t *testing.T, file io.Reader) (*fakeUpload, func() error) {
 	r := &fakeUpload{}
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", file)
 	return r, func() error {
-		return handlers.NewEntitlementHandlers(r).PutList(httptest.NewRecorder(), req, &edge.Request{Match: m})
+		w := httptest.NewRecorder()
+		return handlers.NewEntitlementHandlers(r).PutList(w, req, &edge.Request{Match: m, Upload: edge.NewUpload(w, req)})
 	}
 }
 
@@ -81,12 +85,18 @@ func TestListsOfUsers(t *testing.T) {
 		require.Equal(t, c.userIDs, r.userIDs, name)
 		require.Equal(t, c.emails, r.emails, name)
 		require.True(t, r.finished, name)
+		require.Equal(t, digestOf(c.file), r.sha256, name)
 	}
 	many := strings.Repeat("alice\n", 12_001)
 	r, err := putList(t, "userId\n"+many)
 	require.NoError(t, err)
 	require.Len(t, r.userIDs, 12_001)
 	require.Equal(t, 3, r.calls)
+}
+
+func digestOf(file string) string {
+	sum := sha256.Sum256([]byte(file))
+	return hex.EncodeToString(sum[:])
 }
 
 // lazyFile is a file of users that is made while it is read.
@@ -155,4 +165,57 @@ func TestInvalidListsOfUsers(t *testing.T) {
 	require.Len(t, errs.From(err).Fields, 20)
 	_, err = putList(t, "userId\n"+strings.Repeat("x", edge.MaxUpload))
 	require.ErrorIs(t, err, errs.ErrBodyTooLarge)
+}
+
+// versionParts has the parts of a version, by the user before each and whether an address named it.
+type versionParts struct {
+	ticketv1.EntitlementAdminServiceClient
+
+	parts map[string]*ticketv1.EntitlementUsers
+}
+
+func (v *versionParts) ReadEntitlementVersion(
+	_ context.Context, in *ticketv1.ReadEntitlementVersionRequest, _ ...grpc.CallOption,
+) (*ticketv1.EntitlementUsers, error) {
+	part := v.parts[in.GetAfter()+strconv.FormatBool(in.GetAfterEmail())]
+	if part == nil {
+		return nil, errs.ErrUploadNotFound
+	}
+	return part, nil
+}
+
+func getVersion(t *testing.T, v *versionParts) (string, error) {
+	t.Helper()
+	table, err := edge.NewTable(&edge.Route{ID: "get", Method: http.MethodGet, Pattern: "/{event_id}/{list}/{version_id}", Access: edge.Public})
+	require.NoError(t, err)
+	m, err := table.Match(http.MethodGet, "/e/l/v")
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	err = handlers.NewEntitlementHandlers(v).GetVersion(w, req, &edge.Request{Match: m})
+	return w.Body.String(), err
+}
+
+// The file of a version has all its parts, or breaks off so that nobody takes a part for all of it.
+// An upload of it has the same users.
+func TestVersionsOfLists(t *testing.T) {
+	t.Parallel()
+	v := &versionParts{parts: map[string]*ticketv1.EntitlementUsers{
+		"false":             {UserIds: []string{"-bob", "alice"}},
+		"alicefalse":        {UserIds: []string{"carol"}, Emails: []string{"a@example.com"}},
+		"a@example.comtrue": {Emails: []string{"b@example.com"}},
+		"b@example.comtrue": {},
+	}}
+	file, err := getVersion(t, v)
+	require.NoError(t, err)
+	require.Equal(t, strings.ReplaceAll("userId,email\n'-bob,\nalice,\ncarol,\n,a@example.com\n,b@example.com\n", "\n", "\r\n"), file)
+	again, err := putList(t, file)
+	require.NoError(t, err)
+	require.Equal(t, []string{"-bob", "alice", "carol"}, again.userIDs)
+	require.Equal(t, []string{"a@example.com", "b@example.com"}, again.emails)
+
+	delete(v.parts, "b@example.comtrue")
+	require.Panics(t, func() { _, _ = getVersion(t, v) })
+	_, err = getVersion(t, &versionParts{})
+	require.ErrorIs(t, err, errs.ErrUploadNotFound)
 }

@@ -40,7 +40,7 @@ func (h *FigureHandlers) Series(w http.ResponseWriter, r *http.Request, q *edge.
 	if err != nil {
 		return err
 	}
-	f := newFigureFile(w, "series-"+in.GetEventId())
+	f := newCSVFile(w, "series-"+in.GetEventId())
 	f.line(append([]string{"at"}, numberNames("", &statsv1.SeriesPoint{})...))
 	for _, p := range series.GetItems() {
 		f.line(append([]string{timeText(p.GetAt().AsTime())}, numbers(p)...))
@@ -58,7 +58,7 @@ func (h *FigureHandlers) OperatorSeries(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	f := newFigureFile(w, "series-"+in.GetEventId())
+	f := newCSVFile(w, "series-"+in.GetEventId())
 	f.line(append([]string{"at"}, figureNames()...))
 	for _, p := range series.GetItems() {
 		f.figures([]string{timeText(p.GetAt().AsTime())}, p.GetFigures())
@@ -79,7 +79,7 @@ func (h *FigureHandlers) Days(w http.ResponseWriter, r *http.Request, q *edge.Re
 	if err != nil {
 		return err
 	}
-	f := newFigureFile(w, "days-"+in.GetFrom()+"-"+in.GetTo())
+	f := newCSVFile(w, "days-"+in.GetFrom()+"-"+in.GetTo())
 	f.line(append([]string{"day", "eventId", "timeZone"}, figureNames()...))
 	for {
 		for _, d := range page.GetItems() {
@@ -150,24 +150,24 @@ func figureNames() []string {
 	return append(append(names, numberNames("revenue", &statsv1.Revenue{})...), numberNames("", &statsv1.MoneyByCause{})...)
 }
 
-// figureFile is a CSV file of figures that is being sent.
-type figureFile struct {
+// csvFile is a CSV file that is being sent.
+type csvFile struct {
 	csv       *csvfile.Writer
 	deadlines *http.ResponseController
 }
 
-func newFigureFile(w http.ResponseWriter, name string) *figureFile {
+func newCSVFile(w http.ResponseWriter, name string) *csvFile {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`) // its form needs no quoting
 	w.Header()["Cache-Control"] = edge.NoStore
-	return &figureFile{csvfile.NewWriter(w), http.NewResponseController(w)}
+	return &csvFile{csvfile.NewWriter(w), http.NewResponseController(w)}
 }
 
-func (f *figureFile) line(cells []string) { f.csv.Write(cells...) }
+func (f *csvFile) line(cells []string) { f.csv.Write(cells...) }
 
 // figures writes a line for each currency of the figures, at least one. The counts are in the first
 // line and zero in the others, so that the sum of each column is right.
-func (f *figureFile) figures(head []string, figures *statsv1.Figures) {
+func (f *csvFile) figures(head []string, figures *statsv1.Figures) {
 	revenue := figures.GetRevenue()
 	if len(revenue) == 0 {
 		revenue = []*statsv1.Revenue{{}}
@@ -187,7 +187,7 @@ func (f *figureFile) figures(head []string, figures *statsv1.Figures) {
 }
 
 // flush sends what was written. It fails once the client has disconnected.
-func (f *figureFile) flush() error {
+func (f *csvFile) flush() error {
 	if err := f.deadlines.SetWriteDeadline(time.Now().Add(exportWriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
@@ -195,7 +195,7 @@ func (f *figureFile) flush() error {
 }
 
 // end sends the rest of the file. It is no error if the client has disconnected.
-func (f *figureFile) end() error {
+func (f *csvFile) end() error {
 	_ = f.flush()
 	return nil
 }

@@ -195,7 +195,7 @@ func expired(p Payment, now time.Time) (*Change, error) {
 // opened, the ticket service may keep the reference for it: then the sweeper releases it.
 func ended(p Payment, note string) *Change {
 	c := &Change{Status: Expired, Note: note, Check: Never, CancelDue: p.Ref != ""}
-	if !p.ConfirmingAt.IsZero() || p.Token != "" {
+	if !p.ConfirmingAt.IsZero() || p.HasPage() {
 		c.AbortDue, c.Check = true, 0
 	}
 	return c
@@ -287,7 +287,7 @@ func refusal(p Payment, reason, note string) *Change {
 	c := &Change{
 		Status: Declined, Note: note, DeclineCode: reason, Check: Never, CancelDue: p.Ref != "", Event: EventDeclined,
 	}
-	if p.Token != "" {
+	if p.HasPage() {
 		c.AbortDue, c.Check = true, abortRetry
 	}
 	return c

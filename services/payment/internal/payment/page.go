@@ -141,7 +141,7 @@ func (s *Service) releaseEnded(ctx context.Context, ref Reference) (released boo
 		case p.AbortDue:
 			s.tryRelease(ctx, p)
 			released = true
-		case ended && p.Captured == 0 && p.Token != "":
+		case ended && p.Captured == 0 && p.HasPage():
 			if err = s.releaseReference(ctx, p); err == nil {
 				released = true
 			}
@@ -178,7 +178,7 @@ func (s *Service) makePage(ctx context.Context, p Payment, provider Provider) (P
 func (s *Service) pageOf(ctx context.Context, p Payment) Page {
 	provider, ok := s.providers.For(p)
 	switch {
-	case !ok || !p.Status.Uncharged() || p.Status == Prepared && p.Token != "":
+	case !ok || !p.Status.Uncharged() || p.Status == Prepared && p.HasPage():
 		return Page{}
 	case p.PageURL != "":
 		return Page{URL: p.PageURL}
@@ -207,7 +207,7 @@ func (s *Service) Return(ctx context.Context, providerName string, params map[st
 	switch {
 	case err != nil:
 		return Payment{}, err
-	case p.Provider != providerName || p.Token == "" || subtle.ConstantTimeCompare([]byte(p.Token), []byte(auth.Token)) != 1:
+	case p.Provider != providerName || !p.HasPage() || subtle.ConstantTimeCompare([]byte(p.TokenSHA256), []byte(TokenDigest(auth.Token))) != 1:
 		return Payment{}, ErrNotFound
 	case readOnly || p.Status != Open: // nothing to do: the caller shows the payment as it is
 		return p, nil

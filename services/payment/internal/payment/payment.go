@@ -3,6 +3,8 @@
 package payment
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,9 +96,13 @@ type Payment struct {
 	// Mode is that of the provider's key with which the payment was opened.
 	Mode   Mode
 	Status Status
-	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address. Token
-	// authenticates the buyer who comes back; it is empty where the provider has no page.
-	Ref, PageURL, Token string
+	// Ref is the provider's id of its page (see Page.Ref), PageURL the page's address, after the
+	// payment's end without its fragment, which may contain the token.
+	Ref, PageURL string
+	// Token authenticates the buyer who comes back from the page; it is empty after the payment's end.
+	// TokenSHA256 is its digest, of which a late return is known; it is empty where the provider has no
+	// page.
+	Token, TokenSHA256 string
 	// PaymentKey is the provider's key for the charge; a repeated charge uses it too.
 	PaymentKey string
 	ChargeID   string
@@ -152,8 +158,20 @@ type Payment struct {
 	Lease  int64
 }
 
+// HasPage reports whether the provider has a page for the payment, open or not.
+func (p Payment) HasPage() bool { return p.TokenSHA256 != "" }
+
 // Unopened reports whether the provider was to open a page, and has not.
-func (p Payment) Unopened() bool { return p.Token != "" && p.PageURL == "" && p.ConfirmingAt.IsZero() }
+func (p Payment) Unopened() bool { return p.HasPage() && p.PageURL == "" && p.ConfirmingAt.IsZero() }
+
+// TokenDigest returns the digest of a token as in TokenSHA256: "" for none.
+func TokenDigest(token string) string {
+	if token == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
 
 // Awaited reports whether the buyer of an open page, or a webhook, says that it was paid, and the
 // provider has not been asked since. Until it has answered, the payment does not end by time.

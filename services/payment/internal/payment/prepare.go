@@ -59,7 +59,7 @@ func (s *Service) Prepare(ctx context.Context, r PrepareRequest) (Payment, Page,
 	switch {
 	case !ok:
 		return p, Page{}, ErrProviderUnavailable
-	case p.Status == Prepared && p.Token != "":
+	case p.Status == Prepared && p.HasPage():
 		return s.openPage(ctx, p, provider)
 	default:
 		return p, s.pageOf(ctx, p), nil
@@ -105,6 +105,7 @@ func (s *Service) open(ctx context.Context, r PrepareRequest) (Payment, error) {
 		Mode:            s.providers.mode(),
 		Status:          Prepared,
 		Token:           token,
+		TokenSHA256:     TokenDigest(token),
 		ExpiresAt:       payable.ExpiresAt,
 	}, key)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +66,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, q *db.Queries, p lockedPay
 		Status: string(after.Status), PaymentKey: after.PaymentKey, ChargeID: after.ChargeID, ReceiptUrl: after.ReceiptURL, DeclineCode: after.DeclineCode,
 		Captured: after.Captured, Refunded: after.Refunded, Hand: after.Hand, HandUsed: after.HandUsed, Goodwill: after.Goodwill, ConfirmingAt: optional(after.ConfirmingAt), AbortDue: after.AbortDue,
 		CheckAt: checkAt(p, c), Checks: int32(after.Checks), Lease: after.Lease, //nolint:gosec // reset at every change
-		ProviderRef: after.Ref, PageUrl: after.PageURL, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
+		ProviderRef: after.Ref, PageUrl: after.PageURL, PageToken: after.Token, ExpiresAt: after.ExpiresAt, ChargedAt: optional(after.ChargedAt),
 		Attempt: int32(after.Attempt), NoCharge: after.NoCharge, KeptCode: after.KeptCode, ExtendAt: optional(after.ExtendAt), CancelDue: after.CancelDue, //nolint:gosec // a small number
 		Hinted: after.Hinted, DisputedAt: optional(after.DisputedAt), EvidenceDueAt: optional(after.EvidenceDue), Now: s.now(),
 	})
@@ -120,6 +121,10 @@ func changedPayment(p lockedPayment, c *payment.Change) payment.Payment {
 		if *set.value != "" {
 			*set.to = *set.value
 		}
+	}
+	if !after.Status.Uncharged() && !after.Status.Unsettled() { // the page is opened no more
+		after.Token = ""
+		after.PageURL, _, _ = strings.Cut(after.PageURL, "#")
 	}
 	if c.Disputed != nil {
 		after.EvidenceDue = c.EvidenceDue
@@ -232,7 +237,7 @@ func toPayment(row db.Payment) payment.Payment {
 		StatementSuffix: row.StatementSuffix, Email: row.Email, Provider: row.Provider, Mode: payment.Mode(row.Mode),
 		Status: payment.Status(row.Status), PaymentKey: row.PaymentKey, ChargeID: row.ChargeID, ReceiptURL: row.ReceiptUrl, DeclineCode: row.DeclineCode,
 		Captured: row.Captured, Refunded: row.Refunded, Hand: row.Hand, HandUsed: row.HandUsed, Goodwill: row.Goodwill, Version: row.Version, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
-		Ref: row.ProviderRef, PageURL: row.PageUrl, Token: row.PageToken, ChargedAt: timeOf(row.ChargedAt), Attempt: int(row.Attempt),
+		Ref: row.ProviderRef, PageURL: row.PageUrl, Token: row.PageToken, TokenSHA256: row.PageTokenSha256, ChargedAt: timeOf(row.ChargedAt), Attempt: int(row.Attempt),
 		NoCharge: row.NoCharge, KeptCode: row.KeptCode, ExtendAt: timeOf(row.ExtendAt), CancelDue: row.CancelDue,
 		AbortDue: row.AbortDue, Hinted: row.Hinted, Returned: row.Returned, Checks: int(row.Checks), Lease: row.Lease,
 	}

@@ -97,7 +97,7 @@ func (s *Store) openOrExisting(ctx context.Context, tx pgx.Tx, q *db.Queries, n 
 // checkPages refuses a page to a user who has opened PagesPerHour. Requests of a user wait for each
 // other, so that not all of them find the last free one.
 func (s *Store) checkPages(ctx context.Context, q *db.Queries, n payment.Payment) error {
-	if n.Token == "" { // the provider has no page
+	if !n.HasPage() {
 		return nil
 	}
 	if err := q.LockUser(ctx, n.UserID); err != nil {
@@ -114,7 +114,7 @@ func (s *Store) insert(ctx context.Context, q *db.Queries, n payment.Payment) (p
 	ref := db.IsPaidParams{PaymentType: string(n.Reference.Type), ReferenceID: n.Reference.ID}
 	row, err := q.InsertPayment(ctx, db.InsertPaymentParams{
 		ID: n.ID, OrderID: n.OrderID, PaymentType: ref.PaymentType, ReferenceID: ref.ReferenceID, UserID: n.UserID, EventID: n.EventID,
-		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, PageToken: n.Token, Description: n.Description,
+		Amount: n.Amount, Currency: n.Currency, Provider: n.Provider, ExpiresAt: n.ExpiresAt, PageToken: n.Token, PageTokenSha256: n.TokenSHA256, Description: n.Description,
 		StatementSuffix: n.StatementSuffix, Email: n.Email, Mode: string(cmp.Or(n.Mode, payment.TestMode)), Now: s.now(),
 	})
 	if err != nil {

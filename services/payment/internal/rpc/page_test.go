@@ -114,6 +114,66 @@ func TestTicketRefusesThePage(t *testing.T) {
 	require.Nil(t, p.GetPage())
 }
 
+// An ended payment has no token any more, neither of its own nor in the page's address. A buyer who comes
+// back late is still known by its digest, and sees what became of the payment; a forged token is not.
+func TestTokenGoesWithThePayment(t *testing.T) {
+	t.Parallel()
+	token := func(b *bundle, p *paymentv1.PrepareResponse) (kept, page string) {
+		b.t.Helper()
+		sql := `SELECT page_token, page_url FROM payments WHERE id = $1`
+		require.NoError(b.t, b.pool.QueryRow(b.t.Context(), sql, p.GetPaymentId()).Scan(&kept, &page))
+		return kept, page
+	}
+	for want, end := range map[string]func(*bundle, *paymentv1.PrepareResponse, map[string]string){
+		"CONFIRMED": func(b *bundle, _ *paymentv1.PrepareResponse, params map[string]string) {
+			params["paymentKey"] = "ok-1"
+			_, err := b.comeBack(params)
+			require.NoError(b.t, err)
+			b.sweep(0)
+		},
+		"DECLINED": func(b *bundle, _ *paymentv1.PrepareResponse, params map[string]string) {
+			params["paymentKey"] = "decline-1"
+			_, err := b.comeBack(params)
+			require.NoError(b.t, err)
+			b.sweep(0)
+		},
+		"EXPIRED": func(b *bundle, p *paymentv1.PrepareResponse, _ map[string]string) {
+			_, err := b.cancel(p, user)
+			require.NoError(b.t, err)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, withPage)
+			p, _ := b.prepared()
+			params := b.returnParams(p, "")
+			// Like the page of Toss, whose address has the token.
+			_, err := b.pool.Exec(t.Context(), `UPDATE payments SET page_url = page_url || '#' || page_token WHERE id = $1`, p.GetPaymentId())
+			require.NoError(t, err)
+			kept, page := token(b, p)
+			require.Equal(t, params["token"], kept)
+			require.Contains(t, page, kept)
+
+			end(b, p, params)
+			require.Equal(t, want, b.get(p).GetStatus())
+			gone, page := token(b, p)
+			require.Empty(t, gone)
+			require.NotEmpty(t, page)
+			require.NotContains(t, page, kept)
+
+			delete(params, "paymentKey")
+			late, err := b.comeBack(params)
+			require.NoError(t, err)
+			require.Equal(t, want, late.GetStatus())
+			for _, forged := range []string{"", "x"} {
+				params["token"] = forged
+				_, err = b.comeBack(params)
+				require.ErrorIs(t, errs.FromStatus(err), errs.ErrPaymentNotFound)
+			}
+		})
+	}
+}
+
 // A buyer who comes back need not be signed in. Only the first key that comes back is charged.
 func TestReturnIsCharged(t *testing.T) {
 	t.Parallel()

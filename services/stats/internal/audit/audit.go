@@ -5,8 +5,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +24,8 @@ type Act struct {
 	Method, Route, Path string
 	EventID, RequestID  string
 	Body, BodySHA256    string
-	// Outcome is nil while it is not known.
+	// Outcome is nil while it is not known. Without a UserID there is only the outcome: the act is not
+	// stored, or not yet, and At is the outcome's.
 	Outcome *Outcome
 }
 
@@ -36,19 +35,22 @@ type Outcome struct {
 	// Code is the code of the error, "" after success.
 	Code string
 	At   time.Time
+	// Entries is what an upload has changed; nil for all other acts, and if it was refused.
+	Entries *EntryCounts
 }
 
-// Merge makes one act of those with the same id, since each is published twice, first without its
-// outcome. The result is sorted by id, so that concurrent batches lock rows in one order.
-func Merge(acts []Act) []Act {
-	merged := make(map[uuid.UUID]Act, len(acts))
-	for _, a := range acts {
-		if earlier, ok := merged[a.ID]; ok && earlier.Outcome != nil {
-			continue
-		}
-		merged[a.ID] = a
-	}
-	return slices.SortedFunc(maps.Values(merged), func(a, b Act) int { return slices.Compare(a.ID[:], b.ID[:]) })
+// EntryCounts says how many entries an uploaded list has, how many of them the list before it lacked
+// (Added), and how many entries of that one it lacks (Removed).
+type EntryCounts struct{ Total, Added, Removed int64 }
+
+// Ended is the outcome of an act as a record of its own tells it.
+type Ended struct {
+	ActID uuid.UUID
+	Outcome
+
+	// EventID and BodySHA256 count only if the act itself has none: those of some acts are not known
+	// before their end.
+	EventID, BodySHA256 string
 }
 
 // Filter selects acts. A field that is zero excludes none.
@@ -92,8 +94,10 @@ var Latest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) //nolint:g
 
 // Store keeps acts.
 type Store interface {
-	// Keep stores acts with different ids. For an act that is stored already it adds the outcome.
-	Keep(ctx context.Context, acts []Act) error
+	// Keep stores acts without outcomes, and outcomes, which may come before their acts. Of an act, and
+	// of its outcome, the first that is stored stays. It returns how many of the outcomes say something
+	// else than is stored then.
+	Keep(ctx context.Context, acts []Act, ended []Ended) (other int64, err error)
 	// List returns at most f.Limit acts, newest first.
 	List(ctx context.Context, f Filter) ([]Act, error)
 }

@@ -17,13 +17,22 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-// Keep stores acts and outcomes. It is idempotent for acts of any age, so that the offset need not
-// be saved in the same transaction.
-func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
+// Keep is idempotent for acts and outcomes of any age, so that the offset need not be saved in the
+// same transaction.
+func (s *Store) Keep(ctx context.Context, acts []audit.Act, ended []audit.Ended) (other int64, err error) {
+	if len(acts) > 0 {
+		err = s.keepActs(ctx, acts)
+	}
+	if err == nil && len(ended) > 0 {
+		other, err = s.keepOutcomes(ctx, ended)
+	}
+	return other, postgres.Err(err)
+}
+
+func (s *Store) keepActs(ctx context.Context, acts []audit.Act) error {
 	var p db.KeepActsParams
 	for i := range acts {
 		a := &acts[i]
-		outcome := cmp.Or(a.Outcome, &audit.Outcome{})
 		p.ActIds = append(p.ActIds, a.ID)
 		p.OccurredAt = append(p.OccurredAt, a.At)
 		p.UserIds = append(p.UserIds, a.UserID)
@@ -35,11 +44,29 @@ func (s *Store) Keep(ctx context.Context, acts []audit.Act) error {
 		p.RequestIds = append(p.RequestIds, a.RequestID)
 		p.Bodies = append(p.Bodies, a.Body)
 		p.BodySha256 = append(p.BodySha256, a.BodySHA256)
-		p.Statuses = append(p.Statuses, int32(outcome.Status)) //nolint:gosec // an HTTP status
-		p.Codes = append(p.Codes, outcome.Code)
-		p.EndedAt = append(p.EndedAt, outcome.At)
 	}
-	return postgres.Err(s.q.KeepActs(ctx, s.pool, p))
+	return s.q.KeepActs(ctx, s.pool, p)
+}
+
+func (s *Store) keepOutcomes(ctx context.Context, ended []audit.Ended) (other int64, err error) {
+	var p db.KeepOutcomesParams
+	for i := range ended {
+		o := &ended[i]
+		entries := cmp.Or(o.Entries, &audit.EntryCounts{Total: -1, Added: -1, Removed: -1})
+		p.ActIds = append(p.ActIds, o.ActID)
+		p.EventIds = append(p.EventIds, o.EventID)
+		p.BodySha256 = append(p.BodySha256, o.BodySHA256)
+		p.Statuses = append(p.Statuses, int32(o.Status)) //nolint:gosec // an HTTP status
+		p.Codes = append(p.Codes, o.Code)
+		p.EndedAt = append(p.EndedAt, o.At)
+		p.Total = append(p.Total, entries.Total)
+		p.Added = append(p.Added, entries.Added)
+		p.Removed = append(p.Removed, entries.Removed)
+	}
+	if err := s.q.KeepOutcomes(ctx, s.pool, p); err != nil {
+		return 0, err
+	}
+	return s.q.CountOtherOutcomes(ctx, s.pool, db.CountOtherOutcomesParams(p))
 }
 
 // List returns at most f.Limit acts that match the filter, newest first.
@@ -64,6 +91,9 @@ func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
 		}
 		if r.EndedAt != nil {
 			acts[i].Outcome = &audit.Outcome{Status: int(r.Status), Code: r.Code, At: r.EndedAt.UTC()}
+		}
+		if r.Total >= 0 {
+			acts[i].Outcome.Entries = &audit.EntryCounts{Total: r.Total, Added: r.Added, Removed: r.Removed}
 		}
 	}
 	return acts, nil

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"urr.guru/services/stats/internal/audit"
+	"urr.guru/services/stats/internal/postgres"
 )
 
 // newAct returns act number n, n seconds after noon. The acts are of two users, on three events.
@@ -22,18 +24,32 @@ func newAct(n int) audit.Act {
 	}
 }
 
-// For an act on a reward, only the Kafka event with the outcome has the EventID.
-func TestEventOfAnActComesWithItsOutcome(t *testing.T) {
-	t.Parallel()
-	store, _ := setup(t)
-	began, ended := newAct(1), newAct(1)
-	began.EventID, ended.EventID = "", "campaign"
-	ended.Outcome = &audit.Outcome{Status: 204, At: noon.Add(time.Minute)}
-	require.NoError(t, store.Keep(t.Context(), []audit.Act{began}))
-	require.NoError(t, store.Keep(t.Context(), []audit.Act{ended}))
-	acts, err := store.List(t.Context(), audit.Filter{EventID: "campaign", Limit: 2})
+// keep stores acts, each with its outcome if it has one, and requires that nothing else was stored
+// before about these outcomes.
+func keep(t *testing.T, store *postgres.Store, acts ...audit.Act) {
+	t.Helper()
+	var ended []audit.Ended
+	for _, a := range acts {
+		if a.Outcome != nil {
+			ended = append(ended, endOf(a))
+		}
+	}
+	other, err := store.Keep(t.Context(), acts, ended)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff([]audit.Act{ended}, acts))
+	require.Zero(t, other)
+}
+
+func endOf(a audit.Act) audit.Ended {
+	return audit.Ended{ActID: a.ID, Outcome: *a.Outcome, EventID: a.EventID, BodySHA256: a.BodySHA256}
+}
+
+// onlyAct returns the act that is stored.
+func onlyAct(t *testing.T, store *postgres.Store) audit.Act {
+	t.Helper()
+	acts, err := store.List(t.Context(), audit.Filter{Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, acts, 1)
+	return acts[0]
 }
 
 func TestActs(t *testing.T) {
@@ -44,8 +60,9 @@ func TestActs(t *testing.T) {
 		acts = append(acts, newAct(n))
 	}
 	acts[0].Outcome = &audit.Outcome{Status: 409, Code: "CONFLICT", At: noon.Add(time.Minute)}
-	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)))
-	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)), "a repetition changes nothing")
+	for range 2 { // a repetition changes nothing
+		keep(t, store, acts...)
+	}
 
 	list := func(f audit.Filter) (numbers []int) {
 		t.Helper()
@@ -87,7 +104,7 @@ func TestActsOfOneMoment(t *testing.T) {
 		a.At = noon
 		acts = append(acts, a)
 	}
-	require.NoError(t, store.Keep(t.Context(), audit.Merge(acts)))
+	keep(t, store, acts...)
 	for f := (audit.Filter{Limit: 2}); ; {
 		page, next, err := audit.ReadPage(t.Context(), store, f)
 		require.NoError(t, err)
@@ -104,29 +121,87 @@ func TestActsOfOneMoment(t *testing.T) {
 	require.Len(t, seen, len(acts))
 }
 
-// The two Kafka events of an act may come in any order or together. The first outcome is kept.
+// The two Kafka events of an act may come in any order, together, and more than once. The act is that of
+// the first, with the outcome of the second, which brings the event and the digest of some acts.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	outcome := &audit.Outcome{Status: 200, At: noon.Add(time.Second)}
-	begun, ended := newAct(0), newAct(0)
-	ended.Outcome = outcome
-	for name, batches := range map[string][][]audit.Act{
-		"in order": {{begun}, {ended}}, "reversed": {{ended}, {begun}}, "together": {{begun, ended}}, "together reversed": {{ended, begun, ended}},
-		"repeated": {{begun}, {ended}, {begun}, {ended}},
+	begun := newAct(0)
+	whole := begun
+	whole.Outcome = &audit.Outcome{Status: 200, At: noon.Add(time.Second)}
+	upload := begun
+	upload.EventID, upload.Body, upload.BodySHA256 = "", "", ""
+	uploaded := upload
+	uploaded.EventID, uploaded.BodySHA256 = "campaign", "f1"
+	uploaded.Outcome = &audit.Outcome{Status: 204, Code: "C", At: noon.Add(time.Minute), Entries: &audit.EntryCounts{Total: 5, Added: 0, Removed: 3}}
+	type batch struct {
+		acts, ended int // how often
+	}
+	for name, batches := range map[string][]batch{
+		"in order": {{1, 0}, {0, 1}}, "reversed": {{0, 1}, {1, 0}}, "together": {{1, 1}}, "repeated": {{1, 0}, {0, 1}, {1, 0}, {2, 2}},
+		"reversed and repeated": {{0, 2}, {0, 1}, {2, 1}, {1, 0}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, _ := setup(t)
-			for _, b := range batches {
-				require.NoError(t, store.Keep(t.Context(), audit.Merge(b)))
-			}
-			late := newAct(0)
-			late.Outcome = &audit.Outcome{Status: 500, Code: "INTERNAL", At: noon.Add(time.Hour)}
-			require.NoError(t, store.Keep(t.Context(), []audit.Act{late}))
-			acts, err := store.List(t.Context(), audit.Filter{Limit: 10})
-			require.NoError(t, err)
-			require.Empty(t, cmp.Diff([]audit.Act{ended}, acts))
-		})
+		for kind, c := range map[string]struct{ begun, want audit.Act }{"act": {begun, whole}, "upload": {upload, uploaded}} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				store, _ := setup(t)
+				for _, b := range batches {
+					ended := slices.Repeat([]audit.Ended{endOf(c.want)}, b.ended)
+					other, err := store.Keep(t.Context(), slices.Repeat([]audit.Act{c.begun}, b.acts), ended)
+					require.NoError(t, err)
+					require.Zero(t, other)
+				}
+				require.Empty(t, cmp.Diff(c.want, onlyAct(t, store)))
+			})
+		}
+	}
+}
+
+// An outcome whose act has not come is one without an act, and no act of anybody.
+func TestOutcomeWithoutItsAct(t *testing.T) {
+	t.Parallel()
+	store, _ := setup(t)
+	a := newAct(0)
+	a.Outcome = &audit.Outcome{Status: 200, At: noon.Add(time.Second)}
+	_, err := store.Keep(t.Context(), nil, []audit.Ended{endOf(a)})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(audit.Act{ID: a.ID, At: a.Outcome.At, EventID: a.EventID, BodySHA256: a.BodySHA256, Outcome: a.Outcome}, onlyAct(t, store)))
+}
+
+// Whoever knows an act's id and can write to Kafka changes nothing of the act, and at most gets an
+// outcome in first. Of two that differ, the second is counted.
+func TestForgedOutcomes(t *testing.T) {
+	t.Parallel()
+	act := newAct(0)
+	act.UserID = "mallory"
+	genuine := audit.Ended{ActID: act.ID, EventID: act.EventID, BodySHA256: act.BodySHA256, Outcome: audit.Outcome{Status: 200, At: noon.Add(time.Second)}}
+	for name, forge := range map[string]func(*audit.Ended){
+		"status":  func(o *audit.Ended) { o.Status = 403 },
+		"code":    func(o *audit.Ended) { o.Code = "ROLE_REQUIRED" },
+		"time":    func(o *audit.Ended) { o.At = noon },
+		"event":   func(o *audit.Ended) { o.EventID = "another" },
+		"digest":  func(o *audit.Ended) { o.BodySHA256 = "00" },
+		"entries": func(o *audit.Ended) { o.Entries = &audit.EntryCounts{} },
+	} {
+		forged := genuine
+		forge(&forged)
+		for when, batches := range map[string][][]audit.Ended{
+			"later": {{genuine}, {forged}}, "at once": {{genuine, forged}}, "earlier": {{forged}, {genuine}}, "first": {{forged, genuine}},
+		} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				store, _ := setup(t)
+				acts, total := []audit.Act{act}, int64(0)
+				for _, ended := range batches {
+					other, err := store.Keep(t.Context(), acts, ended)
+					require.NoError(t, err)
+					acts, total = nil, total+other
+				}
+				require.EqualValues(t, 1, total)
+				want, kept := act, onlyAct(t, store)
+				want.Outcome = &batches[0][0].Outcome
+				require.Empty(t, cmp.Diff(want, kept))
+			})
+		}
 	}
 }
 
@@ -139,15 +214,14 @@ func TestConcurrentKeeping(t *testing.T) {
 		all.Go(func() error {
 			for round := range 10 {
 				var acts []audit.Act
+				var ended []audit.Ended
 				for n := range 50 {
 					a := newAct((n*(r+1) + round) % 60)
-					if r%2 == 0 {
-						a.Outcome = &audit.Outcome{Status: 200, At: noon}
-					}
 					acts = append(acts, a)
+					ended = append(ended, audit.Ended{ActID: a.ID, Outcome: audit.Outcome{Status: 200, At: noon}})
 				}
-				if err := store.Keep(t.Context(), audit.Merge(acts)); err != nil {
-					return err
+				if other, err := store.Keep(t.Context(), acts, ended); err != nil || other != 0 {
+					return fmt.Errorf("%d other outcomes: %w", other, err)
 				}
 			}
 			return nil

@@ -293,7 +293,7 @@ func TestFiguresAreCountedAnew(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
 	require.NoError(t, store.Apply(t.Context(), countingBatch(3, "a", "b", "c")))
-	require.NoError(t, store.Keep(t.Context(), []audit.Act{newAct(1)}))
+	keep(t, store, newAct(1))
 	require.NoError(t, store.SaveOffset(t.Context(), events.Audit, 1, 7))
 	require.NoError(t, store.SaveOffset(t.Context(), events.Audit, 1, 5), "it is not taken back")
 	next, err := store.Offsets(t.Context(), "topic")

@@ -49,6 +49,9 @@ func toAct(a *audit.Act) *statsv1.Act {
 	}
 	if o := a.Outcome; o != nil {
 		out.Status, out.Code, out.EndedAt = new(int32(o.Status)), rpc.Optional(o.Code), timestamppb.New(o.At) //nolint:gosec // an HTTP status
+		if c := o.Entries; c != nil {
+			out.Entries = &statsv1.EntryCounts{Total: c.Total, Added: c.Added, Removed: c.Removed}
+		}
 	}
 	return out
 }

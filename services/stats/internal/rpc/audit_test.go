@@ -23,12 +23,14 @@ import (
 // log is a fake audit.Store with two acts. It records the filter of the last call.
 type log struct{ lastFilter audit.Filter }
 
-func (l *log) Keep(context.Context, []audit.Act) error { return nil }
+func (l *log) Keep(context.Context, []audit.Act, []audit.Ended) (int64, error) { return 0, nil }
 
 func (l *log) List(_ context.Context, f audit.Filter) ([]audit.Act, error) {
 	l.lastFilter = f
 	acts := []audit.Act{
-		{ID: uuid.Max, At: updated, UserID: "ann", Address: "203.0.113.7", Outcome: &audit.Outcome{Status: 409, Code: "CONFLICT", At: updated}},
+		{ID: uuid.Max, At: updated, UserID: "ann", Address: "203.0.113.7", Outcome: &audit.Outcome{
+			Status: 409, Code: "CONFLICT", At: updated, Entries: &audit.EntryCounts{Total: 3, Added: 2, Removed: 1},
+		}},
 		{At: updated, UserID: "bob"},
 	}
 	return acts[:min(f.Limit, 2)], nil
@@ -44,7 +46,7 @@ func TestListActs(t *testing.T) {
 	require.NoError(t, err)
 	first := &statsv1.Act{
 		ActId: uuid.Max.String(), At: timestamppb.New(updated), UserId: "ann", Address: "203.0.113.7", Status: proto.Int32(409),
-		Code: proto.String("CONFLICT"), EndedAt: timestamppb.New(updated),
+		Code: proto.String("CONFLICT"), EndedAt: timestamppb.New(updated), Entries: &statsv1.EntryCounts{Total: 3, Added: 2, Removed: 1},
 	}
 	second := &statsv1.Act{ActId: uuid.Nil.String(), At: timestamppb.New(updated), UserId: "bob"}
 	require.Empty(t, cmp.Diff(&statsv1.ListActsResponse{Items: []*statsv1.Act{first, second}}, got, protocmp.Transform()))

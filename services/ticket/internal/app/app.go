@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	holder := holds.NewStore(database, cfg.HoldConcurrency, cfg.holdDuration())
 	a.OnClose("holds", holder.Close)
 	membershipService := startMemberships(a, cfg, database, log)
-	entitlementService := startEntitlements(a, eventService, membershipService, database, log)
+	entitlementService := startEntitlements(a, cfg, eventService, membershipService, database, log)
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, entitlementService, log)
 	targets := targetsOf(reservationService, transferService, membershipService)
@@ -146,13 +146,13 @@ func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service, e 
 	ticketv1.RegisterEntitlementAdminServiceServer(server, rpc.NewEntitlementAdmin(e))
 }
 
-// startEntitlements starts the worker that deletes replaced lists of users, and returns the service
-// that decides who may buy in presales.
+// startEntitlements starts the worker that packs and deletes replaced lists of users, and returns the
+// service that decides who may buy in presales.
 func startEntitlements(
-	a *lifecycle.App, events *event.Service, members *membership.Service, database *postgres.Database, log *slog.Logger,
+	a *lifecycle.App, cfg *Config, events *event.Service, members *membership.Service, database *postgres.Database, log *slog.Logger,
 ) *entitlement.Service {
 	store := entitlements.NewStore(database)
-	a.Go("lists of entitlements", store.Pruner(log))
+	a.Go("lists of entitlements", store.Pruner(cfg.ListRetention, log))
 	return entitlement.NewService(events, members, store)
 }
 

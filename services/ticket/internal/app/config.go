@@ -41,6 +41,9 @@ type Config struct {
 	HoldConcurrency int `env:"HOLD_CONCURRENCY, default=0" min:"0" max:"999"`
 	// SweepInterval is the time between two sweeps for expired holds.
 	SweepInterval time.Duration `env:"SWEEP_INTERVAL, default=1s" min:"100ms" max:"1m"`
+	// ListRetention is how long a list of a presale stays readable after another has replaced it: as
+	// long as the record of that act, stats' AUDIT_RETENTION.
+	ListRetention time.Duration `env:"LIST_RETENTION, default=17520h" min:"24h" max:"876000h"`
 	// TicketCodeKey are the Ed25519 seeds that sign ticket codes, required: kid:seed[,kid:seed…],
 	// 32 bytes each in base64; the first signs, all verify.
 	TicketCodeKey config.Secret `env:"TICKET_CODE_KEY"`

@@ -40,15 +40,31 @@ type Store interface {
 	// MaxWrongCodes.
 	UseCode(ctx context.Context, eventID, userID string, hash []byte) error
 
-	// BeginUpload begins the upload of a list, or returns event.ErrNotFound.
-	BeginUpload(ctx context.Context, eventID, list string) (uuid.UUID, error)
+	// BeginUpload begins the upload of a list by an operator, or returns event.ErrNotFound.
+	BeginUpload(ctx context.Context, eventID, list, operator string) (uuid.UUID, error)
 	// AddToUpload adds users by id and by e-mail address to an unfinished upload, or returns
 	// ErrUploadNotFound. It may be repeated.
 	AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails []string) error
-	// FinishUpload makes the upload the event's list; else ErrUploadNotFound. It may be repeated.
-	FinishUpload(ctx context.Context, id uuid.UUID) (UploadedList, error)
+	// FinishUpload makes the upload of a file with the digest sha256 the event's list; else
+	// ErrUploadNotFound. It may be repeated.
+	FinishUpload(ctx context.Context, id uuid.UUID, sha256 string) (UploadedList, error)
 	// Lists returns the lists of an event, or event.ErrNotFound.
 	Lists(ctx context.Context, eventID string) ([]UploadedList, error)
+	// Versions returns at most limit versions of a list that began before the version before, newest
+	// first, or event.ErrNotFound.
+	Versions(ctx context.Context, eventID, list string, before uuid.UUID, limit int) ([]UploadedList, error)
+	// Entries returns the users of a version after one of them, at most MaxEntries, sorted, or
+	// ErrUploadNotFound.
+	Entries(ctx context.Context, eventID, list string, version uuid.UUID, after Entry) ([]Entry, error)
+}
+
+// MaxEntries is the most users of a list that are read at once.
+const MaxEntries = 5000
+
+// Entry is a user on a list, by id or by e-mail address. Ids are sorted before addresses.
+type Entry struct {
+	IsEmail bool
+	Value   string
 }
 
 // Batch is a number of codes that were made together.
@@ -65,8 +81,14 @@ type Batch struct {
 
 // UploadedList is a list of users that an operator has uploaded for a presale.
 type UploadedList struct {
-	Name string
+	Version uuid.UUID
+	Name    string
 	// UserIDs counts the users who are on it by their id, Emails those by their e-mail address.
 	UserIDs, Emails int64
-	UpdatedAt       time.Time
+	// Added counts the entries that the version before lacked, Removed those of it that are missing.
+	Added, Removed int64
+	// SHA256 is the hex digest of the uploaded file, UploadedBy the operator.
+	SHA256, UploadedBy string
+	// UpdatedAt is when it became the event's list, ReplacedAt when it ceased to be; zero: it is.
+	UpdatedAt, ReplacedAt time.Time
 }

@@ -1,7 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+
+	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
@@ -131,11 +134,67 @@ func (s *EntitlementAdmin) ListEntitlementLists(
 	return res, nil
 }
 
-func (s *EntitlementAdmin) BeginUpload(ctx context.Context, req *ticketv1.BeginUploadRequest) (*ticketv1.BeginUploadResponse, error) {
+// versionsPage is how many versions a page has unless the caller asks for another number.
+const versionsPage = 20
+
+func (s *EntitlementAdmin) ListEntitlementVersions(
+	ctx context.Context, req *ticketv1.ListEntitlementVersionsRequest,
+) (*ticketv1.ListEntitlementListsResponse, error) {
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	id, err := s.entitlements.BeginUpload(ctx, req.GetEventId(), req.GetList())
+	before, err := decodeIDCursor(req.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	limit := cmp.Or(int(req.GetLimit()), versionsPage)
+	lists, err := s.entitlements.Versions(ctx, req.GetEventId(), req.GetList(), cmp.Or(before, uuid.Max), limit+1)
+	if err != nil {
+		return nil, err
+	}
+	res := &ticketv1.ListEntitlementListsResponse{}
+	if len(lists) > limit {
+		lists = lists[:limit]
+		res.NextCursor = encodeIDCursor(lists[limit-1].Version)
+	}
+	for i := range lists {
+		res.Items = append(res.Items, fromList(&lists[i]))
+	}
+	return res, nil
+}
+
+func (s *EntitlementAdmin) ReadEntitlementVersion(
+	ctx context.Context, req *ticketv1.ReadEntitlementVersionRequest,
+) (*ticketv1.EntitlementUsers, error) {
+	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
+		return nil, err
+	}
+	version, err := parseID(req.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	after := entitlement.Entry{IsEmail: req.GetAfterEmail(), Value: req.GetAfter()}
+	entries, err := s.entitlements.Entries(ctx, req.GetEventId(), req.GetList(), version, after)
+	if err != nil {
+		return nil, err
+	}
+	users := &ticketv1.EntitlementUsers{}
+	for _, e := range entries {
+		if e.IsEmail {
+			users.Emails = append(users.Emails, e.Value)
+		} else {
+			users.UserIds = append(users.UserIds, e.Value)
+		}
+	}
+	return users, nil
+}
+
+func (s *EntitlementAdmin) BeginUpload(ctx context.Context, req *ticketv1.BeginUploadRequest) (*ticketv1.BeginUploadResponse, error) {
+	operator, err := rpc.RequireRole(req, roleAdmin)
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.entitlements.BeginUpload(ctx, req.GetEventId(), req.GetList(), operator)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +233,7 @@ func (s *EntitlementAdmin) FinishUpload(ctx context.Context, req *ticketv1.Finis
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.entitlements.FinishUpload(ctx, id)
+	list, err := s.entitlements.FinishUpload(ctx, id, req.GetSha256())
 	if err != nil {
 		return nil, err
 	}
@@ -189,5 +248,8 @@ func fromBatch(b *entitlement.Batch) *ticketv1.CodeBatch {
 }
 
 func fromList(l *entitlement.UploadedList) *ticketv1.EntitlementList {
-	return &ticketv1.EntitlementList{List: l.Name, UserIds: l.UserIDs, Emails: l.Emails, UpdatedAt: timestamp(l.UpdatedAt)}
+	return &ticketv1.EntitlementList{
+		List: l.Name, UserIds: l.UserIDs, Emails: l.Emails, UpdatedAt: timestamp(l.UpdatedAt), Version: l.Version.String(), Added: l.Added,
+		Removed: l.Removed, Sha256: l.SHA256, UploadedBy: l.UploadedBy, ReplacedAt: timestamp(l.ReplacedAt),
+	}
 }

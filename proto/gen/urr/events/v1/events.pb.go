@@ -1081,8 +1081,9 @@ func (x *RequestEvent) GetOccurredAt() *timestamppb.Timestamp {
 }
 
 // Topic audit-events, key user_id: an act of an operator. The gateway publishes one event before it
-// forwards the act, and one with the outcome. Both have all members of the act, so their order does
-// not matter. An act without an outcome may have taken effect: the gateway ended before it knew.
+// forwards the act, and one with the outcome. Both have all members of the act, but the second adds
+// its outcome and changes nothing of the first. They may arrive in any order. An act without an
+// outcome may have taken effect: the gateway ended before it knew.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "OPERATOR_ACTED", or "OPERATOR_ACT_ENDED" with the outcome.
@@ -1097,13 +1098,15 @@ type AuditEvent struct {
 	// The pattern of the path, such as /api/v1/queue/admin/threshold/{event_id}.
 	Route string `protobuf:"bytes,6,opt,name=route,proto3" json:"route,omitempty"`
 	Path  string `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
-	// The event, promotion or campaign that the path or the body names; "" for none.
+	// The event, promotion or campaign that the path or the body names; "" for none. Some acts learn it
+	// with their outcome.
 	EventId   string `protobuf:"bytes,8,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The JSON body without spaces, with secrets replaced; empty if there is none, or it is not JSON
 	// or longer than 64 KiB.
 	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
-	// SHA-256 of the body as sent, in hex; empty without a body.
+	// SHA-256 of the body as sent, in hex; empty without a body. That of an uploaded file comes with the
+	// outcome; if the file broke off or was too long, it is of what the gateway received.
 	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
 	// When the gateway received the act.
 	OccurredAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=occurred_at,json=occurredAt,proto3" json:"occurred_at,omitempty"`
@@ -1112,7 +1115,9 @@ type AuditEvent struct {
 	// _ENDED only: the code of the error; absent after success.
 	Code *string `protobuf:"bytes,14,opt,name=code,proto3,oneof" json:"code,omitempty"`
 	// _ENDED only.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// _ENDED only: what an upload has changed; absent for all other acts, and if it was refused.
+	Entries       *EntryCounts `protobuf:"bytes,16,opt,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1250,6 +1255,74 @@ func (x *AuditEvent) GetEndedAt() *timestamppb.Timestamp {
 		return x.EndedAt
 	}
 	return nil
+}
+
+func (x *AuditEvent) GetEntries() *EntryCounts {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// How many entries an uploaded list has, and how it differs from the list that it has replaced.
+type EntryCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Total         int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	Added         int64                  `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`
+	Removed       int64                  `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryCounts) Reset() {
+	*x = EntryCounts{}
+	mi := &file_urr_events_v1_events_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryCounts) ProtoMessage() {}
+
+func (x *EntryCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_events_v1_events_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryCounts.ProtoReflect.Descriptor instead.
+func (*EntryCounts) Descriptor() ([]byte, []int) {
+	return file_urr_events_v1_events_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EntryCounts) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *EntryCounts) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *EntryCounts) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
 }
 
 var File_urr_events_v1_events_proto protoreflect.FileDescriptor
@@ -1391,7 +1464,7 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"\aversion\x18\t \x01(\x03R\aversion\x12;\n" +
 	"\voccurred_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"occurredAt\"\xd9\x03\n" +
+	"occurredAt\"\x8f\x04\n" +
 	"\n" +
 	"AuditEvent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x15\n" +
@@ -1412,9 +1485,14 @@ const file_urr_events_v1_events_proto_rawDesc = "" +
 	"occurredAt\x12\x1b\n" +
 	"\x06status\x18\r \x01(\x05H\x00R\x06status\x88\x01\x01\x12\x17\n" +
 	"\x04code\x18\x0e \x01(\tH\x01R\x04code\x88\x01\x01\x125\n" +
-	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\t\n" +
+	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x124\n" +
+	"\aentries\x18\x10 \x01(\v2\x1a.urr.events.v1.EntryCountsR\aentriesB\t\n" +
 	"\a_statusB\a\n" +
-	"\x05_codeB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
+	"\x05_code\"S\n" +
+	"\vEntryCounts\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x14\n" +
+	"\x05added\x18\x02 \x01(\x03R\x05added\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\x03R\aremovedB+Z)urr.guru/proto/gen/urr/events/v1;eventsv1b\x06proto3"
 
 var (
 	file_urr_events_v1_events_proto_rawDescOnce sync.Once
@@ -1428,7 +1506,7 @@ func file_urr_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_urr_events_v1_events_proto_rawDescData
 }
 
-var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_urr_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_urr_events_v1_events_proto_goTypes = []any{
 	(*PaymentEvent)(nil),          // 0: urr.events.v1.PaymentEvent
 	(*RefundItem)(nil),            // 1: urr.events.v1.RefundItem
@@ -1438,27 +1516,29 @@ var file_urr_events_v1_events_proto_goTypes = []any{
 	(*RewardEvent)(nil),           // 5: urr.events.v1.RewardEvent
 	(*RequestEvent)(nil),          // 6: urr.events.v1.RequestEvent
 	(*AuditEvent)(nil),            // 7: urr.events.v1.AuditEvent
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*EntryCounts)(nil),           // 8: urr.events.v1.EntryCounts
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_urr_events_v1_events_proto_depIdxs = []int32{
-	8,  // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 0: urr.events.v1.PaymentEvent.occurred_at:type_name -> google.protobuf.Timestamp
 	1,  // 1: urr.events.v1.PaymentEvent.items:type_name -> urr.events.v1.RefundItem
-	8,  // 2: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 3: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 2: urr.events.v1.ReservationEvent.expires_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: urr.events.v1.ReservationEvent.occurred_at:type_name -> google.protobuf.Timestamp
 	1,  // 4: urr.events.v1.ReservationEvent.items:type_name -> urr.events.v1.RefundItem
-	8,  // 5: urr.events.v1.TransferEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: urr.events.v1.MembershipEvent.starts_at:type_name -> google.protobuf.Timestamp
-	8,  // 7: urr.events.v1.MembershipEvent.ends_at:type_name -> google.protobuf.Timestamp
-	8,  // 8: urr.events.v1.MembershipEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 9: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 10: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 11: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	8,  // 12: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 5: urr.events.v1.TransferEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: urr.events.v1.MembershipEvent.starts_at:type_name -> google.protobuf.Timestamp
+	9,  // 7: urr.events.v1.MembershipEvent.ends_at:type_name -> google.protobuf.Timestamp
+	9,  // 8: urr.events.v1.MembershipEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 9: urr.events.v1.RewardEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 10: urr.events.v1.RequestEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 11: urr.events.v1.AuditEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	9,  // 12: urr.events.v1.AuditEvent.ended_at:type_name -> google.protobuf.Timestamp
+	8,  // 13: urr.events.v1.AuditEvent.entries:type_name -> urr.events.v1.EntryCounts
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_urr_events_v1_events_proto_init() }
@@ -1478,7 +1558,7 @@ func file_urr_events_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_events_v1_events_proto_rawDesc), len(file_urr_events_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

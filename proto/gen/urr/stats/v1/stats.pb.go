@@ -174,7 +174,8 @@ func (x *ListActsResponse) GetNextCursor() string {
 	return ""
 }
 
-// An act of an operator, as the gateway recorded it.
+// An act of an operator, as the gateway recorded it. Without user_id it is an outcome whose act is not
+// recorded, or not yet: then at is that of the outcome.
 type Act struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	ActId string                 `protobuf:"bytes,1,opt,name=act_id,json=actId,proto3" json:"act_id,omitempty"`
@@ -193,14 +194,17 @@ type Act struct {
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The JSON body, with secrets replaced; empty if there was none or it was longer than 64 KiB.
 	Body string `protobuf:"bytes,10,opt,name=body,proto3" json:"body,omitempty"`
-	// SHA-256 of the body as sent, in hex; empty without a body.
+	// SHA-256 of the body as sent, in hex; empty without a body. That of an uploaded file comes with the
+	// outcome; if the file broke off or was too long, it is of what the gateway received.
 	BodySha256 string `protobuf:"bytes,11,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
 	// The HTTP status that the operator got; absent while it is not known. Then the act may have
 	// taken effect.
 	Status *int32 `protobuf:"varint,12,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// The code of the error; absent after success.
-	Code          *string                `protobuf:"bytes,13,opt,name=code,proto3,oneof" json:"code,omitempty"`
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	Code    *string                `protobuf:"bytes,13,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// What an upload has changed; absent for all other acts, and if it was refused.
+	Entries       *EntryCounts `protobuf:"bytes,15,opt,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +337,74 @@ func (x *Act) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Act) GetEntries() *EntryCounts {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+// How many entries an uploaded list has, and how it differs from the list that it has replaced.
+type EntryCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Total         int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
+	Added         int64                  `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`
+	Removed       int64                  `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryCounts) Reset() {
+	*x = EntryCounts{}
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryCounts) ProtoMessage() {}
+
+func (x *EntryCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryCounts.ProtoReflect.Descriptor instead.
+func (*EntryCounts) Descriptor() ([]byte, []int) {
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EntryCounts) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *EntryCounts) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *EntryCounts) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
 type GetEventStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	EventId       string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -342,7 +414,7 @@ type GetEventStatsRequest struct {
 
 func (x *GetEventStatsRequest) Reset() {
 	*x = GetEventStatsRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +426,7 @@ func (x *GetEventStatsRequest) String() string {
 func (*GetEventStatsRequest) ProtoMessage() {}
 
 func (x *GetEventStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[3]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +439,7 @@ func (x *GetEventStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventStatsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetEventStatsRequest) GetEventId() string {
@@ -400,7 +472,7 @@ type EventStats struct {
 
 func (x *EventStats) Reset() {
 	*x = EventStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +484,7 @@ func (x *EventStats) String() string {
 func (*EventStats) ProtoMessage() {}
 
 func (x *EventStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[4]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +497,7 @@ func (x *EventStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventStats.ProtoReflect.Descriptor instead.
 func (*EventStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EventStats) GetEventId() string {
@@ -494,7 +566,7 @@ type GetEventStatsForOperatorsRequest struct {
 
 func (x *GetEventStatsForOperatorsRequest) Reset() {
 	*x = GetEventStatsForOperatorsRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +578,7 @@ func (x *GetEventStatsForOperatorsRequest) String() string {
 func (*GetEventStatsForOperatorsRequest) ProtoMessage() {}
 
 func (x *GetEventStatsForOperatorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[5]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +591,7 @@ func (x *GetEventStatsForOperatorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventStatsForOperatorsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventStatsForOperatorsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetEventStatsForOperatorsRequest) GetCaller() *v1.Caller {
@@ -561,7 +633,7 @@ type OperatorEventStats struct {
 
 func (x *OperatorEventStats) Reset() {
 	*x = OperatorEventStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +645,7 @@ func (x *OperatorEventStats) String() string {
 func (*OperatorEventStats) ProtoMessage() {}
 
 func (x *OperatorEventStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[6]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +658,7 @@ func (x *OperatorEventStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorEventStats.ProtoReflect.Descriptor instead.
 func (*OperatorEventStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OperatorEventStats) GetCounts() *EventStats {
@@ -681,7 +753,7 @@ type GetEventSeriesRequest struct {
 
 func (x *GetEventSeriesRequest) Reset() {
 	*x = GetEventSeriesRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +765,7 @@ func (x *GetEventSeriesRequest) String() string {
 func (*GetEventSeriesRequest) ProtoMessage() {}
 
 func (x *GetEventSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[7]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +778,7 @@ func (x *GetEventSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEventSeriesRequest.ProtoReflect.Descriptor instead.
 func (*GetEventSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetEventSeriesRequest) GetEventId() string {
@@ -746,7 +818,7 @@ type EventSeries struct {
 
 func (x *EventSeries) Reset() {
 	*x = EventSeries{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +830,7 @@ func (x *EventSeries) String() string {
 func (*EventSeries) ProtoMessage() {}
 
 func (x *EventSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[8]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +843,7 @@ func (x *EventSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventSeries.ProtoReflect.Descriptor instead.
 func (*EventSeries) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EventSeries) GetItems() []*SeriesPoint {
@@ -798,7 +870,7 @@ type SeriesPoint struct {
 
 func (x *SeriesPoint) Reset() {
 	*x = SeriesPoint{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +882,7 @@ func (x *SeriesPoint) String() string {
 func (*SeriesPoint) ProtoMessage() {}
 
 func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[9]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +895,7 @@ func (x *SeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeriesPoint.ProtoReflect.Descriptor instead.
 func (*SeriesPoint) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SeriesPoint) GetAt() *timestamppb.Timestamp {
@@ -891,7 +963,7 @@ type GetEventSeriesForOperatorsRequest struct {
 
 func (x *GetEventSeriesForOperatorsRequest) Reset() {
 	*x = GetEventSeriesForOperatorsRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +975,7 @@ func (x *GetEventSeriesForOperatorsRequest) String() string {
 func (*GetEventSeriesForOperatorsRequest) ProtoMessage() {}
 
 func (x *GetEventSeriesForOperatorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[10]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +988,7 @@ func (x *GetEventSeriesForOperatorsRequest) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use GetEventSeriesForOperatorsRequest.ProtoReflect.Descriptor instead.
 func (*GetEventSeriesForOperatorsRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetEventSeriesForOperatorsRequest) GetCaller() *v1.Caller {
@@ -963,7 +1035,7 @@ type OperatorEventSeries struct {
 
 func (x *OperatorEventSeries) Reset() {
 	*x = OperatorEventSeries{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1047,7 @@ func (x *OperatorEventSeries) String() string {
 func (*OperatorEventSeries) ProtoMessage() {}
 
 func (x *OperatorEventSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[11]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1060,7 @@ func (x *OperatorEventSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorEventSeries.ProtoReflect.Descriptor instead.
 func (*OperatorEventSeries) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{11}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OperatorEventSeries) GetItems() []*OperatorSeriesPoint {
@@ -1009,7 +1081,7 @@ type OperatorSeriesPoint struct {
 
 func (x *OperatorSeriesPoint) Reset() {
 	*x = OperatorSeriesPoint{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1093,7 @@ func (x *OperatorSeriesPoint) String() string {
 func (*OperatorSeriesPoint) ProtoMessage() {}
 
 func (x *OperatorSeriesPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[12]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1106,7 @@ func (x *OperatorSeriesPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperatorSeriesPoint.ProtoReflect.Descriptor instead.
 func (*OperatorSeriesPoint) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{12}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OperatorSeriesPoint) GetAt() *timestamppb.Timestamp {
@@ -1069,7 +1141,7 @@ type ListDaysRequest struct {
 
 func (x *ListDaysRequest) Reset() {
 	*x = ListDaysRequest{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1153,7 @@ func (x *ListDaysRequest) String() string {
 func (*ListDaysRequest) ProtoMessage() {}
 
 func (x *ListDaysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[13]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1166,7 @@ func (x *ListDaysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDaysRequest.ProtoReflect.Descriptor instead.
 func (*ListDaysRequest) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{13}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListDaysRequest) GetCaller() *v1.Caller {
@@ -1149,7 +1221,7 @@ type ListDaysResponse struct {
 
 func (x *ListDaysResponse) Reset() {
 	*x = ListDaysResponse{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1233,7 @@ func (x *ListDaysResponse) String() string {
 func (*ListDaysResponse) ProtoMessage() {}
 
 func (x *ListDaysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[14]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1246,7 @@ func (x *ListDaysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDaysResponse.ProtoReflect.Descriptor instead.
 func (*ListDaysResponse) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{14}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListDaysResponse) GetItems() []*EventDay {
@@ -1207,7 +1279,7 @@ type EventDay struct {
 
 func (x *EventDay) Reset() {
 	*x = EventDay{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1291,7 @@ func (x *EventDay) String() string {
 func (*EventDay) ProtoMessage() {}
 
 func (x *EventDay) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[15]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1304,7 @@ func (x *EventDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventDay.ProtoReflect.Descriptor instead.
 func (*EventDay) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{15}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EventDay) GetDay() string {
@@ -1311,7 +1383,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1395,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[16]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1408,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{16}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Figures) GetCreated() int64 {
@@ -1532,7 +1604,7 @@ type RequestStats struct {
 
 func (x *RequestStats) Reset() {
 	*x = RequestStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1616,7 @@ func (x *RequestStats) String() string {
 func (*RequestStats) ProtoMessage() {}
 
 func (x *RequestStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[17]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1629,7 @@ func (x *RequestStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStats.ProtoReflect.Descriptor instead.
 func (*RequestStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{17}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RequestStats) GetSucceeded() int64 {
@@ -1610,7 +1682,7 @@ type RewardStats struct {
 
 func (x *RewardStats) Reset() {
 	*x = RewardStats{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1694,7 @@ func (x *RewardStats) String() string {
 func (*RewardStats) ProtoMessage() {}
 
 func (x *RewardStats) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[18]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1707,7 @@ func (x *RewardStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RewardStats.ProtoReflect.Descriptor instead.
 func (*RewardStats) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{18}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RewardStats) GetPaid() int64 {
@@ -1703,7 +1775,7 @@ type Revenue struct {
 
 func (x *Revenue) Reset() {
 	*x = Revenue{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1787,7 @@ func (x *Revenue) String() string {
 func (*Revenue) ProtoMessage() {}
 
 func (x *Revenue) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[19]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1800,7 @@ func (x *Revenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revenue.ProtoReflect.Descriptor instead.
 func (*Revenue) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{19}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Revenue) GetCurrency() string {
@@ -1809,7 +1881,7 @@ type MoneyByCause struct {
 
 func (x *MoneyByCause) Reset() {
 	*x = MoneyByCause{}
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1893,7 @@ func (x *MoneyByCause) String() string {
 func (*MoneyByCause) ProtoMessage() {}
 
 func (x *MoneyByCause) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_stats_v1_stats_proto_msgTypes[20]
+	mi := &file_urr_stats_v1_stats_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1906,7 @@ func (x *MoneyByCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoneyByCause.ProtoReflect.Descriptor instead.
 func (*MoneyByCause) Descriptor() ([]byte, []int) {
-	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{20}
+	return file_urr_stats_v1_stats_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MoneyByCause) GetSale() int64 {
@@ -1923,7 +1995,7 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\x10ListActsResponse\x12'\n" +
 	"\x05items\x18\x01 \x03(\v2\x11.urr.stats.v1.ActR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xad\x03\n" +
+	"nextCursor\"\xe2\x03\n" +
 	"\x03Act\x12\x15\n" +
 	"\x06act_id\x18\x01 \x01(\tR\x05actId\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x17\n" +
@@ -1941,9 +2013,14 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"bodySha256\x12\x1b\n" +
 	"\x06status\x18\f \x01(\x05H\x00R\x06status\x88\x01\x01\x12\x17\n" +
 	"\x04code\x18\r \x01(\tH\x01R\x04code\x88\x01\x01\x125\n" +
-	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAtB\t\n" +
+	"\bended_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x123\n" +
+	"\aentries\x18\x0f \x01(\v2\x19.urr.stats.v1.EntryCountsR\aentriesB\t\n" +
 	"\a_statusB\a\n" +
-	"\x05_code\"O\n" +
+	"\x05_code\"S\n" +
+	"\vEntryCounts\x12\x14\n" +
+	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x14\n" +
+	"\x05added\x18\x02 \x01(\x03R\x05added\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\x03R\aremoved\"O\n" +
 	"\x14GetEventStatsRequest\x127\n" +
 	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x8d\x02\n" +
 	"\n" +
@@ -2120,79 +2197,81 @@ func file_urr_stats_v1_stats_proto_rawDescGZIP() []byte {
 	return file_urr_stats_v1_stats_proto_rawDescData
 }
 
-var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_urr_stats_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_urr_stats_v1_stats_proto_goTypes = []any{
 	(*ListActsRequest)(nil),                   // 0: urr.stats.v1.ListActsRequest
 	(*ListActsResponse)(nil),                  // 1: urr.stats.v1.ListActsResponse
 	(*Act)(nil),                               // 2: urr.stats.v1.Act
-	(*GetEventStatsRequest)(nil),              // 3: urr.stats.v1.GetEventStatsRequest
-	(*EventStats)(nil),                        // 4: urr.stats.v1.EventStats
-	(*GetEventStatsForOperatorsRequest)(nil),  // 5: urr.stats.v1.GetEventStatsForOperatorsRequest
-	(*OperatorEventStats)(nil),                // 6: urr.stats.v1.OperatorEventStats
-	(*GetEventSeriesRequest)(nil),             // 7: urr.stats.v1.GetEventSeriesRequest
-	(*EventSeries)(nil),                       // 8: urr.stats.v1.EventSeries
-	(*SeriesPoint)(nil),                       // 9: urr.stats.v1.SeriesPoint
-	(*GetEventSeriesForOperatorsRequest)(nil), // 10: urr.stats.v1.GetEventSeriesForOperatorsRequest
-	(*OperatorEventSeries)(nil),               // 11: urr.stats.v1.OperatorEventSeries
-	(*OperatorSeriesPoint)(nil),               // 12: urr.stats.v1.OperatorSeriesPoint
-	(*ListDaysRequest)(nil),                   // 13: urr.stats.v1.ListDaysRequest
-	(*ListDaysResponse)(nil),                  // 14: urr.stats.v1.ListDaysResponse
-	(*EventDay)(nil),                          // 15: urr.stats.v1.EventDay
-	(*Figures)(nil),                           // 16: urr.stats.v1.Figures
-	(*RequestStats)(nil),                      // 17: urr.stats.v1.RequestStats
-	(*RewardStats)(nil),                       // 18: urr.stats.v1.RewardStats
-	(*Revenue)(nil),                           // 19: urr.stats.v1.Revenue
-	(*MoneyByCause)(nil),                      // 20: urr.stats.v1.MoneyByCause
-	(*v1.Caller)(nil),                         // 21: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil),             // 22: google.protobuf.Timestamp
+	(*EntryCounts)(nil),                       // 3: urr.stats.v1.EntryCounts
+	(*GetEventStatsRequest)(nil),              // 4: urr.stats.v1.GetEventStatsRequest
+	(*EventStats)(nil),                        // 5: urr.stats.v1.EventStats
+	(*GetEventStatsForOperatorsRequest)(nil),  // 6: urr.stats.v1.GetEventStatsForOperatorsRequest
+	(*OperatorEventStats)(nil),                // 7: urr.stats.v1.OperatorEventStats
+	(*GetEventSeriesRequest)(nil),             // 8: urr.stats.v1.GetEventSeriesRequest
+	(*EventSeries)(nil),                       // 9: urr.stats.v1.EventSeries
+	(*SeriesPoint)(nil),                       // 10: urr.stats.v1.SeriesPoint
+	(*GetEventSeriesForOperatorsRequest)(nil), // 11: urr.stats.v1.GetEventSeriesForOperatorsRequest
+	(*OperatorEventSeries)(nil),               // 12: urr.stats.v1.OperatorEventSeries
+	(*OperatorSeriesPoint)(nil),               // 13: urr.stats.v1.OperatorSeriesPoint
+	(*ListDaysRequest)(nil),                   // 14: urr.stats.v1.ListDaysRequest
+	(*ListDaysResponse)(nil),                  // 15: urr.stats.v1.ListDaysResponse
+	(*EventDay)(nil),                          // 16: urr.stats.v1.EventDay
+	(*Figures)(nil),                           // 17: urr.stats.v1.Figures
+	(*RequestStats)(nil),                      // 18: urr.stats.v1.RequestStats
+	(*RewardStats)(nil),                       // 19: urr.stats.v1.RewardStats
+	(*Revenue)(nil),                           // 20: urr.stats.v1.Revenue
+	(*MoneyByCause)(nil),                      // 21: urr.stats.v1.MoneyByCause
+	(*v1.Caller)(nil),                         // 22: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),             // 23: google.protobuf.Timestamp
 }
 var file_urr_stats_v1_stats_proto_depIdxs = []int32{
-	21, // 0: urr.stats.v1.ListActsRequest.caller:type_name -> urr.common.v1.Caller
-	22, // 1: urr.stats.v1.ListActsRequest.from:type_name -> google.protobuf.Timestamp
-	22, // 2: urr.stats.v1.ListActsRequest.to:type_name -> google.protobuf.Timestamp
+	22, // 0: urr.stats.v1.ListActsRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 1: urr.stats.v1.ListActsRequest.from:type_name -> google.protobuf.Timestamp
+	23, // 2: urr.stats.v1.ListActsRequest.to:type_name -> google.protobuf.Timestamp
 	2,  // 3: urr.stats.v1.ListActsResponse.items:type_name -> urr.stats.v1.Act
-	22, // 4: urr.stats.v1.Act.at:type_name -> google.protobuf.Timestamp
-	22, // 5: urr.stats.v1.Act.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 6: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
-	21, // 7: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
-	4,  // 8: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
-	19, // 9: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
-	18, // 10: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
-	17, // 11: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
-	22, // 12: urr.stats.v1.GetEventSeriesRequest.from:type_name -> google.protobuf.Timestamp
-	22, // 13: urr.stats.v1.GetEventSeriesRequest.to:type_name -> google.protobuf.Timestamp
-	9,  // 14: urr.stats.v1.EventSeries.items:type_name -> urr.stats.v1.SeriesPoint
-	22, // 15: urr.stats.v1.SeriesPoint.at:type_name -> google.protobuf.Timestamp
-	21, // 16: urr.stats.v1.GetEventSeriesForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
-	22, // 17: urr.stats.v1.GetEventSeriesForOperatorsRequest.from:type_name -> google.protobuf.Timestamp
-	22, // 18: urr.stats.v1.GetEventSeriesForOperatorsRequest.to:type_name -> google.protobuf.Timestamp
-	12, // 19: urr.stats.v1.OperatorEventSeries.items:type_name -> urr.stats.v1.OperatorSeriesPoint
-	22, // 20: urr.stats.v1.OperatorSeriesPoint.at:type_name -> google.protobuf.Timestamp
-	16, // 21: urr.stats.v1.OperatorSeriesPoint.figures:type_name -> urr.stats.v1.Figures
-	21, // 22: urr.stats.v1.ListDaysRequest.caller:type_name -> urr.common.v1.Caller
-	15, // 23: urr.stats.v1.ListDaysResponse.items:type_name -> urr.stats.v1.EventDay
-	16, // 24: urr.stats.v1.EventDay.figures:type_name -> urr.stats.v1.Figures
-	19, // 25: urr.stats.v1.Figures.revenue:type_name -> urr.stats.v1.Revenue
-	22, // 26: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
-	22, // 27: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
-	20, // 28: urr.stats.v1.Revenue.by_cause:type_name -> urr.stats.v1.MoneyByCause
-	3,  // 29: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
-	5,  // 30: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
-	7,  // 31: urr.stats.v1.StatsService.GetEventSeries:input_type -> urr.stats.v1.GetEventSeriesRequest
-	10, // 32: urr.stats.v1.StatsService.GetEventSeriesForOperators:input_type -> urr.stats.v1.GetEventSeriesForOperatorsRequest
-	13, // 33: urr.stats.v1.StatsService.ListDays:input_type -> urr.stats.v1.ListDaysRequest
-	0,  // 34: urr.stats.v1.StatsService.ListActs:input_type -> urr.stats.v1.ListActsRequest
-	4,  // 35: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
-	6,  // 36: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
-	8,  // 37: urr.stats.v1.StatsService.GetEventSeries:output_type -> urr.stats.v1.EventSeries
-	11, // 38: urr.stats.v1.StatsService.GetEventSeriesForOperators:output_type -> urr.stats.v1.OperatorEventSeries
-	14, // 39: urr.stats.v1.StatsService.ListDays:output_type -> urr.stats.v1.ListDaysResponse
-	1,  // 40: urr.stats.v1.StatsService.ListActs:output_type -> urr.stats.v1.ListActsResponse
-	35, // [35:41] is the sub-list for method output_type
-	29, // [29:35] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	23, // 4: urr.stats.v1.Act.at:type_name -> google.protobuf.Timestamp
+	23, // 5: urr.stats.v1.Act.ended_at:type_name -> google.protobuf.Timestamp
+	3,  // 6: urr.stats.v1.Act.entries:type_name -> urr.stats.v1.EntryCounts
+	23, // 7: urr.stats.v1.EventStats.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 8: urr.stats.v1.GetEventStatsForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	5,  // 9: urr.stats.v1.OperatorEventStats.counts:type_name -> urr.stats.v1.EventStats
+	20, // 10: urr.stats.v1.OperatorEventStats.revenue:type_name -> urr.stats.v1.Revenue
+	19, // 11: urr.stats.v1.OperatorEventStats.rewards:type_name -> urr.stats.v1.RewardStats
+	18, // 12: urr.stats.v1.OperatorEventStats.requests:type_name -> urr.stats.v1.RequestStats
+	23, // 13: urr.stats.v1.GetEventSeriesRequest.from:type_name -> google.protobuf.Timestamp
+	23, // 14: urr.stats.v1.GetEventSeriesRequest.to:type_name -> google.protobuf.Timestamp
+	10, // 15: urr.stats.v1.EventSeries.items:type_name -> urr.stats.v1.SeriesPoint
+	23, // 16: urr.stats.v1.SeriesPoint.at:type_name -> google.protobuf.Timestamp
+	22, // 17: urr.stats.v1.GetEventSeriesForOperatorsRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 18: urr.stats.v1.GetEventSeriesForOperatorsRequest.from:type_name -> google.protobuf.Timestamp
+	23, // 19: urr.stats.v1.GetEventSeriesForOperatorsRequest.to:type_name -> google.protobuf.Timestamp
+	13, // 20: urr.stats.v1.OperatorEventSeries.items:type_name -> urr.stats.v1.OperatorSeriesPoint
+	23, // 21: urr.stats.v1.OperatorSeriesPoint.at:type_name -> google.protobuf.Timestamp
+	17, // 22: urr.stats.v1.OperatorSeriesPoint.figures:type_name -> urr.stats.v1.Figures
+	22, // 23: urr.stats.v1.ListDaysRequest.caller:type_name -> urr.common.v1.Caller
+	16, // 24: urr.stats.v1.ListDaysResponse.items:type_name -> urr.stats.v1.EventDay
+	17, // 25: urr.stats.v1.EventDay.figures:type_name -> urr.stats.v1.Figures
+	20, // 26: urr.stats.v1.Figures.revenue:type_name -> urr.stats.v1.Revenue
+	23, // 27: urr.stats.v1.RequestStats.updated_at:type_name -> google.protobuf.Timestamp
+	23, // 28: urr.stats.v1.RewardStats.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 29: urr.stats.v1.Revenue.by_cause:type_name -> urr.stats.v1.MoneyByCause
+	4,  // 30: urr.stats.v1.StatsService.GetEventStats:input_type -> urr.stats.v1.GetEventStatsRequest
+	6,  // 31: urr.stats.v1.StatsService.GetEventStatsForOperators:input_type -> urr.stats.v1.GetEventStatsForOperatorsRequest
+	8,  // 32: urr.stats.v1.StatsService.GetEventSeries:input_type -> urr.stats.v1.GetEventSeriesRequest
+	11, // 33: urr.stats.v1.StatsService.GetEventSeriesForOperators:input_type -> urr.stats.v1.GetEventSeriesForOperatorsRequest
+	14, // 34: urr.stats.v1.StatsService.ListDays:input_type -> urr.stats.v1.ListDaysRequest
+	0,  // 35: urr.stats.v1.StatsService.ListActs:input_type -> urr.stats.v1.ListActsRequest
+	5,  // 36: urr.stats.v1.StatsService.GetEventStats:output_type -> urr.stats.v1.EventStats
+	7,  // 37: urr.stats.v1.StatsService.GetEventStatsForOperators:output_type -> urr.stats.v1.OperatorEventStats
+	9,  // 38: urr.stats.v1.StatsService.GetEventSeries:output_type -> urr.stats.v1.EventSeries
+	12, // 39: urr.stats.v1.StatsService.GetEventSeriesForOperators:output_type -> urr.stats.v1.OperatorEventSeries
+	15, // 40: urr.stats.v1.StatsService.ListDays:output_type -> urr.stats.v1.ListDaysResponse
+	1,  // 41: urr.stats.v1.StatsService.ListActs:output_type -> urr.stats.v1.ListActsResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_urr_stats_v1_stats_proto_init() }
@@ -2207,7 +2286,7 @@ func file_urr_stats_v1_stats_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_stats_v1_stats_proto_rawDesc), len(file_urr_stats_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

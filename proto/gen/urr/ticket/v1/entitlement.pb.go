@@ -794,8 +794,10 @@ func (x *ListEntitlementListsRequest) GetEventId() string {
 }
 
 type ListEntitlementListsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*EntitlementList     `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Items []*EntitlementList     `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Only of versions.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,20 +839,253 @@ func (x *ListEntitlementListsResponse) GetItems() []*EntitlementList {
 	return nil
 }
 
+func (x *ListEntitlementListsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type ListEntitlementVersionsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	List    string                 `protobuf:"bytes,3,opt,name=list,proto3" json:"list,omitempty"`
+	// 1-100, default 20.
+	Limit         int32  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEntitlementVersionsRequest) Reset() {
+	*x = ListEntitlementVersionsRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEntitlementVersionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEntitlementVersionsRequest) ProtoMessage() {}
+
+func (x *ListEntitlementVersionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEntitlementVersionsRequest.ProtoReflect.Descriptor instead.
+func (*ListEntitlementVersionsRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListEntitlementVersionsRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ListEntitlementVersionsRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ListEntitlementVersionsRequest) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+func (x *ListEntitlementVersionsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListEntitlementVersionsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ReadEntitlementVersionRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Caller  *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	EventId string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	List    string                 `protobuf:"bytes,3,opt,name=list,proto3" json:"list,omitempty"`
+	Version string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// The last user of the part before; "" for the first part.
+	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	// That user was named by an e-mail address.
+	AfterEmail    bool `protobuf:"varint,6,opt,name=after_email,json=afterEmail,proto3" json:"after_email,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadEntitlementVersionRequest) Reset() {
+	*x = ReadEntitlementVersionRequest{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadEntitlementVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadEntitlementVersionRequest) ProtoMessage() {}
+
+func (x *ReadEntitlementVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadEntitlementVersionRequest.ProtoReflect.Descriptor instead.
+func (*ReadEntitlementVersionRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReadEntitlementVersionRequest) GetCaller() *v1.Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+func (x *ReadEntitlementVersionRequest) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *ReadEntitlementVersionRequest) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+func (x *ReadEntitlementVersionRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ReadEntitlementVersionRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ReadEntitlementVersionRequest) GetAfterEmail() bool {
+	if x != nil {
+		return x.AfterEmail
+	}
+	return false
+}
+
+type EntitlementUsers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted. A part without any is behind the end of the list.
+	UserIds       []string `protobuf:"bytes,1,rep,name=user_ids,json=userIds,proto3" json:"user_ids,omitempty"`
+	Emails        []string `protobuf:"bytes,2,rep,name=emails,proto3" json:"emails,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntitlementUsers) Reset() {
+	*x = EntitlementUsers{}
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntitlementUsers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntitlementUsers) ProtoMessage() {}
+
+func (x *EntitlementUsers) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntitlementUsers.ProtoReflect.Descriptor instead.
+func (*EntitlementUsers) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *EntitlementUsers) GetUserIds() []string {
+	if x != nil {
+		return x.UserIds
+	}
+	return nil
+}
+
+func (x *EntitlementUsers) GetEmails() []string {
+	if x != nil {
+		return x.Emails
+	}
+	return nil
+}
+
 type EntitlementList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	List  string                 `protobuf:"bytes,1,opt,name=list,proto3" json:"list,omitempty"`
 	// How many users it names by their ids, and how many by their e-mail addresses.
-	UserIds       int64                  `protobuf:"varint,2,opt,name=user_ids,json=userIds,proto3" json:"user_ids,omitempty"`
-	Emails        int64                  `protobuf:"varint,3,opt,name=emails,proto3" json:"emails,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UserIds int64 `protobuf:"varint,2,opt,name=user_ids,json=userIds,proto3" json:"user_ids,omitempty"`
+	Emails  int64 `protobuf:"varint,3,opt,name=emails,proto3" json:"emails,omitempty"`
+	// When it became the event's list.
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Version   string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// How many entries it has that the list before it lacked, and the other way round.
+	Added   int64 `protobuf:"varint,6,opt,name=added,proto3" json:"added,omitempty"`
+	Removed int64 `protobuf:"varint,7,opt,name=removed,proto3" json:"removed,omitempty"`
+	// SHA-256 of the file as sent, in hex, and the operator who sent it.
+	Sha256     string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	UploadedBy string `protobuf:"bytes,9,opt,name=uploaded_by,json=uploadedBy,proto3" json:"uploaded_by,omitempty"`
+	// When another version replaced it; absent for the current one.
+	ReplacedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replaced_at,json=replacedAt,proto3" json:"replaced_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EntitlementList) Reset() {
 	*x = EntitlementList{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1097,7 @@ func (x *EntitlementList) String() string {
 func (*EntitlementList) ProtoMessage() {}
 
 func (x *EntitlementList) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[14]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1110,7 @@ func (x *EntitlementList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntitlementList.ProtoReflect.Descriptor instead.
 func (*EntitlementList) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{14}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EntitlementList) GetList() string {
@@ -906,6 +1141,48 @@ func (x *EntitlementList) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *EntitlementList) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *EntitlementList) GetAdded() int64 {
+	if x != nil {
+		return x.Added
+	}
+	return 0
+}
+
+func (x *EntitlementList) GetRemoved() int64 {
+	if x != nil {
+		return x.Removed
+	}
+	return 0
+}
+
+func (x *EntitlementList) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *EntitlementList) GetUploadedBy() string {
+	if x != nil {
+		return x.UploadedBy
+	}
+	return ""
+}
+
+func (x *EntitlementList) GetReplacedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReplacedAt
+	}
+	return nil
+}
+
 type BeginUploadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -917,7 +1194,7 @@ type BeginUploadRequest struct {
 
 func (x *BeginUploadRequest) Reset() {
 	*x = BeginUploadRequest{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1206,7 @@ func (x *BeginUploadRequest) String() string {
 func (*BeginUploadRequest) ProtoMessage() {}
 
 func (x *BeginUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[15]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1219,7 @@ func (x *BeginUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginUploadRequest.ProtoReflect.Descriptor instead.
 func (*BeginUploadRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{15}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BeginUploadRequest) GetCaller() *v1.Caller {
@@ -975,7 +1252,7 @@ type BeginUploadResponse struct {
 
 func (x *BeginUploadResponse) Reset() {
 	*x = BeginUploadResponse{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1264,7 @@ func (x *BeginUploadResponse) String() string {
 func (*BeginUploadResponse) ProtoMessage() {}
 
 func (x *BeginUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[16]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1277,7 @@ func (x *BeginUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginUploadResponse.ProtoReflect.Descriptor instead.
 func (*BeginUploadResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{16}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BeginUploadResponse) GetUploadId() string {
@@ -1023,7 +1300,7 @@ type AddToUploadRequest struct {
 
 func (x *AddToUploadRequest) Reset() {
 	*x = AddToUploadRequest{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1312,7 @@ func (x *AddToUploadRequest) String() string {
 func (*AddToUploadRequest) ProtoMessage() {}
 
 func (x *AddToUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[17]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1325,7 @@ func (x *AddToUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddToUploadRequest.ProtoReflect.Descriptor instead.
 func (*AddToUploadRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{17}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AddToUploadRequest) GetCaller() *v1.Caller {
@@ -1087,7 +1364,7 @@ type AddToUploadResponse struct {
 
 func (x *AddToUploadResponse) Reset() {
 	*x = AddToUploadResponse{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1376,7 @@ func (x *AddToUploadResponse) String() string {
 func (*AddToUploadResponse) ProtoMessage() {}
 
 func (x *AddToUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[18]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,20 +1389,22 @@ func (x *AddToUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddToUploadResponse.ProtoReflect.Descriptor instead.
 func (*AddToUploadResponse) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{18}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{21}
 }
 
 type FinishUploadRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Caller        *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	UploadId      string                 `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Caller   *v1.Caller             `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
+	UploadId string                 `protobuf:"bytes,2,opt,name=upload_id,json=uploadId,proto3" json:"upload_id,omitempty"`
+	// SHA-256 of the whole file as sent, in hex.
+	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishUploadRequest) Reset() {
 	*x = FinishUploadRequest{}
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1416,7 @@ func (x *FinishUploadRequest) String() string {
 func (*FinishUploadRequest) ProtoMessage() {}
 
 func (x *FinishUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[19]
+	mi := &file_urr_ticket_v1_entitlement_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1429,7 @@ func (x *FinishUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUploadRequest.ProtoReflect.Descriptor instead.
 func (*FinishUploadRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{19}
+	return file_urr_ticket_v1_entitlement_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishUploadRequest) GetCaller() *v1.Caller {
@@ -1163,6 +1442,13 @@ func (x *FinishUploadRequest) GetCaller() *v1.Caller {
 func (x *FinishUploadRequest) GetUploadId() string {
 	if x != nil {
 		return x.UploadId
+	}
+	return ""
+}
+
+func (x *FinishUploadRequest) GetSha256() string {
+	if x != nil {
+		return x.Sha256
 	}
 	return ""
 }
@@ -1223,15 +1509,43 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\bbatch_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\abatchId\"\x85\x01\n" +
 	"\x1bListEntitlementListsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"T\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"u\n" +
 	"\x1cListEntitlementListsResponse\x124\n" +
-	"\x05items\x18\x01 \x03(\v2\x1e.urr.ticket.v1.EntitlementListR\x05items\"\x93\x01\n" +
+	"\x05items\x18\x01 \x03(\v2\x1e.urr.ticket.v1.EntitlementListR\x05items\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xfc\x01\n" +
+	"\x1eListEntitlementVersionsRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x120\n" +
+	"\x04list\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\x04list\x12\x1f\n" +
+	"\x05limit\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12\x1f\n" +
+	"\x06cursor\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18dR\x06cursor\"\x9e\x02\n" +
+	"\x1dReadEntitlementVersionRequest\x12-\n" +
+	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x120\n" +
+	"\x04list\x18\x03 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\x04list\x12\"\n" +
+	"\aversion\x18\x04 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\aversion\x12\x1e\n" +
+	"\x05after\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xfe\x01R\x05after\x12\x1f\n" +
+	"\vafter_email\x18\x06 \x01(\bR\n" +
+	"afterEmail\"E\n" +
+	"\x10EntitlementUsers\x12\x19\n" +
+	"\buser_ids\x18\x01 \x03(\tR\auserIds\x12\x16\n" +
+	"\x06emails\x18\x02 \x03(\tR\x06emails\"\xd3\x02\n" +
 	"\x0fEntitlementList\x12\x12\n" +
 	"\x04list\x18\x01 \x01(\tR\x04list\x12\x19\n" +
 	"\buser_ids\x18\x02 \x01(\x03R\auserIds\x12\x16\n" +
 	"\x06emails\x18\x03 \x01(\x03R\x06emails\x129\n" +
 	"\n" +
-	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xae\x01\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
+	"\x05added\x18\x06 \x01(\x03R\x05added\x12\x18\n" +
+	"\aremoved\x18\a \x01(\x03R\aremoved\x12\x16\n" +
+	"\x06sha256\x18\b \x01(\tR\x06sha256\x12\x1f\n" +
+	"\vuploaded_by\x18\t \x01(\tR\n" +
+	"uploadedBy\x12;\n" +
+	"\vreplaced_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"replacedAt\"\xae\x01\n" +
 	"\x12BeginUploadRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x120\n" +
@@ -1243,10 +1557,11 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\buploadId\x12$\n" +
 	"\buser_ids\x18\x03 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\auserIds\x12!\n" +
 	"\x06emails\x18\x04 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x06emails\"\x15\n" +
-	"\x13AddToUploadResponse\"k\n" +
+	"\x13AddToUploadResponse\"\x9d\x01\n" +
 	"\x13FinishUploadRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12%\n" +
-	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\buploadId2\xa3\x03\n" +
+	"\tupload_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\buploadId\x120\n" +
+	"\x06sha256\x18\x03 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x06sha2562\xa3\x03\n" +
 	"\x12EntitlementService\x12s\n" +
 	"\x10HoldsEntitlement\x12&.urr.ticket.v1.HoldsEntitlementRequest\x1a'.urr.ticket.v1.HoldsEntitlementResponse\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x01\x12\x86\x01\n" +
@@ -1256,7 +1571,8 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/events/{event_id}/me\x90\x02\x01\x12\x8e\x01\n" +
 	"\aUseCode\x12\x1d.urr.ticket.v1.UseCodeRequest\x1a\x1e.urr.ticket.v1.UseCodeResponse\"D\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/events/{event_id}/codes\x90\x02\x022\xf3\a\n" +
+	"\x04user\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/events/{event_id}/codes\x90\x02\x022\xc7\n" +
+	"\n" +
 	"\x17EntitlementAdminService\x12\x94\x01\n" +
 	"\vCreateCodes\x12!.urr.ticket.v1.CreateCodesRequest\x1a\x18.urr.ticket.v1.CodeBatch\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
@@ -1269,7 +1585,12 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x02>:\x01*\"9/api/v1/admin/events/{event_id}/codes/{batch_id}/withdraw\x90\x02\x02\x12\xc0\x01\n" +
 	"\x14ListEntitlementLists\x12*.urr.ticket.v1.ListEntitlementListsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/events/{event_id}/entitlements\x90\x02\x01\x12c\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/events/{event_id}/entitlements\x90\x02\x01\x12\xd6\x01\n" +
+	"\x17ListEntitlementVersions\x12-.urr.ticket.v1.ListEntitlementVersionsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"_\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\a\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02>\x12</api/v1/admin/events/{event_id}/entitlements/{list}/versions\x90\x02\x01\x12y\n" +
+	"\x16ReadEntitlementVersion\x12,.urr.ticket.v1.ReadEntitlementVersionRequest\x1a\x1f.urr.ticket.v1.EntitlementUsers\"\x10\xa2\xbb\x18\t\n" +
+	"\agateway\x90\x02\x01\x12c\n" +
 	"\vBeginUpload\x12!.urr.ticket.v1.BeginUploadRequest\x1a\".urr.ticket.v1.BeginUploadResponse\"\r\xa2\xbb\x18\t\n" +
 	"\agateway\x12f\n" +
 	"\vAddToUpload\x12!.urr.ticket.v1.AddToUploadRequest\x1a\".urr.ticket.v1.AddToUploadResponse\"\x10\xa2\xbb\x18\t\n" +
@@ -1289,73 +1610,83 @@ func file_urr_ticket_v1_entitlement_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_entitlement_proto_rawDescData
 }
 
-var file_urr_ticket_v1_entitlement_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_urr_ticket_v1_entitlement_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_urr_ticket_v1_entitlement_proto_goTypes = []any{
-	(*HoldsEntitlementRequest)(nil),      // 0: urr.ticket.v1.HoldsEntitlementRequest
-	(*EntitlementUser)(nil),              // 1: urr.ticket.v1.EntitlementUser
-	(*HoldsEntitlementResponse)(nil),     // 2: urr.ticket.v1.HoldsEntitlementResponse
-	(*GetMyEventRequest)(nil),            // 3: urr.ticket.v1.GetMyEventRequest
-	(*MyEvent)(nil),                      // 4: urr.ticket.v1.MyEvent
-	(*UseCodeRequest)(nil),               // 5: urr.ticket.v1.UseCodeRequest
-	(*UseCodeResponse)(nil),              // 6: urr.ticket.v1.UseCodeResponse
-	(*CreateCodesRequest)(nil),           // 7: urr.ticket.v1.CreateCodesRequest
-	(*CodeBatch)(nil),                    // 8: urr.ticket.v1.CodeBatch
-	(*ListCodesRequest)(nil),             // 9: urr.ticket.v1.ListCodesRequest
-	(*ListCodesResponse)(nil),            // 10: urr.ticket.v1.ListCodesResponse
-	(*WithdrawCodesRequest)(nil),         // 11: urr.ticket.v1.WithdrawCodesRequest
-	(*ListEntitlementListsRequest)(nil),  // 12: urr.ticket.v1.ListEntitlementListsRequest
-	(*ListEntitlementListsResponse)(nil), // 13: urr.ticket.v1.ListEntitlementListsResponse
-	(*EntitlementList)(nil),              // 14: urr.ticket.v1.EntitlementList
-	(*BeginUploadRequest)(nil),           // 15: urr.ticket.v1.BeginUploadRequest
-	(*BeginUploadResponse)(nil),          // 16: urr.ticket.v1.BeginUploadResponse
-	(*AddToUploadRequest)(nil),           // 17: urr.ticket.v1.AddToUploadRequest
-	(*AddToUploadResponse)(nil),          // 18: urr.ticket.v1.AddToUploadResponse
-	(*FinishUploadRequest)(nil),          // 19: urr.ticket.v1.FinishUploadRequest
-	(*v1.Caller)(nil),                    // 20: urr.common.v1.Caller
-	(*timestamppb.Timestamp)(nil),        // 21: google.protobuf.Timestamp
+	(*HoldsEntitlementRequest)(nil),        // 0: urr.ticket.v1.HoldsEntitlementRequest
+	(*EntitlementUser)(nil),                // 1: urr.ticket.v1.EntitlementUser
+	(*HoldsEntitlementResponse)(nil),       // 2: urr.ticket.v1.HoldsEntitlementResponse
+	(*GetMyEventRequest)(nil),              // 3: urr.ticket.v1.GetMyEventRequest
+	(*MyEvent)(nil),                        // 4: urr.ticket.v1.MyEvent
+	(*UseCodeRequest)(nil),                 // 5: urr.ticket.v1.UseCodeRequest
+	(*UseCodeResponse)(nil),                // 6: urr.ticket.v1.UseCodeResponse
+	(*CreateCodesRequest)(nil),             // 7: urr.ticket.v1.CreateCodesRequest
+	(*CodeBatch)(nil),                      // 8: urr.ticket.v1.CodeBatch
+	(*ListCodesRequest)(nil),               // 9: urr.ticket.v1.ListCodesRequest
+	(*ListCodesResponse)(nil),              // 10: urr.ticket.v1.ListCodesResponse
+	(*WithdrawCodesRequest)(nil),           // 11: urr.ticket.v1.WithdrawCodesRequest
+	(*ListEntitlementListsRequest)(nil),    // 12: urr.ticket.v1.ListEntitlementListsRequest
+	(*ListEntitlementListsResponse)(nil),   // 13: urr.ticket.v1.ListEntitlementListsResponse
+	(*ListEntitlementVersionsRequest)(nil), // 14: urr.ticket.v1.ListEntitlementVersionsRequest
+	(*ReadEntitlementVersionRequest)(nil),  // 15: urr.ticket.v1.ReadEntitlementVersionRequest
+	(*EntitlementUsers)(nil),               // 16: urr.ticket.v1.EntitlementUsers
+	(*EntitlementList)(nil),                // 17: urr.ticket.v1.EntitlementList
+	(*BeginUploadRequest)(nil),             // 18: urr.ticket.v1.BeginUploadRequest
+	(*BeginUploadResponse)(nil),            // 19: urr.ticket.v1.BeginUploadResponse
+	(*AddToUploadRequest)(nil),             // 20: urr.ticket.v1.AddToUploadRequest
+	(*AddToUploadResponse)(nil),            // 21: urr.ticket.v1.AddToUploadResponse
+	(*FinishUploadRequest)(nil),            // 22: urr.ticket.v1.FinishUploadRequest
+	(*v1.Caller)(nil),                      // 23: urr.common.v1.Caller
+	(*timestamppb.Timestamp)(nil),          // 24: google.protobuf.Timestamp
 }
 var file_urr_ticket_v1_entitlement_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldsEntitlementRequest.users:type_name -> urr.ticket.v1.EntitlementUser
-	20, // 1: urr.ticket.v1.GetMyEventRequest.caller:type_name -> urr.common.v1.Caller
-	21, // 2: urr.ticket.v1.MyEvent.general_opens_at:type_name -> google.protobuf.Timestamp
-	20, // 3: urr.ticket.v1.UseCodeRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 4: urr.ticket.v1.CreateCodesRequest.caller:type_name -> urr.common.v1.Caller
-	21, // 5: urr.ticket.v1.CodeBatch.created_at:type_name -> google.protobuf.Timestamp
-	21, // 6: urr.ticket.v1.CodeBatch.withdrawn_at:type_name -> google.protobuf.Timestamp
-	20, // 7: urr.ticket.v1.ListCodesRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 1: urr.ticket.v1.GetMyEventRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 2: urr.ticket.v1.MyEvent.general_opens_at:type_name -> google.protobuf.Timestamp
+	23, // 3: urr.ticket.v1.UseCodeRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 4: urr.ticket.v1.CreateCodesRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 5: urr.ticket.v1.CodeBatch.created_at:type_name -> google.protobuf.Timestamp
+	24, // 6: urr.ticket.v1.CodeBatch.withdrawn_at:type_name -> google.protobuf.Timestamp
+	23, // 7: urr.ticket.v1.ListCodesRequest.caller:type_name -> urr.common.v1.Caller
 	8,  // 8: urr.ticket.v1.ListCodesResponse.items:type_name -> urr.ticket.v1.CodeBatch
-	20, // 9: urr.ticket.v1.WithdrawCodesRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 10: urr.ticket.v1.ListEntitlementListsRequest.caller:type_name -> urr.common.v1.Caller
-	14, // 11: urr.ticket.v1.ListEntitlementListsResponse.items:type_name -> urr.ticket.v1.EntitlementList
-	21, // 12: urr.ticket.v1.EntitlementList.updated_at:type_name -> google.protobuf.Timestamp
-	20, // 13: urr.ticket.v1.BeginUploadRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 14: urr.ticket.v1.AddToUploadRequest.caller:type_name -> urr.common.v1.Caller
-	20, // 15: urr.ticket.v1.FinishUploadRequest.caller:type_name -> urr.common.v1.Caller
-	0,  // 16: urr.ticket.v1.EntitlementService.HoldsEntitlement:input_type -> urr.ticket.v1.HoldsEntitlementRequest
-	3,  // 17: urr.ticket.v1.EntitlementService.GetMyEvent:input_type -> urr.ticket.v1.GetMyEventRequest
-	5,  // 18: urr.ticket.v1.EntitlementService.UseCode:input_type -> urr.ticket.v1.UseCodeRequest
-	7,  // 19: urr.ticket.v1.EntitlementAdminService.CreateCodes:input_type -> urr.ticket.v1.CreateCodesRequest
-	9,  // 20: urr.ticket.v1.EntitlementAdminService.ListCodes:input_type -> urr.ticket.v1.ListCodesRequest
-	11, // 21: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:input_type -> urr.ticket.v1.WithdrawCodesRequest
-	12, // 22: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:input_type -> urr.ticket.v1.ListEntitlementListsRequest
-	15, // 23: urr.ticket.v1.EntitlementAdminService.BeginUpload:input_type -> urr.ticket.v1.BeginUploadRequest
-	17, // 24: urr.ticket.v1.EntitlementAdminService.AddToUpload:input_type -> urr.ticket.v1.AddToUploadRequest
-	19, // 25: urr.ticket.v1.EntitlementAdminService.FinishUpload:input_type -> urr.ticket.v1.FinishUploadRequest
-	2,  // 26: urr.ticket.v1.EntitlementService.HoldsEntitlement:output_type -> urr.ticket.v1.HoldsEntitlementResponse
-	4,  // 27: urr.ticket.v1.EntitlementService.GetMyEvent:output_type -> urr.ticket.v1.MyEvent
-	6,  // 28: urr.ticket.v1.EntitlementService.UseCode:output_type -> urr.ticket.v1.UseCodeResponse
-	8,  // 29: urr.ticket.v1.EntitlementAdminService.CreateCodes:output_type -> urr.ticket.v1.CodeBatch
-	10, // 30: urr.ticket.v1.EntitlementAdminService.ListCodes:output_type -> urr.ticket.v1.ListCodesResponse
-	8,  // 31: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:output_type -> urr.ticket.v1.CodeBatch
-	13, // 32: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:output_type -> urr.ticket.v1.ListEntitlementListsResponse
-	16, // 33: urr.ticket.v1.EntitlementAdminService.BeginUpload:output_type -> urr.ticket.v1.BeginUploadResponse
-	18, // 34: urr.ticket.v1.EntitlementAdminService.AddToUpload:output_type -> urr.ticket.v1.AddToUploadResponse
-	14, // 35: urr.ticket.v1.EntitlementAdminService.FinishUpload:output_type -> urr.ticket.v1.EntitlementList
-	26, // [26:36] is the sub-list for method output_type
-	16, // [16:26] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	23, // 9: urr.ticket.v1.WithdrawCodesRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 10: urr.ticket.v1.ListEntitlementListsRequest.caller:type_name -> urr.common.v1.Caller
+	17, // 11: urr.ticket.v1.ListEntitlementListsResponse.items:type_name -> urr.ticket.v1.EntitlementList
+	23, // 12: urr.ticket.v1.ListEntitlementVersionsRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 13: urr.ticket.v1.ReadEntitlementVersionRequest.caller:type_name -> urr.common.v1.Caller
+	24, // 14: urr.ticket.v1.EntitlementList.updated_at:type_name -> google.protobuf.Timestamp
+	24, // 15: urr.ticket.v1.EntitlementList.replaced_at:type_name -> google.protobuf.Timestamp
+	23, // 16: urr.ticket.v1.BeginUploadRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 17: urr.ticket.v1.AddToUploadRequest.caller:type_name -> urr.common.v1.Caller
+	23, // 18: urr.ticket.v1.FinishUploadRequest.caller:type_name -> urr.common.v1.Caller
+	0,  // 19: urr.ticket.v1.EntitlementService.HoldsEntitlement:input_type -> urr.ticket.v1.HoldsEntitlementRequest
+	3,  // 20: urr.ticket.v1.EntitlementService.GetMyEvent:input_type -> urr.ticket.v1.GetMyEventRequest
+	5,  // 21: urr.ticket.v1.EntitlementService.UseCode:input_type -> urr.ticket.v1.UseCodeRequest
+	7,  // 22: urr.ticket.v1.EntitlementAdminService.CreateCodes:input_type -> urr.ticket.v1.CreateCodesRequest
+	9,  // 23: urr.ticket.v1.EntitlementAdminService.ListCodes:input_type -> urr.ticket.v1.ListCodesRequest
+	11, // 24: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:input_type -> urr.ticket.v1.WithdrawCodesRequest
+	12, // 25: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:input_type -> urr.ticket.v1.ListEntitlementListsRequest
+	14, // 26: urr.ticket.v1.EntitlementAdminService.ListEntitlementVersions:input_type -> urr.ticket.v1.ListEntitlementVersionsRequest
+	15, // 27: urr.ticket.v1.EntitlementAdminService.ReadEntitlementVersion:input_type -> urr.ticket.v1.ReadEntitlementVersionRequest
+	18, // 28: urr.ticket.v1.EntitlementAdminService.BeginUpload:input_type -> urr.ticket.v1.BeginUploadRequest
+	20, // 29: urr.ticket.v1.EntitlementAdminService.AddToUpload:input_type -> urr.ticket.v1.AddToUploadRequest
+	22, // 30: urr.ticket.v1.EntitlementAdminService.FinishUpload:input_type -> urr.ticket.v1.FinishUploadRequest
+	2,  // 31: urr.ticket.v1.EntitlementService.HoldsEntitlement:output_type -> urr.ticket.v1.HoldsEntitlementResponse
+	4,  // 32: urr.ticket.v1.EntitlementService.GetMyEvent:output_type -> urr.ticket.v1.MyEvent
+	6,  // 33: urr.ticket.v1.EntitlementService.UseCode:output_type -> urr.ticket.v1.UseCodeResponse
+	8,  // 34: urr.ticket.v1.EntitlementAdminService.CreateCodes:output_type -> urr.ticket.v1.CodeBatch
+	10, // 35: urr.ticket.v1.EntitlementAdminService.ListCodes:output_type -> urr.ticket.v1.ListCodesResponse
+	8,  // 36: urr.ticket.v1.EntitlementAdminService.WithdrawCodes:output_type -> urr.ticket.v1.CodeBatch
+	13, // 37: urr.ticket.v1.EntitlementAdminService.ListEntitlementLists:output_type -> urr.ticket.v1.ListEntitlementListsResponse
+	13, // 38: urr.ticket.v1.EntitlementAdminService.ListEntitlementVersions:output_type -> urr.ticket.v1.ListEntitlementListsResponse
+	16, // 39: urr.ticket.v1.EntitlementAdminService.ReadEntitlementVersion:output_type -> urr.ticket.v1.EntitlementUsers
+	19, // 40: urr.ticket.v1.EntitlementAdminService.BeginUpload:output_type -> urr.ticket.v1.BeginUploadResponse
+	21, // 41: urr.ticket.v1.EntitlementAdminService.AddToUpload:output_type -> urr.ticket.v1.AddToUploadResponse
+	17, // 42: urr.ticket.v1.EntitlementAdminService.FinishUpload:output_type -> urr.ticket.v1.EntitlementList
+	31, // [31:43] is the sub-list for method output_type
+	19, // [19:31] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_entitlement_proto_init() }
@@ -1370,7 +1701,7 @@ func file_urr_ticket_v1_entitlement_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_entitlement_proto_rawDesc), len(file_urr_ticket_v1_entitlement_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -345,6 +345,75 @@ func local_request_EntitlementAdminService_ListEntitlementLists_0(ctx context.Co
 	return msg, metadata, err
 }
 
+var filter_EntitlementAdminService_ListEntitlementVersions_0 = &utilities.DoubleArray{Encoding: map[string]int{"event_id": 0, "list": 1}, Base: []int{1, 1, 2, 0, 0}, Check: []int{0, 1, 1, 2, 3}}
+
+func request_EntitlementAdminService_ListEntitlementVersions_0(ctx context.Context, marshaler runtime.Marshaler, client EntitlementAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListEntitlementVersionsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["event_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "event_id")
+	}
+	protoReq.EventId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "event_id", err)
+	}
+	val, ok = pathParams["list"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "list")
+	}
+	protoReq.List, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "list", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_EntitlementAdminService_ListEntitlementVersions_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListEntitlementVersions(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_EntitlementAdminService_ListEntitlementVersions_0(ctx context.Context, marshaler runtime.Marshaler, server EntitlementAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListEntitlementVersionsRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["event_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "event_id")
+	}
+	protoReq.EventId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "event_id", err)
+	}
+	val, ok = pathParams["list"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "list")
+	}
+	protoReq.List, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "list", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_EntitlementAdminService_ListEntitlementVersions_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListEntitlementVersions(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterEntitlementServiceHandlerServer registers the http handlers for service EntitlementService to "mux".
 // UnaryRPC     :call EntitlementServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -480,6 +549,26 @@ func RegisterEntitlementAdminServiceHandlerServer(ctx context.Context, mux *runt
 			return
 		}
 		forward_EntitlementAdminService_ListEntitlementLists_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_EntitlementAdminService_ListEntitlementVersions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/urr.ticket.v1.EntitlementAdminService/ListEntitlementVersions", runtime.WithHTTPPathPattern("/api/v1/admin/events/{event_id}/entitlements/{list}/versions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_EntitlementAdminService_ListEntitlementVersions_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_EntitlementAdminService_ListEntitlementVersions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -672,19 +761,38 @@ func RegisterEntitlementAdminServiceHandlerClient(ctx context.Context, mux *runt
 		}
 		forward_EntitlementAdminService_ListEntitlementLists_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_EntitlementAdminService_ListEntitlementVersions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/urr.ticket.v1.EntitlementAdminService/ListEntitlementVersions", runtime.WithHTTPPathPattern("/api/v1/admin/events/{event_id}/entitlements/{list}/versions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_EntitlementAdminService_ListEntitlementVersions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_EntitlementAdminService_ListEntitlementVersions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_EntitlementAdminService_CreateCodes_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "codes"}, ""))
-	pattern_EntitlementAdminService_ListCodes_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "codes"}, ""))
-	pattern_EntitlementAdminService_WithdrawCodes_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5, 1, 0, 4, 1, 5, 6, 2, 7}, []string{"api", "v1", "admin", "events", "event_id", "codes", "batch_id", "withdraw"}, ""))
-	pattern_EntitlementAdminService_ListEntitlementLists_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "entitlements"}, ""))
+	pattern_EntitlementAdminService_CreateCodes_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "codes"}, ""))
+	pattern_EntitlementAdminService_ListCodes_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "codes"}, ""))
+	pattern_EntitlementAdminService_WithdrawCodes_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5, 1, 0, 4, 1, 5, 6, 2, 7}, []string{"api", "v1", "admin", "events", "event_id", "codes", "batch_id", "withdraw"}, ""))
+	pattern_EntitlementAdminService_ListEntitlementLists_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "events", "event_id", "entitlements"}, ""))
+	pattern_EntitlementAdminService_ListEntitlementVersions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5, 1, 0, 4, 1, 5, 6, 2, 7}, []string{"api", "v1", "admin", "events", "event_id", "entitlements", "list", "versions"}, ""))
 )
 
 var (
-	forward_EntitlementAdminService_CreateCodes_0          = runtime.ForwardResponseMessage
-	forward_EntitlementAdminService_ListCodes_0            = runtime.ForwardResponseMessage
-	forward_EntitlementAdminService_WithdrawCodes_0        = runtime.ForwardResponseMessage
-	forward_EntitlementAdminService_ListEntitlementLists_0 = runtime.ForwardResponseMessage
+	forward_EntitlementAdminService_CreateCodes_0             = runtime.ForwardResponseMessage
+	forward_EntitlementAdminService_ListCodes_0               = runtime.ForwardResponseMessage
+	forward_EntitlementAdminService_WithdrawCodes_0           = runtime.ForwardResponseMessage
+	forward_EntitlementAdminService_ListEntitlementLists_0    = runtime.ForwardResponseMessage
+	forward_EntitlementAdminService_ListEntitlementVersions_0 = runtime.ForwardResponseMessage
 )

@@ -223,13 +223,15 @@ var EntitlementService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	EntitlementAdminService_CreateCodes_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/CreateCodes"
-	EntitlementAdminService_ListCodes_FullMethodName            = "/urr.ticket.v1.EntitlementAdminService/ListCodes"
-	EntitlementAdminService_WithdrawCodes_FullMethodName        = "/urr.ticket.v1.EntitlementAdminService/WithdrawCodes"
-	EntitlementAdminService_ListEntitlementLists_FullMethodName = "/urr.ticket.v1.EntitlementAdminService/ListEntitlementLists"
-	EntitlementAdminService_BeginUpload_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/BeginUpload"
-	EntitlementAdminService_AddToUpload_FullMethodName          = "/urr.ticket.v1.EntitlementAdminService/AddToUpload"
-	EntitlementAdminService_FinishUpload_FullMethodName         = "/urr.ticket.v1.EntitlementAdminService/FinishUpload"
+	EntitlementAdminService_CreateCodes_FullMethodName             = "/urr.ticket.v1.EntitlementAdminService/CreateCodes"
+	EntitlementAdminService_ListCodes_FullMethodName               = "/urr.ticket.v1.EntitlementAdminService/ListCodes"
+	EntitlementAdminService_WithdrawCodes_FullMethodName           = "/urr.ticket.v1.EntitlementAdminService/WithdrawCodes"
+	EntitlementAdminService_ListEntitlementLists_FullMethodName    = "/urr.ticket.v1.EntitlementAdminService/ListEntitlementLists"
+	EntitlementAdminService_ListEntitlementVersions_FullMethodName = "/urr.ticket.v1.EntitlementAdminService/ListEntitlementVersions"
+	EntitlementAdminService_ReadEntitlementVersion_FullMethodName  = "/urr.ticket.v1.EntitlementAdminService/ReadEntitlementVersion"
+	EntitlementAdminService_BeginUpload_FullMethodName             = "/urr.ticket.v1.EntitlementAdminService/BeginUpload"
+	EntitlementAdminService_AddToUpload_FullMethodName             = "/urr.ticket.v1.EntitlementAdminService/AddToUpload"
+	EntitlementAdminService_FinishUpload_FullMethodName            = "/urr.ticket.v1.EntitlementAdminService/FinishUpload"
 )
 
 // EntitlementAdminServiceClient is the client API for EntitlementAdminService service.
@@ -254,6 +256,16 @@ type EntitlementAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	ListEntitlementLists(ctx context.Context, in *ListEntitlementListsRequest, opts ...grpc.CallOption) (*ListEntitlementListsResponse, error)
+	// The versions of a list, newest first: the current one, and those that it has replaced within the
+	// last LIST_RETENTION.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, INVALID_CURSOR.
+	ListEntitlementVersions(ctx context.Context, in *ListEntitlementVersionsRequest, opts ...grpc.CallOption) (*ListEntitlementListsResponse, error)
+	// A part of the users of a version, at most 5,000: those by their ids first, then those by their
+	// e-mail addresses.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND (there is no such version).
+	ReadEntitlementVersion(ctx context.Context, in *ReadEntitlementVersionRequest, opts ...grpc.CallOption) (*EntitlementUsers, error)
 	// Begins an upload, which replaces the list as a whole when it is finished. An upload that is not
 	// finished within an hour is dropped.
 	//
@@ -317,6 +329,26 @@ func (c *entitlementAdminServiceClient) ListEntitlementLists(ctx context.Context
 	return out, nil
 }
 
+func (c *entitlementAdminServiceClient) ListEntitlementVersions(ctx context.Context, in *ListEntitlementVersionsRequest, opts ...grpc.CallOption) (*ListEntitlementListsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEntitlementListsResponse)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_ListEntitlementVersions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *entitlementAdminServiceClient) ReadEntitlementVersion(ctx context.Context, in *ReadEntitlementVersionRequest, opts ...grpc.CallOption) (*EntitlementUsers, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EntitlementUsers)
+	err := c.cc.Invoke(ctx, EntitlementAdminService_ReadEntitlementVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *entitlementAdminServiceClient) BeginUpload(ctx context.Context, in *BeginUploadRequest, opts ...grpc.CallOption) (*BeginUploadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(BeginUploadResponse)
@@ -369,6 +401,16 @@ type EntitlementAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND.
 	ListEntitlementLists(context.Context, *ListEntitlementListsRequest) (*ListEntitlementListsResponse, error)
+	// The versions of a list, newest first: the current one, and those that it has replaced within the
+	// last LIST_RETENTION.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, INVALID_CURSOR.
+	ListEntitlementVersions(context.Context, *ListEntitlementVersionsRequest) (*ListEntitlementListsResponse, error)
+	// A part of the users of a version, at most 5,000: those by their ids first, then those by their
+	// e-mail addresses.
+	//
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, UPLOAD_NOT_FOUND (there is no such version).
+	ReadEntitlementVersion(context.Context, *ReadEntitlementVersionRequest) (*EntitlementUsers, error)
 	// Begins an upload, which replaces the list as a whole when it is finished. An upload that is not
 	// finished within an hour is dropped.
 	//
@@ -403,6 +445,12 @@ func (UnimplementedEntitlementAdminServiceServer) WithdrawCodes(context.Context,
 }
 func (UnimplementedEntitlementAdminServiceServer) ListEntitlementLists(context.Context, *ListEntitlementListsRequest) (*ListEntitlementListsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEntitlementLists not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) ListEntitlementVersions(context.Context, *ListEntitlementVersionsRequest) (*ListEntitlementListsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEntitlementVersions not implemented")
+}
+func (UnimplementedEntitlementAdminServiceServer) ReadEntitlementVersion(context.Context, *ReadEntitlementVersionRequest) (*EntitlementUsers, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadEntitlementVersion not implemented")
 }
 func (UnimplementedEntitlementAdminServiceServer) BeginUpload(context.Context, *BeginUploadRequest) (*BeginUploadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BeginUpload not implemented")
@@ -507,6 +555,42 @@ func _EntitlementAdminService_ListEntitlementLists_Handler(srv interface{}, ctx 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EntitlementAdminService_ListEntitlementVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEntitlementVersionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).ListEntitlementVersions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_ListEntitlementVersions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).ListEntitlementVersions(ctx, req.(*ListEntitlementVersionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EntitlementAdminService_ReadEntitlementVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadEntitlementVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EntitlementAdminServiceServer).ReadEntitlementVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EntitlementAdminService_ReadEntitlementVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EntitlementAdminServiceServer).ReadEntitlementVersion(ctx, req.(*ReadEntitlementVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EntitlementAdminService_BeginUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(BeginUploadRequest)
 	if err := dec(in); err != nil {
@@ -583,6 +667,14 @@ var EntitlementAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEntitlementLists",
 			Handler:    _EntitlementAdminService_ListEntitlementLists_Handler,
+		},
+		{
+			MethodName: "ListEntitlementVersions",
+			Handler:    _EntitlementAdminService_ListEntitlementVersions_Handler,
+		},
+		{
+			MethodName: "ReadEntitlementVersion",
+			Handler:    _EntitlementAdminService_ReadEntitlementVersion_Handler,
 		},
 		{
 			MethodName: "BeginUpload",

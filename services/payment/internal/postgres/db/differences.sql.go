@@ -332,7 +332,7 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 }
 
 const PaymentsByOrderIDs = `-- name: PaymentsByOrderIDs :many
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
 `
 
 type PaymentsByOrderIDsParams struct {
@@ -371,6 +371,7 @@ func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDs
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,

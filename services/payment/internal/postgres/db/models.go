@@ -49,6 +49,7 @@ type Payment struct {
 	ProviderRef     string
 	PageUrl         string
 	PageToken       string
+	PageTokenSha256 string
 	PaymentKey      string
 	ChargeID        string
 	ReceiptUrl      string

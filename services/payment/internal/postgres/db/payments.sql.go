@@ -127,7 +127,7 @@ FROM (
     ORDER BY due.payment_key <> '' AND due.status = 'OPEN' DESC, due.returned DESC, due.check_at LIMIT $6 FOR UPDATE SKIP LOCKED
 ) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.page_token_sha256, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease, coalesce($1::timestamptz, now())::timestamptz AS now
 `
 
 type ClaimDueParams struct {
@@ -180,6 +180,7 @@ func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) ([]ClaimDueR
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -230,7 +231,7 @@ SET extend_at = coalesce($1::timestamptz, now()) + interval '1 minute'
 FROM (SELECT due.id FROM payments AS due WHERE due.extend_at <= coalesce($1::timestamptz, now())
       ORDER BY due.extend_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS d
 WHERE p.id = d.id
-RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
+RETURNING p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.page_token_sha256, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
 `
 
 type DueExtensionsParams struct {
@@ -270,6 +271,7 @@ func (q *Queries) DueExtensions(ctx context.Context, arg DueExtensionsParams) ([
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -330,7 +332,7 @@ func (q *Queries) GetOrderOfCharge(ctx context.Context, arg GetOrderOfChargePara
 }
 
 const GetPayment = `-- name: GetPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
 FROM payments WHERE id = $1
 `
 
@@ -359,6 +361,7 @@ func (q *Queries) GetPayment(ctx context.Context, id uuid.UUID) (GetPaymentRow, 
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
+		&i.Payment.PageTokenSha256,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.ReceiptUrl,
@@ -456,13 +459,13 @@ func (q *Queries) HintPayment(ctx context.Context, arg HintPaymentParams) (int64
 const InsertPayment = `-- name: InsertPayment :one
 INSERT INTO payments (
     id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, mode, created_at,
-    description, statement_suffix, email
+    description, statement_suffix, email, page_token_sha256
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', $10, $10, $11, $12, coalesce($13::timestamptz, now()),
-    $14, $15, $16
+    $14, $15, $16, $17
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
-RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
+RETURNING payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease
 `
 
 type InsertPaymentParams struct {
@@ -482,6 +485,7 @@ type InsertPaymentParams struct {
 	Description     string
 	StatementSuffix string
 	Email           string
+	PageTokenSha256 string
 }
 
 type InsertPaymentRow struct {
@@ -506,6 +510,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		arg.Description,
 		arg.StatementSuffix,
 		arg.Email,
+		arg.PageTokenSha256,
 	)
 	var i InsertPaymentRow
 	err := row.Scan(
@@ -526,6 +531,7 @@ func (q *Queries) InsertPayment(ctx context.Context, arg InsertPaymentParams) (I
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
+		&i.Payment.PageTokenSha256,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.ReceiptUrl,
@@ -583,7 +589,7 @@ func (q *Queries) IsPaid(ctx context.Context, arg IsPaidParams) (bool, error) {
 }
 
 const ListDisputed = `-- name: ListDisputed :many
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE disputed_at IS NOT NULL AND id < $1::uuid ORDER BY id DESC LIMIT $2::int
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE disputed_at IS NOT NULL AND id < $1::uuid ORDER BY id DESC LIMIT $2::int
 `
 
 type ListDisputedParams struct {
@@ -622,6 +628,7 @@ func (q *Queries) ListDisputed(ctx context.Context, arg ListDisputedParams) ([]L
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -666,7 +673,7 @@ func (q *Queries) ListDisputed(ctx context.Context, arg ListDisputedParams) ([]L
 }
 
 const ListWarned = `-- name: ListWarned :many
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments
 WHERE warned_at IS NOT NULL AND disputed_at IS NULL AND status = 'CONFIRMED' AND id < $1::uuid ORDER BY id DESC LIMIT $2::int
 `
 
@@ -706,6 +713,7 @@ func (q *Queries) ListWarned(ctx context.Context, arg ListWarnedParams) ([]ListW
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -750,7 +758,7 @@ func (q *Queries) ListWarned(ctx context.Context, arg ListWarnedParams) ([]ListW
 }
 
 const LockOpenPayment = `-- name: LockOpenPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($3::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments
 WHERE payment_type = $1 AND reference_id = $2 AND status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN')
 FOR UPDATE
@@ -788,6 +796,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
+		&i.Payment.PageTokenSha256,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.ReceiptUrl,
@@ -826,7 +835,7 @@ func (q *Queries) LockOpenPayment(ctx context.Context, arg LockOpenPaymentParams
 }
 
 const LockPayment = `-- name: LockPayment :one
-SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease, coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
 FROM payments WHERE id = $1 FOR UPDATE
 `
 
@@ -861,6 +870,7 @@ func (q *Queries) LockPayment(ctx context.Context, arg LockPaymentParams) (LockP
 		&i.Payment.ProviderRef,
 		&i.Payment.PageUrl,
 		&i.Payment.PageToken,
+		&i.Payment.PageTokenSha256,
 		&i.Payment.PaymentKey,
 		&i.Payment.ChargeID,
 		&i.Payment.ReceiptUrl,
@@ -909,8 +919,8 @@ func (q *Queries) LockUser(ctx context.Context, userID string) error {
 
 const PagesOf = `-- name: PagesOf :one
 SELECT count(*) AS pages, coalesce(min(created_at), now())::timestamptz AS oldest, coalesce($1::timestamptz, now())::timestamptz AS now
-FROM (SELECT created_at, status, page_token, page_url FROM payments WHERE user_id = $2 ORDER BY id DESC LIMIT 100) AS latest
-WHERE page_token <> '' AND (page_url <> '' OR status = 'PREPARED')
+FROM (SELECT created_at, status, page_token_sha256, page_url FROM payments WHERE user_id = $2 ORDER BY id DESC LIMIT 100) AS latest
+WHERE page_token_sha256 <> '' AND (page_url <> '' OR status = 'PREPARED')
   AND created_at > coalesce($1::timestamptz, now()) - make_interval(secs => $3)
 `
 
@@ -1112,12 +1122,12 @@ const UpdatePayment = `-- name: UpdatePayment :execrows
 UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
-    provider_ref = $15, page_url = $16, expires_at = $17, charged_at = $18,
-    attempt = $19, no_charge = $20, kept_code = $21, extend_at = $22, cancel_due = $23, hinted = $24,
-    returned = returned AND ($24 OR $2 = 'CONFIRMING'), disputed_at = $25, goodwill = $26, receipt_url = $27, evidence_due_at = $28,
+    provider_ref = $15, page_url = $16, page_token = $17, expires_at = $18, charged_at = $19,
+    attempt = $20, no_charge = $21, kept_code = $22, extend_at = $23, cancel_due = $24, hinted = $25,
+    returned = returned AND ($25 OR $2 = 'CONFIRMING'), disputed_at = $26, goodwill = $27, receipt_url = $28, evidence_due_at = $29,
     email = CASE WHEN $2 = 'PREPARED' THEN email ELSE '' END,
-    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $29::timestamptz, now()) END
-WHERE id = $1 AND version = $30 AND status = $31
+    captured_at = CASE WHEN $6::bigint > 0 THEN coalesce(captured_at, $30::timestamptz, now()) END
+WHERE id = $1 AND version = $31 AND status = $32
 `
 
 type UpdatePaymentParams struct {
@@ -1137,6 +1147,7 @@ type UpdatePaymentParams struct {
 	Lease         int64
 	ProviderRef   string
 	PageUrl       string
+	PageToken     string
 	ExpiresAt     time.Time
 	ChargedAt     *time.Time
 	Attempt       int32
@@ -1173,6 +1184,7 @@ func (q *Queries) UpdatePayment(ctx context.Context, arg UpdatePaymentParams) (i
 		arg.Lease,
 		arg.ProviderRef,
 		arg.PageUrl,
+		arg.PageToken,
 		arg.ExpiresAt,
 		arg.ChargedAt,
 		arg.Attempt,

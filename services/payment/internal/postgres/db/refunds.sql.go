@@ -78,7 +78,7 @@ FROM (
     ORDER BY due.due_at LIMIT $7 FOR UPDATE SKIP LOCKED
 ) AS d, payments AS p
 WHERE r.id = d.id AND p.id = r.payment_id
-RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
+RETURNING r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.page_token_sha256, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease
 `
 
 type ClaimRefundsParams struct {
@@ -164,6 +164,7 @@ func (q *Queries) ClaimRefunds(ctx context.Context, arg ClaimRefundsParams) ([]C
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -470,7 +471,7 @@ func (q *Queries) ItemsOfRefunds(ctx context.Context, refundIds []uuid.UUID) ([]
 }
 
 const ListRefunds = `-- name: ListRefunds :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.page_token_sha256, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.id < $1::uuid ORDER BY r.id DESC LIMIT $2::int
 `
 
@@ -542,6 +543,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,
@@ -586,7 +588,7 @@ func (q *Queries) ListRefunds(ctx context.Context, arg ListRefundsParams) ([]Lis
 }
 
 const ListRefundsByStatus = `-- name: ListRefundsByStatus :many
-SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
+SELECT r.id, r.payment_id, r.cause, r.request, r.reason, r.amount, r.send, r.scope, r.asked_by, r.excluded, r.status, r.gen, r.first_sent, r.last_sent, r.doubt_at, r.refused_keys, r.refused_at, r.kept_code, r.provider, r.provider_id, r.pending_reason, r.given_at, r.published, r.abort_due, r.due_at, r.send_at, r.lease, r.attempts, r.last_error, r.created_at, r.holds, p.id, p.order_id, p.payment_type, p.reference_id, p.user_id, p.event_id, p.amount, p.currency, p.description, p.statement_suffix, p.email, p.provider, p.mode, p.status, p.provider_ref, p.page_url, p.page_token, p.page_token_sha256, p.payment_key, p.charge_id, p.receipt_url, p.decline_code, p.captured, p.captured_at, p.refunded, p.hand, p.hand_used, p.goodwill, p.version, p.created_at, p.expires_at, p.confirming_at, p.charged_at, p.attempt, p.kept_code, p.no_charge, p.extend_at, p.abort_due, p.cancel_due, p.looks, p.check_at, p.checks, p.hinted, p.returned, p.hint_at, p.disputed_at, p.evidence_due_at, p.warned_at, p.fraud_type, p.lease FROM refunds AS r JOIN payments AS p ON p.id = r.payment_id
 WHERE r.status = $1 AND r.id < $2::uuid ORDER BY r.id DESC LIMIT $3::int
 `
 
@@ -659,6 +661,7 @@ func (q *Queries) ListRefundsByStatus(ctx context.Context, arg ListRefundsByStat
 			&i.Payment.ProviderRef,
 			&i.Payment.PageUrl,
 			&i.Payment.PageToken,
+			&i.Payment.PageTokenSha256,
 			&i.Payment.PaymentKey,
 			&i.Payment.ChargeID,
 			&i.Payment.ReceiptUrl,

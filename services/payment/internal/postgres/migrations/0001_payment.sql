@@ -30,8 +30,10 @@ CREATE TABLE payments (
     -- before a charge.
     provider_ref    text        NOT NULL DEFAULT '',
     page_url        text        NOT NULL DEFAULT '',
-    -- Whoever comes back with it from the page proves this payment.
+    -- Whoever comes back with it from the page proves this payment. It is there while the page may still be opened; its digest stays, for
+    -- buyers who come back late, and says that the provider has a page.
     page_token      text        NOT NULL DEFAULT '',
+    page_token_sha256 text      NOT NULL DEFAULT '',
     -- The key with which the payment is charged, also when it is charged again.
     payment_key     text        NOT NULL DEFAULT '',
     charge_id       text        NOT NULL DEFAULT '',

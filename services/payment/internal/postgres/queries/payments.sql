@@ -24,10 +24,10 @@ FOR UPDATE;
 -- name: InsertPayment :one
 INSERT INTO payments (
     id, order_id, payment_type, reference_id, user_id, event_id, amount, currency, provider, status, expires_at, check_at, page_token, mode, created_at,
-    description, statement_suffix, email
+    description, statement_suffix, email, page_token_sha256
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, 'PREPARED', @expires_at, @expires_at, @page_token, @mode, coalesce(sqlc.narg('now')::timestamptz, now()),
-    @description, @statement_suffix, @email
+    @description, @statement_suffix, @email, @page_token_sha256
 )
 ON CONFLICT (payment_type, reference_id) WHERE status IN ('PREPARED', 'OPEN', 'CONFIRMING', 'UNKNOWN') DO NOTHING
 RETURNING sqlc.embed(payments);
@@ -44,7 +44,7 @@ SELECT EXISTS (
 UPDATE payments
 SET status = $2, payment_key = $3, charge_id = $4, decline_code = $5, captured = $6, refunded = $7, hand = $8, hand_used = $9,
     confirming_at = $10, abort_due = $11, check_at = $12, checks = $13, lease = $14, version = version + 1,
-    provider_ref = @provider_ref, page_url = @page_url, expires_at = @expires_at, charged_at = @charged_at,
+    provider_ref = @provider_ref, page_url = @page_url, page_token = @page_token, expires_at = @expires_at, charged_at = @charged_at,
     attempt = @attempt, no_charge = @no_charge, kept_code = @kept_code, extend_at = @extend_at, cancel_due = @cancel_due, hinted = @hinted,
     returned = returned AND (@hinted OR $2 = 'CONFIRMING'), disputed_at = @disputed_at, goodwill = @goodwill, receipt_url = @receipt_url, evidence_due_at = @evidence_due_at,
     email = CASE WHEN $2 = 'PREPARED' THEN email ELSE '' END,
@@ -169,8 +169,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(@user_id, 0));
 -- PagesOf counts the pages of the latest time that were opened for a user, or may still be.
 -- name: PagesOf :one
 SELECT count(*) AS pages, coalesce(min(created_at), now())::timestamptz AS oldest, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
-FROM (SELECT created_at, status, page_token, page_url FROM payments WHERE user_id = @user_id ORDER BY id DESC LIMIT 100) AS latest
-WHERE page_token <> '' AND (page_url <> '' OR status = 'PREPARED')
+FROM (SELECT created_at, status, page_token_sha256, page_url FROM payments WHERE user_id = @user_id ORDER BY id DESC LIMIT 100) AS latest
+WHERE page_token_sha256 <> '' AND (page_url <> '' OR status = 'PREPARED')
   AND created_at > coalesce(sqlc.narg('now')::timestamptz, now()) - make_interval(secs => @within_seconds);
 
 -- name: Backlog :one

@@ -36,20 +36,61 @@ func (q *Queries) ActOffsets(ctx context.Context, db DBTX) ([]AuditOffset, error
 	return items, nil
 }
 
+const countOtherOutcomes = `-- name: CountOtherOutcomes :one
+SELECT count(*)
+FROM (SELECT unnest($1::uuid[]) AS act_id, unnest($2::text[]) AS event_id, unnest($3::text[]) AS body_sha256,
+             unnest($4::int[]) AS status, unnest($5::text[]) AS code, unnest($6::timestamptz[]) AS ended_at,
+             unnest($7::bigint[]) AS total, unnest($8::bigint[]) AS added, unnest($9::bigint[]) AS removed) AS o
+JOIN audit_acts AS a USING (act_id)
+WHERE (a.status, a.code, a.ended_at, coalesce(a.entries_total, -1), coalesce(a.entries_added, -1), coalesce(a.entries_removed, -1))
+      IS DISTINCT FROM (o.status, o.code, o.ended_at, o.total, o.added, o.removed)
+   OR o.event_id NOT IN ('', a.event_id) OR o.body_sha256 NOT IN ('', a.body_sha256)
+`
+
+type CountOtherOutcomesParams struct {
+	ActIds     []uuid.UUID
+	EventIds   []string
+	BodySha256 []string
+	Statuses   []int32
+	Codes      []string
+	EndedAt    []time.Time
+	Total      []int64
+	Added      []int64
+	Removed    []int64
+}
+
+// How many of the outcomes, all of which KeepOutcomes has got, say something else than is stored.
+func (q *Queries) CountOtherOutcomes(ctx context.Context, db DBTX, arg CountOtherOutcomesParams) (int64, error) {
+	row := db.QueryRow(ctx, countOtherOutcomes,
+		arg.ActIds,
+		arg.EventIds,
+		arg.BodySha256,
+		arg.Statuses,
+		arg.Codes,
+		arg.EndedAt,
+		arg.Total,
+		arg.Added,
+		arg.Removed,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const keepActs = `-- name: KeepActs :exec
-INSERT INTO audit_acts (act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256,
-                        status, code, ended_at)
-SELECT act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256,
-       nullif(status, 0), CASE WHEN status <> 0 THEN code END, CASE WHEN status <> 0 THEN ended_at END
+INSERT INTO audit_acts (act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256)
+SELECT DISTINCT ON (act_id) act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256
 FROM (SELECT unnest($1::uuid[]) AS act_id, unnest($2::timestamptz[]) AS occurred_at,
              unnest($3::text[]) AS user_id, unnest($4::text[]) AS address, unnest($5::text[]) AS method,
              unnest($6::text[]) AS route, unnest($7::text[]) AS path, unnest($8::text[]) AS event_id,
              unnest($9::text[]) AS request_id, unnest($10::text[]) AS body,
-             unnest($11::text[]) AS body_sha256, unnest($12::int[]) AS status, unnest($13::text[]) AS code,
-             unnest($14::timestamptz[]) AS ended_at) AS acts
-ON CONFLICT (act_id) DO UPDATE SET status = excluded.status, code = excluded.code, ended_at = excluded.ended_at,
-    event_id = CASE WHEN audit_acts.event_id = '' THEN excluded.event_id ELSE audit_acts.event_id END
-WHERE audit_acts.status IS NULL AND excluded.status IS NOT NULL
+             unnest($11::text[]) AS body_sha256, generate_subscripts($1::uuid[], 1) AS n) AS acts
+ORDER BY act_id, n
+ON CONFLICT (act_id) DO UPDATE SET occurred_at = excluded.occurred_at, user_id = excluded.user_id, address = excluded.address,
+    method = excluded.method, route = excluded.route, path = excluded.path, request_id = excluded.request_id, body = excluded.body,
+    event_id = CASE WHEN excluded.event_id <> '' THEN excluded.event_id ELSE audit_acts.event_id END,
+    body_sha256 = CASE WHEN excluded.body_sha256 <> '' THEN excluded.body_sha256 ELSE audit_acts.body_sha256 END
+WHERE audit_acts.user_id = ''
 `
 
 type KeepActsParams struct {
@@ -64,13 +105,10 @@ type KeepActsParams struct {
 	RequestIds []string
 	Bodies     []string
 	BodySha256 []string
-	Statuses   []int32
-	Codes      []string
-	EndedAt    []time.Time
 }
 
-// Rows have different ids and come sorted by them, so that two batches lock them in the same order.
-// Status 0 is that of an act without an outcome. Some acts learn their event with it.
+// Rows are sorted by their id, so that two batches lock them in the same order; of several with one id the first counts. An outcome that came
+// before its act may have said its event and the digest of its body.
 func (q *Queries) KeepActs(ctx context.Context, db DBTX, arg KeepActsParams) error {
 	_, err := db.Exec(ctx, keepActs,
 		arg.ActIds,
@@ -84,16 +122,59 @@ func (q *Queries) KeepActs(ctx context.Context, db DBTX, arg KeepActsParams) err
 		arg.RequestIds,
 		arg.Bodies,
 		arg.BodySha256,
+	)
+	return err
+}
+
+const keepOutcomes = `-- name: KeepOutcomes :exec
+INSERT INTO audit_acts (act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256,
+                        status, code, ended_at, entries_total, entries_added, entries_removed)
+SELECT DISTINCT ON (act_id) act_id, ended_at, '', '', '', '', '', event_id, '', '', body_sha256,
+       status, code, ended_at, nullif(total, -1), nullif(added, -1), nullif(removed, -1)
+FROM (SELECT unnest($1::uuid[]) AS act_id, unnest($2::text[]) AS event_id, unnest($3::text[]) AS body_sha256,
+             unnest($4::int[]) AS status, unnest($5::text[]) AS code, unnest($6::timestamptz[]) AS ended_at,
+             unnest($7::bigint[]) AS total, unnest($8::bigint[]) AS added, unnest($9::bigint[]) AS removed,
+             generate_subscripts($1::uuid[], 1) AS n) AS outcomes
+ORDER BY act_id, n
+ON CONFLICT (act_id) DO UPDATE SET status = excluded.status, code = excluded.code, ended_at = excluded.ended_at,
+    entries_total = excluded.entries_total, entries_added = excluded.entries_added, entries_removed = excluded.entries_removed,
+    event_id = CASE WHEN audit_acts.event_id = '' THEN excluded.event_id ELSE audit_acts.event_id END,
+    body_sha256 = CASE WHEN audit_acts.body_sha256 = '' THEN excluded.body_sha256 ELSE audit_acts.body_sha256 END
+WHERE audit_acts.status IS NULL
+`
+
+type KeepOutcomesParams struct {
+	ActIds     []uuid.UUID
+	EventIds   []string
+	BodySha256 []string
+	Statuses   []int32
+	Codes      []string
+	EndedAt    []time.Time
+	Total      []int64
+	Added      []int64
+	Removed    []int64
+}
+
+// The first outcome of an act stays. It changes nothing that the act has said; entries are -1 where there are none.
+func (q *Queries) KeepOutcomes(ctx context.Context, db DBTX, arg KeepOutcomesParams) error {
+	_, err := db.Exec(ctx, keepOutcomes,
+		arg.ActIds,
+		arg.EventIds,
+		arg.BodySha256,
 		arg.Statuses,
 		arg.Codes,
 		arg.EndedAt,
+		arg.Total,
+		arg.Added,
+		arg.Removed,
 	)
 	return err
 }
 
 const listActs = `-- name: ListActs :many
 SELECT act_id, occurred_at, user_id, address, method, route, path, event_id, request_id, body, body_sha256,
-       coalesce(status, 0)::int AS status, coalesce(code, '')::text AS code, ended_at
+       coalesce(status, 0)::int AS status, coalesce(code, '')::text AS code, ended_at,
+       coalesce(entries_total, -1)::bigint AS total, coalesce(entries_added, -1)::bigint AS added, coalesce(entries_removed, -1)::bigint AS removed
 FROM audit_acts
 WHERE ($1::text = '' OR event_id = $1) AND ($2::text = '' OR user_id = $2)
   AND occurred_at >= $3::timestamptz AND occurred_at < $4::timestamptz
@@ -127,6 +208,9 @@ type ListActsRow struct {
 	Status     int32
 	Code       string
 	EndedAt    *time.Time
+	Total      int64
+	Added      int64
+	Removed    int64
 }
 
 // An empty event or user selects all.
@@ -162,6 +246,9 @@ func (q *Queries) ListActs(ctx context.Context, db DBTX, arg ListActsParams) ([]
 			&i.Status,
 			&i.Code,
 			&i.EndedAt,
+			&i.Total,
+			&i.Added,
+			&i.Removed,
 		); err != nil {
 			return nil, err
 		}

@@ -12,20 +12,23 @@ import (
 )
 
 type AuditAct struct {
-	ActID      uuid.UUID
-	OccurredAt time.Time
-	UserID     string
-	Address    string
-	Method     string
-	Route      string
-	Path       string
-	EventID    string
-	RequestID  string
-	Body       string
-	BodySha256 string
-	Status     pgtype.Int4
-	Code       pgtype.Text
-	EndedAt    *time.Time
+	ActID          uuid.UUID
+	OccurredAt     time.Time
+	UserID         string
+	Address        string
+	Method         string
+	Route          string
+	Path           string
+	EventID        string
+	RequestID      string
+	Body           string
+	BodySha256     string
+	Status         pgtype.Int4
+	Code           pgtype.Text
+	EndedAt        *time.Time
+	EntriesTotal   pgtype.Int8
+	EntriesAdded   pgtype.Int8
+	EntriesRemoved pgtype.Int8
 }
 
 type AuditOffset struct {

@@ -1,5 +1,6 @@
 -- +goose Up
--- The acts of operators. The id makes a repeated event harmless; the outcome comes with a second event.
+-- The acts of operators. The id makes a repeated event harmless; the outcome comes with a second event, perhaps before the act: user_id
+-- is '' until the act has come.
 CREATE TABLE audit_acts (
     act_id      uuid        PRIMARY KEY,
     occurred_at timestamptz NOT NULL,
@@ -14,7 +15,10 @@ CREATE TABLE audit_acts (
     body_sha256 text        NOT NULL,
     status      int,                  -- HTTP; null while the outcome is not known
     code        text,                 -- of the error; '' after success
-    ended_at    timestamptz
+    ended_at    timestamptz,
+    entries_total   bigint,           -- of an uploaded list; null for all other acts
+    entries_added   bigint,
+    entries_removed bigint
 );
 CREATE INDEX audit_acts_by_time ON audit_acts (occurred_at DESC, act_id DESC);
 CREATE INDEX audit_acts_by_event ON audit_acts (event_id, occurred_at DESC, act_id DESC) WHERE event_id <> '';

@@ -12,6 +12,32 @@ import (
 	"github.com/google/uuid"
 )
 
+const CompareUploads = `-- name: CompareUploads :one
+SELECT count(*) FILTER (WHERE NOT e.is_email) AS user_ids, count(*) FILTER (WHERE e.is_email) AS emails, count(o.value) AS kept
+FROM entitlement_entries e
+LEFT JOIN entitlement_entries o ON o.upload_id = $1 AND o.is_email = e.is_email AND o.value = e.value
+WHERE e.upload_id = $2
+`
+
+type CompareUploadsParams struct {
+	Other    uuid.UUID
+	UploadID uuid.UUID
+}
+
+type CompareUploadsRow struct {
+	UserIds int64
+	Emails  int64
+	Kept    int64
+}
+
+// How many users an upload names, and how many of them another one names too.
+func (q *Queries) CompareUploads(ctx context.Context, arg CompareUploadsParams) (CompareUploadsRow, error) {
+	row := q.db.QueryRow(ctx, CompareUploads, arg.Other, arg.UploadID)
+	var i CompareUploadsRow
+	err := row.Scan(&i.UserIds, &i.Emails, &i.Kept)
+	return i, err
+}
+
 const CountWrongCode = `-- name: CountWrongCode :exec
 UPDATE wrong_codes SET wrong = wrong + 1 WHERE user_id = $1 AND hour = $2
 `
@@ -24,6 +50,29 @@ type CountWrongCodeParams struct {
 func (q *Queries) CountWrongCode(ctx context.Context, arg CountWrongCodeParams) error {
 	_, err := q.db.Exec(ctx, CountWrongCode, arg.UserID, arg.Hour)
 	return err
+}
+
+const CurrentList = `-- name: CurrentList :one
+SELECT coalesce(max(upload_id::text), '00000000-0000-0000-0000-000000000000')::uuid AS upload_id, coalesce(sum(user_ids + emails), 0)::bigint AS entries
+FROM entitlement_lists WHERE event_id = $1 AND list = $2 AND status = 'CURRENT'
+`
+
+type CurrentListParams struct {
+	EventID string
+	List    string
+}
+
+type CurrentListRow struct {
+	UploadID uuid.UUID
+	Entries  int64
+}
+
+// The current list, and how many entries it has; the zero UUID and 0 if there is none.
+func (q *Queries) CurrentList(ctx context.Context, arg CurrentListParams) (CurrentListRow, error) {
+	row := q.db.QueryRow(ctx, CurrentList, arg.EventID, arg.List)
+	var i CurrentListRow
+	err := row.Scan(&i.UploadID, &i.Entries)
+	return i, err
 }
 
 const DropEntries = `-- name: DropEntries :execrows
@@ -50,6 +99,15 @@ DELETE FROM entitlement_lists WHERE upload_id = $1
 
 func (q *Queries) DropList(ctx context.Context, uploadID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, DropList, uploadID)
+	return err
+}
+
+const DropPacks = `-- name: DropPacks :exec
+DELETE FROM entitlement_packs WHERE upload_id = $1
+`
+
+func (q *Queries) DropPacks(ctx context.Context, uploadID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, DropPacks, uploadID)
 	return err
 }
 
@@ -144,43 +202,60 @@ func (q *Queries) FindCodeBatch(ctx context.Context, arg FindCodeBatchParams) (F
 }
 
 const FindUpload = `-- name: FindUpload :one
-SELECT list, user_ids, emails, updated_at FROM entitlement_lists WHERE upload_id = $1
+SELECT l.upload_id, l.event_id, l.list, l.status, l.user_ids, l.emails, l.added, l.removed, l.sha256, l.uploaded_by, l.finished_at, l.updated_at FROM entitlement_lists l WHERE l.upload_id = $1
 `
 
 type FindUploadRow struct {
-	List      string
-	UserIds   int64
-	Emails    int64
-	UpdatedAt time.Time
+	EntitlementList EntitlementList
 }
 
 func (q *Queries) FindUpload(ctx context.Context, uploadID uuid.UUID) (FindUploadRow, error) {
 	row := q.db.QueryRow(ctx, FindUpload, uploadID)
 	var i FindUploadRow
 	err := row.Scan(
-		&i.List,
-		&i.UserIds,
-		&i.Emails,
-		&i.UpdatedAt,
+		&i.EntitlementList.UploadID,
+		&i.EntitlementList.EventID,
+		&i.EntitlementList.List,
+		&i.EntitlementList.Status,
+		&i.EntitlementList.UserIds,
+		&i.EntitlementList.Emails,
+		&i.EntitlementList.Added,
+		&i.EntitlementList.Removed,
+		&i.EntitlementList.Sha256,
+		&i.EntitlementList.UploadedBy,
+		&i.EntitlementList.FinishedAt,
+		&i.EntitlementList.UpdatedAt,
 	)
 	return i, err
 }
 
 const FinishUpload = `-- name: FinishUpload :exec
-UPDATE entitlement_lists l
-SET status = 'CURRENT', updated_at = coalesce($1::timestamptz, now()),
-    user_ids = (SELECT count(*) FROM entitlement_entries e WHERE e.upload_id = l.upload_id AND NOT e.is_email),
-    emails = (SELECT count(*) FROM entitlement_entries e WHERE e.upload_id = l.upload_id AND e.is_email)
-WHERE l.upload_id = $2
+UPDATE entitlement_lists
+SET status = 'CURRENT', updated_at = coalesce($1::timestamptz, now()), finished_at = coalesce($1::timestamptz, now()),
+    user_ids = $2, emails = $3, added = $4, removed = $5, sha256 = $6
+WHERE upload_id = $7
 `
 
 type FinishUploadParams struct {
 	Now      *time.Time
+	UserIds  int64
+	Emails   int64
+	Added    int64
+	Removed  int64
+	Sha256   string
 	UploadID uuid.UUID
 }
 
 func (q *Queries) FinishUpload(ctx context.Context, arg FinishUploadParams) error {
-	_, err := q.db.Exec(ctx, FinishUpload, arg.Now, arg.UploadID)
+	_, err := q.db.Exec(ctx, FinishUpload,
+		arg.Now,
+		arg.UserIds,
+		arg.Emails,
+		arg.Added,
+		arg.Removed,
+		arg.Sha256,
+		arg.UploadID,
+	)
 	return err
 }
 
@@ -263,15 +338,16 @@ func (q *Queries) InsertEntries(ctx context.Context, arg InsertEntriesParams) er
 }
 
 const InsertUpload = `-- name: InsertUpload :exec
-INSERT INTO entitlement_lists (upload_id, event_id, list, status, updated_at)
-VALUES ($1, $2, $3, 'UPLOADING', coalesce($4::timestamptz, now()))
+INSERT INTO entitlement_lists (upload_id, event_id, list, status, uploaded_by, updated_at)
+VALUES ($1, $2, $3, 'UPLOADING', $4, coalesce($5::timestamptz, now()))
 `
 
 type InsertUploadParams struct {
-	UploadID uuid.UUID
-	EventID  string
-	List     string
-	Now      *time.Time
+	UploadID   uuid.UUID
+	EventID    string
+	List       string
+	UploadedBy string
+	Now        *time.Time
 }
 
 func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) error {
@@ -279,6 +355,7 @@ func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) erro
 		arg.UploadID,
 		arg.EventID,
 		arg.List,
+		arg.UploadedBy,
 		arg.Now,
 	)
 	return err
@@ -374,17 +451,14 @@ func (q *Queries) ListCodeBatches(ctx context.Context, eventID string) ([]ListCo
 }
 
 const ListEntitlementLists = `-- name: ListEntitlementLists :many
-SELECT list, user_ids, emails, updated_at
-FROM entitlement_lists
-WHERE event_id = $1 AND status = 'CURRENT'
-ORDER BY list
+SELECT l.upload_id, l.event_id, l.list, l.status, l.user_ids, l.emails, l.added, l.removed, l.sha256, l.uploaded_by, l.finished_at, l.updated_at
+FROM entitlement_lists l
+WHERE l.event_id = $1 AND l.status = 'CURRENT'
+ORDER BY l.list
 `
 
 type ListEntitlementListsRow struct {
-	List      string
-	UserIds   int64
-	Emails    int64
-	UpdatedAt time.Time
+	EntitlementList EntitlementList
 }
 
 func (q *Queries) ListEntitlementLists(ctx context.Context, eventID string) ([]ListEntitlementListsRow, error) {
@@ -397,10 +471,75 @@ func (q *Queries) ListEntitlementLists(ctx context.Context, eventID string) ([]L
 	for rows.Next() {
 		var i ListEntitlementListsRow
 		if err := rows.Scan(
-			&i.List,
-			&i.UserIds,
-			&i.Emails,
-			&i.UpdatedAt,
+			&i.EntitlementList.UploadID,
+			&i.EntitlementList.EventID,
+			&i.EntitlementList.List,
+			&i.EntitlementList.Status,
+			&i.EntitlementList.UserIds,
+			&i.EntitlementList.Emails,
+			&i.EntitlementList.Added,
+			&i.EntitlementList.Removed,
+			&i.EntitlementList.Sha256,
+			&i.EntitlementList.UploadedBy,
+			&i.EntitlementList.FinishedAt,
+			&i.EntitlementList.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListEntitlementVersions = `-- name: ListEntitlementVersions :many
+SELECT l.upload_id, l.event_id, l.list, l.status, l.user_ids, l.emails, l.added, l.removed, l.sha256, l.uploaded_by, l.finished_at, l.updated_at
+FROM entitlement_lists l
+WHERE l.event_id = $1 AND l.list = $2 AND l.status <> 'UPLOADING' AND l.upload_id < $3
+ORDER BY l.upload_id DESC
+LIMIT $4::int
+`
+
+type ListEntitlementVersionsParams struct {
+	EventID string
+	List    string
+	Before  uuid.UUID
+	Max     int32
+}
+
+type ListEntitlementVersionsRow struct {
+	EntitlementList EntitlementList
+}
+
+func (q *Queries) ListEntitlementVersions(ctx context.Context, arg ListEntitlementVersionsParams) ([]ListEntitlementVersionsRow, error) {
+	rows, err := q.db.Query(ctx, ListEntitlementVersions,
+		arg.EventID,
+		arg.List,
+		arg.Before,
+		arg.Max,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListEntitlementVersionsRow
+	for rows.Next() {
+		var i ListEntitlementVersionsRow
+		if err := rows.Scan(
+			&i.EntitlementList.UploadID,
+			&i.EntitlementList.EventID,
+			&i.EntitlementList.List,
+			&i.EntitlementList.Status,
+			&i.EntitlementList.UserIds,
+			&i.EntitlementList.Emails,
+			&i.EntitlementList.Added,
+			&i.EntitlementList.Removed,
+			&i.EntitlementList.Sha256,
+			&i.EntitlementList.UploadedBy,
+			&i.EntitlementList.FinishedAt,
+			&i.EntitlementList.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -413,24 +552,36 @@ func (q *Queries) ListEntitlementLists(ctx context.Context, eventID string) ([]L
 }
 
 const LockListToDrop = `-- name: LockListToDrop :one
-SELECT upload_id
+SELECT upload_id, status
 FROM entitlement_lists
 WHERE status <> 'CURRENT' AND updated_at < coalesce($1::timestamptz, now()) - interval '1 hour'
+  AND (status <> 'PACKED' OR updated_at < coalesce($1::timestamptz, now()) - make_interval(secs => $2))
 ORDER BY updated_at
 LIMIT 1
 FOR UPDATE SKIP LOCKED
 `
 
-// A list that was replaced, or an upload that was not finished, for an hour. Whoever adds to it has locked it.
-func (q *Queries) LockListToDrop(ctx context.Context, now *time.Time) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, LockListToDrop, now)
-	var upload_id uuid.UUID
-	err := row.Scan(&upload_id)
-	return upload_id, err
+type LockListToDropParams struct {
+	Now              *time.Time
+	RetentionSeconds float64
+}
+
+type LockListToDropRow struct {
+	UploadID uuid.UUID
+	Status   string
+}
+
+// An upload that was not finished, or a list that was replaced, for an hour, or a packed list after the retention. Whoever adds to it has
+// locked it.
+func (q *Queries) LockListToDrop(ctx context.Context, arg LockListToDropParams) (LockListToDropRow, error) {
+	row := q.db.QueryRow(ctx, LockListToDrop, arg.Now, arg.RetentionSeconds)
+	var i LockListToDropRow
+	err := row.Scan(&i.UploadID, &i.Status)
+	return i, err
 }
 
 const LockUpload = `-- name: LockUpload :one
-SELECT event_id, list, status FROM entitlement_lists WHERE upload_id = $1 AND status <> 'OLD' FOR UPDATE
+SELECT event_id, list, status FROM entitlement_lists WHERE upload_id = $1 AND status IN ('UPLOADING', 'CURRENT') FOR UPDATE
 `
 
 type LockUploadRow struct {
@@ -472,6 +623,40 @@ func (q *Queries) LockWrongCodes(ctx context.Context, arg LockWrongCodesParams) 
 	return i, err
 }
 
+const MarkPacked = `-- name: MarkPacked :exec
+UPDATE entitlement_lists SET status = 'PACKED' WHERE upload_id = $1
+`
+
+func (q *Queries) MarkPacked(ctx context.Context, uploadID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, MarkPacked, uploadID)
+	return err
+}
+
+const PackEntries = `-- name: PackEntries :one
+WITH first AS (
+    DELETE FROM entitlement_entries
+    WHERE ctid = ANY (ARRAY(SELECT e.ctid FROM entitlement_entries e WHERE e.upload_id = $1 ORDER BY e.is_email, e.value LIMIT $2::int))
+    RETURNING is_email, value
+), packed AS (
+    INSERT INTO entitlement_packs (upload_id, is_email, last, entries)
+    SELECT $1, is_email, max(value), array_agg(value ORDER BY value) FROM first GROUP BY is_email
+)
+SELECT count(*) FROM first
+`
+
+type PackEntriesParams struct {
+	UploadID uuid.UUID
+	Max      int32
+}
+
+// Packs the first entries of a list, and returns how many these were.
+func (q *Queries) PackEntries(ctx context.Context, arg PackEntriesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, PackEntries, arg.UploadID, arg.Max)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const PruneWrongCodes = `-- name: PruneWrongCodes :execrows
 DELETE FROM wrong_codes
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM wrong_codes WHERE hour < coalesce($1::timestamptz, now()) - interval '2 hours'
@@ -491,20 +676,71 @@ func (q *Queries) PruneWrongCodes(ctx context.Context, arg PruneWrongCodesParams
 	return result.RowsAffected(), nil
 }
 
+const ReadEntries = `-- name: ReadEntries :many
+SELECT is_email, value::text AS value
+FROM ((SELECT e.is_email, e.value FROM entitlement_entries e
+       WHERE e.upload_id = $1 AND (e.is_email, e.value) > ($2::boolean, $3::text)
+       ORDER BY e.is_email, e.value LIMIT $4::int)
+      UNION ALL
+      (SELECT p.is_email, v.value FROM entitlement_packs p, unnest(p.entries) AS v(value)
+       WHERE p.upload_id = $1 AND (p.is_email, p.last) > ($2::boolean, $3::text)
+         AND (p.is_email, v.value) > ($2::boolean, $3::text)
+       ORDER BY p.is_email, p.last, v.value LIMIT $4::int)) AS entries
+ORDER BY is_email, value
+LIMIT $4::int
+`
+
+type ReadEntriesParams struct {
+	UploadID     uuid.UUID
+	AfterIsEmail bool
+	After        string
+	Max          int32
+}
+
+type ReadEntriesRow struct {
+	IsEmail bool
+	Value   string
+}
+
+// The next entries of a list, which are in packs, or have not been packed yet. A pack is read only if the page needs it.
+func (q *Queries) ReadEntries(ctx context.Context, arg ReadEntriesParams) ([]ReadEntriesRow, error) {
+	rows, err := q.db.Query(ctx, ReadEntries,
+		arg.UploadID,
+		arg.AfterIsEmail,
+		arg.After,
+		arg.Max,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadEntriesRow
+	for rows.Next() {
+		var i ReadEntriesRow
+		if err := rows.Scan(&i.IsEmail, &i.Value); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RetireList = `-- name: RetireList :exec
 UPDATE entitlement_lists
 SET status = 'OLD', updated_at = coalesce($1::timestamptz, now())
-WHERE event_id = $2 AND list = $3 AND status = 'CURRENT'
+WHERE upload_id = $2
 `
 
 type RetireListParams struct {
-	Now     *time.Time
-	EventID string
-	List    string
+	Now      *time.Time
+	UploadID uuid.UUID
 }
 
 func (q *Queries) RetireList(ctx context.Context, arg RetireListParams) error {
-	_, err := q.db.Exec(ctx, RetireList, arg.Now, arg.EventID, arg.List)
+	_, err := q.db.Exec(ctx, RetireList, arg.Now, arg.UploadID)
 	return err
 }
 

@@ -64,13 +64,25 @@ type EntitlementEntry struct {
 }
 
 type EntitlementList struct {
-	UploadID  uuid.UUID
-	EventID   string
-	List      string
-	Status    string
-	UserIds   int64
-	Emails    int64
-	UpdatedAt time.Time
+	UploadID   uuid.UUID
+	EventID    string
+	List       string
+	Status     string
+	UserIds    int64
+	Emails     int64
+	Added      int64
+	Removed    int64
+	Sha256     string
+	UploadedBy string
+	FinishedAt *time.Time
+	UpdatedAt  time.Time
+}
+
+type EntitlementPack struct {
+	UploadID uuid.UUID
+	IsEmail  bool
+	Last     string
+	Entries  []string
 }
 
 type Event struct {

@@ -52,14 +52,14 @@ func (s *Store) Record(ctx context.Context, eventID, seriesID, userID string) (e
 	return r, s.database.Now(), pkgpostgres.Err(err)
 }
 
-// Pruner returns a worker that deletes replaced lists, uploads that were not finished, and old
-// counts of wrong codes.
-func (s *Store) Pruner(log *slog.Logger) func(context.Context) error {
-	return loop.Pruner(pruneEvery, log, "lists of entitlements not pruned", s.Prune)
+// Pruner returns a worker that packs replaced lists and deletes them after the retention, and deletes
+// uploads that were not finished, and old counts of wrong codes.
+func (s *Store) Pruner(retention time.Duration, log *slog.Logger) func(context.Context) error {
+	return loop.Pruner(pruneEvery, log, "lists of entitlements not pruned", func(ctx context.Context) error { return s.Prune(ctx, retention) })
 }
 
-// Prune deletes once what the worker of Pruner deletes repeatedly.
-func (s *Store) Prune(ctx context.Context) error {
+// Prune does once what the worker of Pruner does repeatedly.
+func (s *Store) Prune(ctx context.Context, retention time.Duration) error {
 	q := s.database.Queries()
 	_, err := loop.Batches(ctx, pruneBatch, func(ctx context.Context, size int32) (int64, error) {
 		return q.PruneWrongCodes(ctx, db.PruneWrongCodesParams{Now: q.AsOf, Max: size})
@@ -68,17 +68,17 @@ func (s *Store) Prune(ctx context.Context) error {
 		return pkgpostgres.Err(err)
 	}
 	for more := true; more && err == nil; {
-		more, err = s.dropPart(ctx)
+		more, err = s.prunePart(ctx, retention)
 	}
 	return err
 }
 
-// dropPart deletes up to pruneBatch entries of a list that no presale uses, and after the last
-// entry the list. more is false if there is no such list.
-func (s *Store) dropPart(ctx context.Context) (more bool, err error) {
+// prunePart packs or deletes up to pruneBatch entries of a list that no presale uses. After the last
+// entry it marks the list as packed, or deletes it. more is false if there is no such list.
+func (s *Store) prunePart(ctx context.Context, retention time.Duration) (more bool, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		more = false
-		id, err := tx.LockListToDrop(ctx, tx.AsOf)
+		list, err := tx.LockListToDrop(ctx, db.LockListToDropParams{RetentionSeconds: retention.Seconds(), Now: tx.AsOf})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -86,11 +86,25 @@ func (s *Store) dropPart(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		more = true
-		n, err := tx.DropEntries(ctx, db.DropEntriesParams{UploadID: id, Max: pruneBatch})
-		if err != nil || n == pruneBatch {
-			return err
+		switch id := list.UploadID; list.Status {
+		case "OLD":
+			n, err := tx.PackEntries(ctx, db.PackEntriesParams{UploadID: id, Max: pruneBatch})
+			if err != nil || n == pruneBatch {
+				return err
+			}
+			return tx.MarkPacked(ctx, id)
+		case "PACKED":
+			if err := tx.DropPacks(ctx, id); err != nil {
+				return err
+			}
+			return tx.DropList(ctx, id)
+		default:
+			n, err := tx.DropEntries(ctx, db.DropEntriesParams{UploadID: id, Max: pruneBatch})
+			if err != nil || n == pruneBatch {
+				return err
+			}
+			return tx.DropList(ctx, id)
 		}
-		return tx.DropList(ctx, id)
 	})
 	return more, err
 }
@@ -100,13 +114,13 @@ func (s *Store) checkEvent(ctx context.Context, q *postgres.Queries, eventID str
 	return postgres.OrNotFound(err, event.ErrNotFound)
 }
 
-func (s *Store) BeginUpload(ctx context.Context, eventID, list string) (uuid.UUID, error) {
+func (s *Store) BeginUpload(ctx context.Context, eventID, list, operator string) (uuid.UUID, error) {
 	id := uuid.Must(uuid.NewV7())
 	q := s.database.Queries()
 	if err := s.checkEvent(ctx, q, eventID); err != nil {
 		return id, err
 	}
-	return id, pkgpostgres.Err(q.InsertUpload(ctx, db.InsertUploadParams{UploadID: id, EventID: eventID, List: list, Now: q.AsOf}))
+	return id, pkgpostgres.Err(q.InsertUpload(ctx, db.InsertUploadParams{UploadID: id, EventID: eventID, List: list, UploadedBy: operator, Now: q.AsOf}))
 }
 
 func (s *Store) AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails []string) error {
@@ -125,29 +139,59 @@ func (s *Store) AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails [
 	})
 }
 
-func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID) (list entitlement.UploadedList, err error) {
+func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID, sha256 string) (list entitlement.UploadedList, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		upload, err := tx.LockUpload(ctx, id)
 		if err != nil {
 			return postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
 		}
 		if upload.Status == "UPLOADING" {
-			// If two uploads of one list finish at the same time, one waits here for the other.
-			if _, err := tx.LockEvent(ctx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
-				return err
-			}
-			if err := tx.RetireList(ctx, db.RetireListParams{EventID: upload.EventID, List: upload.List, Now: tx.AsOf}); err != nil {
-				return err
-			}
-			if err := tx.FinishUpload(ctx, db.FinishUploadParams{UploadID: id, Now: tx.AsOf}); err != nil {
+			if err := replaceList(ctx, tx, upload, db.FinishUploadParams{UploadID: id, Sha256: sha256, Now: tx.AsOf}); err != nil {
 				return err
 			}
 		}
 		row, err := tx.FindUpload(ctx, id)
-		list = toList(db.ListEntitlementListsRow(row))
+		list = toList(row.EntitlementList)
 		return err
 	})
 	return list, err
+}
+
+// replaceList makes a locked upload the event's list, with the counts of its entries. It compares a
+// long list with the one before it before it locks the event, for which holds would wait.
+func replaceList(ctx context.Context, tx *postgres.Tx, upload db.LockUploadRow, finish db.FinishUploadParams) error {
+	former, err := compareWithCurrent(ctx, tx, upload, &finish)
+	if err != nil {
+		return err
+	}
+	// If two uploads of one list finish at the same time, one waits here for the other.
+	if _, err := tx.LockEvent(ctx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
+		return err
+	}
+	now, err := tx.CurrentList(ctx, db.CurrentListParams{EventID: upload.EventID, List: upload.List})
+	if err == nil && now.UploadID != former {
+		former, err = compareWithCurrent(ctx, tx, upload, &finish)
+	}
+	if err != nil {
+		return err
+	}
+	if err := tx.RetireList(ctx, db.RetireListParams{UploadID: former, Now: tx.AsOf}); err != nil {
+		return err
+	}
+	return tx.FinishUpload(ctx, finish)
+}
+
+// compareWithCurrent sets the counts of an upload's entries beside the current list, and returns the
+// version of that list.
+func compareWithCurrent(ctx context.Context, tx *postgres.Tx, upload db.LockUploadRow, finish *db.FinishUploadParams) (uuid.UUID, error) {
+	current, err := tx.CurrentList(ctx, db.CurrentListParams{EventID: upload.EventID, List: upload.List})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	n, err := tx.CompareUploads(ctx, db.CompareUploadsParams{UploadID: finish.UploadID, Other: current.UploadID})
+	finish.UserIds, finish.Emails = n.UserIds, n.Emails
+	finish.Added, finish.Removed = n.UserIds+n.Emails-n.Kept, current.Entries-n.Kept
+	return current.UploadID, err
 }
 
 func (s *Store) Lists(ctx context.Context, eventID string) ([]entitlement.UploadedList, error) {
@@ -158,11 +202,50 @@ func (s *Store) Lists(ctx context.Context, eventID string) ([]entitlement.Upload
 	rows, err := q.ListEntitlementLists(ctx, eventID)
 	lists := make([]entitlement.UploadedList, len(rows))
 	for i, r := range rows {
-		lists[i] = toList(r)
+		lists[i] = toList(r.EntitlementList)
 	}
 	return lists, pkgpostgres.Err(err)
 }
 
-func toList(r db.ListEntitlementListsRow) entitlement.UploadedList {
-	return entitlement.UploadedList{Name: r.List, UserIDs: r.UserIds, Emails: r.Emails, UpdatedAt: r.UpdatedAt.UTC()}
+func (s *Store) Versions(ctx context.Context, eventID, list string, before uuid.UUID, limit int) ([]entitlement.UploadedList, error) {
+	q := s.database.Queries()
+	if err := s.checkEvent(ctx, q, eventID); err != nil {
+		return nil, err
+	}
+	rows, err := q.ListEntitlementVersions(ctx, db.ListEntitlementVersionsParams{EventID: eventID, List: list, Before: before, Max: int32(limit)}) //nolint:gosec // ≤ 101
+	lists := make([]entitlement.UploadedList, len(rows))
+	for i, r := range rows {
+		lists[i] = toList(r.EntitlementList)
+	}
+	return lists, pkgpostgres.Err(err)
+}
+
+func (s *Store) Entries(ctx context.Context, eventID, list string, version uuid.UUID, after entitlement.Entry) ([]entitlement.Entry, error) {
+	q := s.database.Queries()
+	found, err := q.FindUpload(ctx, version)
+	if l := found.EntitlementList; err == nil && (l.EventID != eventID || l.List != list || l.Status == "UPLOADING") {
+		err = pgx.ErrNoRows
+	}
+	if err != nil {
+		return nil, postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
+	}
+	rows, err := q.ReadEntries(ctx, db.ReadEntriesParams{
+		UploadID: version, AfterIsEmail: after.IsEmail, After: after.Value, Max: entitlement.MaxEntries,
+	})
+	entries := make([]entitlement.Entry, len(rows))
+	for i, r := range rows {
+		entries[i] = entitlement.Entry{IsEmail: r.IsEmail, Value: r.Value}
+	}
+	return entries, pkgpostgres.Err(err)
+}
+
+func toList(r db.EntitlementList) entitlement.UploadedList {
+	l := entitlement.UploadedList{
+		Version: r.UploadID, Name: r.List, UserIDs: r.UserIds, Emails: r.Emails, Added: r.Added, Removed: r.Removed,
+		SHA256: r.Sha256, UploadedBy: r.UploadedBy, UpdatedAt: r.FinishedAt.UTC(),
+	}
+	if r.Status != "CURRENT" {
+		l.ReplacedAt = r.UpdatedAt.UTC()
+	}
+	return l
 }

@@ -39,20 +39,30 @@ func makeCodes(t *testing.T, svc *storetest.Service, list string, count, uses in
 	return b, codes
 }
 
-func upload(t *testing.T, svc *storetest.Service, list string, userIDs, emails []string) {
+// upload replaces a list. The digest of the file is that of nobody's.
+func upload(t *testing.T, svc *storetest.Service, list string, userIDs, emails []string) (l entitlement.UploadedList) {
 	t.Helper()
-	id, err := svc.Entitlements.BeginUpload(t.Context(), "e", list)
+	id, err := svc.Entitlements.BeginUpload(t.Context(), "e", list, "operator")
 	require.NoError(t, err)
 	for range 2 { // a caller repeats the call if the response was lost
 		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails))
 	}
 	for range 2 {
-		l, err := svc.Entitlements.FinishUpload(t.Context(), id)
+		l, err = svc.Entitlements.FinishUpload(t.Context(), id, digest)
 		require.NoError(t, err)
-		require.Equal(t, entitlement.UploadedList{Name: list, UserIDs: int64(len(userIDs)), Emails: int64(len(emails)), UpdatedAt: l.UpdatedAt}, l)
+		require.Equal(t, entitlement.UploadedList{
+			Version: id, Name: list, UserIDs: int64(len(userIDs)), Emails: int64(len(emails)), Added: l.Added, Removed: l.Removed,
+			SHA256: digest, UploadedBy: "operator", UpdatedAt: l.UpdatedAt,
+		}, l)
 	}
 	require.ErrorIs(t, svc.Entitlements.AddToUpload(t.Context(), id, userIDs, emails), entitlement.ErrUploadNotFound)
+	return l
 }
+
+const digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+// retention is how long the tests keep replaced lists.
+const retention = 48 * time.Hour
 
 func TestWhoIsEntitled(t *testing.T) {
 	t.Parallel()
@@ -85,25 +95,131 @@ func TestWhoIsEntitled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, entitlement.Allowance{Kind: entitlement.Code, GeneralOpensAt: storetest.Start.Add(time.Hour), Left: 2}, mine)
 
-	// An upload replaces the whole list, and the former list is deleted.
+	// An upload replaces the whole list. The former list is packed, and an upload that does not end is
+	// deleted.
 	upload(t, svc, "partners", []string{"listed-2"}, nil)
 	entitled, err = svc.Entitlements.HoldAny(t.Context(), "e", []entitlement.User{{ID: "listed"}, {ID: "listed-2"}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, entitled)
 	store := entitlements.NewStore(svc.Database)
-	unfinished, err := store.BeginUpload(t.Context(), "e", "partners")
+	unfinished, err := store.BeginUpload(t.Context(), "e", "partners", "operator")
 	require.NoError(t, err)
 	require.NoError(t, store.AddToUpload(t.Context(), unfinished, []string{"u"}, nil))
-	require.NoError(t, store.Prune(t.Context()))
+	require.NoError(t, store.Prune(t.Context(), retention))
 	require.EqualValues(t, 6, svc.Count(t, "SELECT count(*) FROM entitlement_entries"), "of both lists, the former one, and an upload")
 	svc.Clock.Advance(61 * time.Minute)
-	require.NoError(t, store.Prune(t.Context()))
+	require.NoError(t, store.Prune(t.Context(), retention))
 	require.EqualValues(t, 2, svc.Count(t, "SELECT count(*) FROM entitlement_entries"))
-	_, err = store.FinishUpload(t.Context(), unfinished)
+	_, err = store.FinishUpload(t.Context(), unfinished, digest)
 	require.ErrorIs(t, err, entitlement.ErrUploadNotFound)
 	lists, err := store.Lists(t.Context(), "e")
 	require.NoError(t, err)
 	require.Len(t, lists, 2)
+}
+
+// entriesOf reads a version of the list "partners", one part after the other.
+func entriesOf(t *testing.T, svc *storetest.Service, version uuid.UUID) (all []entitlement.Entry) {
+	t.Helper()
+	for after := (entitlement.Entry{}); ; after = all[len(all)-1] {
+		part, err := svc.Entitlements.Entries(t.Context(), "e", "partners", version, after)
+		require.NoError(t, err)
+		if len(part) == 0 {
+			return all
+		}
+		all = append(all, part...)
+	}
+}
+
+// Whoever swaps a list for another one, and back, leaves three versions that say so. All of them stay
+// readable until the retention is over: at once, while they are packed, and packed.
+func TestVersionsOfAList(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	store := entitlements.NewStore(svc.Database)
+	members := []string{"ann", "bob", "carol"}
+	friends := append([]string{"mallory"}, members...)
+	members1 := upload(t, svc, "partners", members, []string{"dan@example.com"})
+	svc.Clock.Advance(time.Second)
+	swapped := upload(t, svc, "partners", friends, nil)
+	svc.Clock.Advance(time.Second)
+	members2 := upload(t, svc, "partners", members, []string{"dan@example.com"})
+	upload(t, svc, "guests", []string{"x"}, nil)
+
+	type counts struct{ added, removed int64 }
+	for i, want := range []counts{{4, 0}, {1, 1}, {1, 1}} {
+		l := []entitlement.UploadedList{members1, swapped, members2}[i]
+		require.Equal(t, want, counts{l.Added, l.Removed}, i)
+	}
+	want := func(userIDs []string, emails ...string) (entries []entitlement.Entry) {
+		for _, id := range slices.Sorted(slices.Values(userIDs)) {
+			entries = append(entries, entitlement.Entry{Value: id})
+		}
+		for _, email := range emails {
+			entries = append(entries, entitlement.Entry{IsEmail: true, Value: email})
+		}
+		return entries
+	}
+	readable := func() {
+		t.Helper()
+		swapped.ReplacedAt, members1.ReplacedAt = members2.UpdatedAt, swapped.UpdatedAt
+		versions, err := store.Versions(t.Context(), "e", "partners", uuid.Max, 10)
+		require.NoError(t, err)
+		require.Equal(t, []entitlement.UploadedList{members2, swapped, members1}, versions)
+		require.Equal(t, want(friends), entriesOf(t, svc, swapped.Version))
+		for _, v := range []entitlement.UploadedList{members1, members2} {
+			require.Equal(t, want(members, "dan@example.com"), entriesOf(t, svc, v.Version))
+		}
+	}
+	readable()
+	svc.Clock.Advance(61 * time.Minute)
+	require.NoError(t, store.Prune(t.Context(), retention))
+	readable()
+	require.EqualValues(t, 4+1, svc.Count(t, "SELECT count(*) FROM entitlement_entries"), "of the current lists")
+	require.EqualValues(t, 3, svc.Count(t, "SELECT count(*) FROM entitlement_packs"))
+	older, err := store.Versions(t.Context(), "e", "partners", members2.Version, 1)
+	require.NoError(t, err)
+	require.Equal(t, []entitlement.UploadedList{swapped}, older)
+
+	for name, c := range map[string]struct {
+		event, list string
+		version     uuid.UUID
+	}{
+		"no such version": {"e", "partners", uuid.New()}, "of another list": {"e", "guests", swapped.Version}, "of another event": {"f", "partners", swapped.Version},
+	} {
+		_, err := store.Entries(t.Context(), c.event, c.list, c.version, entitlement.Entry{})
+		require.ErrorIs(t, err, entitlement.ErrUploadNotFound, name)
+	}
+	_, err = store.Versions(t.Context(), "unknown", "partners", uuid.Max, 10)
+	require.ErrorIs(t, err, event.ErrNotFound)
+
+	svc.Clock.Advance(retention)
+	require.NoError(t, store.Prune(t.Context(), retention))
+	versions, err := store.Versions(t.Context(), "e", "partners", uuid.Max, 10)
+	require.NoError(t, err)
+	require.Equal(t, []entitlement.UploadedList{members2}, versions)
+	require.Zero(t, svc.Count(t, "SELECT count(*) FROM entitlement_packs"))
+}
+
+// A long list is packed in parts, also when the process dies between two, and is read in parts.
+func TestLongVersions(t *testing.T) {
+	t.Parallel()
+	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
+	store := entitlements.NewStore(svc.Database)
+	var ids, emails []string
+	for i := range 12_000 {
+		ids, emails = append(ids, "u"+strconv.Itoa(10_000+i)), append(emails, strconv.Itoa(10_000+i)+"@example.com")
+	}
+	long := upload(t, svc, "partners", ids, emails)
+	upload(t, svc, "partners", []string{"ann"}, nil)
+	all := entriesOf(t, svc, long.Version)
+	require.Len(t, all, 24_000)
+	svc.Clock.Advance(61 * time.Minute)
+	for _, packed := range []int64{10_000, 20_000, 24_000} {
+		_, err := store.PrunePart(t.Context(), retention)
+		require.NoError(t, err)
+		require.Equal(t, packed, svc.Count(t, "SELECT sum(cardinality(entries)) FROM entitlement_packs"))
+		require.Equal(t, all, entriesOf(t, svc, long.Version))
+	}
 }
 
 // If several uploads of one list finish at the same time, one becomes the current list.
@@ -112,11 +228,11 @@ func TestUploadsThatEndAtOnce(t *testing.T) {
 	svc := presale(t, "e", event.General, storetest.Admissions("A", 70, 80))
 	var group sync.WaitGroup
 	for i := range 4 {
-		id, err := svc.Entitlements.BeginUpload(t.Context(), "e", "partners")
+		id, err := svc.Entitlements.BeginUpload(t.Context(), "e", "partners", "operator")
 		require.NoError(t, err)
 		require.NoError(t, svc.Entitlements.AddToUpload(t.Context(), id, []string{"u" + strconv.Itoa(i)}, nil))
 		group.Go(func() {
-			_, err := svc.Entitlements.FinishUpload(t.Context(), id)
+			_, err := svc.Entitlements.FinishUpload(t.Context(), id, digest)
 			require.NoError(t, err)
 		})
 	}
@@ -178,7 +294,7 @@ func TestCodes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, entitled, "v has another code")
 	svc.Clock.Advance(3 * time.Hour)
-	require.NoError(t, entitlements.NewStore(svc.Database).Prune(t.Context()))
+	require.NoError(t, entitlements.NewStore(svc.Database).Prune(t.Context(), retention))
 	require.Zero(t, svc.Count(t, "SELECT count(*) FROM wrong_codes"))
 }
 

@@ -528,19 +528,30 @@ CREATE UNIQUE INDEX memberships_by_payment ON memberships (payment_id) WHERE pay
 -- Who is or was a member, and what a new membership extends.
 CREATE INDEX memberships_held ON memberships (plan_id, user_id, ends_at) WHERE status IN ('ACTIVE', 'REFUNDING', 'ENDED');
 
--- Lists of users who may buy in a presale. An upload makes a list of its own, which becomes the CURRENT one when it is complete; the entries
--- of all others are deleted in parts.
+-- Lists of users who may buy in a presale. An upload makes a list of its own, which becomes the CURRENT one when it is complete. One that was
+-- replaced stays readable as long as the record of the act: an hour later its entries move to entitlement_packs (PACKED), of a tenth of the
+-- size. The entries of uploads that were not finished are deleted.
 CREATE TABLE entitlement_lists (
     upload_id  uuid PRIMARY KEY,
     event_id   text COLLATE "C" NOT NULL REFERENCES events,
     list       text COLLATE "C" NOT NULL,
-    status     text        NOT NULL CHECK (status IN ('UPLOADING', 'CURRENT', 'OLD')),
+    status     text        NOT NULL CHECK (status IN ('UPLOADING', 'CURRENT', 'OLD', 'PACKED')),
     user_ids   bigint      NOT NULL DEFAULT 0,
     emails     bigint      NOT NULL DEFAULT 0,
-    -- The beginning of the upload, later its end.
-    updated_at timestamptz NOT NULL
+    -- How many of its entries the list before it lacked, and how many of that one's it lacks.
+    added      bigint      NOT NULL DEFAULT 0,
+    removed    bigint      NOT NULL DEFAULT 0,
+    -- The digest of the uploaded file, and who uploaded it.
+    sha256     text        NOT NULL DEFAULT '',
+    uploaded_by text COLLATE "C" NOT NULL,
+    -- When it became CURRENT.
+    finished_at timestamptz,
+    -- The beginning of the upload, later its end, at last the end of the list.
+    updated_at timestamptz NOT NULL,
+    CHECK (status = 'UPLOADING' OR finished_at IS NOT NULL)
 );
 CREATE UNIQUE INDEX entitlement_lists_current ON entitlement_lists (event_id, list) WHERE status = 'CURRENT';
+CREATE INDEX entitlement_lists_versions ON entitlement_lists (event_id, list, upload_id);
 CREATE INDEX entitlement_lists_to_drop ON entitlement_lists (updated_at) WHERE status <> 'CURRENT';
 CREATE TABLE entitlement_entries (
     upload_id uuid    NOT NULL REFERENCES entitlement_lists,
@@ -548,6 +559,14 @@ CREATE TABLE entitlement_entries (
     is_email  boolean NOT NULL,
     value     text COLLATE "C" NOT NULL,
     PRIMARY KEY (upload_id, is_email, value)
+);
+-- The first entries of a list that was replaced, many in a row, sorted.
+CREATE TABLE entitlement_packs (
+    upload_id uuid    NOT NULL REFERENCES entitlement_lists,
+    is_email  boolean NOT NULL,
+    last      text COLLATE "C" NOT NULL,
+    entries   text[] COLLATE "C" NOT NULL,
+    PRIMARY KEY (upload_id, is_email, last)
 );
 
 -- Codes for a presale. Only their hashes are stored.
@@ -722,7 +741,7 @@ CREATE INDEX deliveries_in_order ON deliveries (lane, entity, seq) WHERE state =
 CREATE INDEX deliveries_failed ON deliveries (lane) WHERE state = 'FAILED';
 
 -- +goose Down
-DROP TABLE deliveries, notices, webhooks, wrong_codes, used_codes, codes, code_batches, entitlement_entries, entitlement_lists, scans,
+DROP TABLE deliveries, notices, webhooks, wrong_codes, used_codes, codes, code_batches, entitlement_packs, entitlement_entries, entitlement_lists, scans,
     ended_payments, refund_claims, memberships, membership_plans, transfer_contacts, transfers, voids, tickets, comps, places, reservations,
     line_acts, line_settings, seat_changes_pruned, seat_changes, returns, seats, price_types, payment_limits, sections, former_terms, events;
 DROP FUNCTION seats_changed, seat_state, valid_now;
