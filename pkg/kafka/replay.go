@@ -13,13 +13,14 @@ type Replay struct {
 	cfg      Config
 	group    string
 	verifier *verifier
+	refused  int64
 }
 
 // NewReplay makes a Replay of what a group has read. It fails without the keys that Config.PublicKeys
 // describes.
 func NewReplay(cfg Config, group string) (*Replay, error) {
 	v, err := newVerifier(cfg)
-	return &Replay{cfg, group, v}, err
+	return &Replay{cfg: cfg, group: group, verifier: v}, err
 }
 
 // CheckComplete fails unless a topic has kept all its records and will keep them: it has unlimited
@@ -74,6 +75,25 @@ func (r *Replay) Read(
 	}
 }
 
+// ReadAll passes all records of a topic that are signed by the service that writes it to handle, in the
+// order of their partitions. It returns how many others there are, and whether the topic has forgotten
+// records.
+func (r *Replay) ReadAll(ctx context.Context, topic string, handle func(recs []Record)) (refused int64, forgets bool, err error) {
+	starts, ends, err := r.cfg.offsetBounds(ctx, r.cfg.prefixedTopic(topic))
+	if err != nil {
+		return 0, false, err
+	}
+	for _, start := range starts {
+		forgets = forgets || start > 0
+	}
+	before := r.refused
+	err = r.Read(ctx, topic, starts, ends, func(_ context.Context, _ int32, recs []Record, _ int64) error {
+		handle(recs)
+		return nil
+	})
+	return r.refused - before, forgets, err
+}
+
 // genuine leaves out the records that are refused, and sets the topics.
 func (r *Replay) genuine(readFrom string, recs []Record) []Record {
 	kept := recs[:0]
@@ -81,6 +101,8 @@ func (r *Replay) genuine(readFrom string, recs []Record) []Record {
 		rec.Topic, rec.ReadFrom = r.cfg.topicOf(rec.toKgo(), readFrom, r.group), readFrom
 		if r.verifier.verify(rec.Topic, rec.toKgo()) == nil {
 			kept = append(kept, rec)
+		} else {
+			r.refused++
 		}
 	}
 	return kept

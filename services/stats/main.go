@@ -8,4 +8,6 @@ import (
 	"urr.guru/services/stats/internal/app"
 )
 
-func main() { os.Exit(lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild())) }
+func main() {
+	os.Exit(lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild(), app.Audit()))
+}

@@ -24,7 +24,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	processtest.Main(m, func() int { return lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild()) })
+	processtest.Main(m, func() int {
+		return lifecycle.Main("stats", app.Run, app.Migrate, app.Kafka(), app.Rebuild(), app.Audit())
+	})
 }
 
 // environment returns the environment variables of a child process, with its own address.

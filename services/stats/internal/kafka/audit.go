@@ -32,14 +32,21 @@ var _ ActKeeper = audit.Store(nil)
 // keepActs decodes the acts and outcomes in the records and has keeper store them. It skips records
 // of other types.
 func keepActs(ctx context.Context, keeper ActKeeper, recs []kafka.Record) error {
-	var acts []audit.Act
-	var ended []audit.Ended
+	acts, ended, err := decodeActs(recs)
+	if err != nil || len(acts)+len(ended) == 0 {
+		return err
+	}
+	other, err := keeper.Keep(ctx, acts, ended)
+	otherOutcomes.Add(float64(other))
+	return err
+}
+
+func decodeActs(recs []kafka.Record) (acts []audit.Act, ended []audit.Ended, err error) {
 	for _, r := range recs {
 		var e eventsv1.AuditEvent
 		if err := kafka.Decode(r, &e); err != nil {
-			return err
+			return nil, nil, err
 		}
-		var err error
 		switch e.GetType() {
 		case events.OperatorActed:
 			var a audit.Act
@@ -51,15 +58,21 @@ func keepActs(ctx context.Context, keeper ActKeeper, recs []kafka.Record) error 
 			ended = append(ended, o)
 		}
 		if err != nil {
-			return kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
+			return nil, nil, kafka.Poison(fmt.Errorf("%s event %s: %w", r.Topic, r.EventID, err))
 		}
 	}
-	if len(acts)+len(ended) == 0 {
-		return nil
-	}
-	other, err := keeper.Keep(ctx, acts, ended)
-	otherOutcomes.Add(float64(other))
-	return err
+	return acts, ended, nil
+}
+
+// ReadActs reads the signed records of operators' acts. It leaves out records that are dead letters of the consumer.
+func (r Replay) ReadActs(ctx context.Context, keep func([]audit.Act, []audit.Ended)) (refused int64, forgets bool, err error) {
+	return r.replay.ReadAll(ctx, events.Audit, func(recs []kafka.Record) {
+		for _, rec := range recs {
+			if acts, ended, err := decodeActs([]kafka.Record{rec}); err == nil {
+				keep(acts, ended)
+			}
+		}
+	})
 }
 
 // toAct converts a Kafka event to an act. It fails for values that the database always refuses, and

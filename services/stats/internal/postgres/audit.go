@@ -78,7 +78,7 @@ func (s *Store) List(ctx context.Context, f audit.Filter) ([]audit.Act, error) {
 		f.Before = audit.Position{At: audit.Latest, ID: uuid.Max}
 	}
 	rows, err := s.q.ListActs(ctx, s.pool, db.ListActsParams{
-		EventID: f.EventID, UserID: f.UserID, Since: f.From, Until: f.To, BeforeAt: f.Before.At, BeforeID: f.Before.ID, Count: int32(f.Limit), //nolint:gosec // ≤ 101
+		EventID: f.EventID, UserID: f.UserID, Since: f.From, Until: f.To, BeforeAt: f.Before.At, BeforeID: f.Before.ID, Count: int32(f.Limit), //nolint:gosec // ≤ 1000
 	})
 	if err != nil {
 		return nil, postgres.Err(fmt.Errorf("list acts: %w", err))
