@@ -34,7 +34,7 @@ const (
 // Comparison is a part of the command: WithProviders or WithTicket.
 type Comparison func(ctx context.Context, r *reconciliation)
 
-// Reconcile is the command that compares a day of the payments with others. It prints one line per
+// Reconcile is the command that compares a day of the payments by these parts. It prints one line per
 // finding, and the counts of each comparison. After an error it still makes the other comparisons.
 func Reconcile(parts ...Comparison) lifecycle.Command[Config] {
 	return lifecycle.Command[Config]{Usage: reconcileUsage, Run: func(ctx context.Context, cfg *Config, args []string, out io.Writer) error {
