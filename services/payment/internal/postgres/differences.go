@@ -25,11 +25,7 @@ func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	payments := make([]db.Payment, len(rows))
-	for i, row := range rows {
-		payments[i] = row.Payment
-	}
-	byID, err := s.withRefunds(ctx, payments)
+	byID, err := s.withRefunds(ctx, rows)
 	byOrder := make(map[string]reconcile.PaymentWithRefunds, len(byID))
 	for _, p := range byID {
 		byOrder[p.Payment.OrderID] = p
@@ -42,11 +38,7 @@ func (s *Store) ByIDs(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]recon
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	payments := make([]db.Payment, len(rows))
-	for i, row := range rows {
-		payments[i] = row.Payment
-	}
-	return s.withRefunds(ctx, payments)
+	return s.withRefunds(ctx, rows)
 }
 
 // withRefunds returns payments with their refunds, by id.

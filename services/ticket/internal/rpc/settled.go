@@ -18,9 +18,9 @@ const settledPage = 1000
 type SettledStore interface {
 	// Settled returns what became of payments. Those that were not settled are left out.
 	Settled(ctx context.Context, payments []uuid.UUID) ([]settlement.Settled, error)
-	// PaymentsOfSold returns the payments of up to limit tickets and memberships with ids between after
-	// and until, in their order, and the last of these ids; uuid.Nil: there are no more.
-	PaymentsOfSold(ctx context.Context, after, until uuid.UUID, limit int) (payments []uuid.UUID, last uuid.UUID, err error)
+	// ListSettled returns what became of the payments of up to limit tickets and memberships with ids
+	// between after and until, and the last of these ids; uuid.Nil: there are no more.
+	ListSettled(ctx context.Context, after, until uuid.UUID, limit int) (list []settlement.Settled, last uuid.UUID, err error)
 }
 
 func (s *Payables) FindSettled(ctx context.Context, req *ticketv1.FindSettledRequest) (*ticketv1.FindSettledResponse, error) {
@@ -46,11 +46,7 @@ func (s *Payables) ListSettled(ctx context.Context, req *ticketv1.ListSettledReq
 			return nil, err
 		}
 	}
-	ids, last, err := s.settled.PaymentsOfSold(ctx, after, firstIDAt(req.GetUntil().AsTime()), settledPage)
-	if err != nil {
-		return nil, err
-	}
-	list, err := s.settled.Settled(ctx, ids)
+	list, last, err := s.settled.ListSettled(ctx, after, firstIDAt(req.GetUntil().AsTime()), settledPage)
 	if err != nil {
 		return nil, err
 	}

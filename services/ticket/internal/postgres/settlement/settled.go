@@ -22,11 +22,15 @@ func (s *Store) Settled(ctx context.Context, payments []uuid.UUID) ([]settlement
 	return list, pkgpostgres.Err(err)
 }
 
-// PaymentsOfSold returns the payments of up to limit tickets and memberships with ids between after
-// and until, in their order, and the last of these ids; uuid.Nil: there are no more. Those without a
+// ListSettled returns what became of the payments of up to limit tickets and memberships with ids
+// between after and until, and the last of these ids; uuid.Nil: there are no more. Those without a
 // payment count for the limit.
-func (s *Store) PaymentsOfSold(ctx context.Context, after, until uuid.UUID, limit int) (payments []uuid.UUID, last uuid.UUID, err error) {
+func (s *Store) ListSettled(ctx context.Context, after, until uuid.UUID, limit int) (list []settlement.Settled, last uuid.UUID, err error) {
 	rows, err := s.database.Queries().PaymentsOfSold(ctx, db.PaymentsOfSoldParams{After: after, Until: until, Max: int32(limit)}) //nolint:gosec // a page
+	if err != nil {
+		return nil, uuid.Nil, pkgpostgres.Err(err)
+	}
+	var payments []uuid.UUID
 	for _, r := range rows {
 		if r.PaymentID.Valid {
 			payments = append(payments, r.PaymentID.UUID)
@@ -35,5 +39,6 @@ func (s *Store) PaymentsOfSold(ctx context.Context, after, until uuid.UUID, limi
 	if len(rows) == limit {
 		last = rows[limit-1].ID
 	}
-	return payments, last, pkgpostgres.Err(err)
+	list, err = s.Settled(ctx, payments)
+	return list, last, err
 }
