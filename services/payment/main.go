@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox(), app.Kafka(), app.Reconcile()))
+	os.Exit(lifecycle.Main("payment", app.Run, app.Migrate, app.Outbox(), app.Kafka(), app.Reconcile(app.WithProviders, app.WithTicket)))
 }

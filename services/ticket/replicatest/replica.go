@@ -59,6 +59,7 @@ type Replica struct {
 	eventStore   *events.Store
 	reservations *reservation.Service
 	targets      settlement.Targets
+	payments     *payments.Store
 	refunds      *refunds.Store
 	transfers    *transfer.Service
 	memberships  *membership.Service
@@ -97,7 +98,8 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	r.codes = ticket.NewService(tickets.NewStore(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
 	r.orders, r.voids = order.NewService(orders.NewStore(database), r.codes), voids.NewStore(database)
-	r.apply = ticketkafka.Handle(r.targets, payments.NewStore(database, storetest.MaxExtension))
+	r.payments = payments.NewStore(database, storetest.MaxExtension)
+	r.apply = ticketkafka.Handle(r.targets, r.payments)
 	return r, nil
 }
 
@@ -113,7 +115,7 @@ func (r *Replica) Register(s grpc.ServiceRegistrar) {
 	ticketv1.RegisterMembershipAdminServiceServer(s, rpc.NewMembershipAdmin(r.memberships))
 	ticketv1.RegisterCheckInServiceServer(s, rpc.NewCheckIns(r.doors))
 	ticketv1.RegisterOrderAdminServiceServer(s, rpc.NewOrders(r.orders, r.voids))
-	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, r.memberships, emptyBacklog{}, r.eventStore, storetest.MaxExtension))
+	ticketv1.RegisterPayableServiceServer(s, rpc.NewPayables(r.targets, r.refunds, r.memberships, emptyBacklog{}, r.eventStore, r.payments, storetest.MaxExtension))
 }
 
 // emptyBacklog is an rpc.Backlog in which all payment events are applied.

@@ -174,6 +174,7 @@ func TestCrashWhileConsuming(t *testing.T) {
 			p := c.prepare(c.tickets.Add("ann", 55000, time.Minute))
 			_, err := c.confirm(p, "ok-1")
 			require.NoError(t, err)
+			c.tickets.Reject(p.GetPaymentId())
 			value, err := wire.Marshal(&eventsv1.ReservationEvent{
 				Type: events.ReservationRejected, ReservationId: uuid.NewString(), PaymentId: proto.String(p.GetPaymentId()), Reason: proto.String("HOLD_EXPIRED"),
 			})

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/payment/internal/payment"
 )
 
-// Refunder refunds and ends payments. Its methods are idempotent, and return payment.ErrNotFound
-// when the payment does not exist.
+// Refunder refunds and ends payments. Its methods are idempotent. They return payment.ErrNotFound when
+// the payment does not exist, and payment.ErrNotOwed when the ticket service has not decided a refund.
 type Refunder interface {
 	// Compensate refunds a payment that the ticket service has rejected.
 	Compensate(ctx context.Context, r payment.Rejection) error
@@ -70,17 +70,22 @@ func handle(ctx context.Context, refunds Refunder, rec kafka.Record) error {
 		reason := cmp.Or(e.GetReason(), events.ReservationRejected)
 		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: reason})
 	}
-	return poisonUnknown(err, rec, id)
+	return poisonUnfounded(err, rec, id)
 }
 
-// poisonUnknown sends a record about an unknown payment to the dead-letter topic. A payment is
-// stored before the ticket service learns of it, so it is unknown only after a loss of data. A
-// retry would not help; an operator sends the record again.
-func poisonUnknown(err error, rec kafka.Record, id uuid.UUID) error {
-	if errors.Is(err, payment.ErrNotFound) {
+// poisonUnfounded sends a record about an unknown payment, or a refund that is not owed, to the
+// dead-letter topic. A payment is stored before the ticket service learns of it, and a refund is decided
+// before its record is written: either is so only after a loss of data, or the ticket service has not
+// written the record. A retry would not help; an operator sends a genuine record again.
+func poisonUnfounded(err error, rec kafka.Record, id uuid.UUID) error {
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
 		return kafka.Poison(fmt.Errorf("payment %s of %s is not known here: %w", id, rec.Type, err))
+	case errors.Is(err, payment.ErrNotOwed):
+		return kafka.Poison(fmt.Errorf("payment %s of %s: %w", id, rec.Type, err))
+	default:
+		return err
 	}
-	return err
 }
 
 func handleTransfer(ctx context.Context, refunds Refunder, rec kafka.Record) error {
@@ -103,7 +108,7 @@ func handleTransfer(ctx context.Context, refunds Refunder, rec kafka.Record) err
 	default:
 		err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: cmp.Or(e.GetReason(), events.TransferRejected)})
 	}
-	return poisonUnknown(err, rec, id)
+	return poisonUnfounded(err, rec, id)
 }
 
 func rejectMembership(ctx context.Context, refunds Refunder, rec kafka.Record) error {
@@ -116,7 +121,7 @@ func rejectMembership(ctx context.Context, refunds Refunder, rec kafka.Record) e
 		return kafka.Poison(fmt.Errorf("%s of membership %s names no payment: %w", rec.Type, e.GetMembershipId(), err))
 	}
 	err = refunds.Compensate(ctx, payment.Rejection{EventKey: rec.EventID, PaymentID: id, Reason: cmp.Or(e.GetReason(), rec.Type)})
-	return poisonUnknown(err, rec, id)
+	return poisonUnfounded(err, rec, id)
 }
 
 func payOut(ctx context.Context, refunds Refunder, rec kafka.Record, buyer uuid.UUID, e *eventsv1.TransferEvent) error {
@@ -128,7 +133,7 @@ func payOut(ctx context.Context, refunds Refunder, rec kafka.Record, buyer uuid.
 	if err := errors.Join(errs[:]...); err != nil {
 		return kafka.Poison(fmt.Errorf("transfer %q that is to be paid out: %w", e.GetTransferId(), err))
 	}
-	return poisonUnknown(refunds.PayOut(ctx, p), rec, p.PaymentID)
+	return poisonUnfounded(refunds.PayOut(ctx, p), rec, p.PaymentID)
 }
 
 func refundPromised(ctx context.Context, refunds Refunder, rec kafka.Record, paymentID uuid.UUID, e *eventsv1.ReservationEvent) error {

@@ -125,6 +125,17 @@ func TestRejectionsAreCompensated(t *testing.T) {
 	require.Contains(t, letters[2].Headers[pkgkafka.HeaderError], `cause "USER"`)
 }
 
+// A refund that ticket does not owe is a dead letter at once.
+func TestRefundsThatAreNotOwed(t *testing.T) {
+	t.Parallel()
+	c := &compensator{fails: []error{payment.ErrNotOwed}}
+	rec := reservationRecord(t, "RESERVATION_REJECTED", map[string]any{"paymentId": uuid.New()})
+	rec.Type = "RESERVATION_REJECTED"
+	err := kafka.Handle(c)(t.Context(), rec)
+	require.True(t, pkgkafka.IsPoison(err))
+	require.ErrorIs(t, err, payment.ErrNotOwed)
+}
+
 // If a reservation is cancelled, the payment that was open for it ends.
 func TestGivenUpPlacesEndThePayment(t *testing.T) {
 	t.Parallel()

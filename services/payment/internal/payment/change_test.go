@@ -20,6 +20,11 @@ func paymentIn(status Status) Payment {
 	}
 }
 
+// owedOnce owes the compensation of a payment that was rejected.
+func owedOnce(p Payment, now time.Time) (*Change, error) {
+	return owed(Refund{Cause: Compensation}, Settled{Rejected: "HOLD_EXPIRED"})(p, EarlierRefunds{}, now)
+}
+
 // onlyProvider returns Providers with the single provider p.
 func onlyProvider(p Provider) Providers {
 	return Providers{Default: "test", ByName: map[string]Provider{"test": p}}
@@ -59,7 +64,7 @@ func TestDecisions(t *testing.T) {
 		"stale lease":            {unsettled(2, ""), nil},
 		"unreachable too late":   {unreachable(2), nil},
 		"expired":                {expired, nil},
-		"owed":                   {owed(Refund{Cause: Compensation}), map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
+		"owed":                   {owedOnce, map[Status]Status{Confirmed: Confirmed, Refunded: Refunded}},
 		"requested":              {whenPaid(requested(Refund{Cause: ByUser, Scope: RefundScope{UserID: "ann"}})), map[Status]Status{Confirmed: Confirmed}},
 		"wrong amount": {
 			wrongAmount(uuid.New(), Outcome{Amount: 999}),

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"errors"
 	"slices"
 
 	"urr.guru/pkg/errs"
@@ -45,6 +46,9 @@ var (
 	ErrNotPaidByHand = errs.ErrRefundNotPaid
 	// ErrNothingByHand refuses to assign money given back by hand if too little is unassigned.
 	ErrNothingByHand = errs.ErrNothingByHand
+	// ErrNotOwed refuses a refund of which a Kafka event says that the ticket service has decided it, and
+	// the ticket service does not.
+	ErrNotOwed = errors.New("the ticket service does not owe this refund")
 	// ErrTooManyRefunds refuses a user's request beyond RefundsPerHour.
 	ErrTooManyRefunds = errs.ErrRateLimited
 )

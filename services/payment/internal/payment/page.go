@@ -243,7 +243,7 @@ func (s *Service) Cancel(ctx context.Context, id uuid.UUID, userID string) (Show
 // ticket service accepts no claim of these seats any more, so it cannot be charged. eventKey
 // identifies the Kafka event that reports this; it is processed once. Errors: ErrNotFound.
 func (s *Service) EndGivenUp(ctx context.Context, eventKey string, id uuid.UUID) error {
-	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ time.Time) (*Change, error) {
+	return s.store.ApplyOnce(ctx, eventKey, id, func(p Payment, _ EarlierRefunds, _ time.Time) (*Change, error) {
 		if !p.Status.Uncharged() {
 			return nil, nil //nolint:nilnil // it has ended, or the ticket service will refuse its charge
 		}

@@ -22,13 +22,14 @@ type Payout struct {
 
 // PayOut stores the refund that pays a seller, once per transfer. It is sent after
 // Options.PayoutAfter, and not while the buyer disputes the charge. PayOut fails with ErrNotFound
-// when the seller's payment does not exist.
+// when the seller's payment does not exist, and with ErrNotOwed when the ticket service has not promised
+// the amount.
 func (s *Service) PayOut(ctx context.Context, p Payout) error {
 	n := Refund{
 		ID: newID(), Cause: TransferPayout, Request: p.TransferID.String(), Reason: string(TransferPayout), Amount: p.Item.Amount,
 		Items: []RefundItem{p.Item}, Scope: RefundScope{BuyerPaymentID: &p.BuyerPaymentID}, SendAfter: s.opts.PayoutAfter,
 	}
-	err := s.store.ApplyOnce(ctx, p.EventKey, p.PaymentID, owed(n))
+	err := s.owe(ctx, p.EventKey, p.PaymentID, n)
 	s.wakeSweeper(Requests)
 	return err
 }

@@ -3,6 +3,7 @@ package payment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"urr.guru/pkg/errs"
@@ -13,11 +14,17 @@ var errTakenOver = errors.New("another process has the refund")
 
 // owed returns the decision that inserts a refund for which no tickets must be claimed: a
 // Compensation of all that was captured, or a refund whose tickets the ticket service has already
-// claimed.
-func owed(r Refund) Decide {
-	return func(p Payment, _ time.Time) (*Change, error) {
+// claimed. It fails with ErrNotOwed unless what the ticket service says of the payment (at) proves it.
+func owed(r Refund, at Settled) DecideRequest {
+	return func(p Payment, before EarlierRefunds, _ time.Time) (*Change, error) {
 		if p.Status != Confirmed && p.Status != Refunded {
 			return nil, nil //nolint:nilnil // it was never CONFIRMED, so nothing is owed
+		}
+		known := func(o Refund) bool { return o.Cause == r.Cause && o.Request == r.Request }
+		if i := slices.IndexFunc(before.Holding, known); i >= 0 && (r.Cause == Compensation || before.Holding[i].Amount == r.Amount) {
+			return nil, nil //nolint:nilnil // the event has come again
+		} else if i >= 0 || !at.proves(r, p, before.Holding) {
+			return nil, fmt.Errorf("%s of %d: %w", r.Cause, r.Amount, ErrNotOwed)
 		}
 		n := r
 		n.PaymentID, n.Provider, n.Status = p.ID, p.Provider, RefundPending

@@ -74,9 +74,10 @@ type Rejection struct {
 }
 
 // Compensate refunds the captured amount of a payment: once, even if it is rejected repeatedly. It
-// fails with ErrNotFound when the payment does not exist.
+// fails with ErrNotFound when the payment does not exist, and with ErrNotOwed when the ticket service has
+// not rejected it.
 func (s *Service) Compensate(ctx context.Context, r Rejection) error {
-	err := s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(Refund{ID: newID(), Cause: Compensation, Reason: r.Reason}))
+	err := s.owe(ctx, r.EventKey, r.PaymentID, Refund{ID: newID(), Cause: Compensation, Reason: r.Reason})
 	s.wakeSweeper(Compensations)
 	return err
 }
@@ -92,13 +93,13 @@ type PromisedRefund struct {
 }
 
 // RefundPromised stores a refund that the ticket service has decided. It fails with ErrNotFound
-// when the payment does not exist.
+// when the payment does not exist, and with ErrNotOwed when the ticket service has not promised it.
 func (s *Service) RefundPromised(ctx context.Context, r PromisedRefund) error {
 	n := Refund{ID: r.ClaimID, Cause: r.Cause, Request: r.ClaimID.String(), Reason: string(r.Cause), Items: r.Items}
 	for _, item := range r.Items {
 		n.Amount += item.Amount
 	}
-	return s.store.ApplyOnce(ctx, r.EventKey, r.PaymentID, owed(n))
+	return s.owe(ctx, r.EventKey, r.PaymentID, n)
 }
 
 // stepRefund makes the next step of a leased refund. After an error it postpones the refund.

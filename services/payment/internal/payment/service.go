@@ -77,6 +77,8 @@ type Tickets interface {
 	// Abort releases the reference. It is idempotent, and does nothing when the reference is not
 	// claimed for this payment.
 	Abort(ctx context.Context, p Payment) error
+	// Settled returns what became of payments; those that the ticket service has not settled are left out.
+	Settled(ctx context.Context, ids ...uuid.UUID) ([]Settled, error)
 	// MembershipPayment returns the id of the payment with which a membership was bought. Errors:
 	// ErrMembershipNotFound, ErrNotRefundable.
 	MembershipPayment(ctx context.Context, membershipID uuid.UUID) (uuid.UUID, error)
@@ -208,8 +210,9 @@ type Sweeps interface {
 
 // Refunds is the part of the store that keeps refunds.
 type Refunds interface {
-	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key.
-	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide Decide) error
+	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key. The decision
+	// gets the refunds that hold, and no times of requests.
+	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide DecideRequest) error
 	// AddRefund applies decide, which inserts r, to r's payment, and returns the stored refund of r's
 	// payment, cause and request. If an earlier request has stored one, decide is not called.
 	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Refund, error)

@@ -56,7 +56,7 @@ func (r *sweptStore) ClaimRefunds(_ context.Context, c Cause, _ bool, _ int, _ t
 	return nil, nil
 }
 
-func (r *sweptStore) ApplyOnce(context.Context, string, uuid.UUID, Decide) error { return nil }
+func (r *sweptStore) ApplyOnce(context.Context, string, uuid.UUID, DecideRequest) error { return nil }
 
 // take returns the times of the rounds since it was last called.
 func (r *sweptStore) take() []time.Duration {
@@ -67,11 +67,16 @@ func (r *sweptStore) take() []time.Duration {
 	return at
 }
 
+// unsettledTickets is a ticket service that has settled nothing.
+type unsettledTickets struct{ Tickets }
+
+func (unsettledTickets) Settled(context.Context, ...uuid.UUID) ([]Settled, error) { return nil, nil }
+
 func TestSweepInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &sweptStore{began: time.Now(), full: 2}
-		s := New(r, nil, Providers{}, slog.New(slog.DiscardHandler), Options{})
+		s := New(r, unsettledTickets{}, Providers{}, slog.New(slog.DiscardHandler), Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Sweep(ctx) }()

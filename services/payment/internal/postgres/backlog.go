@@ -44,7 +44,7 @@ var otherMode = gauge("urr_payments_of_other_mode",
 	"Due payments and refunds of the other mode (test or live) than the present keys, which do not know them: nobody settles them.")
 
 var differencesOpen = promauto.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "urr_payment_differences_open", Help: "Open differences between a provider's account and the payments, as reconciliation found them.",
+	Name: "urr_payment_differences_open", Help: "Open differences between the payments and a provider's account, or ticket, as reconciliation found them.",
 }, []string{"provider", "kind"})
 
 func gauge(name, help string) prometheus.Gauge {
@@ -130,6 +130,9 @@ func (s *Store) measureDifferences(ctx context.Context) error {
 				counts[[2]string{provider, string(kind)}] = 0
 			}
 		}
+	}
+	for _, kind := range reconcile.TicketKinds {
+		counts[[2]string{reconcile.Ticket, string(kind)}] = 0
 	}
 	rows, err := s.q.CountDifferences(ctx)
 	if err != nil {

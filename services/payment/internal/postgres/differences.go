@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	_ reconcile.Payments        = (*Store)(nil)
+	_ reconcile.TicketPayments  = (*Store)(nil)
 	_ reconcile.DifferenceStore = (*Store)(nil)
 	_ reconcile.DifferenceAdmin = (*Store)(nil)
 )
@@ -25,10 +25,27 @@ func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string
 	if err != nil {
 		return nil, postgres.Err(err)
 	}
-	found, orderOf, ids := make(map[string]reconcile.PaymentWithRefunds, len(rows)), make(map[uuid.UUID]string, len(rows)), make([]uuid.UUID, len(rows))
+	byID, err := s.withRefunds(ctx, rows)
+	byOrder := make(map[string]reconcile.PaymentWithRefunds, len(byID))
+	for _, p := range byID {
+		byOrder[p.Payment.OrderID] = p
+	}
+	return byOrder, err
+}
+
+func (s *Store) ByIDs(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]reconcile.PaymentWithRefunds, error) {
+	rows, err := s.reads.PaymentsByIDs(ctx, ids)
+	if err != nil {
+		return nil, postgres.Err(err)
+	}
+	return s.withRefunds(ctx, rows)
+}
+
+// withRefunds returns payments with their refunds, by id.
+func (s *Store) withRefunds(ctx context.Context, rows []db.Payment) (map[uuid.UUID]reconcile.PaymentWithRefunds, error) {
+	found, ids := make(map[uuid.UUID]reconcile.PaymentWithRefunds, len(rows)), make([]uuid.UUID, len(rows))
 	for i, row := range rows {
-		p := toPayment(row.Payment)
-		found[p.OrderID], orderOf[p.ID], ids[i] = reconcile.PaymentWithRefunds{Payment: p}, p.OrderID, p.ID
+		found[row.ID], ids[i] = reconcile.PaymentWithRefunds{Payment: toPayment(row)}, row.ID
 	}
 	refunds, err := s.reads.RefundsOfPayments(ctx, ids)
 	if err != nil {
@@ -39,9 +56,9 @@ func (s *Store) ByOrderIDs(ctx context.Context, provider string, orders []string
 		if err != nil {
 			return nil, err
 		}
-		here := found[orderOf[r.PaymentID]]
+		here := found[r.PaymentID]
 		here.Refunds = append(here.Refunds, r)
-		found[here.Payment.OrderID] = here
+		found[r.PaymentID] = here
 	}
 	return found, nil
 }
@@ -65,9 +82,9 @@ func (s *Store) ListMovements(
 }
 
 // Unserved returns the names of the providers that have captured payments or unclosed differences,
-// and are not among those configured.
+// and are not among those configured. The ticket service is none.
 func (s *Store) Unserved(ctx context.Context, configured []string) ([]string, error) {
-	names, err := s.reads.UnservedProviders(ctx, configured)
+	names, err := s.reads.UnservedProviders(ctx, append([]string{reconcile.Ticket}, configured...))
 	return names, postgres.Err(err)
 }
 

@@ -57,8 +57,8 @@ func TestDifferencesAreMeasured(t *testing.T) { //nolint:paralleltest // metrics
 	cancel()
 	require.NoError(t, <-done)
 	kinds := metricstest.ByLabel(t, "urr_payment_differences_open", "kind")
-	require.Len(t, kinds, len(reconcile.Kinds))
+	require.Len(t, kinds, len(reconcile.Kinds)+len(reconcile.TicketKinds))
 	require.InDelta(t, 1, kinds["REFUND_SUM"], 0)
 	require.Zero(t, kinds["REFUND_STATE"])
-	require.Equal(t, map[string]float64{"sandbox": 3}, metricstest.ByLabel(t, "urr_payment_differences_open", "provider"))
+	require.Equal(t, map[string]float64{"sandbox": 3, "ticket": 0}, metricstest.ByLabel(t, "urr_payment_differences_open", "provider"))
 }

@@ -19,7 +19,7 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, decide payment.Decide) error {
+func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, decide payment.DecideRequest) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		p, err := s.lock(ctx, q, id)
 		if err != nil {
@@ -28,7 +28,14 @@ func (s *Store) ApplyOnce(ctx context.Context, eventKey string, id uuid.UUID, de
 		if fresh, err := inbox.Claim(ctx, tx, eventKey, payment.Group); err != nil || !fresh {
 			return err
 		}
-		if _, _, err = s.apply(ctx, tx, q, p, decide); err != nil {
+		holding, err := holdingRefunds(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		_, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
+			return decide(p, payment.EarlierRefunds{Holding: holding}, now)
+		})
+		if err != nil {
 			return err
 		}
 		return failpoint.Err("payment.event.before_commit")

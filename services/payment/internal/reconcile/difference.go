@@ -52,11 +52,30 @@ const (
 	RefundSum Kind = "REFUND_SUM"
 )
 
-// Kinds are all kinds of differences.
+// Ticket stands for the ticket service in the place of a provider, and is "there" in the kinds below.
+// The order id of such a difference is the payment's id.
+const Ticket = "ticket"
+
+// The kinds of differences between the payments and the ticket service.
+const (
+	// TicketsMissing: the payment is paid, and the ticket service has neither sold anything for it nor
+	// rejected it; or it has, and the payment is not given back.
+	TicketsMissing Kind = "TICKETS_MISSING"
+	// TicketsUnpaid: something was sold for a payment that is unknown here, not paid, or given back as
+	// rejected.
+	TicketsUnpaid Kind = "TICKETS_UNPAID"
+	// TicketsAmount: it was sold for another amount or to somebody else, or other refunds were promised.
+	TicketsAmount Kind = "TICKETS_AMOUNT"
+)
+
+// Kinds are all kinds of differences between the payments and a provider's account.
 var Kinds = []Kind{ //nolint:gochecknoglobals // a constant
 	CaptureUnknown, CaptureOnlyThere, CaptureOnlyHere, CaptureTwice, CaptureAmount, CaptureUnserved,
 	RefundUnknown, RefundTwice, RefundState, RefundOnlyHere, RefundAmount, RefundSum,
 }
+
+// TicketKinds are all kinds of differences between the payments and the ticket service.
+var TicketKinds = []Kind{TicketsMissing, TicketsUnpaid, TicketsAmount} //nolint:gochecknoglobals // a constant
 
 // Status is the state of a stored difference.
 //

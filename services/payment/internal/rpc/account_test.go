@@ -150,7 +150,7 @@ func (a *account) reconcile(args ...string) (code int, out string) {
 	}
 	a.config(cfg)
 	var text bytes.Buffer
-	err := app.Reconcile().Run(a.t.Context(), cfg, append([]string{"--day", "2026-05-01"}, args...), &text)
+	err := app.Reconcile(app.WithProviders).Run(a.t.Context(), cfg, append([]string{"--day", "2026-05-01"}, args...), &text)
 	var exit *lifecycle.Exit
 	if errors.As(err, &exit) {
 		a.t.Log(exit)

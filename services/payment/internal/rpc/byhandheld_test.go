@@ -198,6 +198,7 @@ func TestPayersWordsHoldNoPayout(t *testing.T) {
 	})
 	require.NoError(t, err)
 	b.untilRefund(buyer, "USER", "DONE")
+	b.tickets.Promise(seller.GetPaymentId(), 1, 20000)
 	require.NoError(t, b.service.PayOut(t.Context(), payment.Payout{
 		EventKey: "sold", TransferID: uuid.New(), PaymentID: uuid.MustParse(seller.GetPaymentId()), BuyerPaymentID: uuid.MustParse(buyer.GetPaymentId()),
 		Item: payment.RefundItem{TicketID: uuid.MustParse(b.ticketID(seller, 1)), Amount: 20000},
@@ -210,6 +211,7 @@ func TestWhichRefundsWaitForMoneyByHand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	seller := b.paidInPart()
+	b.tickets.Promise(seller.GetPaymentId(), 1, 20000)
 	require.NoError(t, b.service.PayOut(t.Context(), payment.Payout{
 		EventKey: "sold", TransferID: uuid.New(), PaymentID: uuid.MustParse(seller.GetPaymentId()), BuyerPaymentID: uuid.MustParse(b.paidInPart().GetPaymentId()),
 		Item: payment.RefundItem{TicketID: uuid.MustParse(b.ticketID(seller, 1)), Amount: 20000},

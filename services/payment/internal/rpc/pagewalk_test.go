@@ -347,6 +347,7 @@ func (w *pageWalk) deliver() {
 			continue
 		}
 		require.True(w.t, !w.keepsClaims || w.hasEnded(c.id) || !hold.ExpiresAt.Before(hold.Last), "payment %s was charged in time, and its places are lost", c.id)
+		w.bundle.tickets.Reject(c.id.String())
 		require.NoError(w.t, w.service.Compensate(w.t.Context(), payment.Rejection{EventKey: c.id.String(), PaymentID: c.id, Reason: "HOLD_EXPIRED"}))
 	}
 }

@@ -214,6 +214,7 @@ func TestWebhookOfAPreparedPayment(t *testing.T) {
 
 func (b *bundle) reject(p *paymentv1.PrepareResponse, eventKey string) {
 	b.t.Helper()
+	b.tickets.Reject(p.GetPaymentId())
 	require.NoError(b.t, b.service.Compensate(b.t.Context(), payment.Rejection{
 		EventKey: eventKey, PaymentID: uuid.MustParse(p.GetPaymentId()), Reason: "HOLD_EXPIRED",
 	}))

@@ -163,6 +163,44 @@ func (c *Client) MembershipPayment(ctx context.Context, membershipID uuid.UUID) 
 	return id, nil
 }
 
+func (c *Client) Settled(ctx context.Context, ids ...uuid.UUID) ([]payment.Settled, error) {
+	in := &ticketv1.FindSettledRequest{PaymentIds: make([]string, len(ids))}
+	for i, id := range ids {
+		in.PaymentIds[i] = id.String()
+	}
+	out, err := c.payables.FindSettled(ctx, in)
+	if err != nil {
+		return nil, refusalOrUnavailable(err)
+	}
+	return toSettled(out.GetPayments())
+}
+
+// ListSettled returns a page of the payments of tickets and memberships that came into being at or after
+// from and before until. The first call has an empty cursor, and each later one has next of the call
+// before, until next is empty.
+func (c *Client) ListSettled(ctx context.Context, from, until time.Time, cursor string) (list []payment.Settled, next string, err error) {
+	out, err := c.payables.ListSettled(ctx, &ticketv1.ListSettledRequest{From: timestamppb.New(from), Until: timestamppb.New(until), Cursor: cursor})
+	if err != nil {
+		return nil, "", refusalOrUnavailable(err)
+	}
+	list, err = toSettled(out.GetPayments())
+	return list, out.GetNextCursor(), err
+}
+
+func toSettled(payments []*ticketv1.SettledPayment) ([]payment.Settled, error) {
+	list := make([]payment.Settled, len(payments))
+	for i, p := range payments {
+		id, err := uuid.Parse(p.GetPaymentId())
+		if err != nil {
+			return nil, errs.ErrUnavailable.Wrap(fmt.Errorf("settled payment: %w", err))
+		}
+		list[i] = payment.Settled{
+			PaymentID: id, Rejected: p.GetRejectedReason(), UserID: p.GetUserId(), Paid: p.GetPaid(), Kept: p.GetKept(), Currency: p.GetCurrency(),
+		}
+	}
+	return list, nil
+}
+
 func (c *Client) AbortRefund(ctx context.Context, refundID uuid.UUID) error {
 	_, err := c.payables.AbortRefund(ctx, &ticketv1.AbortRefundRequest{RefundId: refundID.String()})
 	return refusalOrUnavailable(err)

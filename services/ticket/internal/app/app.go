@@ -72,7 +72,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, entitlementService, log)
 	targets := targetsOf(reservationService, transferService, membershipService)
-	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, payments.NewStore(database, cfg.HoldMaxExtension), log)
+	paymentStore := payments.NewStore(database, cfg.HoldMaxExtension)
+	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, paymentStore, log)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,8 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterEventAdminServiceServer(server, rpc.NewEventAdmin(eventService))
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
-	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(targets, refunds.NewStore(database), membershipService, commitAge, eventStore, cfg.HoldMaxExtension))
+	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(
+		targets, refunds.NewStore(database), membershipService, commitAge, eventStore, paymentStore, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	registerMemberships(server, membershipService, entitlementService)
 	ticketService := registerTickets(server, database, cfg.keys)

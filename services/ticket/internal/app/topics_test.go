@@ -20,8 +20,16 @@ import (
 
 const group = "ticket-service-group"
 
-// pay publishes PAYMENT_CONFIRMED for a reservation's amount, and returns the Kafka event's id.
+// pay publishes PAYMENT_CONFIRMED for a reservation's amount, and returns the Kafka event's id. The
+// payment counts as begun.
 func (s *service) pay(r *ticketv1.Reservation, payment string) uuid.UUID {
+	s.t.Helper()
+	_, err := s.db.Exec(s.t.Context(), `UPDATE reservations SET begun = begun || $2::uuid WHERE reservation_id = $1`, r.GetReservationId(), payment)
+	require.NoError(s.t, err)
+	return s.publishPaid(r, payment)
+}
+
+func (s *service) publishPaid(r *ticketv1.Reservation, payment string) uuid.UUID {
 	s.t.Helper()
 	return s.publish(&eventsv1.PaymentEvent{
 		Type: "PAYMENT_CONFIRMED", PaymentId: payment, OrderId: "order-" + payment, SagaId: payment, ReferenceId: r.GetReservationId(),

@@ -26,7 +26,8 @@ const maxBatch = 200
 // Settler applies payment events to reservations and tickets.
 type Settler interface {
 	// Settle applies each event once, however often it is read. It fails with
-	// settlement.ErrUnclaimed for a refund that has not claimed any tickets before.
+	// settlement.ErrUnclaimed for a refund that has not claimed any tickets before, and with
+	// settlement.ErrNotBegun for a payment that was not begun for what it pays for.
 	Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error
 }
 
@@ -35,9 +36,11 @@ func NewConsumer(cfg kafka.Config, targets settlement.Targets, s Settler, log *s
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(targets, s)), log)
 }
 
-// Handle returns the handler of payment events. Three kinds of records go to the dead-letter topic:
+// Handle returns the handler of payment events. Four kinds of records go to the dead-letter topic:
 // those that cannot be decoded, payments of a kind that is not sold (no service would refund them),
-// and refunds that have not claimed any tickets (nobody can know which tickets end).
+// refunds that have not claimed any tickets (nobody can know which tickets end), and payments that
+// were not begun. The last are not rejected: if the record is not the payment service's, a rejection
+// would give back money for which somebody has tickets.
 func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]settlement.PaymentEvent, 0, len(recs))
@@ -55,7 +58,7 @@ func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka
 			return nil
 		}
 		err := s.Settle(ctx, Group, payments)
-		if errors.Is(err, settlement.ErrUnclaimed) {
+		if errors.Is(err, settlement.ErrUnclaimed) || errors.Is(err, settlement.ErrNotBegun) {
 			return kafka.Poison(err)
 		}
 		return err

@@ -61,9 +61,10 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 	err := ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("3", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
 	require.ErrorIs(t, err, s.err)
 	require.False(t, kafka.IsPoison(err), "it is tried again")
-	s.err = settlement.ErrUnclaimed
-	err = ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("4", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
-	require.True(t, kafka.IsPoison(err), "nobody knows which tickets it ends")
+	for _, s.err = range []error{settlement.ErrUnclaimed, settlement.ErrNotBegun} {
+		err = ticket.Handle(targets, &s)(t.Context(), []kafka.Record{record("4", `{"type":"PAYMENT_CONFIRMED",`+ids+`}`)})
+		require.True(t, kafka.IsPoison(err), "nobody could decide more on a second try: %v", s.err)
+	}
 }
 
 // Without a word about parts, as by an older payment service, parts can be refunded.

@@ -70,6 +70,8 @@ type Membership struct {
 	PayUntil, PayEndsAt time.Time
 	// PaymentID is the payment that is under way, or has paid; zero: none.
 	PaymentID uuid.UUID
+	// Begun are all payments for which ClaimFor has reserved time.
+	Begun []uuid.UUID
 	// Opens counts the payment pages that were opened.
 	Opens int
 	// ActivatedAt is when it was paid. The membership is valid from StartsAt until EndsAt. All three

@@ -10,9 +10,6 @@ import (
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// ReasonUnknown is the reason of the rejection of a payment whose membership does not exist.
-const ReasonUnknown = "MEMBERSHIP_NOT_FOUND"
-
 // Payable returns nil while this user can pay for it. Errors: reservation.ErrReferenceNotFound for
 // another user's membership, ErrHoldExpired, ErrAlreadyPaid.
 func (m *Membership) Payable(user string, now time.Time) error {
@@ -50,7 +47,7 @@ func (m *Membership) ClaimFor(user string, payment uuid.UUID, now time.Time, max
 	if t.Opens {
 		m.Opens++
 	}
-	m.PaymentID, m.PayUntil = payment, end
+	m.PaymentID, m.PayUntil, m.Begun = payment, end, reservation.WithBegun(m.Begun, payment)
 	m.Version++
 	return nil
 }
@@ -77,7 +74,12 @@ func (m *Membership) AbortPayment(payment uuid.UUID, now time.Time, maxExtension
 	m.Expire(now)
 }
 
-// Settle applies a payment that the provider has taken: it activates the membership, or it rejects
+// HasBegun reports whether the payment was begun for this membership, by its user.
+func (m *Membership) HasBegun(p reservation.Payment) bool {
+	return p.UserID == m.UserID && p.Begun(m.Begun, m.PaymentID, m.Price, m.Currency)
+}
+
+// Settle applies a payment that the provider has taken, and that was begun: it activates the membership, or it rejects
 // the payment, which is then refunded, and returns the reason; the caller must then call
 // AbortPayment too. It accepts the payment even while another one is under way. Settle is
 // idempotent. others are the user's other memberships of the plan: this one begins when the last of
@@ -93,8 +95,6 @@ func (m *Membership) Settle(p reservation.Payment, others []*Membership, now tim
 		return m.reject(p, reservation.ReasonAlreadyPaid, now)
 	case m.Status == Cancelled:
 		return m.reject(p, reservation.ReasonHoldExpired, now)
-	case m.Price != p.Amount || m.Currency != p.Currency:
-		return m.reject(p, reservation.ReasonAmountMismatch, now)
 	}
 	if err := CheckAhead(m.Price, others, now); err != nil {
 		return m.reject(p, errs.From(err).Reason, now)
@@ -116,12 +116,4 @@ func (m *Membership) reject(p reservation.Payment, reason string, now time.Time)
 	m.Version++
 	m.emit(EventRejected, reason, p.ID, now)
 	return reason
-}
-
-// RejectUnknown returns the event that rejects a payment whose membership does not exist.
-func RejectUnknown(id uuid.UUID, p reservation.Payment, now time.Time) Event {
-	return Event{
-		Type: EventRejected, Membership: Membership{ID: id, UserID: p.UserID, Price: p.Amount, Currency: p.Currency, Version: 1},
-		PaymentID: p.ID, Reason: ReasonUnknown, At: now,
-	}
 }

@@ -71,9 +71,11 @@ func TestLockOrderOfSeats(t *testing.T) {
 		func() error { return svc.Reservations.Cancel(t.Context(), "u", "", r.ID) },
 		func() { requireUnlocked(t, svc, reservations) }))
 	r = svc.MustHoldSeats(t, "u", "A-1-5")
+	paid := settlement.PaymentEvent{Key: "k", ReferenceID: r.ID, Payment: storetest.Payment(r)}
+	svc.Begun(t, paid)
 	require.NoError(t, whileLocked(t, svc, lockLast,
 		func() error {
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReferenceID: r.ID, Payment: storetest.Payment(r)}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		},
 		func() { requireUnlocked(t, svc, reservations) }))
 	svc.RequireInvariants(t)
@@ -222,11 +224,13 @@ func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
 	r := svc.MustHoldSeats(t, "u", "A-1-3")
 	p := storetest.Payment(r)
+	paid := settlement.PaymentEvent{Key: "k", ReferenceID: r.ID, Payment: p}
+	svc.Begun(t, paid)
 	refundBegun := make(chan error, 1)
 	var c *refund.Claim
 	require.NoError(t, whileLocked(t, svc, `SELECT 1 FROM reservations FOR UPDATE`,
 		func() error {
-			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{{Key: "k", ReferenceID: r.ID, Payment: p}})
+			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		},
 		func() {
 			go func() {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,6 +163,16 @@ func OrEmpty(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+// UUIDArray returns ids as the text of a uuid[] of PostgreSQL. Statements on many rows take an array
+// of such texts, since unnest would flatten an array of arrays.
+func UUIDArray(ids []uuid.UUID) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return "{" + strings.Join(texts, ",") + "}"
 }
 
 // ErrContradiction means that a bug, or a manual write, has left rows that contradict each other.

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -46,7 +47,18 @@ func (s shopper) visit(ctx context.Context) error {
 	abort := func() error {
 		return s.Reservations.AbortPayment(ctx, r.ID, p.ID, reservation.Failure{Declined: rand.N(2) == 0})
 	}
-	pay := func() error { return s.settle(ctx, settlement.PaymentEvent{ReferenceID: r.ID, Payment: p}) }
+	pay := func() error {
+		e := settlement.PaymentEvent{ReferenceID: r.ID, Payment: p}
+		if rand.N(4) > 0 { // else the record may be somebody's who is not the payment service
+			if err := s.MarkBegun(ctx, e); err != nil {
+				return err
+			}
+		}
+		if err := s.settle(ctx, e); !errors.Is(err, settlement.ErrNotBegun) {
+			return err
+		}
+		return nil
+	}
 	giveBack := func() error { return s.giveBack(ctx, p, refund.User, rand.N(2) == 0) }
 	operator := func() error { return s.giveBack(ctx, p, refund.Operator, false) }
 	byHand := func() error { return s.giveBack(ctx, p, refund.ByHand, false) }

@@ -73,14 +73,3 @@ func (r *Reservation) emitWith(content Reservation, t EventType, reason string, 
 	content.events, content.returned = nil, nil
 	r.events = append(r.events, Event{Type: t, Reservation: content, Reason: reason, PaymentID: payment, At: now})
 }
-
-// RejectUnknown returns the Kafka event that rejects a payment whose reservation does not exist.
-// The payment service refunds every rejected payment.
-func RejectUnknown(id uuid.UUID, p Payment, now time.Time) Event {
-	return Event{
-		Type: EventPaymentRejected, Reason: ReasonUnknown, PaymentID: p.ID, At: now,
-		Reservation: Reservation{
-			ID: id, EventID: p.EventID, UserID: p.UserID, Amount: p.Amount, Currency: p.Currency, Status: Rejected, Version: 1,
-		},
-	}
-}

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +23,27 @@ type Payment struct {
 	EndedWhy string
 }
 
-// Settle applies a payment that the provider has taken. It confirms the reservation or rejects the
+// WithBegun returns the payments that were begun for a purchase, with one more.
+func WithBegun(begun []uuid.UUID, payment uuid.UUID) []uuid.UUID {
+	if slices.Contains(begun, payment) {
+		return begun
+	}
+	return append(begun, payment)
+}
+
+// Begun reports whether the payment is one of those begun for a purchase, or its present one, and is
+// of its amount. The payment service begins a payment before it charges it, and never changes it.
+func (p Payment) Begun(begun []uuid.UUID, present uuid.UUID, amount int64, currency string) bool {
+	known := p.ID != uuid.Nil && (p.ID == present || slices.Contains(begun, p.ID))
+	return known && p.Amount == amount && p.Currency == currency
+}
+
+// HasBegun reports whether the payment was begun for this reservation, by its user.
+func (r *Reservation) HasBegun(p Payment) bool {
+	return p.UserID == r.UserID && p.Begun(r.Begun, r.PaymentID, r.Amount, r.Currency)
+}
+
+// Settle applies a payment that the provider has taken, and that was begun. It confirms the reservation or rejects the
 // payment, which is then refunded, and returns the reason of a rejection; the caller must then call
 // AbortPayment too. While another payment is under way this one is accepted, and the other one is
 // rejected if it is taken later. Settle is idempotent.
@@ -35,8 +56,6 @@ func (r *Reservation) Settle(p Payment, now time.Time) (rejected string) {
 		return r.rejectPayment(p, p.EndedWhy, now)
 	case r.Status == Confirmed:
 		return r.rejectPayment(p, ReasonAlreadyPaid, now)
-	case r.Amount != p.Amount || r.Currency != p.Currency:
-		return r.rejectPayment(p, ReasonAmountMismatch, now)
 	case r.Status.Unpaid():
 		r.Status, r.PaymentID, r.WholeOnly = Confirmed, p.ID, p.WholeOnly
 		r.Version++

@@ -59,8 +59,6 @@ const (
 	ReasonVoided         = "VOIDED"
 	ReasonEventCancelled = "EVENT_CANCELLED"
 	ReasonBlocked        = "BLOCKED"
-	ReasonAmountMismatch = "AMOUNT_MISMATCH"
-	ReasonUnknown        = "RESERVATION_NOT_FOUND"
 )
 
 // Origin says how a reservation came about.
@@ -106,6 +104,8 @@ type Reservation struct {
 	Charging bool
 	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
 	PaymentID uuid.UUID
+	// Begun are all payments for which ClaimFor has reserved time. Only these are settled.
+	Begun []uuid.UUID
 	// WholeOnly: the payment that has just paid can be refunded as a whole only. It is kept in the
 	// tickets that are issued.
 	WholeOnly bool
@@ -153,6 +153,6 @@ func (r Reservation) At(now time.Time) Reservation {
 // AsCreated returns the reservation in its first state (HELD), to answer a repeated request.
 func (r Reservation) AsCreated() *Reservation {
 	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
-	r.Released, r.Opens, r.Charging, r.returned = 0, 0, false, nil
+	r.Released, r.Opens, r.Charging, r.returned, r.Begun = 0, 0, false, nil, nil
 	return &r
 }

@@ -152,6 +152,7 @@ func (r *Reservation) ClaimFor(payment uuid.UUID, now time.Time, maxExtension ti
 		r.Opens++
 	}
 	r.Status, r.PaymentID, r.ExpiresAt, r.Charging = Paying, payment, end, !t.Opens
+	r.Begun = WithBegun(r.Begun, payment)
 	r.Version++
 	return nil
 }

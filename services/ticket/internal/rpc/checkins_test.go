@@ -13,8 +13,6 @@ import (
 	"urr.guru/pkg/errs"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 func staff() *commonv1.Caller { return &commonv1.Caller{UserId: "door", Roles: []string{"staff"}} }
@@ -23,10 +21,7 @@ func staff() *commonv1.Caller { return &commonv1.Caller{UserId: "door", Roles: [
 func (c *client) codes(t *testing.T, user string, seats ...string) (codes []string) {
 	t.Helper()
 	r := c.holdSeats(t, user, seats...)
-	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: uuid.NewString(), ReferenceID: uuid.MustParse(r.GetReservationId()),
-		Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
-	}}))
+	c.pay(t, r, uuid.New())
 	page, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn(user)})
 	require.NoError(t, err)
 	for _, tk := range page.GetItems() {

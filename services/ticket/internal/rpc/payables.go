@@ -26,6 +26,7 @@ type Payables struct {
 	paid    PaidMemberships
 	backlog Backlog
 	takers  TakersStore
+	settled SettledStore
 	// maxExtension is the maximum time by which payments may extend a hold.
 	maxExtension time.Duration
 }
@@ -51,9 +52,10 @@ type TakersStore interface {
 
 // NewPayables makes a Payables.
 func NewPayables(
-	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, takers TakersStore, maxExtension time.Duration,
+	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, takers TakersStore, settled SettledStore,
+	maxExtension time.Duration,
 ) *Payables {
-	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, takers: takers, maxExtension: maxExtension}
+	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, takers: takers, settled: settled, maxExtension: maxExtension}
 }
 
 // GetSettlement also stores what the payment providers take.

@@ -100,6 +100,6 @@ func TestPagesOverRPC(t *testing.T) {
 // A replica that has not measured the age of payment events yet must not report the age 0.
 func TestUnknownSettlementAge(t *testing.T) {
 	t.Parallel()
-	_, err := rpc.NewPayables(nil, nil, nil, age(0), nil, 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
+	_, err := rpc.NewPayables(nil, nil, nil, age(0), nil, nil, 0).GetSettlement(t.Context(), &ticketv1.GetSettlementRequest{})
 	require.ErrorIs(t, err, errs.ErrUnavailable)
 }

@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 func TestRefundClaimsOverRPC(t *testing.T) {
@@ -23,10 +21,7 @@ func TestRefundClaimsOverRPC(t *testing.T) {
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2")
 	payment := uuid.New()
-	require.NoError(t, c.settlement.Settle(ctx, "group", []settlement.PaymentEvent{{
-		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()),
-		Payment: reservation.Payment{ID: payment, Amount: r.GetAmount(), Currency: "KRW"},
-	}}))
+	c.pay(t, r, payment)
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})
 	require.NoError(t, err)
 	first, second := page.GetItems()[1].GetTicketId(), page.GetItems()[0].GetTicketId()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -103,7 +104,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEntitlementAdminServiceServer(r, rpc.NewEntitlementAdmin(entitlementService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), eventStore, 30*time.Minute)
+		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), eventStore, payments.NewStore(database, 30*time.Minute), 30*time.Minute)
 		ticketv1.RegisterPayableServiceServer(r, payables)
 		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
 		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
@@ -177,6 +178,19 @@ func (c *client) holdSeats(t *testing.T, user string, seats ...string) *ticketv1
 	require.NoError(t, err)
 	require.Nil(t, res.GetResults()[0].GetProblem())
 	return res.GetResults()[0].GetReservation()
+}
+
+// pay begins a payment of a reservation, and applies the event that it was confirmed.
+func (c *client) pay(t *testing.T, r *ticketv1.Reservation, payment uuid.UUID) {
+	t.Helper()
+	_, err := c.BeginPayment(t.Context(), &ticketv1.BeginPaymentRequest{
+		PaymentType: "reservation", ReferenceId: r.GetReservationId(), PaymentId: payment.String(), UserId: r.GetUserId(),
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
+		Key: uuid.NewString(), ReferenceID: uuid.MustParse(r.GetReservationId()),
+		Payment: reservation.Payment{ID: payment, UserID: r.GetUserId(), Amount: r.GetAmount(), Currency: "KRW"},
+	}}))
 }
 
 // age is a fake Backlog: the age of the oldest payment event that is not applied.

@@ -15,8 +15,6 @@ import (
 	"urr.guru/pkg/wire/wiretest"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 // fullSpec has every setting that an event with this seating may have.
@@ -207,9 +205,7 @@ func TestTimesOfRefunds(t *testing.T) {
 	r := c.holdSeats(t, "u", "A-1-1")
 	require.EqualValues(t, 56000, r.GetAmount())
 	paymentID := uuid.New()
-	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: paymentID, Amount: r.GetAmount(), Currency: "KRW"},
-	}}))
+	c.pay(t, r, paymentID)
 	mine := func() *ticketv1.Ticket {
 		list, err := c.ListMyTickets(t.Context(), &ticketv1.ListMyTicketsRequest{Caller: signedIn("u")})
 		require.NoError(t, err)

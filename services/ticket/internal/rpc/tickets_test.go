@@ -7,8 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 func TestTicketsOverRPC(t *testing.T) {
@@ -17,9 +15,7 @@ func TestTicketsOverRPC(t *testing.T) {
 	ctx := t.Context()
 	c.put(t, putEvent("e", "ASSIGNED", rows("A", 1, 5)))
 	r := c.holdSeats(t, "u", "A-1-1", "A-1-2", "A-1-3")
-	require.NoError(t, c.settlement.Settle(ctx, "group", []settlement.PaymentEvent{{
-		Key: "k", ReferenceID: uuid.MustParse(r.GetReservationId()), Payment: reservation.Payment{ID: uuid.New(), Amount: r.GetAmount(), Currency: "KRW"},
-	}}))
+	c.pay(t, r, uuid.New())
 	page, err := c.ListMyTickets(ctx, &ticketv1.ListMyTicketsRequest{Caller: signedIn("u"), Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, page.GetItems(), 2)

@@ -22,6 +22,11 @@ import (
 // stored. So this database has lost the claim, or somebody has published the event by hand.
 var ErrUnclaimed = errors.New("the refund has no claim")
 
+// ErrNotBegun means that a payment was never begun for what it is said to have paid, or by another
+// user, or with another amount. The payment service begins every payment before it charges it. So
+// this database has lost the purchase, or somebody else has written the event.
+var ErrNotBegun = errors.New("the payment was not begun for this purchase")
+
 // Section identifies a section of an event.
 type Section struct{ EventID, Name string }
 
@@ -50,15 +55,8 @@ type Batch struct {
 	MaxExtension time.Duration
 	Now          time.Time
 
-	// Rejected has the Kafka events that reject payments whose reservation does not exist. All other
-	// events are kept in their reservations.
-	Rejected []reservation.Event
-	// RejectedTransfers has the Kafka events that reject payments whose transfer does not exist.
 	// Passed has the new tickets of users to whom tickets were passed on.
-	RejectedTransfers []transfer.Event
-	Passed            []ticket.Ticket
-	// RejectedMemberships has the events that reject payments whose membership does not exist.
-	RejectedMemberships []membership.Event
+	Passed []ticket.Ticket
 	// NewlyEnded has, by payment id, the reason of each rejection that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
@@ -69,10 +67,13 @@ type Batch struct {
 	Disputes map[uuid.UUID]Dispute
 }
 
-// Apply applies the events, in their order, to the locked reservations, claims and tickets.
+// Apply applies the events, in their order, to the locked reservations, claims and tickets. Errors:
+// ErrUnclaimed, ErrNotBegun.
 func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
+		case e.Confirms() && !b.hasBegun(e):
+			return fmt.Errorf("payment %s of %d %s for %s: %w", e.Payment.ID, e.Payment.Amount, e.Payment.Currency, e.ReferenceID, ErrNotBegun)
 		case e.Confirms() && e.Kind == Transfer:
 			b.applyToTransfer(e)
 		case e.Confirms() && e.Kind == Membership:
@@ -90,6 +91,21 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 	return nil
 }
 
+// hasBegun reports whether a confirmed payment was begun for what it pays for.
+func (b *Batch) hasBegun(e PaymentEvent) bool {
+	switch e.Kind {
+	case Transfer:
+		t := b.Transfer(e.ReferenceID)
+		return t != nil && t.HasBegun(e.Payment)
+	case Membership:
+		m := b.Membership(e.ReferenceID)
+		return m != nil && m.HasBegun(e.Payment)
+	default:
+		r := b.Reservation(e.ReferenceID)
+		return r != nil && r.HasBegun(e.Payment)
+	}
+}
+
 func (b *Batch) recordDispute(e PaymentEvent) {
 	if b.Disputes == nil {
 		b.Disputes = make(map[uuid.UUID]Dispute)
@@ -102,11 +118,6 @@ func (b *Batch) recordDispute(e PaymentEvent) {
 // applyToReservation confirms the reservation of a confirmed payment, or rejects the payment.
 func (b *Batch) applyToReservation(e PaymentEvent) {
 	r := b.Reservation(e.ReferenceID)
-	if r == nil {
-		b.Rejected = append(b.Rejected, reservation.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e, reservation.ReasonUnknown)
-		return
-	}
 	if b.Closings[r.EventID].State == event.Ended {
 		r.CancelWithEvent(b.Now)
 	}
@@ -120,11 +131,6 @@ func (b *Batch) applyToReservation(e PaymentEvent) {
 // applyToTransfer passes the ticket of a confirmed payment on to the buyer, or rejects the payment.
 func (b *Batch) applyToTransfer(e PaymentEvent) {
 	t := b.Transfer(e.ReferenceID)
-	if t == nil {
-		b.RejectedTransfers = append(b.RejectedTransfers, transfer.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e, transfer.ReasonUnknown)
-		return
-	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	tk := b.Ticket(t.TicketID)
 	passed, reason := t.Settle(tk, e.Payment, transfer.Terms{Closing: b.Closings[t.EventID], Now: b.Now})
@@ -140,11 +146,6 @@ func (b *Batch) applyToTransfer(e PaymentEvent) {
 // applyToMembership activates the membership of a confirmed payment, or rejects the payment.
 func (b *Batch) applyToMembership(e PaymentEvent) {
 	m := b.Membership(e.ReferenceID)
-	if m == nil {
-		b.RejectedMemberships = append(b.RejectedMemberships, membership.RejectUnknown(e.ReferenceID, e.Payment, b.Now))
-		b.endPayment(e, membership.ReasonUnknown)
-		return
-	}
 	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
 	if reason := m.Settle(e.Payment, b.OtherMemberships(m), b.Now); reason != "" {
 		m.AbortPayment(e.Payment.ID, b.Now, b.MaxExtension)

@@ -25,8 +25,11 @@ func held() *reservation.Reservation {
 	return r
 }
 
+// confirmed returns the event that a payment was confirmed that was begun for a reservation.
 func confirmed(r *reservation.Reservation) settlement.PaymentEvent {
-	return settlement.PaymentEvent{ReferenceID: r.ID, Payment: reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}}
+	e := settlement.PaymentEvent{ReferenceID: r.ID, Payment: reservation.Payment{ID: uuid.New(), UserID: r.UserID, Amount: r.Amount, Currency: r.Currency}}
+	r.Begun = reservation.WithBegun(r.Begun, e.Payment.ID)
+	return e
 }
 
 // batchOf returns a batch of one reservation and its tickets.
@@ -155,13 +158,13 @@ func TestRefundsFollowThePayer(t *testing.T) {
 func TestPayersHearOfRejections(t *testing.T) {
 	t.Parallel()
 	for ended, told := range map[string]string{
-		"": reservation.ReasonAmountMismatch, reservation.ReasonRefunded: reservation.ReasonRefunded, reservation.ReasonHoldExpired: "",
+		"": reservation.ReasonHoldExpired, reservation.ReasonRefunded: reservation.ReasonRefunded, reservation.ReasonHoldExpired: "",
 	} {
 		r := held()
 		e := confirmed(r)
-		e.Payment.UserID, e.Payment.EventID = "payer", "e"
-		e.Payment.Amount--
+		e.Payment.EventID = "e"
 		b := batchOf(r)
+		b.Now = r.ExpiresAt
 		if ended != "" {
 			b.Ended[e.Payment.ID] = ended
 		}
@@ -171,7 +174,7 @@ func TestPayersHearOfRejections(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []notice.New{{Type: notice.PaymentRejected, Entity: r.ID.String(), EventID: "e", Data: notice.Rejected{
-			PaymentID: e.Payment.ID.String(), Kind: "reservation", ReferenceID: r.ID.String(), EventID: "e", UserID: "payer", Amount: 139, Currency: "KRW", Reason: told,
+			PaymentID: e.Payment.ID.String(), Kind: "reservation", ReferenceID: r.ID.String(), EventID: "e", UserID: "u", Amount: 140, Currency: "KRW", Reason: told,
 		}}}, b.Notices, ended)
 	}
 }
@@ -225,41 +228,19 @@ func TestWhereGivenBackPlacesGo(t *testing.T) {
 	}
 }
 
-// A rejection of a payment is final, even if a later event has the right amount.
+// A rejection of a payment is final, even if what it paid for could be paid again.
 func TestApplyRejectsForGood(t *testing.T) {
 	t.Parallel()
 	r := held()
-	cheap := confirmed(r)
-	cheap.Payment.Amount--
+	rejected := confirmed(r)
 	b := batchOf(r)
-	require.NoError(t, b.Apply([]settlement.PaymentEvent{cheap}))
-	require.Equal(t, map[uuid.UUID]string{cheap.Payment.ID: reservation.ReasonAmountMismatch}, b.NewlyEnded)
-	right := cheap
-	right.Payment.Amount++
-	again := batchOf(r)
-	again.Ended[cheap.Payment.ID] = reservation.ReasonAmountMismatch
-	require.NoError(t, again.Apply([]settlement.PaymentEvent{right}))
+	b.Ended[rejected.Payment.ID] = reservation.ReasonHoldExpired
+	require.NoError(t, b.Apply([]settlement.PaymentEvent{rejected}))
 	require.Equal(t, reservation.Held, r.Status)
-	require.Empty(t, again.NewlyEnded, "the first reason stays")
+	require.Empty(t, b.NewlyEnded, "the first reason stays")
 	events := r.TakeEvents()
-	require.Len(t, events, 2)
-	require.Equal(t, reservation.ReasonAmountMismatch, events[1].Reason)
-}
-
-func TestApplyRejectsPaymentsOfUnknownReservations(t *testing.T) {
-	t.Parallel()
-	r := held()
-	stray := confirmed(r)
-	stray.ReferenceID = uuid.New()
-	compensated := stray
-	compensated.Refunded, compensated.Cause = true, refund.Compensation
-	b := batchOf(r)
-	require.NoError(t, b.Apply([]settlement.PaymentEvent{stray, compensated}))
-	require.Len(t, b.Rejected, 1, "a refund needs no answer")
-	require.Equal(t, stray.ReferenceID, b.Rejected[0].Reservation.ID)
-	require.Equal(t, reservation.ReasonUnknown, b.Rejected[0].Reason)
-	require.Equal(t, map[uuid.UUID]string{stray.Payment.ID: reservation.ReasonUnknown}, b.NewlyEnded)
-	require.Equal(t, reservation.Held, r.Status)
+	require.Len(t, events, 1)
+	require.Equal(t, reservation.ReasonHoldExpired, events[0].Reason)
 }
 
 // A cancellation can be undone, so payments of a CANCELLED event confirm their reservations. Once

@@ -10,9 +10,6 @@ import (
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-// ReasonUnknown is the reason of the rejection of a payment whose transfer does not exist.
-const ReasonUnknown = "TRANSFER_NOT_FOUND"
-
 // Payable returns nil while this buyer can pay: the offer is accepted, its time is not over, and
 // the ticket is still the seller's. Errors: event.ErrCancelled; ErrReferenceNotFound,
 // ErrAlreadyPaid, ErrNotPayable, ErrHoldExpired of package reservation.
@@ -66,7 +63,7 @@ func (t *Transfer) ClaimFor(
 		tk.Reserve()
 		t.Charging = true
 	}
-	t.PaymentID, t.PayUntil = payment, end
+	t.PaymentID, t.PayUntil, t.Begun = payment, end, reservation.WithBegun(t.Begun, payment)
 	t.Version++
 	return nil
 }
@@ -102,10 +99,16 @@ func (t *Transfer) AbortPayment(tk *ticket.Ticket, payment uuid.UUID, now time.T
 	t.Expire(tk, now)
 }
 
-// Settle applies a payment that the provider has taken. The ticket passes on and the new one is
+// HasBegun reports whether the payment was begun for this transfer, the present one by its buyer. The
+// buyers of earlier ones are not kept: such a payment is given back, whoever made it.
+func (t *Transfer) HasBegun(p reservation.Payment) bool {
+	return (p.ID != t.PaymentID || p.UserID == t.Buyer) && p.Begun(t.Begun, t.PaymentID, t.Price, t.Currency)
+}
+
+// Settle applies a payment that the provider has taken, and that was begun. The ticket passes on and the new one is
 // returned, or the payment is rejected and then refunded: the caller must then call AbortPayment
-// too. Settle is idempotent. Even without an earlier ClaimFor the payment is accepted if its buyer
-// could still pay, but not when doors may have the seller's ticket on their lists.
+// too. Settle is idempotent. Even after an AbortPayment the payment is accepted if its buyer could
+// still pay, but not when doors may have the seller's ticket on their lists.
 func (t *Transfer) Settle(tk *ticket.Ticket, p reservation.Payment, terms Terms) (passed *ticket.Ticket, rejected string) {
 	if t.Status == Completed && t.PaymentID == p.ID {
 		return nil, ""
@@ -135,21 +138,11 @@ func (t *Transfer) refusal(tk *ticket.Ticket, p reservation.Payment, terms Terms
 		return reservation.ReasonEventCancelled
 	case !byBuyer:
 		return reservation.ReasonHoldExpired
-	case t.Price != p.Amount || t.Currency != p.Currency:
-		return reservation.ReasonAmountMismatch
 	case t.Charging && t.PaymentID == p.ID:
 		return ""
 	case t.Charging, tk.Status != ticket.Valid, !terms.Now.Before(terms.ClosesAt):
 		return reservation.ReasonHoldExpired
 	default:
 		return ""
-	}
-}
-
-// RejectUnknown returns the event that rejects a payment whose transfer does not exist.
-func RejectUnknown(id uuid.UUID, p reservation.Payment, now time.Time) Event {
-	return Event{
-		Type: EventRejected, Transfer: Transfer{ID: id, EventID: p.EventID, Buyer: p.UserID, Price: p.Amount, Currency: p.Currency, Version: 1},
-		PaymentID: p.ID, Reason: ReasonUnknown, At: now,
 	}
 }

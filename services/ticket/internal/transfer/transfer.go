@@ -101,6 +101,8 @@ type Transfer struct {
 	// charged. While that is false, the buyer or seller may cancel.
 	PaymentID uuid.UUID
 	Charging  bool
+	// Begun are all payments for which ClaimFor has reserved time, those of earlier buyers included.
+	Begun []uuid.UUID
 	// Opens counts the payment pages that the buyer has opened.
 	Opens int
 	// NewTicket is the buyer's ticket; zero: none yet.

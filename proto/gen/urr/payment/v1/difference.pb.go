@@ -156,7 +156,9 @@ type Difference struct {
 	// "CAPTURE_UNKNOWN" (no such payment), "CAPTURE_ONLY_THERE", "CAPTURE_ONLY_HERE", "CAPTURE_TWICE",
 	// "CAPTURE_AMOUNT", "CAPTURE_UNSERVED" (captured here, by no configured provider),
 	// "REFUND_UNKNOWN" (no such refund), "REFUND_TWICE", "REFUND_STATE",
-	// "REFUND_ONLY_HERE", "REFUND_AMOUNT" or "REFUND_SUM"; "here" is the payment, "there" the provider.
+	// "REFUND_ONLY_HERE", "REFUND_AMOUNT" or "REFUND_SUM"; "here" is the payment, "there" the provider. Of
+	// the provider "ticket": "TICKETS_MISSING" (paid, and nothing sold or given back), "TICKETS_UNPAID" (sold,
+	// and not paid or given back) or "TICKETS_AMOUNT" (for another amount or user, or other refunds).
 	Kind    string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	OrderId string `protobuf:"bytes,4,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// The provider's id of the charge or refund, or ours; empty: it is about the whole order.

@@ -1811,6 +1811,299 @@ func (x *AbortRefundRequest) GetRefundId() string {
 	return ""
 }
 
+type FindSettledRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PaymentIds    []string               `protobuf:"bytes,1,rep,name=payment_ids,json=paymentIds,proto3" json:"payment_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindSettledRequest) Reset() {
+	*x = FindSettledRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindSettledRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindSettledRequest) ProtoMessage() {}
+
+func (x *FindSettledRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindSettledRequest.ProtoReflect.Descriptor instead.
+func (*FindSettledRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *FindSettledRequest) GetPaymentIds() []string {
+	if x != nil {
+		return x.PaymentIds
+	}
+	return nil
+}
+
+type FindSettledResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payments      []*SettledPayment      `protobuf:"bytes,1,rep,name=payments,proto3" json:"payments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindSettledResponse) Reset() {
+	*x = FindSettledResponse{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindSettledResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindSettledResponse) ProtoMessage() {}
+
+func (x *FindSettledResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindSettledResponse.ProtoReflect.Descriptor instead.
+func (*FindSettledResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *FindSettledResponse) GetPayments() []*SettledPayment {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+// What became of a payment.
+type SettledPayment struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PaymentId string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	// Why it has paid for nothing; empty: it has paid for something, and the other fields are set.
+	RejectedReason string `protobuf:"bytes,2,opt,name=rejected_reason,json=rejectedReason,proto3" json:"rejected_reason,omitempty"`
+	// Who got the tickets, or the membership.
+	UserId string `protobuf:"bytes,3,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The sum of their prices and fees, in minor units.
+	Paid int64 `protobuf:"varint,4,opt,name=paid,proto3" json:"paid,omitempty"`
+	// The part of it that was neither given back nor promised to be.
+	Kept int64 `protobuf:"varint,5,opt,name=kept,proto3" json:"kept,omitempty"`
+	// ISO 4217.
+	Currency      string `protobuf:"bytes,6,opt,name=currency,proto3" json:"currency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettledPayment) Reset() {
+	*x = SettledPayment{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettledPayment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettledPayment) ProtoMessage() {}
+
+func (x *SettledPayment) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettledPayment.ProtoReflect.Descriptor instead.
+func (*SettledPayment) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SettledPayment) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *SettledPayment) GetRejectedReason() string {
+	if x != nil {
+		return x.RejectedReason
+	}
+	return ""
+}
+
+func (x *SettledPayment) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *SettledPayment) GetPaid() int64 {
+	if x != nil {
+		return x.Paid
+	}
+	return 0
+}
+
+func (x *SettledPayment) GetKept() int64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *SettledPayment) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+type ListSettledRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time of the ids of tickets and memberships, by the clocks of ticket's replicas.
+	From  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Empty: the first page.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettledRequest) Reset() {
+	*x = ListSettledRequest{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettledRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettledRequest) ProtoMessage() {}
+
+func (x *ListSettledRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettledRequest.ProtoReflect.Descriptor instead.
+func (*ListSettledRequest) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListSettledRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListSettledRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListSettledRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListSettledResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Payments []*SettledPayment      `protobuf:"bytes,1,rep,name=payments,proto3" json:"payments,omitempty"`
+	// Empty: there is no more.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettledResponse) Reset() {
+	*x = ListSettledResponse{}
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettledResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettledResponse) ProtoMessage() {}
+
+func (x *ListSettledResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettledResponse.ProtoReflect.Descriptor instead.
+func (*ListSettledResponse) Descriptor() ([]byte, []int) {
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListSettledResponse) GetPayments() []*SettledPayment {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+func (x *ListSettledResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
 type GetMembershipPaymentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	MembershipId  string                 `protobuf:"bytes,1,opt,name=membership_id,json=membershipId,proto3" json:"membership_id,omitempty"`
@@ -1820,7 +2113,7 @@ type GetMembershipPaymentRequest struct {
 
 func (x *GetMembershipPaymentRequest) Reset() {
 	*x = GetMembershipPaymentRequest{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2125,7 @@ func (x *GetMembershipPaymentRequest) String() string {
 func (*GetMembershipPaymentRequest) ProtoMessage() {}
 
 func (x *GetMembershipPaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[26]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2138,7 @@ func (x *GetMembershipPaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMembershipPaymentRequest.ProtoReflect.Descriptor instead.
 func (*GetMembershipPaymentRequest) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{26}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetMembershipPaymentRequest) GetMembershipId() string {
@@ -1864,7 +2157,7 @@ type MembershipPayment struct {
 
 func (x *MembershipPayment) Reset() {
 	*x = MembershipPayment{}
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +2169,7 @@ func (x *MembershipPayment) String() string {
 func (*MembershipPayment) ProtoMessage() {}
 
 func (x *MembershipPayment) ProtoReflect() protoreflect.Message {
-	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[27]
+	mi := &file_urr_ticket_v1_reservation_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2182,7 @@ func (x *MembershipPayment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipPayment.ProtoReflect.Descriptor instead.
 func (*MembershipPayment) Descriptor() ([]byte, []int) {
-	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{27}
+	return file_urr_ticket_v1_reservation_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MembershipPayment) GetPaymentId() string {
@@ -2051,7 +2344,29 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\tticket_id\x18\x01 \x01(\tR\bticketId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\";\n" +
 	"\x12AbortRefundRequest\x12%\n" +
-	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\"L\n" +
+	"\trefund_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\brefundId\"G\n" +
+	"\x12FindSettledRequest\x121\n" +
+	"\vpayment_ids\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\n" +
+	"paymentIds\"P\n" +
+	"\x13FindSettledResponse\x129\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1d.urr.ticket.v1.SettledPaymentR\bpayments\"\xb5\x01\n" +
+	"\x0eSettledPayment\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12'\n" +
+	"\x0frejected_reason\x18\x02 \x01(\tR\x0erejectedReason\x12\x17\n" +
+	"\auser_id\x18\x03 \x01(\tR\x06userId\x12\x12\n" +
+	"\x04paid\x18\x04 \x01(\x03R\x04paid\x12\x12\n" +
+	"\x04kept\x18\x05 \x01(\x03R\x04kept\x12\x1a\n" +
+	"\bcurrency\x18\x06 \x01(\tR\bcurrency\"\x9e\x01\n" +
+	"\x12ListSettledRequest\x126\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x04from\x128\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\x05until\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"q\n" +
+	"\x13ListSettledResponse\x129\n" +
+	"\bpayments\x18\x01 \x03(\v2\x1d.urr.ticket.v1.SettledPaymentR\bpayments\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"L\n" +
 	"\x1bGetMembershipPaymentRequest\x12-\n" +
 	"\rmembership_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fmembershipId\"2\n" +
 	"\x11MembershipPayment\x12\x1d\n" +
@@ -2077,7 +2392,7 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02**(/api/v1/my/reservations/{reservation_id}\x90\x02\x02\x12\xa4\x01\n" +
 	"\x12ListMyReservations\x12(.urr.ticket.v1.ListMyReservationsRequest\x1a).urr.ticket.v1.ListMyReservationsResponse\"9\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xae\x06\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/my/reservations\x90\x02\x012\xfe\a\n" +
 	"\x0ePayableService\x12X\n" +
 	"\n" +
 	"GetPayable\x12 .urr.ticket.v1.GetPayableRequest\x1a\x16.urr.ticket.v1.Payable\"\x10\xa2\xbb\x18\t\n" +
@@ -2093,6 +2408,10 @@ const file_urr_ticket_v1_reservation_proto_rawDesc = "" +
 	"\vAbortRefund\x12!.urr.ticket.v1.AbortRefundRequest\x1a\x16.google.protobuf.Empty\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x02\x12v\n" +
 	"\x14GetMembershipPayment\x12*.urr.ticket.v1.GetMembershipPaymentRequest\x1a .urr.ticket.v1.MembershipPayment\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x01\x12f\n" +
+	"\vFindSettled\x12!.urr.ticket.v1.FindSettledRequest\x1a\".urr.ticket.v1.FindSettledResponse\"\x10\xa2\xbb\x18\t\n" +
+	"\apayment\x90\x02\x01\x12f\n" +
+	"\vListSettled\x12!.urr.ticket.v1.ListSettledRequest\x1a\".urr.ticket.v1.ListSettledResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x01\x12a\n" +
 	"\rGetSettlement\x12#.urr.ticket.v1.GetSettlementRequest\x1a\x19.urr.ticket.v1.Settlement\"\x10\xa2\xbb\x18\t\n" +
 	"\apayment\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
@@ -2109,7 +2428,7 @@ func file_urr_ticket_v1_reservation_proto_rawDescGZIP() []byte {
 	return file_urr_ticket_v1_reservation_proto_rawDescData
 }
 
-var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_urr_ticket_v1_reservation_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*HoldSeatsRequest)(nil),            // 0: urr.ticket.v1.HoldSeatsRequest
 	(*HoldSeatsItem)(nil),               // 1: urr.ticket.v1.HoldSeatsItem
@@ -2137,73 +2456,86 @@ var file_urr_ticket_v1_reservation_proto_goTypes = []any{
 	(*RefundClaimItem)(nil),             // 23: urr.ticket.v1.RefundClaimItem
 	(*RefundClaimProblem)(nil),          // 24: urr.ticket.v1.RefundClaimProblem
 	(*AbortRefundRequest)(nil),          // 25: urr.ticket.v1.AbortRefundRequest
-	(*GetMembershipPaymentRequest)(nil), // 26: urr.ticket.v1.GetMembershipPaymentRequest
-	(*MembershipPayment)(nil),           // 27: urr.ticket.v1.MembershipPayment
-	(*v1.Caller)(nil),                   // 28: urr.common.v1.Caller
-	(*v1.Problem)(nil),                  // 29: urr.common.v1.Problem
-	(*timestamppb.Timestamp)(nil),       // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 31: google.protobuf.Duration
-	(*v1.ProviderLimits)(nil),           // 32: urr.common.v1.ProviderLimits
-	(*emptypb.Empty)(nil),               // 33: google.protobuf.Empty
+	(*FindSettledRequest)(nil),          // 26: urr.ticket.v1.FindSettledRequest
+	(*FindSettledResponse)(nil),         // 27: urr.ticket.v1.FindSettledResponse
+	(*SettledPayment)(nil),              // 28: urr.ticket.v1.SettledPayment
+	(*ListSettledRequest)(nil),          // 29: urr.ticket.v1.ListSettledRequest
+	(*ListSettledResponse)(nil),         // 30: urr.ticket.v1.ListSettledResponse
+	(*GetMembershipPaymentRequest)(nil), // 31: urr.ticket.v1.GetMembershipPaymentRequest
+	(*MembershipPayment)(nil),           // 32: urr.ticket.v1.MembershipPayment
+	(*v1.Caller)(nil),                   // 33: urr.common.v1.Caller
+	(*v1.Problem)(nil),                  // 34: urr.common.v1.Problem
+	(*timestamppb.Timestamp)(nil),       // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 36: google.protobuf.Duration
+	(*v1.ProviderLimits)(nil),           // 37: urr.common.v1.ProviderLimits
+	(*emptypb.Empty)(nil),               // 38: google.protobuf.Empty
 }
 var file_urr_ticket_v1_reservation_proto_depIdxs = []int32{
 	1,  // 0: urr.ticket.v1.HoldSeatsRequest.items:type_name -> urr.ticket.v1.HoldSeatsItem
-	28, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
+	33, // 1: urr.ticket.v1.HoldSeatsItem.caller:type_name -> urr.common.v1.Caller
 	3,  // 2: urr.ticket.v1.HoldBestRequest.items:type_name -> urr.ticket.v1.HoldBestItem
-	28, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
+	33, // 3: urr.ticket.v1.HoldBestItem.caller:type_name -> urr.common.v1.Caller
 	5,  // 4: urr.ticket.v1.HoldResponse.results:type_name -> urr.ticket.v1.HoldResult
 	6,  // 5: urr.ticket.v1.HoldResult.reservation:type_name -> urr.ticket.v1.Reservation
-	29, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
+	34, // 6: urr.ticket.v1.HoldResult.problem:type_name -> urr.common.v1.Problem
 	7,  // 7: urr.ticket.v1.Reservation.seats:type_name -> urr.ticket.v1.Seat
-	30, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	30, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
-	28, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
-	28, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
+	35, // 8: urr.ticket.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	35, // 9: urr.ticket.v1.Reservation.created_at:type_name -> google.protobuf.Timestamp
+	33, // 10: urr.ticket.v1.GetReservationRequest.caller:type_name -> urr.common.v1.Caller
+	33, // 11: urr.ticket.v1.CancelReservationRequest.caller:type_name -> urr.common.v1.Caller
+	33, // 12: urr.ticket.v1.ListMyReservationsRequest.caller:type_name -> urr.common.v1.Caller
 	6,  // 13: urr.ticket.v1.ListMyReservationsResponse.items:type_name -> urr.ticket.v1.Reservation
-	30, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
-	31, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
-	31, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
+	35, // 14: urr.ticket.v1.Payable.expires_at:type_name -> google.protobuf.Timestamp
+	36, // 15: urr.ticket.v1.BeginPaymentRequest.within:type_name -> google.protobuf.Duration
+	36, // 16: urr.ticket.v1.BeginPaymentRequest.at_least:type_name -> google.protobuf.Duration
 	16, // 17: urr.ticket.v1.ExtendPaymentsRequest.payments:type_name -> urr.ticket.v1.PaymentUnderWay
-	32, // 18: urr.ticket.v1.GetSettlementRequest.providers:type_name -> urr.common.v1.ProviderLimits
-	30, // 19: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
+	37, // 18: urr.ticket.v1.GetSettlementRequest.providers:type_name -> urr.common.v1.ProviderLimits
+	35, // 19: urr.ticket.v1.BeginRefundRequest.asked_at:type_name -> google.protobuf.Timestamp
 	23, // 20: urr.ticket.v1.RefundClaim.items:type_name -> urr.ticket.v1.RefundClaimItem
 	24, // 21: urr.ticket.v1.RefundClaim.problems:type_name -> urr.ticket.v1.RefundClaimProblem
-	0,  // 22: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
-	2,  // 23: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
-	8,  // 24: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 25: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	8,  // 26: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
-	9,  // 27: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
-	10, // 28: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
-	12, // 29: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
-	14, // 30: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
-	20, // 31: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
-	15, // 32: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
-	21, // 33: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
-	25, // 34: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
-	26, // 35: urr.ticket.v1.PayableService.GetMembershipPayment:input_type -> urr.ticket.v1.GetMembershipPaymentRequest
-	18, // 36: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
-	4,  // 37: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
-	4,  // 38: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
-	6,  // 39: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
-	33, // 40: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
-	6,  // 41: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
-	33, // 42: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
-	11, // 43: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
-	13, // 44: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
-	13, // 45: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
-	33, // 46: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
-	17, // 47: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
-	22, // 48: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
-	33, // 49: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
-	27, // 50: urr.ticket.v1.PayableService.GetMembershipPayment:output_type -> urr.ticket.v1.MembershipPayment
-	19, // 51: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
-	37, // [37:52] is the sub-list for method output_type
-	22, // [22:37] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	28, // 22: urr.ticket.v1.FindSettledResponse.payments:type_name -> urr.ticket.v1.SettledPayment
+	35, // 23: urr.ticket.v1.ListSettledRequest.from:type_name -> google.protobuf.Timestamp
+	35, // 24: urr.ticket.v1.ListSettledRequest.until:type_name -> google.protobuf.Timestamp
+	28, // 25: urr.ticket.v1.ListSettledResponse.payments:type_name -> urr.ticket.v1.SettledPayment
+	0,  // 26: urr.ticket.v1.HoldService.HoldSeats:input_type -> urr.ticket.v1.HoldSeatsRequest
+	2,  // 27: urr.ticket.v1.HoldService.HoldBest:input_type -> urr.ticket.v1.HoldBestRequest
+	8,  // 28: urr.ticket.v1.ReservationService.GetReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 29: urr.ticket.v1.ReservationService.CancelReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	8,  // 30: urr.ticket.v1.ReservationService.GetMyReservation:input_type -> urr.ticket.v1.GetReservationRequest
+	9,  // 31: urr.ticket.v1.ReservationService.CancelMyReservation:input_type -> urr.ticket.v1.CancelReservationRequest
+	10, // 32: urr.ticket.v1.ReservationService.ListMyReservations:input_type -> urr.ticket.v1.ListMyReservationsRequest
+	12, // 33: urr.ticket.v1.PayableService.GetPayable:input_type -> urr.ticket.v1.GetPayableRequest
+	14, // 34: urr.ticket.v1.PayableService.BeginPayment:input_type -> urr.ticket.v1.BeginPaymentRequest
+	20, // 35: urr.ticket.v1.PayableService.AbortPayment:input_type -> urr.ticket.v1.AbortPaymentRequest
+	15, // 36: urr.ticket.v1.PayableService.ExtendPayments:input_type -> urr.ticket.v1.ExtendPaymentsRequest
+	21, // 37: urr.ticket.v1.PayableService.BeginRefund:input_type -> urr.ticket.v1.BeginRefundRequest
+	25, // 38: urr.ticket.v1.PayableService.AbortRefund:input_type -> urr.ticket.v1.AbortRefundRequest
+	31, // 39: urr.ticket.v1.PayableService.GetMembershipPayment:input_type -> urr.ticket.v1.GetMembershipPaymentRequest
+	26, // 40: urr.ticket.v1.PayableService.FindSettled:input_type -> urr.ticket.v1.FindSettledRequest
+	29, // 41: urr.ticket.v1.PayableService.ListSettled:input_type -> urr.ticket.v1.ListSettledRequest
+	18, // 42: urr.ticket.v1.PayableService.GetSettlement:input_type -> urr.ticket.v1.GetSettlementRequest
+	4,  // 43: urr.ticket.v1.HoldService.HoldSeats:output_type -> urr.ticket.v1.HoldResponse
+	4,  // 44: urr.ticket.v1.HoldService.HoldBest:output_type -> urr.ticket.v1.HoldResponse
+	6,  // 45: urr.ticket.v1.ReservationService.GetReservation:output_type -> urr.ticket.v1.Reservation
+	38, // 46: urr.ticket.v1.ReservationService.CancelReservation:output_type -> google.protobuf.Empty
+	6,  // 47: urr.ticket.v1.ReservationService.GetMyReservation:output_type -> urr.ticket.v1.Reservation
+	38, // 48: urr.ticket.v1.ReservationService.CancelMyReservation:output_type -> google.protobuf.Empty
+	11, // 49: urr.ticket.v1.ReservationService.ListMyReservations:output_type -> urr.ticket.v1.ListMyReservationsResponse
+	13, // 50: urr.ticket.v1.PayableService.GetPayable:output_type -> urr.ticket.v1.Payable
+	13, // 51: urr.ticket.v1.PayableService.BeginPayment:output_type -> urr.ticket.v1.Payable
+	38, // 52: urr.ticket.v1.PayableService.AbortPayment:output_type -> google.protobuf.Empty
+	17, // 53: urr.ticket.v1.PayableService.ExtendPayments:output_type -> urr.ticket.v1.ExtendPaymentsResponse
+	22, // 54: urr.ticket.v1.PayableService.BeginRefund:output_type -> urr.ticket.v1.RefundClaim
+	38, // 55: urr.ticket.v1.PayableService.AbortRefund:output_type -> google.protobuf.Empty
+	32, // 56: urr.ticket.v1.PayableService.GetMembershipPayment:output_type -> urr.ticket.v1.MembershipPayment
+	27, // 57: urr.ticket.v1.PayableService.FindSettled:output_type -> urr.ticket.v1.FindSettledResponse
+	30, // 58: urr.ticket.v1.PayableService.ListSettled:output_type -> urr.ticket.v1.ListSettledResponse
+	19, // 59: urr.ticket.v1.PayableService.GetSettlement:output_type -> urr.ticket.v1.Settlement
+	43, // [43:60] is the sub-list for method output_type
+	26, // [26:43] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_urr_ticket_v1_reservation_proto_init() }
@@ -2224,7 +2556,7 @@ func file_urr_ticket_v1_reservation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_urr_ticket_v1_reservation_proto_rawDesc), len(file_urr_ticket_v1_reservation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

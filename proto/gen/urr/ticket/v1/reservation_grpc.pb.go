@@ -483,6 +483,8 @@ const (
 	PayableService_BeginRefund_FullMethodName          = "/urr.ticket.v1.PayableService/BeginRefund"
 	PayableService_AbortRefund_FullMethodName          = "/urr.ticket.v1.PayableService/AbortRefund"
 	PayableService_GetMembershipPayment_FullMethodName = "/urr.ticket.v1.PayableService/GetMembershipPayment"
+	PayableService_FindSettled_FullMethodName          = "/urr.ticket.v1.PayableService/FindSettled"
+	PayableService_ListSettled_FullMethodName          = "/urr.ticket.v1.PayableService/ListSettled"
 	PayableService_GetSettlement_FullMethodName        = "/urr.ticket.v1.PayableService/GetSettlement"
 )
 
@@ -525,6 +527,11 @@ type PayableServiceClient interface {
 	//
 	// Errors: MEMBERSHIP_NOT_FOUND, NOT_REFUNDABLE (it was never paid for).
 	GetMembershipPayment(ctx context.Context, in *GetMembershipPaymentRequest, opts ...grpc.CallOption) (*MembershipPayment, error)
+	// What payments have paid for, or why they were rejected. Those that ticket has not settled are left out.
+	FindSettled(ctx context.Context, in *FindSettledRequest, opts ...grpc.CallOption) (*FindSettledResponse, error)
+	// The payments of tickets and memberships that came into being in a time, in pages. A payment may be in
+	// several pages; what nobody has paid for is left out, and a page may be empty.
+	ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error)
 }
@@ -607,6 +614,26 @@ func (c *payableServiceClient) GetMembershipPayment(ctx context.Context, in *Get
 	return out, nil
 }
 
+func (c *payableServiceClient) FindSettled(ctx context.Context, in *FindSettledRequest, opts ...grpc.CallOption) (*FindSettledResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindSettledResponse)
+	err := c.cc.Invoke(ctx, PayableService_FindSettled_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *payableServiceClient) ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSettledResponse)
+	err := c.cc.Invoke(ctx, PayableService_ListSettled_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *payableServiceClient) GetSettlement(ctx context.Context, in *GetSettlementRequest, opts ...grpc.CallOption) (*Settlement, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Settlement)
@@ -656,6 +683,11 @@ type PayableServiceServer interface {
 	//
 	// Errors: MEMBERSHIP_NOT_FOUND, NOT_REFUNDABLE (it was never paid for).
 	GetMembershipPayment(context.Context, *GetMembershipPaymentRequest) (*MembershipPayment, error)
+	// What payments have paid for, or why they were rejected. Those that ticket has not settled are left out.
+	FindSettled(context.Context, *FindSettledRequest) (*FindSettledResponse, error)
+	// The payments of tickets and memberships that came into being in a time, in pages. A payment may be in
+	// several pages; what nobody has paid for is left out, and a page may be empty.
+	ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error)
 	// The delay of ticket in applying payment events. While it is too long, payment refuses payments.
 	GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error)
 	mustEmbedUnimplementedPayableServiceServer()
@@ -688,6 +720,12 @@ func (UnimplementedPayableServiceServer) AbortRefund(context.Context, *AbortRefu
 }
 func (UnimplementedPayableServiceServer) GetMembershipPayment(context.Context, *GetMembershipPaymentRequest) (*MembershipPayment, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMembershipPayment not implemented")
+}
+func (UnimplementedPayableServiceServer) FindSettled(context.Context, *FindSettledRequest) (*FindSettledResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindSettled not implemented")
+}
+func (UnimplementedPayableServiceServer) ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSettled not implemented")
 }
 func (UnimplementedPayableServiceServer) GetSettlement(context.Context, *GetSettlementRequest) (*Settlement, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSettlement not implemented")
@@ -839,6 +877,42 @@ func _PayableService_GetMembershipPayment_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PayableService_FindSettled_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindSettledRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).FindSettled(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_FindSettled_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).FindSettled(ctx, req.(*FindSettledRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PayableService_ListSettled_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSettledRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PayableServiceServer).ListSettled(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PayableService_ListSettled_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PayableServiceServer).ListSettled(ctx, req.(*ListSettledRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PayableService_GetSettlement_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetSettlementRequest)
 	if err := dec(in); err != nil {
@@ -891,6 +965,14 @@ var PayableService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetMembershipPayment",
 			Handler:    _PayableService_GetMembershipPayment_Handler,
+		},
+		{
+			MethodName: "FindSettled",
+			Handler:    _PayableService_FindSettled_Handler,
+		},
+		{
+			MethodName: "ListSettled",
+			Handler:    _PayableService_ListSettled_Handler,
 		},
 		{
 			MethodName: "GetSettlement",

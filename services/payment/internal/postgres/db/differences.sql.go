@@ -331,6 +331,81 @@ func (q *Queries) ListDifferences(ctx context.Context, arg ListDifferencesParams
 	return items, nil
 }
 
+const PaymentsByIDs = `-- name: PaymentsByIDs :many
+SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE id = ANY ($1::uuid[])
+`
+
+func (q *Queries) PaymentsByIDs(ctx context.Context, paymentIds []uuid.UUID) ([]Payment, error) {
+	rows, err := q.db.Query(ctx, PaymentsByIDs, paymentIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Payment
+	for rows.Next() {
+		var i Payment
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrderID,
+			&i.PaymentType,
+			&i.ReferenceID,
+			&i.UserID,
+			&i.EventID,
+			&i.Amount,
+			&i.Currency,
+			&i.Description,
+			&i.StatementSuffix,
+			&i.Email,
+			&i.Provider,
+			&i.Mode,
+			&i.Status,
+			&i.ProviderRef,
+			&i.PageUrl,
+			&i.PageToken,
+			&i.PageTokenSha256,
+			&i.PaymentKey,
+			&i.ChargeID,
+			&i.ReceiptUrl,
+			&i.DeclineCode,
+			&i.Captured,
+			&i.CapturedAt,
+			&i.Refunded,
+			&i.Hand,
+			&i.HandUsed,
+			&i.Goodwill,
+			&i.Version,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.ConfirmingAt,
+			&i.ChargedAt,
+			&i.Attempt,
+			&i.KeptCode,
+			&i.NoCharge,
+			&i.ExtendAt,
+			&i.AbortDue,
+			&i.CancelDue,
+			&i.Looks,
+			&i.CheckAt,
+			&i.Checks,
+			&i.Hinted,
+			&i.Returned,
+			&i.HintAt,
+			&i.DisputedAt,
+			&i.EvidenceDueAt,
+			&i.WarnedAt,
+			&i.FraudType,
+			&i.Lease,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PaymentsByOrderIDs = `-- name: PaymentsByOrderIDs :many
 SELECT payments.id, payments.order_id, payments.payment_type, payments.reference_id, payments.user_id, payments.event_id, payments.amount, payments.currency, payments.description, payments.statement_suffix, payments.email, payments.provider, payments.mode, payments.status, payments.provider_ref, payments.page_url, payments.page_token, payments.page_token_sha256, payments.payment_key, payments.charge_id, payments.receipt_url, payments.decline_code, payments.captured, payments.captured_at, payments.refunded, payments.hand, payments.hand_used, payments.goodwill, payments.version, payments.created_at, payments.expires_at, payments.confirming_at, payments.charged_at, payments.attempt, payments.kept_code, payments.no_charge, payments.extend_at, payments.abort_due, payments.cancel_due, payments.looks, payments.check_at, payments.checks, payments.hinted, payments.returned, payments.hint_at, payments.disputed_at, payments.evidence_due_at, payments.warned_at, payments.fraud_type, payments.lease FROM payments WHERE order_id = ANY ($1::text[]) AND provider = $2
 `
@@ -340,70 +415,66 @@ type PaymentsByOrderIDsParams struct {
 	Provider string
 }
 
-type PaymentsByOrderIDsRow struct {
-	Payment Payment
-}
-
-func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDsParams) ([]PaymentsByOrderIDsRow, error) {
+func (q *Queries) PaymentsByOrderIDs(ctx context.Context, arg PaymentsByOrderIDsParams) ([]Payment, error) {
 	rows, err := q.db.Query(ctx, PaymentsByOrderIDs, arg.Orders, arg.Provider)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PaymentsByOrderIDsRow
+	var items []Payment
 	for rows.Next() {
-		var i PaymentsByOrderIDsRow
+		var i Payment
 		if err := rows.Scan(
-			&i.Payment.ID,
-			&i.Payment.OrderID,
-			&i.Payment.PaymentType,
-			&i.Payment.ReferenceID,
-			&i.Payment.UserID,
-			&i.Payment.EventID,
-			&i.Payment.Amount,
-			&i.Payment.Currency,
-			&i.Payment.Description,
-			&i.Payment.StatementSuffix,
-			&i.Payment.Email,
-			&i.Payment.Provider,
-			&i.Payment.Mode,
-			&i.Payment.Status,
-			&i.Payment.ProviderRef,
-			&i.Payment.PageUrl,
-			&i.Payment.PageToken,
-			&i.Payment.PageTokenSha256,
-			&i.Payment.PaymentKey,
-			&i.Payment.ChargeID,
-			&i.Payment.ReceiptUrl,
-			&i.Payment.DeclineCode,
-			&i.Payment.Captured,
-			&i.Payment.CapturedAt,
-			&i.Payment.Refunded,
-			&i.Payment.Hand,
-			&i.Payment.HandUsed,
-			&i.Payment.Goodwill,
-			&i.Payment.Version,
-			&i.Payment.CreatedAt,
-			&i.Payment.ExpiresAt,
-			&i.Payment.ConfirmingAt,
-			&i.Payment.ChargedAt,
-			&i.Payment.Attempt,
-			&i.Payment.KeptCode,
-			&i.Payment.NoCharge,
-			&i.Payment.ExtendAt,
-			&i.Payment.AbortDue,
-			&i.Payment.CancelDue,
-			&i.Payment.Looks,
-			&i.Payment.CheckAt,
-			&i.Payment.Checks,
-			&i.Payment.Hinted,
-			&i.Payment.Returned,
-			&i.Payment.HintAt,
-			&i.Payment.DisputedAt,
-			&i.Payment.EvidenceDueAt,
-			&i.Payment.WarnedAt,
-			&i.Payment.FraudType,
-			&i.Payment.Lease,
+			&i.ID,
+			&i.OrderID,
+			&i.PaymentType,
+			&i.ReferenceID,
+			&i.UserID,
+			&i.EventID,
+			&i.Amount,
+			&i.Currency,
+			&i.Description,
+			&i.StatementSuffix,
+			&i.Email,
+			&i.Provider,
+			&i.Mode,
+			&i.Status,
+			&i.ProviderRef,
+			&i.PageUrl,
+			&i.PageToken,
+			&i.PageTokenSha256,
+			&i.PaymentKey,
+			&i.ChargeID,
+			&i.ReceiptUrl,
+			&i.DeclineCode,
+			&i.Captured,
+			&i.CapturedAt,
+			&i.Refunded,
+			&i.Hand,
+			&i.HandUsed,
+			&i.Goodwill,
+			&i.Version,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.ConfirmingAt,
+			&i.ChargedAt,
+			&i.Attempt,
+			&i.KeptCode,
+			&i.NoCharge,
+			&i.ExtendAt,
+			&i.AbortDue,
+			&i.CancelDue,
+			&i.Looks,
+			&i.CheckAt,
+			&i.Checks,
+			&i.Hinted,
+			&i.Returned,
+			&i.HintAt,
+			&i.DisputedAt,
+			&i.EvidenceDueAt,
+			&i.WarnedAt,
+			&i.FraudType,
+			&i.Lease,
 		); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,10 @@
 SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz;
 
 -- name: PaymentsByOrderIDs :many
-SELECT sqlc.embed(payments) FROM payments WHERE order_id = ANY (@orders::text[]) AND provider = @provider;
+SELECT payments.* FROM payments WHERE order_id = ANY (@orders::text[]) AND provider = @provider;
+
+-- name: PaymentsByIDs :many
+SELECT payments.* FROM payments WHERE id = ANY (@payment_ids::uuid[]);
 
 -- name: RefundsOfPayments :many
 SELECT sqlc.embed(refunds) FROM refunds WHERE payment_id = ANY (@payment_ids::uuid[]) AND status <> 'REJECTED';

@@ -40,6 +40,7 @@ type Tickets struct {
 	tickets     map[string][]Ticket
 	claims      map[string]claim
 	memberships map[string]*Membership
+	rejected    map[string]bool    // by payment id
 	fail        map[string][]error // the errors of the next calls, by method
 
 	providers       []*commonv1.ProviderLimits
@@ -52,7 +53,7 @@ type Tickets struct {
 
 // NewTickets makes a fake of the ticket service without holds.
 func NewTickets(now func() time.Time) *Tickets {
-	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, memberships: map[string]*Membership{}, fail: map[string][]error{}}
+	return &Tickets{now: now, holds: map[string]Hold{}, tickets: map[string][]Ticket{}, claims: map[string]claim{}, memberships: map[string]*Membership{}, rejected: map[string]bool{}, fail: map[string][]error{}}
 }
 
 // Add makes a hold for a user, to be paid with the amount, and returns its id.

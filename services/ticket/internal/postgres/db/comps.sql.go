@@ -13,7 +13,7 @@ import (
 )
 
 const FindComp = `-- name: FindComp :one
-SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
+SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.begun, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
        ARRAY(SELECT t.ticket_id FROM tickets t
              WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED') ORDER BY t.n)::uuid[] AS ticket_ids
 FROM comps c JOIN reservations r USING (reservation_id)
@@ -49,6 +49,7 @@ func (q *Queries) FindComp(ctx context.Context, reservationID uuid.UUID) (FindCo
 		&i.Reservation.ExpiresAt,
 		&i.Reservation.HoldEndsAt,
 		&i.Reservation.PaymentID,
+		&i.Reservation.Begun,
 		&i.Reservation.Opens,
 		&i.Reservation.Declines,
 		&i.Reservation.Charging,
@@ -203,7 +204,7 @@ func (q *Queries) InsertComp(ctx context.Context, arg InsertCompParams) error {
 }
 
 const ListComps = `-- name: ListComps :many
-SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
+SELECT r.reservation_id, r.origin, r.event_id, r.user_id, r.slot_id, r.email, r.language, r.section, r.quantity, r.released, r.amount, r.fee, r.currency, r.status, r.reason, r.expires_at, r.hold_ends_at, r.payment_id, r.begun, r.opens, r.declines, r.charging, r.version, r.created_at, r.updated_at, c.name, (c.claim_hash IS NOT NULL)::boolean AS by_link,
        ARRAY(SELECT t.ticket_id FROM tickets t
              WHERE t.reservation_id = r.reservation_id AND t.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED') ORDER BY t.n)::uuid[] AS ticket_ids
 FROM comps c JOIN reservations r USING (reservation_id)
@@ -253,6 +254,7 @@ func (q *Queries) ListComps(ctx context.Context, arg ListCompsParams) ([]ListCom
 			&i.Reservation.ExpiresAt,
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
+			&i.Reservation.Begun,
 			&i.Reservation.Opens,
 			&i.Reservation.Declines,
 			&i.Reservation.Charging,

@@ -64,7 +64,7 @@ func (q *Queries) DueMemberships(ctx context.Context, arg DueMembershipsParams) 
 }
 
 const FindMembership = `-- name: FindMembership :one
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM memberships m CROSS JOIN LATERAL (SELECT plan_id, name, price, currency, months, on_sale, created_at FROM membership_plans WHERE membership_plans.plan_id = m.plan_id OFFSET 0) p
 WHERE m.membership_id = $2
 `
@@ -96,6 +96,7 @@ func (q *Queries) FindMembership(ctx context.Context, arg FindMembershipParams) 
 		&i.Membership.PayUntil,
 		&i.Membership.PayEndsAt,
 		&i.Membership.PaymentID,
+		&i.Membership.Begun,
 		&i.Membership.Opens,
 		&i.Membership.ActivatedAt,
 		&i.Membership.StartsAt,
@@ -191,7 +192,7 @@ func (q *Queries) InsertPlan(ctx context.Context, arg InsertPlanParams) error {
 }
 
 const ListMemberships = `-- name: ListMemberships :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at, p.name, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM memberships m CROSS JOIN LATERAL (SELECT plan_id, name, price, currency, months, on_sale, created_at FROM membership_plans WHERE membership_plans.plan_id = m.plan_id OFFSET 0) p
 WHERE m.user_id = $2 AND m.membership_id < $3::uuid
 ORDER BY m.membership_id DESC
@@ -238,6 +239,7 @@ func (q *Queries) ListMemberships(ctx context.Context, arg ListMembershipsParams
 			&i.Membership.PayUntil,
 			&i.Membership.PayEndsAt,
 			&i.Membership.PaymentID,
+			&i.Membership.Begun,
 			&i.Membership.Opens,
 			&i.Membership.ActivatedAt,
 			&i.Membership.StartsAt,
@@ -330,7 +332,7 @@ func (q *Queries) ListPlansOnSale(ctx context.Context, max int32) ([]MembershipP
 }
 
 const LockMemberships = `-- name: LockMemberships :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.membership_id = ANY ($1::uuid[]) ORDER BY m.membership_id FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.membership_id = ANY ($1::uuid[]) ORDER BY m.membership_id FOR UPDATE
 `
 
 // Memberships are locked after transfers.
@@ -356,6 +358,7 @@ func (q *Queries) LockMemberships(ctx context.Context, membershipIds []uuid.UUID
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.PaymentID,
+			&i.Begun,
 			&i.Opens,
 			&i.ActivatedAt,
 			&i.StartsAt,
@@ -376,7 +379,7 @@ func (q *Queries) LockMemberships(ctx context.Context, membershipIds []uuid.UUID
 }
 
 const LockMembershipsOfPayment = `-- name: LockMembershipsOfPayment :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.payment_id = $1::uuid AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED') FOR UPDATE
 `
 
 // What a payment has paid for.
@@ -402,6 +405,7 @@ func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.U
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.PaymentID,
+			&i.Begun,
 			&i.Opens,
 			&i.ActivatedAt,
 			&i.StartsAt,
@@ -422,7 +426,7 @@ func (q *Queries) LockMembershipsOfPayment(ctx context.Context, paymentID uuid.U
 }
 
 const LockMembershipsWithOthers = `-- name: LockMembershipsWithOthers :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m
 WHERE m.membership_id = ANY ($1::uuid[] || ARRAY(
     SELECT o.membership_id
     FROM (SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS plan_id) k
@@ -460,6 +464,7 @@ func (q *Queries) LockMembershipsWithOthers(ctx context.Context, arg LockMembers
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.PaymentID,
+			&i.Begun,
 			&i.Opens,
 			&i.ActivatedAt,
 			&i.StartsAt,
@@ -480,7 +485,7 @@ func (q *Queries) LockMembershipsWithOthers(ctx context.Context, arg LockMembers
 }
 
 const LockPendingMembership = `-- name: LockPendingMembership :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status = 'PENDING' FOR UPDATE
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status = 'PENDING' FOR UPDATE
 `
 
 type LockPendingMembershipParams struct {
@@ -510,6 +515,7 @@ func (q *Queries) LockPendingMembership(ctx context.Context, arg LockPendingMemb
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.PaymentID,
+			&i.Begun,
 			&i.Opens,
 			&i.ActivatedAt,
 			&i.StartsAt,
@@ -608,7 +614,7 @@ func (q *Queries) MembershipKeys(ctx context.Context, membershipIds []uuid.UUID)
 }
 
 const PaidMemberships = `-- name: PaidMemberships :many
-SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED')
+SELECT m.membership_id, m.user_id, m.plan_id, m.email, m.language, m.price, m.currency, m.months, m.status, m.pay_until, m.pay_ends_at, m.payment_id, m.begun, m.opens, m.activated_at, m.starts_at, m.ends_at, m.given, m.refund_id, m.version, m.created_at FROM memberships m WHERE m.user_id = $1 AND m.plan_id = $2 AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED')
 `
 
 type PaidMembershipsParams struct {
@@ -639,6 +645,7 @@ func (q *Queries) PaidMemberships(ctx context.Context, arg PaidMembershipsParams
 			&i.PayUntil,
 			&i.PayEndsAt,
 			&i.PaymentID,
+			&i.Begun,
 			&i.Opens,
 			&i.ActivatedAt,
 			&i.StartsAt,
@@ -661,7 +668,7 @@ func (q *Queries) PaidMemberships(ctx context.Context, arg PaidMembershipsParams
 const PayingMemberships = `-- name: PayingMemberships :many
 SELECT m.membership_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS membership_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, payment_id, opens, activated_at, starts_at, ends_at, given, refund_id, version, created_at FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
+CROSS JOIN LATERAL (SELECT membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, payment_id, begun, opens, activated_at, starts_at, ends_at, given, refund_id, version, created_at FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
 WHERE m.status = 'PENDING' AND m.payment_id = p.payment_id AND m.pay_until > coalesce($1::timestamptz, now())
 `
 
@@ -723,13 +730,13 @@ func (q *Queries) SetPlanOnSale(ctx context.Context, arg SetPlanOnSaleParams) (i
 
 const UpdateMemberships = `-- name: UpdateMemberships :execrows
 UPDATE memberships m
-SET status = c.status, pay_until = c.pay_until, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens,
+SET status = c.status, pay_until = c.pay_until, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), begun = c.begun::uuid[], opens = c.opens,
     activated_at = nullif(c.activated_at, 'epoch'), starts_at = nullif(c.starts_at, 'epoch'), ends_at = nullif(c.ends_at, 'epoch'), given = c.given,
     refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), version = c.version
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS was, unnest($3::text[]) AS status,
-             unnest($4::timestamptz[]) AS pay_until, unnest($5::uuid[]) AS payment_id, unnest($6::int[]) AS opens,
-             unnest($7::timestamptz[]) AS activated_at, unnest($8::timestamptz[]) AS starts_at, unnest($9::timestamptz[]) AS ends_at,
-             unnest($10::bigint[]) AS given, unnest($11::uuid[]) AS refund_id, unnest($12::bigint[]) AS version) c
+             unnest($4::timestamptz[]) AS pay_until, unnest($5::uuid[]) AS payment_id, unnest($6::text[]) AS begun, unnest($7::int[]) AS opens,
+             unnest($8::timestamptz[]) AS activated_at, unnest($9::timestamptz[]) AS starts_at, unnest($10::timestamptz[]) AS ends_at,
+             unnest($11::bigint[]) AS given, unnest($12::uuid[]) AS refund_id, unnest($13::bigint[]) AS version) c
 WHERE m.membership_id = c.id AND m.version = c.was
 `
 
@@ -739,6 +746,7 @@ type UpdateMembershipsParams struct {
 	Statuses      []string
 	PayUntils     []time.Time
 	PaymentIds    []uuid.UUID
+	Begun         []string
 	Opens         []int32
 	Activated     []time.Time
 	Starts        []time.Time
@@ -755,6 +763,7 @@ func (q *Queries) UpdateMemberships(ctx context.Context, arg UpdateMembershipsPa
 		arg.Statuses,
 		arg.PayUntils,
 		arg.PaymentIds,
+		arg.Begun,
 		arg.Opens,
 		arg.Activated,
 		arg.Starts,

@@ -173,6 +173,7 @@ type Membership struct {
 	PayUntil     time.Time
 	PayEndsAt    time.Time
 	PaymentID    uuid.NullUUID
+	Begun        []uuid.UUID
 	Opens        int32
 	ActivatedAt  *time.Time
 	StartsAt     *time.Time
@@ -266,6 +267,7 @@ type Reservation struct {
 	ExpiresAt     time.Time
 	HoldEndsAt    time.Time
 	PaymentID     uuid.NullUUID
+	Begun         []uuid.UUID
 	Opens         int32
 	Declines      int32
 	Charging      bool
@@ -384,6 +386,7 @@ type Transfer struct {
 	Unpaid     int32
 	PaymentID  uuid.NullUUID
 	Charging   bool
+	Begun      []uuid.UUID
 	Opens      int32
 	NewTicket  uuid.NullUUID
 	Version    int64

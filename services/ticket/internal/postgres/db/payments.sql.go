@@ -65,6 +65,48 @@ func (q *Queries) PaymentLimits(ctx context.Context) ([]byte, error) {
 	return providers, err
 }
 
+const PaymentsOfSold = `-- name: PaymentsOfSold :many
+SELECT s.id::uuid AS id, s.payment_id
+FROM ((SELECT t.ticket_id AS id, t.payment_id FROM tickets t
+       WHERE t.ticket_id > $1::uuid AND t.ticket_id < $2::uuid ORDER BY t.ticket_id LIMIT $3::int)
+      UNION ALL
+      (SELECT m.membership_id, m.payment_id FROM memberships m
+       WHERE m.membership_id > $1::uuid AND m.membership_id < $2::uuid ORDER BY m.membership_id LIMIT $3::int)) s
+ORDER BY s.id LIMIT $3::int
+`
+
+type PaymentsOfSoldParams struct {
+	After uuid.UUID
+	Until uuid.UUID
+	Max   int32
+}
+
+type PaymentsOfSoldRow struct {
+	ID        uuid.UUID
+	PaymentID uuid.NullUUID
+}
+
+// The payments of tickets and memberships, in the order of their ids, which is that of their creation.
+func (q *Queries) PaymentsOfSold(ctx context.Context, arg PaymentsOfSoldParams) ([]PaymentsOfSoldRow, error) {
+	rows, err := q.db.Query(ctx, PaymentsOfSold, arg.After, arg.Until, arg.Max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PaymentsOfSoldRow
+	for rows.Next() {
+		var i PaymentsOfSoldRow
+		if err := rows.Scan(&i.ID, &i.PaymentID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const PutPaymentLimits = `-- name: PutPaymentLimits :exec
 INSERT INTO payment_limits (providers)
 SELECT $1::jsonb WHERE NOT EXISTS (SELECT FROM payment_limits WHERE providers = $1::jsonb)
@@ -75,4 +117,52 @@ ON CONFLICT (only_one) DO UPDATE SET providers = excluded.providers
 func (q *Queries) PutPaymentLimits(ctx context.Context, providers []byte) error {
 	_, err := q.db.Exec(ctx, PutPaymentLimits, providers)
 	return err
+}
+
+const SettledPayments = `-- name: SettledPayments :many
+SELECT t.payment_id::uuid AS payment_id, ''::text AS rejected, min(t.user_id)::text AS user_id, sum(t.paid)::bigint AS paid,
+       sum(t.paid - t.given)::bigint AS kept, min(t.currency)::text AS currency
+FROM tickets t WHERE t.payment_id = ANY ($1::uuid[]) GROUP BY t.payment_id
+UNION ALL
+SELECT m.payment_id::uuid, '', m.user_id, m.price, m.price - m.given, m.currency
+FROM memberships m WHERE m.payment_id = ANY ($1::uuid[]) AND m.status IN ('ACTIVE', 'REFUNDING', 'ENDED')
+UNION ALL
+SELECT e.payment_id, e.why, '', 0, 0, '' FROM ended_payments e WHERE e.payment_id = ANY ($1::uuid[])
+`
+
+type SettledPaymentsRow struct {
+	PaymentID uuid.UUID
+	Rejected  string
+	UserID    string
+	Paid      int64
+	Kept      int64
+	Currency  string
+}
+
+// What payments have paid for, and what of that was neither given back nor promised to be; or why they were rejected.
+func (q *Queries) SettledPayments(ctx context.Context, paymentIds []uuid.UUID) ([]SettledPaymentsRow, error) {
+	rows, err := q.db.Query(ctx, SettledPayments, paymentIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SettledPaymentsRow
+	for rows.Next() {
+		var i SettledPaymentsRow
+		if err := rows.Scan(
+			&i.PaymentID,
+			&i.Rejected,
+			&i.UserID,
+			&i.Paid,
+			&i.Kept,
+			&i.Currency,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -79,7 +79,7 @@ func (q *Queries) EndSeats(ctx context.Context, reservationIds []uuid.UUID) (int
 }
 
 const FindReservation = `-- name: FindReservation :one
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.begun, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = $2
 `
@@ -116,6 +116,7 @@ func (q *Queries) FindReservation(ctx context.Context, arg FindReservationParams
 		&i.Reservation.ExpiresAt,
 		&i.Reservation.HoldEndsAt,
 		&i.Reservation.PaymentID,
+		&i.Reservation.Begun,
 		&i.Reservation.Opens,
 		&i.Reservation.Declines,
 		&i.Reservation.Charging,
@@ -151,7 +152,7 @@ func (q *Queries) GiveSeatsBack(ctx context.Context, arg GiveSeatsBackParams) (i
 }
 
 const ListReservations = `-- name: ListReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.begun, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM reservations
 WHERE user_id = $2 AND reservation_id < $3::uuid
 ORDER BY reservation_id DESC
@@ -203,6 +204,7 @@ func (q *Queries) ListReservations(ctx context.Context, arg ListReservationsPara
 			&i.Reservation.ExpiresAt,
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
+			&i.Reservation.Begun,
 			&i.Reservation.Opens,
 			&i.Reservation.Declines,
 			&i.Reservation.Charging,
@@ -250,7 +252,7 @@ func (q *Queries) LockFreeSeatsOf(ctx context.Context, reservationIds []uuid.UUI
 }
 
 const LockReservations = `-- name: LockReservations :many
-SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+SELECT reservations.reservation_id, reservations.origin, reservations.event_id, reservations.user_id, reservations.slot_id, reservations.email, reservations.language, reservations.section, reservations.quantity, reservations.released, reservations.amount, reservations.fee, reservations.currency, reservations.status, reservations.reason, reservations.expires_at, reservations.hold_ends_at, reservations.payment_id, reservations.begun, reservations.opens, reservations.declines, reservations.charging, reservations.version, reservations.created_at, reservations.updated_at, coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
 FROM reservations
 WHERE reservation_id = ANY ($2::uuid[])
 ORDER BY reservation_id
@@ -297,6 +299,7 @@ func (q *Queries) LockReservations(ctx context.Context, arg LockReservationsPara
 			&i.Reservation.ExpiresAt,
 			&i.Reservation.HoldEndsAt,
 			&i.Reservation.PaymentID,
+			&i.Reservation.Begun,
 			&i.Reservation.Opens,
 			&i.Reservation.Declines,
 			&i.Reservation.Charging,
@@ -630,12 +633,12 @@ func (q *Queries) UnpaidOf(ctx context.Context, arg UnpaidOfParams) ([]uuid.UUID
 const UpdateReservations = `-- name: UpdateReservations :execrows
 UPDATE reservations r
 SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
-    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, declines = c.declines, charging = c.charging, updated_at = now()
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), begun = c.begun::uuid[], opens = c.opens, declines = c.declines, charging = c.charging, updated_at = now()
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS was, unnest($3::bigint[]) AS was_version,
              unnest($4::text[]) AS status, unnest($5::text[]) AS reason, unnest($6::timestamptz[]) AS expires_at,
-             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::int[]) AS opens, unnest($10::int[]) AS declines,
-             unnest($11::boolean[]) AS charging,
-             unnest($12::bigint[]) AS version) c
+             unnest($7::int[]) AS released, unnest($8::uuid[]) AS payment_id, unnest($9::text[]) AS begun, unnest($10::int[]) AS opens, unnest($11::int[]) AS declines,
+             unnest($12::boolean[]) AS charging,
+             unnest($13::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version
 `
 
@@ -648,6 +651,7 @@ type UpdateReservationsParams struct {
 	ExpiresAt      []time.Time
 	Released       []int32
 	PaymentIds     []uuid.UUID
+	Begun          []string
 	Opens          []int32
 	Declines       []int32
 	Charging       []bool
@@ -664,6 +668,7 @@ func (q *Queries) UpdateReservations(ctx context.Context, arg UpdateReservations
 		arg.ExpiresAt,
 		arg.Released,
 		arg.PaymentIds,
+		arg.Begun,
 		arg.Opens,
 		arg.Declines,
 		arg.Charging,

@@ -83,7 +83,7 @@ SELECT (r.origin = 'SALE' AND r.user_id <> $1::text
         AND NOT EXISTS (SELECT 1 FROM tickets h WHERE h.event_id = k.event_id AND h.user_id = $1::text AND h.prev IS NOT NULL
                         AND h.reservation_id = k.reservation_id AND h.n = k.n))::boolean AS counts
 FROM tickets k
-CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, opens, declines, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
+CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, begun, opens, declines, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = k.reservation_id OFFSET 0) r
 WHERE k.ticket_id = $2
 `
 
@@ -135,7 +135,7 @@ func (q *Queries) DueTransfers(ctx context.Context, arg DueTransfersParams) ([]u
 }
 
 const FindTransfer = `-- name: FindTransfer :one
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.begun, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
@@ -178,6 +178,7 @@ func (q *Queries) FindTransfer(ctx context.Context, arg FindTransferParams) (Fin
 		&i.Transfer.Unpaid,
 		&i.Transfer.PaymentID,
 		&i.Transfer.Charging,
+		&i.Transfer.Begun,
 		&i.Transfer.Opens,
 		&i.Transfer.NewTicket,
 		&i.Transfer.Version,
@@ -289,7 +290,7 @@ func (q *Queries) InsertTransfer(ctx context.Context, arg InsertTransferParams) 
 }
 
 const ListTransfers = `-- name: ListTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.begun, t.opens, t.new_ticket, t.version, t.created_at, k.ticket_id, k.reservation_id, k.n, k.prev, k.event_id, k.user_id, k.section, k.seat_id, k.price, k.paid, k.fee, k.given, k.currency, k.payment_id, k.only_whole, k.status, k.used_epoch, k.refund_id, k.disputed, k.disputed_as_of, k.serial, k.issued_at, k.chosen_at, k.updated_at, e.title, e.statement_suffix, e.starts_at, e.time_zone, coalesce($1::timestamptz, now())::timestamptz AS now
 FROM transfers t
 JOIN tickets k ON k.ticket_id = t.ticket_id
 CROSS JOIN LATERAL (SELECT event_id, title, artist, venue, starts_at, time_zone, sales_open_at, sales_close_at, seating, currency, max_per_user, max_returns_per_user, hold_seconds, state, undo_to, refund_after, walk_at, walk_after, postponed_from, postponed_at, fees_until, doors_at, closes_at, refund_until, user_refunds, cancellation_until, cancellation_percents, return_within, returns_to, transferable, presale_opens_at, presale_max_per_user, presale_ways, codes_from, codes_sent, statement_suffix, expected_visitors, expected_within, series_id, max_per_user_in_series, epoch, version, created_at, updated_at FROM events WHERE events.event_id = t.event_id OFFSET 0) e
@@ -353,6 +354,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 			&i.Transfer.Unpaid,
 			&i.Transfer.PaymentID,
 			&i.Transfer.Charging,
+			&i.Transfer.Begun,
 			&i.Transfer.Opens,
 			&i.Transfer.NewTicket,
 			&i.Transfer.Version,
@@ -398,7 +400,7 @@ func (q *Queries) ListTransfers(ctx context.Context, arg ListTransfersParams) ([
 }
 
 const LockOffersOf = `-- name: LockOffersOf :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.begun, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.ticket_id = ANY ($1::uuid[]) AND t.status IN ('OPEN', 'AWAITING_PAYMENT') ORDER BY t.transfer_id FOR UPDATE
 `
 
@@ -430,6 +432,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 			&i.Unpaid,
 			&i.PaymentID,
 			&i.Charging,
+			&i.Begun,
 			&i.Opens,
 			&i.NewTicket,
 			&i.Version,
@@ -446,7 +449,7 @@ func (q *Queries) LockOffersOf(ctx context.Context, ticketIds []uuid.UUID) ([]Tr
 }
 
 const LockOffersOfEvent = `-- name: LockOffersOfEvent :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.begun, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t
 WHERE t.event_id = $1 AND t.status IN ('OPEN', 'AWAITING_PAYMENT') AND NOT t.charging
 ORDER BY t.transfer_id LIMIT $2::int FOR UPDATE
 `
@@ -484,6 +487,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 			&i.Unpaid,
 			&i.PaymentID,
 			&i.Charging,
+			&i.Begun,
 			&i.Opens,
 			&i.NewTicket,
 			&i.Version,
@@ -500,7 +504,7 @@ func (q *Queries) LockOffersOfEvent(ctx context.Context, arg LockOffersOfEventPa
 }
 
 const LockTransfers = `-- name: LockTransfers :many
-SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
+SELECT t.transfer_id, t.ticket_id, t.event_id, t.seller, t.claim_hash, t.to_user, t.price, t.currency, t.status, t.reason, t.deadline, t.buyer, t.pay_until, t.pay_ends_at, t.unpaid, t.payment_id, t.charging, t.begun, t.opens, t.new_ticket, t.version, t.created_at FROM transfers t WHERE t.transfer_id = ANY ($1::uuid[]) ORDER BY t.transfer_id FOR UPDATE
 `
 
 // Transfers are locked after their tickets.
@@ -531,6 +535,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 			&i.Unpaid,
 			&i.PaymentID,
 			&i.Charging,
+			&i.Begun,
 			&i.Opens,
 			&i.NewTicket,
 			&i.Version,
@@ -549,7 +554,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 const PayingTransfers = `-- name: PayingTransfers :many
 SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS transfer_id, unnest($4::uuid[]) AS payment_id) p
-CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
+CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, begun, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce($1::timestamptz, now())
 `
 
@@ -688,11 +693,11 @@ const UpdateTransfers = `-- name: UpdateTransfers :execrows
 UPDATE transfers t
 SET status = c.status, reason = c.reason, buyer = nullif(c.buyer, ''), pay_until = nullif(c.pay_until, 'epoch'),
     pay_ends_at = nullif(c.pay_ends_at, 'epoch'), unpaid = c.unpaid, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'),
-    charging = c.charging, opens = c.opens, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
+    begun = c.begun::uuid[], charging = c.charging, opens = c.opens, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS was, unnest($3::text[]) AS status,
              unnest($4::text[]) AS reason, unnest($5::text[]) AS buyer, unnest($6::timestamptz[]) AS pay_until,
              unnest($7::timestamptz[]) AS pay_ends_at, unnest($8::int[]) AS unpaid, unnest($9::uuid[]) AS payment_id,
-             unnest($10::boolean[]) AS charging, unnest($11::int[]) AS opens, unnest($12::uuid[]) AS new_ticket, unnest($13::bigint[]) AS version) c
+             unnest($10::text[]) AS begun, unnest($11::boolean[]) AS charging, unnest($12::int[]) AS opens, unnest($13::uuid[]) AS new_ticket, unnest($14::bigint[]) AS version) c
 WHERE t.transfer_id = c.id AND t.version = c.was
 `
 
@@ -706,6 +711,7 @@ type UpdateTransfersParams struct {
 	PayEnds     []time.Time
 	Unpaid      []int32
 	PaymentIds  []uuid.UUID
+	Begun       []string
 	Charging    []bool
 	Opens       []int32
 	NewTickets  []uuid.UUID
@@ -723,6 +729,7 @@ func (q *Queries) UpdateTransfers(ctx context.Context, arg UpdateTransfersParams
 		arg.PayEnds,
 		arg.Unpaid,
 		arg.PaymentIds,
+		arg.Begun,
 		arg.Charging,
 		arg.Opens,
 		arg.NewTickets,

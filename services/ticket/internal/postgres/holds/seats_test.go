@@ -260,6 +260,7 @@ func TestTakeoverConcurrently(t *testing.T) {
 		}
 		settle := func(i int) error {
 			paid := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: old[i].ID, Payment: storetest.Payment(old[i])}
+			svc.Begun(t, paid)
 			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}
 		sweep := func(int) error { _, err := svc.Expiry.ExpireDue(t.Context(), 5); return err }

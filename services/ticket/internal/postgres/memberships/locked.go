@@ -100,21 +100,22 @@ func (l *Locked) All() []*membership.Membership {
 	return list
 }
 
-// Save writes the changed memberships, Kafka events about them, and the given other Kafka events.
-func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership.Event) error {
+// Save writes the changed memberships and the Kafka events about them.
+func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) error {
+	var published []membership.Event
 	var arg db.UpdateMembershipsParams
 	for _, c := range l.changes {
 		m := c.current
 		if m.Version == c.version {
 			continue
 		}
-		others = append(others, m.TakeEvents()...)
+		published = append(published, m.TakeEvents()...)
 		arg.MembershipIds, arg.Was, arg.Versions = append(arg.MembershipIds, m.ID), append(arg.Was, c.version), append(arg.Versions, m.Version)
 		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.PayUntil)
 		arg.PaymentIds, arg.Opens = append(arg.PaymentIds, m.PaymentID), append(arg.Opens, int32(m.Opens)) //nolint:gosec // a small number
 		arg.Activated, arg.Starts = append(arg.Activated, postgres.OrEpoch(m.ActivatedAt)), append(arg.Starts, postgres.OrEpoch(m.StartsAt))
 		arg.Ends, arg.Given = append(arg.Ends, postgres.OrEpoch(m.EndsAt)), append(arg.Given, m.GivenBack)
-		arg.RefundIds = append(arg.RefundIds, m.RefundID)
+		arg.RefundIds, arg.Begun = append(arg.RefundIds, m.RefundID), append(arg.Begun, postgres.UUIDArray(m.Begun))
 	}
 	if len(arg.MembershipIds) > 0 {
 		n, err := tx.UpdateMemberships(ctx, arg)
@@ -122,7 +123,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...membership
 			return err
 		}
 	}
-	return insertEvents(ctx, tx, others)
+	return insertEvents(ctx, tx, published)
 }
 
 func insertEvents(ctx context.Context, tx pgx.Tx, list []membership.Event) error {

@@ -229,7 +229,7 @@ func toPlans(rows []db.MembershipPlan) []membership.Plan {
 func toMembership(r db.Membership) membership.Membership {
 	return membership.Membership{
 		ID: r.MembershipID, UserID: r.UserID, PlanID: r.PlanID, Price: r.Price, Currency: r.Currency, Months: int(r.Months),
-		Status: membership.Status(r.Status), PayUntil: r.PayUntil.UTC(), PayEndsAt: r.PayEndsAt.UTC(), PaymentID: r.PaymentID.UUID,
+		Status: membership.Status(r.Status), PayUntil: r.PayUntil.UTC(), PayEndsAt: r.PayEndsAt.UTC(), PaymentID: r.PaymentID.UUID, Begun: r.Begun,
 		Opens: int(r.Opens), ActivatedAt: postgres.TimeOrZero(r.ActivatedAt), StartsAt: postgres.TimeOrZero(r.StartsAt), EndsAt: postgres.TimeOrZero(r.EndsAt), GivenBack: r.Given,
 		RefundID: r.RefundID.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
 	}

@@ -28,6 +28,7 @@ func eachRace(t *testing.T, race func(t *testing.T, c *club, user string)) {
 }
 
 func (c *club) settle(e settlement.PaymentEvent) func() error {
+	c.Begun(c.t, e)
 	return func() error { return c.Settlement.Settle(c.t.Context(), storetest.Group, []settlement.PaymentEvent{e}) }
 }
 
@@ -75,7 +76,9 @@ func TestBoughtAheadAtOnce(t *testing.T) {
 					require.ErrorIs(t, err, membership.ErrAhead)
 					return nil
 				}
-				return s.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{taken(m)})
+				e := taken(m)
+				s.Begun(t, e)
+				return s.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e})
 			}
 		}
 		c.race(buy(c.Service), buy(other), buy(c.Service), buy(other))

@@ -284,6 +284,8 @@ CREATE TABLE reservations (
     -- The payment under way, that paid, or that was rejected. A reservation that ends unpaid names none: a payment that is named has been
     -- answered.
     payment_id     uuid,
+    -- Every payment that was begun for it. No other one settles it.
+    begun          uuid[]      NOT NULL DEFAULT '{}',
     -- How often a provider's page was opened for it, and how many of its payments were declined.
     opens          integer     NOT NULL DEFAULT 0,
     declines       integer     NOT NULL DEFAULT 0,
@@ -442,6 +444,8 @@ CREATE TABLE transfers (
     -- The payment that is under way, or has paid; charging: it may have been charged. Until then the offer may be given up.
     payment_id  uuid,
     charging    boolean     NOT NULL DEFAULT false,
+    -- As in reservations, by any buyer.
+    begun       uuid[]      NOT NULL DEFAULT '{}',
     -- How many payment pages this buyer has opened.
     opens       integer     NOT NULL DEFAULT 0,
     new_ticket  uuid REFERENCES tickets,
@@ -502,6 +506,8 @@ CREATE TABLE memberships (
     pay_ends_at   timestamptz NOT NULL,
     -- The payment that is under way, or has paid.
     payment_id    uuid,
+    -- As in reservations.
+    begun         uuid[]      NOT NULL DEFAULT '{}',
     -- How many payment pages were opened.
     opens         integer     NOT NULL DEFAULT 0,
     -- When it was paid, and its time, which begins later if it extends another one.

@@ -51,11 +51,11 @@ ORDER BY m.membership_id FOR UPDATE;
 
 -- name: UpdateMemberships :execrows
 UPDATE memberships m
-SET status = c.status, pay_until = c.pay_until, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens,
+SET status = c.status, pay_until = c.pay_until, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), begun = c.begun::uuid[], opens = c.opens,
     activated_at = nullif(c.activated_at, 'epoch'), starts_at = nullif(c.starts_at, 'epoch'), ends_at = nullif(c.ends_at, 'epoch'), given = c.given,
     refund_id = nullif(c.refund_id, '00000000-0000-0000-0000-000000000000'), version = c.version
 FROM (SELECT unnest(@membership_ids::uuid[]) AS id, unnest(@was::bigint[]) AS was, unnest(@statuses::text[]) AS status,
-             unnest(@pay_untils::timestamptz[]) AS pay_until, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@opens::int[]) AS opens,
+             unnest(@pay_untils::timestamptz[]) AS pay_until, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@begun::text[]) AS begun, unnest(@opens::int[]) AS opens,
              unnest(@activated::timestamptz[]) AS activated_at, unnest(@starts::timestamptz[]) AS starts_at, unnest(@ends::timestamptz[]) AS ends_at,
              unnest(@given::bigint[]) AS given, unnest(@refund_ids::uuid[]) AS refund_id, unnest(@versions::bigint[]) AS version) c
 WHERE m.membership_id = c.id AND m.version = c.was;

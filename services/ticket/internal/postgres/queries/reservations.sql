@@ -57,10 +57,10 @@ FOR UPDATE;
 -- name: UpdateReservations :execrows
 UPDATE reservations r
 SET status = c.status, reason = c.reason, expires_at = c.expires_at, released = c.released, version = c.version,
-    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), opens = c.opens, declines = c.declines, charging = c.charging, updated_at = now()
+    payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'), begun = c.begun::uuid[], opens = c.opens, declines = c.declines, charging = c.charging, updated_at = now()
 FROM (SELECT unnest(@reservation_ids::uuid[]) AS id, unnest(@was::text[]) AS was, unnest(@was_versions::bigint[]) AS was_version,
              unnest(@statuses::text[]) AS status, unnest(@reasons::text[]) AS reason, unnest(@expires_at::timestamptz[]) AS expires_at,
-             unnest(@released::int[]) AS released, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@opens::int[]) AS opens, unnest(@declines::int[]) AS declines,
+             unnest(@released::int[]) AS released, unnest(@payment_ids::uuid[]) AS payment_id, unnest(@begun::text[]) AS begun, unnest(@opens::int[]) AS opens, unnest(@declines::int[]) AS declines,
              unnest(@charging::boolean[]) AS charging,
              unnest(@versions::bigint[]) AS version) c
 WHERE r.reservation_id = c.id AND r.status = c.was AND r.version = c.was_version;

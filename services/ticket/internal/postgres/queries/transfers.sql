@@ -35,11 +35,11 @@ ORDER BY t.transfer_id LIMIT @max::int FOR UPDATE;
 UPDATE transfers t
 SET status = c.status, reason = c.reason, buyer = nullif(c.buyer, ''), pay_until = nullif(c.pay_until, 'epoch'),
     pay_ends_at = nullif(c.pay_ends_at, 'epoch'), unpaid = c.unpaid, payment_id = nullif(c.payment_id, '00000000-0000-0000-0000-000000000000'),
-    charging = c.charging, opens = c.opens, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
+    begun = c.begun::uuid[], charging = c.charging, opens = c.opens, new_ticket = nullif(c.new_ticket, '00000000-0000-0000-0000-000000000000'), version = c.version
 FROM (SELECT unnest(@transfer_ids::uuid[]) AS id, unnest(@was::bigint[]) AS was, unnest(@statuses::text[]) AS status,
              unnest(@reasons::text[]) AS reason, unnest(@buyers::text[]) AS buyer, unnest(@pay_untils::timestamptz[]) AS pay_until,
              unnest(@pay_ends::timestamptz[]) AS pay_ends_at, unnest(@unpaid::int[]) AS unpaid, unnest(@payment_ids::uuid[]) AS payment_id,
-             unnest(@charging::boolean[]) AS charging, unnest(@opens::int[]) AS opens, unnest(@new_tickets::uuid[]) AS new_ticket, unnest(@versions::bigint[]) AS version) c
+             unnest(@begun::text[]) AS begun, unnest(@charging::boolean[]) AS charging, unnest(@opens::int[]) AS opens, unnest(@new_tickets::uuid[]) AS new_ticket, unnest(@versions::bigint[]) AS version) c
 WHERE t.transfer_id = c.id AND t.version = c.was;
 
 -- name: SetBuyerContact :exec

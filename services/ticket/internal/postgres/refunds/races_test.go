@@ -106,6 +106,7 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 		r := svc.MustHoldSeats(t, user, "A-1-1")
 		p := storetest.Payment(r)
 		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+		svc.Begun(t, confirmed)
 		var c *refund.Claim
 		acts := []func() error{
 			func() error {

@@ -229,7 +229,7 @@ func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Rese
 		ID: r.ReservationID, Origin: reservation.Origin(r.Origin), EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
 		Quantity: int(r.Quantity), Released: int(r.Released), Amount: r.Amount, Fee: r.Fee, Currency: r.Currency,
 		Status: reservation.Status(r.Status), Reason: r.Reason,
-		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Declines: int(r.Declines), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Version: r.Version,
+		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Declines: int(r.Declines), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Begun: r.Begun, Version: r.Version,
 		CreatedAt: r.CreatedAt.UTC(),
 	}
 }

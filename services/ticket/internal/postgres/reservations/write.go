@@ -22,6 +22,7 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*res
 		arg.ExpiresAt = append(arg.ExpiresAt, c.current.ExpiresAt)
 		arg.Released = append(arg.Released, int32(c.current.Released)) //nolint:gosec // ≤ Quantity
 		arg.PaymentIds = append(arg.PaymentIds, c.current.PaymentID)
+		arg.Begun = append(arg.Begun, postgres.UUIDArray(c.current.Begun))
 		arg.Opens = append(arg.Opens, int32(c.current.Opens))          //nolint:gosec // a small number
 		arg.Declines = append(arg.Declines, int32(c.current.Declines)) //nolint:gosec // a small number
 		arg.Charging = append(arg.Charging, c.current.Charging)

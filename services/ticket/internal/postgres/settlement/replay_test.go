@@ -78,13 +78,7 @@ func playHistory(t *testing.T, svc *storetest.Service) (h *history, list []*rese
 	h.refund(h.pay(hold("refunded in part", "A-2-1", "A-2-2")), refund.Operator, false)
 	h.pay(hold("sold again in part", "A-2-1"))
 	h.refund(h.pay(hold("refunded by hand", "A-2-3")), refund.ByHand, true)
-	cheap := hold("paid too little", "A-1-4")
-	wrong := storetest.Payment(cheap)
-	wrong.Amount--
-	h.paid(cheap, wrong)
-	h.compensate(cheap, wrong)
 	late := hold("paid too late", "A-1-5")
-	h.paid(&reservation.Reservation{ID: uuid.New()}, storetest.Payment(late)) // its reservation is unknown
 	svc.Clock.Advance(storetest.HoldFor)
 	h.compensate(late, h.pay(late))
 	early := hold("refunded before it was confirmed", "A-1-6") // the confirmation was in the dead-letter topic meanwhile

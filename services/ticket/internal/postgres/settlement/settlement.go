@@ -36,7 +36,7 @@ func NewStore(d *postgres.Database, maxExtension time.Duration) *Store {
 }
 
 // Settle applies payment events in one transaction. It skips events that the consumer group has
-// applied before.
+// applied before. Errors: those of settlement.Batch.Apply, which change nothing.
 func (s *Store) Settle(ctx context.Context, group string, events []settlement.PaymentEvent) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		keys := make([]string, len(events))
@@ -197,10 +197,10 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err := tickets.Insert(ctx, tx.Queries, b.Passed); err != nil {
 		return err
 	}
-	if err := l.transfers.Save(ctx, tx, b.RejectedTransfers...); err != nil {
+	if err := l.transfers.Save(ctx, tx); err != nil {
 		return err
 	}
-	if err := l.memberships.Save(ctx, tx, b.RejectedMemberships...); err != nil {
+	if err := l.memberships.Save(ctx, tx); err != nil {
 		return err
 	}
 	saved, err := l.reservations.Save(ctx, tx)
@@ -213,7 +213,7 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err := notices.Insert(ctx, tx.Queries, b.Notices); err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, tx, append(saved, b.Rejected...))
+	return reservations.InsertEvents(ctx, tx, saved)
 }
 
 // markDisputed stores whether the tickets of payments, including those just issued, are disputed.

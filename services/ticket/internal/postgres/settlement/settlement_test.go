@@ -71,31 +71,71 @@ func TestPaidAfterExpiry(t *testing.T) {
 	svc.RequireInvariants(t)
 }
 
-func TestMismatchedPaymentsAreRejected(t *testing.T) {
+// A record about a payment that was not begun for the reservation changes nothing, in whatever status
+// the reservation is, and gives nobody's money back.
+func TestPaymentsThatWereNotBegun(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
+		t.Helper()
+		r := svc.Reservation
+		before := len(svc.OutboxEvents(t, r.ID))
+		for _, forge := range []func(*settlement.PaymentEvent){
+			func(*settlement.PaymentEvent) {}, // another payment
+			func(e *settlement.PaymentEvent) { e.ReferenceID = uuid.New() },
+			func(e *settlement.PaymentEvent) { e.Payment.ID, e.ReferenceID = svc.Payment.ID, uuid.New() },
+			func(e *settlement.PaymentEvent) { e.Payment.ID, e.Payment.Amount = svc.Payment.ID, 1 },
+			func(e *settlement.PaymentEvent) { e.Payment.ID, e.Payment.UserID = svc.Payment.ID, "thief" },
+		} {
+			e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: storetest.Payment(r)}
+			forge(&e)
+			require.ErrorIs(t, svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e}), settlement.ErrNotBegun)
+			require.Equal(t, r, svc.Find(t, r.ID))
+			require.Len(t, svc.OutboxEvents(t, r.ID), before)
+			require.Zero(t, svc.Count(t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1 AND why = 'RESERVATION_NOT_FOUND'`, e.Payment.ID))
+		}
+	})
+}
+
+// What BeginPayment has named is stored for good: payments that were given up, and after the hold.
+func TestBegunPaymentsAreStored(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
-	for _, change := range []func(*reservation.Payment){
-		func(p *reservation.Payment) { p.Amount-- },
-		func(p *reservation.Payment) { p.Currency = "USD" },
-	} {
-		p := storetest.Payment(r)
-		change(&p)
-		svc.Confirm(t, r, p)
-		require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "it can still be paid rightly")
-		events := svc.OutboxEvents(t, r.ID)
-		require.Equal(t, "AMOUNT_MISMATCH", events[len(events)-1].Reason)
+	first := svc.BeginPayment(t, r)
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, first.ID, reservation.Failure{Declined: true}))
+	second := svc.BeginPayment(t, r)
+	svc.Clock.Advance(reservation.PayWithin)
+	_, err := svc.Expiry.ExpireDue(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{first.ID, second.ID}, svc.Find(t, r.ID).Begun)
+	for _, p := range []reservation.Payment{first, second} {
+		e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+		require.NoError(t, svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e}))
 	}
-	unknown := &reservation.Reservation{ID: uuid.New(), EventID: "e", UserID: "u", Amount: 5, Currency: "KRW"}
-	p := storetest.Payment(unknown)
-	svc.Confirm(t, unknown, p)
-	events := svc.OutboxEvents(t, unknown.ID)
-	require.Len(t, events, 1)
-	require.Equal(t, "RESERVATION_REJECTED", events[0].Type)
-	require.Equal(t, "RESERVATION_NOT_FOUND", events[0].Reason)
-	require.Equal(t, p.ID.String(), events[0].PaymentID)
+	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
 	svc.RequireInvariants(t)
+}
+
+// What became of payments, as the payment service compares it every night.
+func TestSettledPayments(t *testing.T) {
+	t.Parallel()
+	storetest.ForEachReservationStatus(t, func(t *testing.T, svc storetest.InStatus) {
+		t.Helper()
+		want := []settlement.Settled{{PaymentID: svc.Payment.ID, UserID: svc.Reservation.UserID, Paid: 140, Kept: 140, Currency: "KRW"}}
+		switch svc.Status {
+		case reservation.Rejected:
+			want = []settlement.Settled{{PaymentID: svc.Payment.ID, Rejected: "HOLD_EXPIRED"}}
+		case reservation.Refunded:
+			want[0].Kept = 0
+		case reservation.Confirmed, reservation.Voided:
+		default:
+			want = []settlement.Settled{}
+		}
+		got, err := svc.Settlement.Settled(t.Context(), []uuid.UUID{svc.Payment.ID})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
 }
 
 func TestRefund(t *testing.T) {

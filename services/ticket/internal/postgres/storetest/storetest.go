@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
@@ -234,9 +235,35 @@ func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservatio
 	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p})
 }
 
+// Settle applies Kafka events about payments. Payments that they confirm count as begun.
 func (s *Service) Settle(t *testing.T, events ...settlement.PaymentEvent) {
 	t.Helper()
+	for _, e := range events {
+		if e.Confirms() {
+			s.Begun(t, e)
+		}
+	}
 	require.NoError(t, s.Settlement.Settle(t.Context(), Group, events))
+}
+
+// Begun records that the payment of an event was begun, as if another payment had been tried since.
+func (s *Service) Begun(t *testing.T, e settlement.PaymentEvent) {
+	t.Helper()
+	require.NoError(t, s.MarkBegun(t.Context(), e))
+}
+
+// MarkBegun is Begun for other goroutines than the test's.
+func (s *Service) MarkBegun(ctx context.Context, e settlement.PaymentEvent) error {
+	table, key := "reservations", "reservation_id"
+	switch e.Kind {
+	case settlement.Transfer:
+		table, key = "transfers", "transfer_id"
+	case settlement.Membership:
+		table, key = "memberships", "membership_id"
+	}
+	sql := fmt.Sprintf(`UPDATE %s SET begun = begun || $2::uuid WHERE %s = $1 AND $2 <> ALL (begun)`, table, key)
+	_, err := s.Pool.Exec(ctx, sql, e.ReferenceID, e.Payment.ID)
+	return err
 }
 
 // RefundRequest returns a request for a refund of all valid tickets of a payment.

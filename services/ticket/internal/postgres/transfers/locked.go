@@ -58,21 +58,23 @@ func (l *Locked) Find(id uuid.UUID) *transfer.Transfer {
 	return nil
 }
 
-// Save writes the changed transfers, Kafka events about them, and the given other Kafka events. All
-// tickets, also new ones, must have been saved.
-func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.Event) error {
+// Save writes the changed transfers and the Kafka events about them. All tickets, also new ones,
+// must have been saved.
+func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) error {
+	var published []transfer.Event
 	var arg db.UpdateTransfersParams
 	for _, c := range l.changes {
 		t := c.current
 		if t.Version == c.version {
 			continue
 		}
-		others = append(others, t.TakeEvents()...)
+		published = append(published, t.TakeEvents()...)
 		arg.TransferIds, arg.Was, arg.Versions = append(arg.TransferIds, t.ID), append(arg.Was, c.version), append(arg.Versions, t.Version)
 		arg.Statuses, arg.Reasons = append(arg.Statuses, string(t.Status)), append(arg.Reasons, t.Reason)
 		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.Unpaid)) //nolint:gosec // a small number
 		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, postgres.OrEpoch(t.PayUntil)), append(arg.PayEnds, postgres.OrEpoch(t.PayEndsAt))
 		arg.PaymentIds, arg.Charging = append(arg.PaymentIds, t.PaymentID), append(arg.Charging, t.Charging)
+		arg.Begun = append(arg.Begun, postgres.UUIDArray(t.Begun))
 		arg.Opens = append(arg.Opens, int32(t.Opens)) //nolint:gosec // a small number
 		arg.NewTickets = append(arg.NewTickets, t.NewTicket)
 	}
@@ -82,7 +84,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx, others ...transfer.E
 			return err
 		}
 	}
-	return insertEvents(ctx, tx, others)
+	return insertEvents(ctx, tx, published)
 }
 
 // EndOffersOf ends the offers of locked tickets that are no longer VALID.

@@ -306,7 +306,7 @@ func toTransfer(r db.Transfer) transfer.Transfer {
 		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: postgres.OrEmpty(r.ToUser), ClaimHash: r.ClaimHash,
 		Price: r.Price, Currency: r.Currency, Status: transfer.Status(r.Status), Reason: r.Reason, Deadline: r.Deadline.UTC(),
 		Buyer: postgres.OrEmpty(r.Buyer), PayUntil: postgres.TimeOrZero(r.PayUntil), PayEndsAt: postgres.TimeOrZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
-		PaymentID: r.PaymentID.UUID, Charging: r.Charging, Opens: int(r.Opens), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+		PaymentID: r.PaymentID.UUID, Begun: r.Begun, Charging: r.Charging, Opens: int(r.Opens), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
 	}
 }
 
