@@ -79,18 +79,35 @@ type Stores struct {
 	Acts   audit.Publisher       // publishes the records of operators' acts to Kafka; nil: a room
 }
 
+// isRoom reports whether the stores are those of a gateway that serves waiting rooms only.
+func (s Stores) isRoom() bool { return s.Acts == nil }
+
+// auditLog returns the log of operators' acts; nil for a room, which serves none.
+func (s Stores) auditLog(log *slog.Logger, now func() time.Time) *audit.Log {
+	if s.isRoom() {
+		return nil
+	}
+	return audit.New(s.Acts, s.Redis, audit.Key, log, now)
+}
+
+// revokedSessions returns the list of revoked sessions. A room only reads it.
+func (s Stores) revokedSessions(life time.Duration, now func() time.Time) *revoked.List {
+	l := revoked.New(s.Redis, revoked.Key, life, now)
+	l.ReadOnly = s.isRoom()
+	return l
+}
+
 // Assemble makes a Gateway from its parts. It is ready once Rooms.Watch has read all room states.
 // Without Stores.Acts it is a room: it serves the routes of waiting rooms only, and of cfg it needs
 // the RoomConfig.
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
-	keys, err := parseKeys(cfg, stores.Acts == nil)
+	keys, err := parseKeys(cfg, stores.isRoom())
 	if err != nil {
 		return nil, err
 	}
-	revokedSessions := revoked.New(stores.Redis, revoked.Key, cfg.SessionLife, now)
-	revokedSessions.ReadOnly = stores.Acts == nil
+	revokedSessions := stores.revokedSessions(cfg.SessionLife, now)
 	tokens, err := identity.New(keys, cfg.TokenCache, revokedSessions, now)
 	if err != nil {
 		return nil, err
@@ -102,12 +119,9 @@ func Assemble(
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
-		services: s, Rooms: s.newRooms(), Revoked: revokedSessions,
+		services: s, Rooms: s.newRooms(), Revoked: revokedSessions, Audit: stores.auditLog(log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
 		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now), Load: overload.New(cfg.PollMaxWait),
-	}
-	if stores.Acts != nil {
-		g.Audit = audit.New(stores.Acts, stores.Redis, audit.Key, log, now)
 	}
 	g.live = live.NewHub((&live.Sources{
 		Rooms: g.Rooms, Line: queuev1.NewQueueAdminServiceClient(s.Queue), Events: ticketv1.NewEventServiceClient(s.Ticket),
