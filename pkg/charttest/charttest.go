@@ -42,6 +42,12 @@ func ProductionConfig[C any](t *testing.T, service string, args ...string) *C {
 	return cfg
 }
 
+// PartConfig is ProductionConfig for a second Deployment of the service, <service>-<part>.
+func PartConfig[C any](t *testing.T, service, part string, args ...string) *C {
+	t.Helper()
+	return loadConfig[C](t, service+"-"+part, renderChart(t, service, service, append(peerAddresses(t, service), args...)...), fakeExternalSecret)
+}
+
 // libraryVariables matches the variables that libraries read and no Config has, such as those of
 // Go, of the AWS SDK and of OpenTelemetry.
 var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|EVENT_KEY_OF_.*|AWS_.*|OTEL_.*)$`)

@@ -87,6 +87,7 @@ func TestVwrTicketLayout(t *testing.T) {
 	body = binary.BigEndian.AppendUint64(body, 4_000_000_001)
 	visitor := sha256.Sum256([]byte("visitor-1"))
 	body = append(body, visitor[:16]...)
+	body = append(body, make([]byte, 16)...) // nobody has proven it
 
 	derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "urr/vwr-ticket", 32)
 	require.NoError(t, err)
@@ -102,6 +103,27 @@ func TestVwrTicketLayout(t *testing.T) {
 	got, err := claims.OpenVwrTicket(macs, "demo", "visitor-1", want)
 	require.NoError(t, err)
 	require.Equal(t, ticket, got)
+}
+
+// A proof is of one position of one visitor, and by a key of its own: the key with which gateways
+// check tickets makes none.
+func TestVwrTicketIsProven(t *testing.T) {
+	t.Parallel()
+	check := tokentest.KeySet(t, "a:"+secret).Derive(claims.LabelVwrTicket)
+	own := tokentest.KeySet(t, "b:"+strings.ToUpper(secret)).Derive(claims.LabelVwrPosition)
+	rotated := tokentest.KeySet(t, "c:"+secret+",b:"+strings.ToUpper(secret)).Derive(claims.LabelVwrPosition)
+	got, err := claims.OpenVwrTicket(check, "demo", "v1", ticket.Prove(own, "demo", "v1").Seal(check, "demo", "v1"))
+	require.NoError(t, err)
+	require.True(t, got.Proven(own, "demo", "v1"))
+	require.True(t, got.Proven(rotated, "demo", "v1"))
+	require.False(t, got.Proven(own, "demo", "v2"), "another visitor")
+	require.False(t, got.Proven(own, "dem", "ov1"), "another event")
+	require.False(t, got.Proven(token.KeySet{}.Derive("x"), "demo", "v1"), "no key")
+	forged := got
+	forged.Position = 1
+	require.False(t, forged.Proven(own, "demo", "v1"), "another position")
+	require.False(t, forged.Prove(check, "demo", "v1").Proven(own, "demo", "v1"), "by the key of the check")
+	require.False(t, ticket.Proven(own, "demo", "v1"), "nobody's")
 }
 
 func TestNoFlippedBitVerifies(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +17,12 @@ import (
 
 // The labels with which token.KeySet.Derive derives keys from the secret of an issuer.
 const (
-	LabelVwrTicket   = "urr/vwr-ticket"   // from VWR_TOKEN_SECRET
-	LabelQueueTicket = "urr/queue-ticket" // from QUEUE_ENTRY_TOKEN_SECRET
-	LabelAnon        = "urr/anon"         // from SESSION_SECRET
-	LabelChallenge   = "urr/challenge"    // from SESSION_SECRET
+	LabelVwrTicket   = "urr/vwr-ticket"   // from VWR_TICKET_SECRET
+	LabelVwrPosition = "urr/vwr-position" // from VWR_TOKEN_SECRET
+	LabelQueueTicket = "urr/queue-ticket" // from QUEUE_TICKET_SECRET
+	LabelAnon        = "urr/anon"         // from VISITOR_SECRET
+	LabelChallenge   = "urr/challenge"    // from VISITOR_SECRET
+	LabelSession     = "urr/session"      // from VISITOR_SECRET: TagSession
 )
 
 // ErrForged is the error of every value that does not verify: it was signed with another key, for
@@ -34,7 +37,8 @@ const (
 	version        = 1
 	maxKID         = 32
 	hashLen        = 16
-	ticketBodySize = 8 + 16 + 8 + hashLen
+	ticketBodySize = 8 + 16 + 8 + hashLen + proofLen
+	proofLen       = 16
 	anonBodySize   = 16 + 4 + 4 + 1 + 16
 	maxSealedSize  = 2 + maxKID + ticketBodySize + token.MACSize
 )
@@ -42,15 +46,16 @@ const (
 // The input of a MAC starts with one of these texts, which says what kind of value is signed. So a
 // value of one kind is not accepted as another kind.
 var (
-	ticketDomain = []byte("urr/t1/1")
-	anonDomain   = []byte("urr/a/1")
+	ticketDomain   = []byte("urr/t1/1")
+	positionDomain = []byte("urr/p1/1")
+	anonDomain     = []byte("urr/a/1")
 )
 
 // VwrTicket proves a visitor's tier-1 position by its signature, so that a poll is answered without
 // reading a store. Its encoding, big-endian and in base64url, is
 //
 //	0x01 | kid length | kid | round u64 | requestId 16 | position u64 |
-//	SHA-256(visitor)[:16] | HMAC-SHA256 32
+//	SHA-256(visitor)[:16] | proof 16 | HMAC-SHA256 32
 //
 // where the MAC covers "urr/t1/1", the event id prefixed by its length (one byte), and everything
 // before the MAC. Verifying takes about 0.5 µs, compared with 6.5 µs for a JWT.
@@ -58,19 +63,46 @@ type VwrTicket struct {
 	Round     int64 // start of the round, in µs since the epoch
 	RequestID uuid.UUID
 	Position  int64 // counted from 1
+	// Proof shows vwr that it has made the ticket (Prove). Others cannot check it, and need not: they
+	// check the MAC, whose key gateways have too, and a ticket is worth a tier-1 token at vwr only.
+	Proof [proofLen]byte
+}
+
+// Prove sets the Proof of a ticket for one event (id of 1–64 bytes) and one visitor.
+func (t VwrTicket) Prove(keys token.MACSet, eventID, visitor string) VwrTicket {
+	sum, _ := keys.Sum(keys.Current(), t.proven(eventID, visitor))
+	t.Proof = [proofLen]byte(sum[:proofLen])
+	return t
+}
+
+// Proven reports whether a key of the set has made the Proof, for this event and visitor.
+func (t VwrTicket) Proven(keys token.MACSet, eventID, visitor string) bool {
+	proven := t.proven(eventID, visitor)
+	return slices.ContainsFunc(keys.Kids(), func(kid string) bool { return keys.Verify(kid, t.Proof[:], proven) })
+}
+
+// proven returns what the Proof covers: a text of its own, then the event id prefixed by its length
+// (one byte), and the fields as in the encoding.
+func (t VwrTicket) proven(eventID, visitor string) []byte {
+	b := append(slices.Clone(positionDomain), byte(len(eventID))) //nolint:gosec // at most 64
+	return t.appendFields(append(b, eventID...), visitor)
+}
+
+// appendFields appends the encoded fields without the Proof.
+func (t VwrTicket) appendFields(b []byte, visitor string) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
+	b = append(b, t.RequestID[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
+	h := sha256.Sum256([]byte(visitor))
+	return append(b, h[:hashLen]...)
 }
 
 // Seal encodes and signs the ticket for one event (id of 1–64 bytes) and one visitor. It returns ""
 // when keys has no key.
 func (t VwrTicket) Seal(keys token.MACSet, eventID, visitor string) string {
 	var buf [maxSealedSize]byte
-	b := appendHeader(buf[:0], keys.Current())
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Round)) //nolint:gosec // a time after 1970
-	b = append(b, t.RequestID[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.Position)) //nolint:gosec // from 1
-	h := sha256.Sum256([]byte(visitor))
-	b = append(b, h[:hashLen]...)
-	return encodeWithMAC(keys, ticketDomain, eventID, b)
+	b := t.appendFields(appendHeader(buf[:0], keys.Current()), visitor)
+	return encodeWithMAC(keys, ticketDomain, eventID, append(b, t.Proof[:]...))
 }
 
 // OpenVwrTicket verifies a ticket of this event and visitor; every failure is ErrForged.
@@ -81,13 +113,14 @@ func OpenVwrTicket(keys token.MACSet, eventID, visitor, s string) (VwrTicket, er
 		return VwrTicket{}, ErrForged
 	}
 	h := sha256.Sum256([]byte(visitor))
-	if subtle.ConstantTimeCompare(h[:hashLen], body[32:]) != 1 {
+	if subtle.ConstantTimeCompare(h[:hashLen], body[32:32+hashLen]) != 1 {
 		return VwrTicket{}, ErrForged
 	}
 	return VwrTicket{
 		Round:     int64(binary.BigEndian.Uint64(body)), //nolint:gosec // as sealed
 		RequestID: uuid.UUID(body[8:24]),
 		Position:  int64(binary.BigEndian.Uint64(body[24:])), //nolint:gosec // as sealed
+		Proof:     [proofLen]byte(body[32+hashLen:]),
 	}, nil
 }
 

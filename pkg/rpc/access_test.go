@@ -50,12 +50,13 @@ func advance(t *testing.T, conn grpc.ClientConnInterface) error {
 const (
 	gatewayKey = config.Secret("gateway-key-gateway-key-gateway-")
 	vwrKey     = config.Secret("vwr-key-vwr-key-vwr-key-vwr-key-")
+	roomKey    = config.Secret("room-key-room-key-room-key-room-k")
 )
 
 // start serves f as "queue" in memory. It returns a function that connects as any caller.
 func start(t *testing.T, f *fakeQueue) func(self, callee string, key config.Secret) queuev1.QueueServiceClient {
 	t.Helper()
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "room": roomKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(s, f)
 	l := bufconn.Listen(1 << 16)
@@ -107,7 +108,7 @@ func TestAccess(t *testing.T) {
 // rawCall returns a function that calls Leave with any metadata.
 func rawCall(t *testing.T, f *fakeQueue) func(md metadata.MD) error {
 	t.Helper()
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "room": roomKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(s, f)
 	s.SetServing(true)
@@ -281,7 +282,7 @@ func TestCallerHelpers(t *testing.T) {
 
 func TestStopEndsStreamsAndWaitsForCalls(t *testing.T) {
 	t.Parallel()
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "room": roomKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	entered, release := make(chan struct{}, 2), make(chan struct{})
 	queuev1.RegisterQueueServiceServer(s, &fakeQueue{
@@ -329,7 +330,7 @@ func TestStopEndsStreamsAndWaitsForCalls(t *testing.T) {
 // served return how the call and Serve end.
 func serveBlockedCall(t *testing.T, hold func(context.Context)) (s *rpc.Server, left, served <-chan error) {
 	t.Helper()
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "room": roomKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	entered := make(chan struct{})
 	queuev1.RegisterQueueServiceServer(s, &fakeQueue{leave: func(ctx context.Context, _ *queuev1.LeaveRequest) (*queuev1.LeaveResponse, error) {

@@ -8,10 +8,15 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// Gateway is the only service whose Caller messages, which contain the user, are trusted.
-const Gateway = "gateway"
+// Gateway and Room are the only services whose Caller messages, which contain the user, are trusted.
+// Room is the name of the gateway's pods that serve waiting rooms only; no method that it may call
+// asks for a role.
+const (
+	Gateway = "gateway"
+	Room    = "room"
+)
 
-// CallerFrom returns the field `caller` of a request, never nil. The gateway has verified it;
+// CallerFrom returns the field `caller` of a request, never nil. A gateway has verified it;
 // requests with a Caller from any other service never reach a handler.
 func CallerFrom(msg any) *commonv1.Caller {
 	if m, ok := msg.(interface{ GetCaller() *commonv1.Caller }); ok {

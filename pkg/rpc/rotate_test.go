@@ -68,7 +68,7 @@ const (
 
 // acceptedKeys returns the keys of queue for its callers, with the given set for the gateway.
 func acceptedKeys(set config.Secret) map[string]config.Secret {
-	return map[string]config.Secret{"gateway": set, "vwr": vwrKey}
+	return map[string]config.Secret{"gateway": set, "room": vwrKey, "vwr": vwrKey}
 }
 
 // runningPair returns a queue and a gateway that calls it over one connection, both with oldKey.
@@ -140,7 +140,7 @@ func TestKeyRotationUnderCalls(t *testing.T) {
 
 	require.ErrorContains(t, conn.Rekey("short"), "gateway → queue")
 	require.ErrorContains(t, s.Rekey(acceptedKeys("short")), "gateway")
-	require.ErrorContains(t, s.Rekey(map[string]config.Secret{"gateway": newKey}), `lets "vwr" in`)
+	require.ErrorContains(t, s.Rekey(map[string]config.Secret{"gateway": newKey, "room": vwrKey}), `lets "vwr" in`)
 	require.NoError(t, call(), "a failed Rekey changes nothing")
 	require.NoError(t, s.Rekey(acceptedKeys(oldKey)))
 	require.Error(t, call(), "a removed key is refused, even for a signature that was verified before")

@@ -64,7 +64,7 @@ func TestCallsSendNoPings(t *testing.T) {
 		pingFrame    = 6
 		preface      = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	)
-	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
+	s, err := rpc.NewServer("queue", rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": gatewayKey, "room": roomKey, "vwr": vwrKey}}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	queuev1.RegisterQueueServiceServer(s, &fakeQueue{})
 	l := bufconn.Listen(1 << 16)

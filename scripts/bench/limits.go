@@ -43,7 +43,7 @@ func runLimits(ctx context.Context, opts Options, wanted []string, addResult fun
 	// With this rate, no allowance grows during the flood.
 	o.Env = map[string][]string{platform.Gateway: {"LIMIT_VISITOR_RATE=0.0001"}}
 	return harness.Run(ctx, o, func(ctx context.Context, p *harness.Platform) error {
-		keys, err := token.ParseKeySet(config.Secret(p.Secrets().Session))
+		keys, err := token.ParseKeySet(config.Secret(p.Secrets().Visitor))
 		if err != nil {
 			return err
 		}

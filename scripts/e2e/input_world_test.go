@@ -179,7 +179,7 @@ func (w *inputWorld) renew() {
 // enterRoom gives the owner and the other user visitor ids, and the owner a position.
 func (w *inputWorld) enterRoom() {
 	w.t.Helper()
-	keys := keySet(w.t, w.p.Wiring().Secrets.Session)
+	keys := keySet(w.t, w.p.Wiring().Secrets.Visitor)
 	w.owner.anon = claims.NewAnon(time.Now()).Seal(keys.Derive(claims.LabelAnon))
 	w.other.anon = claims.NewAnon(time.Now()).Seal(keys.Derive(claims.LabelAnon))
 	a := w.send(http.MethodPost, "/vwr-api/vwr/assign/"+w.busy, "", w.owner, false)

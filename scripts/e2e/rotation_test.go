@@ -87,6 +87,7 @@ func startRotating(t *testing.T, entryKey string, rpcKey string) *secretFiles {
 	f.write(platform.Gateway, signingKey, rpcKey)
 	f.write(platform.VWR, signingKey, rpcKey)
 	f.write(platform.Queue, acceptedKey+"/gateway", rpcKey)
+	f.write(platform.Queue, acceptedKey+"/room", rpcKey)
 	f.write(platform.Queue, acceptedKey+"/vwr", rpcKey)
 	f.p = harness.Start(t, harness.Options{
 		Replicas: map[string]int{platform.Gateway: 2, platform.Queue: 2},

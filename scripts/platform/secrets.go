@@ -19,8 +19,11 @@ import (
 // machine, and used only there.
 type Secrets struct {
 	VWRToken       string            `json:"vwr_token"`
+	VWRTicket      string            `json:"vwr_ticket"`
 	EntryToken     string            `json:"entry_token"`
+	QueueTicket    string            `json:"queue_ticket"`
 	Session        string            `json:"session"`
+	Visitor        string            `json:"visitor"`
 	TicketCode     string            `json:"ticket_code"` // kid:base64 of an Ed25519 seed
 	SandboxWebhook string            `json:"sandbox_webhook"`
 	Provider       string            `json:"provider"`       // part of the shop's keys at the fake providers
@@ -73,7 +76,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 
 func (s *Secrets) generateMissing() (changed bool) {
 	for _, field := range []*string{
-		&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon, &s.Provider, &s.StripeWebhook,
+		&s.VWRToken, &s.VWRTicket, &s.EntryToken, &s.QueueTicket, &s.Session, &s.Visitor, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon, &s.Provider, &s.StripeWebhook,
 	} {
 		if *field == "" {
 			*field, changed = hex.EncodeToString(random32()), true

@@ -201,8 +201,8 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["TRUSTED_PROXIES"] = "127.0.0.1"
 		// They use the same processors as the gateway, so slow polls do not mean too many requests.
 		env["POLL_MAX_WAIT"] = "0s"
-		env["SESSION_SECRET"] = w.Secrets.Session
-		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
+		env["SESSION_SECRET"], env["VISITOR_SECRET"] = w.Secrets.Session, w.Secrets.Visitor
+		env["VWR_TOKEN_SECRET"], env["VWR_TICKET_SECRET"] = w.Secrets.VWRToken, w.Secrets.VWRTicket
 		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
 		if w.OIDC {
 			env["OIDC_ISSUER"], env["PUBLIC_URL"] = w.SandboxURL+"/oidc", w.GatewayURL
@@ -210,12 +210,12 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		}
 		w.addPayHost(env)
 	case VWR:
-		env["VWR_TOKEN_SECRET"] = w.Secrets.VWRToken
+		env["VWR_TOKEN_SECRET"], env["VWR_TICKET_SECRET"] = w.Secrets.VWRToken, w.Secrets.VWRTicket
 		env["VWR_LOBBY_LEAD"] = "80s" // the default is several minutes
 		w.addDrawKeys(env)
 		env["DRAW_RECEIPT_KEYS"] = w.Secrets.DrawReceipt
 	case Queue:
-		env["QUEUE_ENTRY_TOKEN_SECRET"] = w.Secrets.EntryToken
+		env["QUEUE_ENTRY_TOKEN_SECRET"], env["QUEUE_TICKET_SECRET"] = w.Secrets.EntryToken, w.Secrets.QueueTicket
 	case Ticket:
 		env["TICKET_CODE_KEY"], env["WEBHOOKS"] = w.Secrets.TicketCode, "development"
 		if w.MailAddr != "" {

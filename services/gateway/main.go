@@ -15,7 +15,7 @@ const heapFloor = 64 << 20
 
 func main() {
 	release := lifecycle.ReserveHeap(heapFloor)
-	code := lifecycle.Main("gateway", app.Run, app.Migrate, app.Plan())
+	code := lifecycle.Main("gateway", app.Run, app.Migrate, app.Plan(), app.Room())
 	release()
 	os.Exit(code)
 }

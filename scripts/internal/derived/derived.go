@@ -82,8 +82,8 @@ func writeTests(charts string, services []settings.Service) error {
 		if s.Name != leftOut {
 			watched = append(watched, s.Name)
 		}
-		for callee := range s.Calls {
-			keys[s.Name+" "+callee] = true
+		for _, caller := range s.Callers {
+			keys[caller+" "+s.Name] = true
 		}
 		if err := addSecretNames(keys, filepath.Join(charts, s.Name, "values.yaml")); err != nil {
 			return err

@@ -4,7 +4,7 @@
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ include "urr-lib.fullname" . }}
+  name: {{ include "urr-lib.workload" . }}
   labels: {{- include "urr-lib.labels" . | nindent 4 }}
   {{- with .Values.serviceAccount.annotations }}
   annotations: {{- toYaml . | nindent 4 }}

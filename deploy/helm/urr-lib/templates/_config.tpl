@@ -20,7 +20,7 @@ data: {{- include "urr-lib.environment" . | nindent 2 }}
 {{- end }}
 
 {{- define "urr-lib.configName" -}}
-{{- printf "%s-%s" (include "urr-lib.fullname" .) (include "urr-lib.environment" . | sha256sum | trunc 10) -}}
+{{- printf "%s-%s" (include "urr-lib.workload" .) (include "urr-lib.environment" . | sha256sum | trunc 10) -}}
 {{- end }}
 
 {{- define "urr-lib.configLabels" -}}

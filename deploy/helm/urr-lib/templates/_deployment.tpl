@@ -54,7 +54,7 @@ ones must set a number too.
 {{- end }}
 
 {{- define "urr-lib.pod" -}}
-serviceAccountName: {{ include "urr-lib.fullname" . }}
+serviceAccountName: {{ include "urr-lib.workload" . }}
 automountServiceAccountToken: false
 # The variables that Kubernetes sets for each Service (QUEUE_PORT=tcp://…) collide with ours.
 enableServiceLinks: false
@@ -81,6 +81,9 @@ containers:
   - name: {{ .Chart.Name }}
     image: {{ include "urr-lib.image" . | quote }}
     imagePullPolicy: {{ include "urr-lib.pullPolicy" . }}
+    {{- with .part }}
+    args: [{{ . }}]
+    {{- end }}
     ports:
       {{- if ne .Values.serves "none" }}
       - name: {{ .Values.serves }}

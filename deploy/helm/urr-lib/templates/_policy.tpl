@@ -3,7 +3,7 @@ The NetworkPolicy: ingress from the callers in the values, egress to the callees
 at their ports. All other traffic is denied in both directions.
 */}}
 {{- define "urr-lib.policy" -}}
-{{- include "urr-lib.policyOf" (list . (include "urr-lib.fullname" .) (include "urr-lib.identity" .) "") }}
+{{- include "urr-lib.policyOf" (list . (include "urr-lib.workload" .) (include "urr-lib.selector" .) "") }}
 {{- end }}
 
 {{/*
@@ -26,7 +26,7 @@ spec:
   podSelector:
     matchLabels: {{- index . 2 | nindent 6 }}
   policyTypes: [Ingress, Egress]
-  {{- if eq (index . 1) (include "urr-lib.fullname" $root) }}
+  {{- if eq (index . 1) (include "urr-lib.workload" $root) }}
   {{- with include "urr-lib.policy.ingress" $root | trim }}
   ingress: {{- . | nindent 4 }}
   {{- end }}
@@ -120,13 +120,18 @@ is open to all by default.
 
 {{/*
 Another service's pods: (list $ "vwr"). The pods of a release call each other; a service that is
-installed alone is called by releases of its namespace, of any name.
+installed alone is called by releases of its namespace, of any name. room is a part of the gateway.
 */}}
 {{- define "urr-lib.policy.peer" -}}
-{{- $root := index . 0 -}}
+{{- $root := index . 0 -}}{{- $peer := index . 1 -}}
 podSelector:
   matchLabels:
-    app.kubernetes.io/name: {{ index . 1 }}
+    {{- if has $peer (list "gateway" "room") }}
+    app.kubernetes.io/name: gateway
+    app.kubernetes.io/component: {{ ternary "room" "shop" (eq $peer "room") }}
+    {{- else }}
+    app.kubernetes.io/name: {{ $peer }}
+    {{- end }}
     {{- if $root.Chart.IsRoot }}
     app.kubernetes.io/part-of: urr
     {{- else }}

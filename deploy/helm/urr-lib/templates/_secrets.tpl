@@ -28,7 +28,7 @@
 {{- end -}}
 {{- range $callee, $peer := .Values.rpc.calls -}}
 {{- if ne $peer.address "none" -}}
-{{- $name := printf "%s-%s-%s" $.Values.rpc.secretPrefix $.Chart.Name $callee -}}
+{{- $name := printf "%s-%s-%s" $.Values.rpc.secretPrefix ($.part | default $.Chart.Name) $callee -}}
 {{- $_ := set $refs (printf "%s_RPC_KEY" (upper $callee)) (dict "name" $name "key" "key") -}}
 {{- end -}}
 {{- end -}}

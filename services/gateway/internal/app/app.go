@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/redis"
 	"urr.guru/pkg/rpc"
 	"urr.guru/proto/events"
+	"urr.guru/services/gateway/internal/audit"
 	"urr.guru/services/gateway/internal/web"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -35,7 +36,30 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	services, conns, err := dial(a, &cfg.Peers)
+	acts, err := kafka.NewProducer(cfg.Kafka, a.Name())
+	if err != nil {
+		return err
+	}
+	a.OnClose("producer", acts.Close)
+	return serve(ctx, a, cfg, acts, func(rekey func(*Config) error) { lifecycle.FollowSecrets(a, cfg, rekey) })
+}
+
+// runRoom runs a gateway for waiting rooms only until ctx ends.
+func runRoom(ctx context.Context, cfg *RoomConfig, log *slog.Logger) error {
+	a, err := lifecycle.Start(ctx, rpc.Room, cfg.Config, log)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, a, &Config{RoomConfig: *cfg}, nil, func(rekey func(*Config) error) {
+		lifecycle.FollowSecrets(a, cfg, func(next *RoomConfig) error { return rekey(&Config{RoomConfig: *next}) })
+	})
+}
+
+// serve runs a gateway. acts is nil for a room, whose cfg has a RoomConfig only. follow has the
+// keys replaced when the files with secrets change.
+func serve(ctx context.Context, a *lifecycle.App, cfg *Config, acts audit.Publisher, follow func(rekey func(*Config) error)) error {
+	log := a.Log()
+	services, conns, err := dial(a, cfg)
 	if err != nil {
 		return err
 	}
@@ -49,23 +73,20 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 			return err
 		}
 	}
-	producer, err := kafka.NewProducer(cfg.Kafka, a.Name())
-	if err != nil {
-		return err
-	}
-	a.OnClose("producer", producer.Close)
 	pages, err := web.New(cfg.Pages(services))
 	if err != nil {
 		return err
 	}
-	g, err := Assemble(ctx, cfg, services, pages, Stores{Redis: rdb, Limits: limits, Acts: producer}, log, failpoint.Now)
+	g, err := Assemble(ctx, cfg, services, pages, Stores{Redis: rdb, Limits: limits, Acts: acts}, log, failpoint.Now)
 	if err != nil {
 		return err
 	}
 	a.OnClose("gateway", g.Close)
 	a.Ready("waiting rooms", g.Ready)
 	a.Ready("revoked sessions", g.Revoked.Ready)
-	a.Go("audit", g.Audit.Run)
+	if g.Audit != nil {
+		a.Go("audit", g.Audit.Run)
+	}
 	a.Go("overload", g.Load.Run)
 	a.Go("revoked sessions", func(ctx context.Context) error { return g.Revoked.Watch(ctx, log) })
 	if services.VWR != nil {
@@ -76,7 +97,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lines", func(ctx context.Context) error {
 		return g.Lines.Watch(ctx, queuev1.NewQueueServiceClient(services.Queue), log)
 	})
-	lifecycle.FollowSecrets(a, cfg, func(next *Config) error { return errors.Join(g.rekey(next), conns.rekey(&next.Peers)) })
+	follow(func(next *Config) error { return errors.Join(g.rekey(next), conns.rekey(next)) })
 	l, err := a.Listen("HTTP_ADDR", cfg.HTTPAddr)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
 	"urr.guru/pkg/redis"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/token"
 	"urr.guru/services/gateway/internal/captcha"
 	"urr.guru/services/gateway/internal/identity"
@@ -19,20 +20,16 @@ import (
 	"urr.guru/services/gateway/internal/session"
 )
 
-// Config is what the gateway reads from its environment.
-type Config struct {
+// RoomConfig is what the command room reads from its environment: what the routes of waiting rooms
+// need, and nothing that makes a session, a tier-1 token or an entry token.
+type RoomConfig struct {
 	lifecycle.Config
 
 	// HTTPAddr is the host:port of the HTTP server, for browsers, proxies and the CDN.
 	HTTPAddr string `env:"HTTP_ADDR, required"`
 	// SecureCookies marks cookies as Secure; false only for plain http.
 	SecureCookies bool `env:"SECURE_COOKIES, default=true"`
-	// DevLogin lets visitors sign in as any user without a password; not together with
-	// SecureCookies or OIDC_ISSUER.
-	DevLogin bool `env:"DEV_LOGIN"`
-	OIDC     session.OIDC
-	Captcha  captcha.Settings
-	Pay      PayPage
+	Captcha       captcha.Settings
 	// TrustedProxies are the networks from which X-Forwarded-For is accepted.
 	TrustedProxies []string `env:"TRUSTED_PROXIES"`
 	// TrustedOrigins are other origins whose pages may send requests, as https://shop.example.
@@ -40,8 +37,6 @@ type Config struct {
 	// CloudFrontSecret are the values of X-CloudFront-Verified that the CDN sends, ≥ 32 bytes each
 	// and separated by commas; empty: requests may bypass the CDN.
 	CloudFrontSecret config.Secret `env:"CLOUDFRONT_SECRET"`
-	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
-	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
 	// PollMaxWait is how long the tenth of the goroutines that wait longest for a processor may wait
 	// before polls of those who wait are refused; 0: they never are.
 	PollMaxWait time.Duration `env:"POLL_MAX_WAIT, default=100ms" min:"0s" max:"10s"`
@@ -50,8 +45,34 @@ type Config struct {
 	// TokenCache is how many verified tokens of each kind are kept, about 700 bytes each.
 	TokenCache int `env:"TOKEN_CACHE, default=300000" min:"1" max:"10000000"`
 
-	// SessionSecret signs sessions and visitors' cookies: kid:secret[,kid:secret…], at least 32
-	// bytes each; the first signs, all verify.
+	// VisitorSecret signs visitors' cookies, challenges and the tags by which the room's pods know
+	// sessions: kid:secret[,kid:secret…], at least 32 bytes each; the first signs, all verify.
+	VisitorSecret config.Secret `env:"VISITOR_SECRET, required"`
+	// VWRTicketSecret verifies tier-1 tickets: the same value as in vwr; required with VWR_ADDR.
+	VWRTicketSecret config.Secret `env:"VWR_TICKET_SECRET"`
+
+	// VWR may lack an address: then there is no tier 1, only tier 2.
+	VWR   rpc.OptionalPeer `env:", prefix=VWR_"`
+	Queue rpc.Peer         `env:", prefix=QUEUE_"`
+
+	Redis  redis.Config
+	Limits Limits
+}
+
+// Config is what the gateway reads from its environment.
+type Config struct {
+	RoomConfig
+
+	// DevLogin lets visitors sign in as any user without a password; not together with
+	// SECURE_COOKIES or OIDC_ISSUER.
+	DevLogin bool `env:"DEV_LOGIN"`
+	OIDC     session.OIDC
+	Pay      PayPage
+	// VerifySlots asks queue about the slot of every purchase, so that a revoked one ends at once.
+	VerifySlots bool `env:"VERIFY_SLOTS, default=true"`
+
+	// SessionSecret signs sessions and sign-in attempts: kid:secret[,kid:secret…], at least 32 bytes
+	// each; the first signs, all verify.
 	SessionSecret config.Secret `env:"SESSION_SECRET, required"`
 	// EntryTokenSecret verifies entry tokens: the same value as in queue.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
@@ -60,9 +81,7 @@ type Config struct {
 
 	Peers
 
-	Redis  redis.Config
-	Kafka  kafka.Config
-	Limits Limits
+	Kafka kafka.Config
 }
 
 // Limits are the rate limits. Mutations are counted over all gateways together, polls by each
@@ -136,16 +155,9 @@ type Limits struct {
 	Keys int `env:"LIMIT_KEYS, default=1000000" min:"64" max:"100000000"`
 }
 
-// Validate checks what the fields' tags cannot express, such as settings that exclude each other.
-func (c *Config) Validate() error {
-	var all []error
-	if c.DevLogin && c.SecureCookies {
-		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
-	}
-	if c.DevLogin && c.OIDC.Issuer != "" {
-		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
-	}
-	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Captcha.Validate(), c.Pay.validate(c.OIDC.PublicURL, c.SecureCookies))
+// Validate checks what the fields' tags cannot express, such as the forms of addresses and keys.
+func (c *RoomConfig) Validate() error {
+	all := []error{c.Captcha.Validate()}
 	if _, err := limit.ParseProxies(c.TrustedProxies); err != nil {
 		all = append(all, config.Invalid("TRUSTED_PROXIES", c.TrustedProxies, err.Error()))
 	}
@@ -159,38 +171,57 @@ func (c *Config) Validate() error {
 			all = append(all, fmt.Errorf("CLOUDFRONT_SECRET: a secret has %d bytes, at least %d are needed", n, token.MinSecret))
 		}
 	}
-	if c.Ingest.Addr != "" && c.Worker.Addr == "" {
-		all = append(all, config.Missing("WORKER_ADDR", "must be host:port or dns:///host:port with INGEST_ADDR"))
-	}
 	if c.Limits.ProofMaxBits < c.Limits.ProofMinBits {
 		all = append(all, config.Invalid("LIMIT_PROOF_MAX_BITS", c.Limits.ProofMaxBits, "must be at least LIMIT_PROOF_MIN_BITS"))
 	}
-	if _, err := c.parseKeys(); err != nil {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
+	return errors.Join(append(all, c.parseKeys(&identity.Keys{}))...)
 }
 
-func (c *Config) parseKeys() (identity.Keys, error) {
-	var k identity.Keys
+// Validate checks the settings that a RoomConfig lacks, such as those that exclude each other.
+func (c *Config) Validate() error {
 	var all []error
-	parse := func(into *token.KeySet, name string, s config.Secret) {
-		set, err := token.ParseKeySet(s)
-		if err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
-		}
-		*into = set
+	if c.DevLogin && c.SecureCookies {
+		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with SECURE_COOKIES: it lets anybody be anybody"))
 	}
-	parse(&k.Session, "SESSION_SECRET", c.SessionSecret)
-	parse(&k.Entry, "QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret)
+	if c.DevLogin && c.OIDC.Issuer != "" {
+		all = append(all, config.Invalid("DEV_LOGIN", true, "must not be on together with OIDC_ISSUER: it lets anybody be any of its users"))
+	}
+	all = append(all, c.OIDC.Validate(c.SecureCookies), c.Pay.validate(c.OIDC.PublicURL, c.SecureCookies))
+	if c.Ingest.Addr != "" && c.Worker.Addr == "" {
+		all = append(all, config.Missing("WORKER_ADDR", "must be host:port or dns:///host:port with INGEST_ADDR"))
+	}
+	return errors.Join(append(all, c.parseShopKeys(&identity.Keys{}))...)
+}
+
+// parseKeys parses the keys that a room has.
+func (c *RoomConfig) parseKeys(k *identity.Keys) error {
+	err := parseKeySet(&k.Visitor, "VISITOR_SECRET", c.VisitorSecret)
 	if c.VWR.Addr != "" {
-		parse(&k.Tier1, "VWR_TOKEN_SECRET", c.VWRTokenSecret)
+		err = errors.Join(err, parseKeySet(&k.Ticket, "VWR_TICKET_SECRET", c.VWRTicketSecret))
 	}
-	return k, errors.Join(all...)
+	return err
+}
+
+// parseShopKeys parses the keys that a room lacks.
+func (c *Config) parseShopKeys(k *identity.Keys) error {
+	err := errors.Join(parseKeySet(&k.Session, "SESSION_SECRET", c.SessionSecret), parseKeySet(&k.Entry, "QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret))
+	if c.VWR.Addr != "" {
+		err = errors.Join(err, parseKeySet(&k.Tier1, "VWR_TOKEN_SECRET", c.VWRTokenSecret))
+	}
+	return err
+}
+
+func parseKeySet(into *token.KeySet, name string, s config.Secret) error {
+	set, err := token.ParseKeySet(s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*into = set
+	return nil
 }
 
 // limitsRedis returns the Redis of the rate limits; own is false if everything else uses it too.
-func (c *Config) limitsRedis() (cfg redis.Config, own bool) {
+func (c *RoomConfig) limitsRedis() (cfg redis.Config, own bool) {
 	if len(c.Limits.RedisAddrs) == 0 {
 		return c.Redis, false
 	}

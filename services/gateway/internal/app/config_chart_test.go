@@ -29,7 +29,7 @@ func TestChartForProduction(t *testing.T) {
 	t.Parallel()
 	prod := charttest.ProductionConfig[app.Config](t, "gateway",
 		"--set", "rpc.calls.vwr.address=none", "--set", "rpc.calls.reward.address=none", "--set", "rpc.calls.ingest.address=none", "--set", "rpc.calls.worker.address=none",
-		"--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=",
+		"--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "redis.addresses={cache.example:6379}", "--set", "redis.cluster=true", "--set", "secrets.VWR_TOKEN_SECRET.name=", "--set", "secrets.VWR_TICKET_SECRET.name=",
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
 		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc", "--set", "config.LIMIT_REDIS_ADDRS={limits.example:6379}")
@@ -49,4 +49,18 @@ func TestChartForProduction(t *testing.T) {
 	require.False(t, prod.Limits.RedisCluster)
 	require.Equal(t, []string{"k1:9092"}, prod.Kafka.Brokers)
 	require.Equal(t, []string{"10.0.0.0/8", "fd00::/8"}, prod.TrustedProxies)
+}
+
+// The chart gives the room's pods what they read, and nothing else.
+func TestChartForRooms(t *testing.T) {
+	t.Parallel()
+	args := []string{"--set", "room.enabled=true", "--set", "redis.username=shop", "--set", "room.redis.username=room", "--set", "room.redis.passwordSecret=rooms"}
+	room := charttest.PartConfig[app.RoomConfig](t, "gateway", "room", append([]string{
+		"--set", "kafka.brokers={k1:9092},kafka.sasl=AWS_MSK_IAM", "--set", "redis.addresses={cache.example:6379}", "--set", "config.OIDC_ISSUER=https://accounts.example",
+		"--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example", "--set", "config.LIMIT_KEYS=5000000",
+	}, args...)...)
+	require.Equal(t, "room", room.Redis.Username)
+	require.Equal(t, "vwr:9000", room.VWR.Addr)
+	require.Equal(t, 5_000_000, room.Limits.Keys)
+	require.NotEmpty(t, room.VisitorSecret)
 }

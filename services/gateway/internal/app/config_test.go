@@ -16,7 +16,7 @@ import (
 
 func environment() map[string]string {
 	env := map[string]string{
-		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
+		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "VISITOR_SECRET": visitorSecret, "VWR_TICKET_SECRET": ticketSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
 		"REDIS_ADDRS": "127.0.0.1:16379", "KAFKA_BROKERS": "127.0.0.1:19092",
 	}
 	for _, s := range access.Calls()["gateway"] {
@@ -38,6 +38,8 @@ func TestConfig(t *testing.T) {
 		"SESSION_SECRET":           {"SESSION_SECRET": "short"},
 		"QUEUE_ENTRY_TOKEN_SECRET": {"QUEUE_ENTRY_TOKEN_SECRET": "short"},
 		"VWR_TOKEN_SECRET":         {"VWR_TOKEN_SECRET": ""},
+		"VWR_TICKET_SECRET":        {"VWR_TICKET_SECRET": ""},
+		"VISITOR_SECRET":           {"VISITOR_SECRET": ""},
 		"DEV_LOGIN":                {"DEV_LOGIN": "true"},
 		"TRUSTED_PROXIES":          {"TRUSTED_PROXIES": "10.0.0.0/8,ten"},
 		"TRUSTED_ORIGINS":          {"TRUSTED_ORIGINS": "https://shop.example,evil.example"},
@@ -73,6 +75,7 @@ func TestConfig(t *testing.T) {
 	env = environment()
 	delete(env, "VWR_ADDR")
 	delete(env, "VWR_TOKEN_SECRET")
+	delete(env, "VWR_TICKET_SECRET")
 	_, err = config.LoadFrom[app.Config](t.Context(), env)
 	require.NoError(t, err, "tier 2 alone")
 	delete(env, "REWARD_ADDR")

@@ -42,7 +42,9 @@ const (
 	slot      = "slot-1"
 
 	sessionSecret = "session-secret-of-at-least-32-bytes!"
+	visitorSecret = "visitor-secret-of-at-least-32-bytes!"
 	tier1Secret   = "tier-one-secret-of-at-least-32-bytes"
+	ticketSecret  = "ticket-secret-of-at-least-32-bytes!!"
 	entrySecret   = "entry-secret-of-at-least-thirty-two!"
 	foreignSecret = "another-secret-of-at-least-32-bytes!"
 )
@@ -70,10 +72,11 @@ type fixture struct {
 	letters      fakeLetters
 	acts         *fakeActs
 
-	sessions, tier1, entries token.KeySet
-	cfg                      *app.Config
-	services                 app.Services
-	logs                     logs
+	sessions, visitors, tier1, tickets, entries token.KeySet
+
+	cfg      *app.Config
+	services app.Services
+	logs     logs
 }
 
 type option func(*app.Config, *app.Services)
@@ -102,7 +105,8 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		ticket: &fakeTicket{},
 
 		entitlements: &fakeEntitlements{},
-		sessions:     tokentest.KeySet(t, sessionSecret), tier1: tokentest.KeySet(t, tier1Secret), entries: tokentest.KeySet(t, entrySecret),
+		sessions:     tokentest.KeySet(t, sessionSecret), visitors: tokentest.KeySet(t, visitorSecret),
+		tier1: tokentest.KeySet(t, tier1Secret), tickets: tokentest.KeySet(t, ticketSecret), entries: tokentest.KeySet(t, entrySecret),
 	}
 	_, w.measured = t.(*testing.B)
 	w.vwr.checkResult = func(i *vwrv1.CheckItem) *vwrv1.CheckResult {
@@ -117,9 +121,11 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		}}}
 	}
 	w.cfg = &app.Config{
-		DevLogin: true, VerifySlots: true, PollMaxWait: 100 * time.Millisecond, SessionLife: time.Hour, TokenCache: 1000,
-		SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
-		Peers: app.Peers{VWR: rpc.OptionalPeer{Addr: "fake"}}, Limits: app.Limits{Keys: 1000},
+		RoomConfig: app.RoomConfig{
+			PollMaxWait: 100 * time.Millisecond, SessionLife: time.Hour, TokenCache: 1000, VisitorSecret: visitorSecret, VWRTicketSecret: ticketSecret,
+			VWR: rpc.OptionalPeer{Addr: "fake"}, Limits: app.Limits{Keys: 1000},
+		},
+		DevLogin: true, VerifySlots: true, SessionSecret: sessionSecret, EntryTokenSecret: entrySecret, VWRTokenSecret: tier1Secret,
 	}
 	w.services = w.serve()
 	for _, o := range opts {
@@ -267,7 +273,7 @@ func (w *fixture) session(user string, roles ...string) credentials {
 // visitor returns a cookie urr-anon and the id in it.
 func (w *fixture) visitor() (credentials, string) {
 	a := claims.NewAnon(w.now())
-	return credentials{"Cookie": "urr-anon=" + a.Seal(w.sessions.Derive(claims.LabelAnon))}, a.String()
+	return credentials{"Cookie": "urr-anon=" + a.Seal(w.visitors.Derive(claims.LabelAnon))}, a.String()
 }
 
 func (w *fixture) entryToken(event, user string) string {

@@ -49,7 +49,7 @@ type Gateway struct {
 	Rooms   *roomstate.Rooms
 	Lines   *linestate.Lines
 	Revoked *revoked.List
-	Audit   *audit.Log
+	Audit   *audit.Log // nil: a room, which serves no acts
 	Load    *overload.Shedder
 
 	live       *live.Hub
@@ -76,18 +76,38 @@ func (c *Config) Pages(s Services) web.Config {
 type Stores struct {
 	Redis  redis.UniversalClient // nil in tests: the gateway keeps the state in its process
 	Limits redis.UniversalClient // for the rate limits; nil in tests
-	Acts   audit.Publisher       // publishes the records of operators' acts to Kafka
+	Acts   audit.Publisher       // publishes the records of operators' acts to Kafka; nil: a room
+}
+
+// isRoom reports whether the stores are those of a gateway that serves waiting rooms only.
+func (s Stores) isRoom() bool { return s.Acts == nil }
+
+// auditLog returns the log of operators' acts; nil for a room, which serves none.
+func (s Stores) auditLog(log *slog.Logger, now func() time.Time) *audit.Log {
+	if s.isRoom() {
+		return nil
+	}
+	return audit.New(s.Acts, s.Redis, audit.Key, log, now)
+}
+
+// revokedSessions returns the list of revoked sessions. A room only reads it.
+func (s Stores) revokedSessions(life time.Duration, now func() time.Time) *revoked.List {
+	l := revoked.New(s.Redis, revoked.Key, life, now)
+	l.ReadOnly = s.isRoom()
+	return l
 }
 
 // Assemble makes a Gateway from its parts. It is ready once Rooms.Watch has read all room states.
+// Without Stores.Acts it is a room: it serves the routes of waiting rooms only, and of cfg it needs
+// the RoomConfig.
 func Assemble(
 	ctx context.Context, cfg *Config, s Services, pages *web.Pages, stores Stores, log *slog.Logger, now func() time.Time,
 ) (*Gateway, error) {
-	keys, err := cfg.parseKeys()
+	keys, err := parseKeys(cfg, stores.isRoom())
 	if err != nil {
 		return nil, err
 	}
-	revokedSessions := revoked.New(stores.Redis, revoked.Key, cfg.SessionLife, now)
+	revokedSessions := stores.revokedSessions(cfg.SessionLife, now)
 	tokens, err := identity.New(keys, cfg.TokenCache, revokedSessions, now)
 	if err != nil {
 		return nil, err
@@ -99,7 +119,7 @@ func Assemble(
 	}
 	cookies := identity.Cookies{Secure: cfg.SecureCookies, Now: now}
 	g := &Gateway{
-		services: s, Rooms: s.newRooms(), Revoked: revokedSessions, Audit: audit.New(stores.Acts, stores.Redis, audit.Key, log, now),
+		services: s, Rooms: s.newRooms(), Revoked: revokedSessions, Audit: stores.auditLog(log, now),
 		tokens: tokens, provider: cfg.OIDC.Provider(now), captcha: captcha.New(cfg.Captcha),
 		limits: limit.New(cfg.Limits.limiterConfig(), stores.Limits, now), Load: overload.New(cfg.PollMaxWait),
 	}
@@ -143,10 +163,23 @@ func Assemble(
 	return g, nil
 }
 
+// isRoom reports whether the gateway serves the routes of waiting rooms only.
+func (g *Gateway) isRoom() bool { return g.Audit == nil }
+
+// parseKeys returns the keys of a gateway, or of a room.
+func parseKeys(cfg *Config, room bool) (identity.Keys, error) {
+	var k identity.Keys
+	err := cfg.RoomConfig.parseKeys(&k)
+	if !room {
+		err = errors.Join(err, cfg.parseShopKeys(&k))
+	}
+	return k, err
+}
+
 // rekey replaces the keys that sign and verify tokens, and the secrets of the CDN, of the identity
 // provider and of the captcha provider.
 func (g *Gateway) rekey(cfg *Config) error {
-	keys, err := cfg.parseKeys()
+	keys, err := parseKeys(cfg, g.isRoom())
 	if err != nil {
 		return err
 	}
@@ -273,6 +306,9 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 	}
 	routes := append(e.routes(), passthroughRoutes...)
 	docs.Annotate(routes)
+	if g.isRoom() {
+		routes = slices.DeleteFunc(routes, func(r *edge.Route) bool { return !ofRooms(r) })
+	}
 	return edge.NewTable(routes...)
 }
 

@@ -18,7 +18,7 @@ import (
 
 func (w *fixture) ticketFor(event, visitor string, round, position int64) string {
 	return claims.VwrTicket{Round: round, RequestID: uuidOf(w.t, requestID), Position: position}.
-		Seal(w.tier1.Derive(claims.LabelVwrTicket), event, visitor)
+		Seal(w.tickets.Derive(claims.LabelVwrTicket), event, visitor)
 }
 
 func TestAssign(t *testing.T) {

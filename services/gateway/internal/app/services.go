@@ -31,14 +31,11 @@ import (
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
 )
 
-// Peers are the addresses and keys of the services behind the gateway.
+// Peers are the addresses and keys of the services behind the gateway that a room does not call.
 type Peers struct {
-	// VWR may lack an address: then there is no tier 1, only tier 2.
-	VWR     rpc.OptionalPeer `env:", prefix=VWR_"`
-	Queue   rpc.Peer         `env:", prefix=QUEUE_"`
-	Ticket  rpc.Peer         `env:", prefix=TICKET_"`
-	Payment rpc.Peer         `env:", prefix=PAYMENT_"`
-	Stats   rpc.Peer         `env:", prefix=STATS_"`
+	Ticket  rpc.Peer `env:", prefix=TICKET_"`
+	Payment rpc.Peer `env:", prefix=PAYMENT_"`
+	Stats   rpc.Peer `env:", prefix=STATS_"`
 	// Reward may lack an address: then there are no rewards.
 	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
 	// Ingest may lack an address: then there are no promotions.
@@ -64,7 +61,7 @@ type peerService struct {
 
 // listServices lists all services behind the gateway. Connections to the services that no sale
 // needs have a circuit breaker.
-func (s *Services) listServices(p *Peers) []peerService {
+func (s *Services) listServices(p *Config) []peerService {
 	worker := rpc.Peer(p.Worker)
 	if p.Ingest.Addr == "" {
 		worker = rpc.Peer{}
@@ -129,7 +126,7 @@ func (s *Services) newRooms() *roomstate.Rooms {
 type connections map[string]*rpc.Conn
 
 // dial makes a connection to every service that has an address, without waiting for the services.
-func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
+func dial(a *lifecycle.App, peers *Config) (Services, connections, error) {
 	var s Services
 	var failed []error
 	conns := connections{}
@@ -148,7 +145,7 @@ func dial(a *lifecycle.App, peers *Peers) (Services, connections, error) {
 }
 
 // rekey replaces the keys that sign the calls to the services.
-func (c connections) rekey(peers *Peers) error {
+func (c connections) rekey(peers *Config) error {
 	var all []error
 	for _, service := range new(Services).listServices(peers) {
 		if conn := c[service.name]; conn != nil {
@@ -216,7 +213,7 @@ func (s *Services) registerAll(ctx context.Context, pass *api.Passthrough) ([]*e
 		return nil, err
 	}
 	all = append(all, orders...)
-	for _, service := range s.listServices(new(Peers)) {
+	for _, service := range s.listServices(new(Config)) {
 		if *service.conn == nil {
 			continue
 		}

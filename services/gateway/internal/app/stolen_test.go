@@ -176,9 +176,9 @@ func (w *fixture) forgedVisitors() []exploit {
 		{"none", nil},
 		{"the id alone", cookie(id)},
 		{"truncated", cookie(good[:len(good)-2])},
-		{"another id before the signature", cookie(other.Seal(w.sessions.Derive(claims.LabelAnon))[:24] + good[24:])},
+		{"another id before the signature", cookie(other.Seal(w.visitors.Derive(claims.LabelAnon))[:24] + good[24:])},
 		{"by another key", cookie(other.Seal(tokentest.KeySet(w.t, foreignSecret).Derive(claims.LabelAnon)))},
-		{"by a key of another purpose", cookie(other.Seal(w.sessions.Derive(claims.LabelVwrTicket)))},
+		{"by a key of another purpose", cookie(other.Seal(w.visitors.Derive(claims.LabelVwrTicket)))},
 		{"in a header", credentials{"Urr-Anon": good, "X-Anon-Id": id}},
 	}
 }

@@ -47,7 +47,7 @@ func build(t *testing.T, handlers map[string]edge.Handler) (*dispatch.Dispatcher
 	keys, err := token.ParseKeySet(config.Secret("a-secret-of-at-least-thirty-two-bytes"))
 	require.NoError(t, err)
 	now := testkit.NewClock(time.Unix(1_700_000_000, 0)).Now
-	tokens, err := identity.New(identity.Keys{Session: keys}, 10, revoked.New(nil, "", time.Hour, now), now)
+	tokens, err := identity.New(identity.Keys{Session: keys, Visitor: keys}, 10, revoked.New(nil, "", time.Hour, now), now)
 	require.NoError(t, err)
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, nil))

@@ -18,18 +18,21 @@ import (
 	"urr.guru/pkg/token"
 )
 
-// Keys are the keys of each kind of token.
+// Keys are the keys of each kind of token. A gateway of the waiting rooms has only Visitor and
+// Ticket.
 type Keys struct {
 	Session token.KeySet
+	Visitor token.KeySet // of visitors' cookies, challenges and the tags of sessions
 	Tier1   token.KeySet
+	Ticket  token.KeySet // of tier-1 tickets
 	Entry   token.KeySet
 }
 
-// keyRing has the Keys and the keys derived from them, for visitors' cookies, tickets and challenges.
+// keyRing has the Keys and the keys derived from them.
 type keyRing struct {
 	Keys
 
-	visitorID, ticket, challenge token.MACSet
+	visitorID, ticket, challenge, sessionTag token.MACSet
 }
 
 // Revocations knows the sessions that were revoked.
@@ -77,8 +80,8 @@ func (v *Verifier) WithSecureCookies(secure bool) *Verifier {
 // Rekey replaces the keys for signing and verifying, also for tokens that were verified before.
 func (v *Verifier) Rekey(keys Keys) {
 	v.keys.Store(&keyRing{
-		Keys: keys, visitorID: keys.Session.Derive(claims.LabelAnon), ticket: keys.Tier1.Derive(claims.LabelVwrTicket),
-		challenge: keys.Session.Derive(claims.LabelChallenge),
+		Keys: keys, visitorID: keys.Visitor.Derive(claims.LabelAnon), ticket: keys.Ticket.Derive(claims.LabelVwrTicket),
+		challenge: keys.Visitor.Derive(claims.LabelChallenge), sessionTag: keys.Visitor.Derive(claims.LabelSession),
 	})
 }
 
@@ -152,13 +155,32 @@ func (v *Verifier) validSession(tok string) *claims.Session {
 	return c
 }
 
+// verifySession checks the session's signature, or without a key for it the session's tag. Who can
+// make tags is no operator: roles are believed by the signature only.
 func (v *Verifier) verifySession(keys *keyRing, tok string) (*claims.Session, error) {
 	c := new(claims.Session)
-	return c, keys.Session.Verify(tok, c, claims.AudienceSession, v.now())
+	signed, tagged, err := claims.UntagSession(keys.sessionTag, tok)
+	switch {
+	case err != nil:
+		return nil, err
+	case keys.Session.Current() != "":
+		return c, keys.Session.Verify(signed, c, claims.AudienceSession, v.now())
+	case !tagged:
+		return nil, claims.ErrForged
+	}
+	err = token.Read(signed, c, claims.AudienceSession, v.now())
+	c.Roles, c.Person = nil, claims.Person{}
+	return c, err
 }
 
+// SignSession signs a session, and tags it for the gateways of the waiting rooms.
 func (v *Verifier) SignSession(c *claims.Session) (string, error) {
-	return v.keys.Load().Session.Sign(c)
+	keys := v.keys.Load()
+	signed, err := keys.Session.Sign(c)
+	if err != nil {
+		return "", err
+	}
+	return claims.TagSession(keys.sessionTag, signed), nil
 }
 
 // Visitor returns the content of the cookie urr-visitorID; ok is false if there is none that
@@ -178,7 +200,7 @@ func (v *Verifier) Visitor(h http.Header) (a claims.Anon, ok bool) {
 func (v *Verifier) SealVisitor(a claims.Anon) string { return a.Seal(v.keys.Load().visitorID) }
 
 // ShowsFormerPosition reports whether the request shows a position of the visitor's former id: by
-// its tier-1 ticket, or without one by its tier-1 token. event is the position's event; "": any.
+// its tier-1 ticket, or without one by its tier-1 token, if there is a key for these. event is the position's event; "": any.
 func (v *Verifier) ShowsFormerPosition(h http.Header, event string, a claims.Anon) bool {
 	if a.Former == uuid.Nil {
 		return false
@@ -187,6 +209,9 @@ func (v *Verifier) ShowsFormerPosition(h http.Header, event string, a claims.Ano
 	if raw := firstValue(h, VWRTicketHeader); raw != "" {
 		_, err := claims.OpenVwrTicket(v.keys.Load().ticket, event, former, raw)
 		return err == nil
+	}
+	if v.keys.Load().Tier1.Current() == "" {
+		return false
 	}
 	for tok := range cookies(h, Tier1Cookie) {
 		c, err := v.tier1.get(tok, v.now(), v.keys.Load(), v.verifyTier1)

@@ -30,7 +30,7 @@ var start = time.Unix(1_700_000_000, 0)
 func verifier(t testing.TB, c *testkit.Clock) *identity.Verifier {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
-	v, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 100, noRevocations{}, c.Now)
+	v, err := identity.New(identity.Keys{Session: k, Visitor: k, Tier1: k, Ticket: k, Entry: k}, 100, noRevocations{}, c.Now)
 	require.NoError(t, err)
 	return v
 }
@@ -248,7 +248,7 @@ func TestKeyRotation(t *testing.T) {
 	v := verifier(t, testkit.NewClock(start))
 	rekey := func(secrets string) {
 		k := tokentest.KeySet(t, secrets)
-		v.Rekey(identity.Keys{Session: k, Tier1: k, Entry: k})
+		v.Rekey(identity.Keys{Session: k, Visitor: k, Tier1: k, Ticket: k, Entry: k})
 	}
 	const next = "another-secret-of-thirty-two-bytes"
 	old := sign(t, v, time.Hour)

@@ -36,7 +36,7 @@ func (noRevocations) IsRevoked(*claims.Session) bool { return false }
 func gateway(t *testing.T, secret string, rdb redis.UniversalClient, c *testkit.Clock) *proof.Proofs {
 	t.Helper()
 	k := tokentest.KeySet(t, secret)
-	tokens, err := identity.New(identity.Keys{Session: k, Tier1: k, Entry: k}, 10, noRevocations{}, c.Now)
+	tokens, err := identity.New(identity.Keys{Session: k, Visitor: k, Tier1: k, Ticket: k, Entry: k}, 10, noRevocations{}, c.Now)
 	require.NoError(t, err)
 	p, err := proof.New(tokens, proof.HumanTest{}, rdb, time.Hour, c.Now)
 	require.NoError(t, err)

@@ -91,7 +91,9 @@ func (l *List) readNew(ctx context.Context, oldest int64) (fresh map[string]int6
 	var members *redis.ZSliceCmd
 	var inRange *redis.IntCmd
 	_, err = l.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.ZRemRangeByScore(ctx, l.key, "-inf", "("+formatScore(oldest-maxClockSkew.Milliseconds()))
+		if !l.ReadOnly {
+			p.ZRemRangeByScore(ctx, l.key, "-inf", "("+formatScore(oldest-maxClockSkew.Milliseconds()))
+		}
 		inRange = p.ZCount(ctx, l.key, formatScore(oldest), "+inf")
 		members = p.ZRangeArgsWithScores(ctx, since.rangeArgs(l.key, 0))
 		return nil

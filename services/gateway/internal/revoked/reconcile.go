@@ -126,7 +126,7 @@ func (l *List) reconcile(ctx context.Context, spans []scoreSpan, oldest int64) e
 	}
 	l.mergeEntries(stored)
 	missing := l.missingInRedis(spans, stored)
-	if len(missing) == 0 {
+	if len(missing) == 0 || l.ReadOnly {
 		return nil
 	}
 	writtenBack.Add(float64(len(missing)))

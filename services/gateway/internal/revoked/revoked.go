@@ -41,6 +41,10 @@ var _ identity.Revocations = (*List)(nil)
 
 // List has the revoked sessions in memory and in Redis. It is safe for concurrent use.
 type List struct {
+	// ReadOnly says that this process writes nothing to Redis: neither entries that Redis lacks, nor
+	// the removal of old ones. It is set before the first Read.
+	ReadOnly bool
+
 	rdb  redis.UniversalClient // nil: the list is local
 	key  string
 	life time.Duration // maximum lifetime of a session

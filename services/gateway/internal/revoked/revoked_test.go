@@ -218,6 +218,28 @@ func TestLostMembersAreWrittenBack(t *testing.T) {
 	require.True(t, s.gateway().IsRevoked(bob), "a new gateway reads everything")
 }
 
+// A list that is read-only follows the others, but neither restores nor removes members.
+func TestReadOnlyListWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	a := s.gateway()
+	room := revoked.New(s.rdb, s.key, life, s.clock.Now)
+	room.ReadOnly = true
+	require.NoError(t, a.RevokeUser(t.Context(), "bob"))
+	s.read(room)
+	require.True(t, room.IsRevoked(s.session("bob")))
+
+	require.NoError(t, s.rdb.Del(t.Context(), s.key).Err())
+	s.read(room)
+	require.Empty(t, s.stored())
+	require.True(t, room.IsRevoked(s.session("bob")), "it keeps what it has read")
+	require.NoError(t, s.rdb.ZAdd(t.Context(), s.key, redis.Z{Score: 1, Member: "u:old"}).Err())
+	s.read(room)
+	require.Contains(t, s.stored(), "u:old")
+	s.read(a)
+	require.NotContains(t, s.stored(), "u:old", "others remove what is too old")
+}
+
 // readCounter counts the members that Redis sends.
 type readCounter struct{ members int }
 

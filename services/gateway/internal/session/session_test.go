@@ -28,7 +28,7 @@ import (
 func verifier(t *testing.T) *identity.Verifier {
 	t.Helper()
 	k := tokentest.KeySet(t, "a-secret-of-at-least-thirty-two-bytes")
-	v, err := identity.New(identity.Keys{Session: k}, 10, revoked.New(nil, "", time.Hour, time.Now), time.Now)
+	v, err := identity.New(identity.Keys{Session: k, Visitor: k}, 10, revoked.New(nil, "", time.Hour, time.Now), time.Now)
 	require.NoError(t, err)
 	return v
 }

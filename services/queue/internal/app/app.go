@@ -39,7 +39,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	sealer, err := seal.New(cfg.EntryTokenSecret)
+	sealer, err := seal.New(cfg.EntryTokenSecret, cfg.TicketSecret)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("entitlements", worker.RunEntitlementAsks)
 	a.Go("reservations", reservations.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
-		return errors.Join(sealer.Rekey(next.EntryTokenSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
+		return errors.Join(sealer.Rekey(next.EntryTokenSecret, next.TicketSecret), rekeyTicket(next.Ticket.Key), server.Rekey(next.RPC.Accept))
 	})
 	a.Ready("redis", store.Ping)
 	a.Ready("sales", worker.Ready)

@@ -23,8 +23,8 @@ const key = "0123456789abcdef0123456789abcdef"
 
 func minimalEnv() map[string]string {
 	return map[string]string{
-		"QUEUE_ENTRY_TOKEN_SECRET": key, "REDIS_ADDRS": "r:1", "KAFKA_BROKERS": "k:1", "TICKET_ADDR": "t:1", "TICKET_RPC_KEY": key,
-		"RPC_ACCEPT": "gateway:" + key + ",vwr:" + key,
+		"QUEUE_ENTRY_TOKEN_SECRET": key, "QUEUE_TICKET_SECRET": key, "REDIS_ADDRS": "r:1", "KAFKA_BROKERS": "k:1", "TICKET_ADDR": "t:1", "TICKET_RPC_KEY": key,
+		"RPC_ACCEPT": "gateway:" + key + ",room:" + key + ",vwr:" + key,
 	}
 }
 
@@ -37,6 +37,7 @@ func TestConfig(t *testing.T) {
 		"least":                          {nil, ""},
 		"no secret":                      {map[string]string{"QUEUE_ENTRY_TOKEN_SECRET": ""}, "QUEUE_ENTRY_TOKEN_SECRET"},
 		"a short secret":                 {map[string]string{"QUEUE_ENTRY_TOKEN_SECRET": "short"}, "32"},
+		"a short secret of tickets":      {map[string]string{"QUEUE_TICKET_SECRET": "short"}, "QUEUE_TICKET_SECRET"},
 		"no ticket":                      {map[string]string{"TICKET_ADDR": ""}, "TICKET_ADDR"},
 		"no key for ticket":              {map[string]string{"TICKET_RPC_KEY": ""}, "TICKET_RPC_KEY"},
 		"SQS without a URL":              {map[string]string{"SQS_ENABLED": "true"}, "SQS_QUEUE_URL"},

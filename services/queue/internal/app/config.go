@@ -25,9 +25,10 @@ type Config struct {
 	SQS   sqs.Config
 	// Ticket keeps the lines' settings and the events' titles.
 	Ticket rpc.Peer `env:", prefix=TICKET_"`
-	// EntryTokenSecret signs entry tokens and queue tickets: kid:secret[,kid:secret…], each secret
-	// at least 32 bytes.
+	// EntryTokenSecret signs entry tokens: kid:secret[,kid:secret…], each secret at least 32 bytes.
 	EntryTokenSecret config.Secret `env:"QUEUE_ENTRY_TOKEN_SECRET, required"`
+	// TicketSecret signs and verifies queue tickets, in the same form. No other service has it.
+	TicketSecret config.Secret `env:"QUEUE_TICKET_SECRET, required"`
 
 	// Threshold is how many visitors may be inside at once, for events without a setting of their
 	// own.
@@ -55,12 +56,14 @@ type Config struct {
 	CleanupInterval int64 `env:"QUEUE_STALE_CLEANUP_INTERVAL_MS, default=30000" min:"100" max:"3600000"`
 }
 
-// Validate checks what the tags of the fields cannot express: the form of EntryTokenSecret,
+// Validate checks what the tags of the fields cannot express: the forms of the secrets,
 // and that SQS has a queue when it is enabled.
 func (c *Config) Validate() error {
 	var problems []error
-	if _, err := token.ParseKeySet(c.EntryTokenSecret); err != nil {
-		problems = append(problems, config.Invalid("QUEUE_ENTRY_TOKEN_SECRET", c.EntryTokenSecret, err.Error()))
+	for name, secret := range map[string]config.Secret{"QUEUE_ENTRY_TOKEN_SECRET": c.EntryTokenSecret, "QUEUE_TICKET_SECRET": c.TicketSecret} {
+		if _, err := token.ParseKeySet(secret); err != nil {
+			problems = append(problems, config.Invalid(name, secret, err.Error()))
+		}
 	}
 	if c.SQS.Enabled && c.SQS.QueueURL == "" {
 		problems = append(problems, config.Missing("SQS_QUEUE_URL", "must be the queue's URL when SQS_ENABLED is true"))

@@ -16,7 +16,7 @@ func TestChart(t *testing.T) {
 	require.Equal(t, int64(5_000_000), dev.Threshold, "a large number stays a whole one")
 	require.Equal(t, "dns:///urr-ticket-headless:9000", dev.Ticket.Addr)
 	require.Equal(t, []string{"redis:6379"}, dev.Redis.Addrs)
-	require.Len(t, dev.RPC.Accept, 2)
+	require.Len(t, dev.RPC.Accept, 3)
 
 	prod := charttest.ProductionConfig[app.Config](t, "queue",
 		"--set", "rpc.calls.ticket.address=dns:///ticket-headless.shop:9000", "--set", "redis.addresses={a:6379,b:6379}",

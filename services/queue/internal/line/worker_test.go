@@ -61,7 +61,7 @@ func (w *testEnv) replicaWith(store line.Store, events line.Directory) *replica 
 
 func (w *testEnv) replicaOf(store line.Store, events line.Directory, sales line.SaleReader) *replica {
 	w.t.Helper()
-	sealer, err := seal.New("0123456789abcdef0123456789abcdef")
+	sealer, err := seal.New("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")
 	require.NoError(w.t, err)
 	m := &meter{}
 	entitled, _ := sales.(line.EntitlementSource) // nil for a ticket service without presales

@@ -72,7 +72,7 @@ func (f *fixture) serve(client goredis.UniversalClient, stop <-chan struct{}) {
 	f.t.Helper()
 	store, err := redis.NewStore(client, line.DefaultRules(), redis.WithClock(f.clock), redis.WithRegistry("registry-"+f.event), redis.WithTimeout(time.Hour))
 	require.NoError(f.t, err)
-	sealer, err := seal.New(secret)
+	sealer, err := seal.New(secret, secret)
 	require.NoError(f.t, err)
 	conn := rpctest.Serve(f.t, f.tickets.register, rpctest.As("queue"), unhurried)
 	f.cache = line.NewLineCache(f.clock)

@@ -1,5 +1,6 @@
-// Package seal signs entry tokens, and queue tickets, which restore a place after a data loss. All keys
-// are derived from QUEUE_ENTRY_TOKEN_SECRET.
+// Package seal signs entry tokens, and queue tickets, which restore a place after a data loss. The
+// keys of tickets are in no other service, since nothing else verifies them; those of entry tokens
+// are in the gateway too.
 package seal
 
 import (
@@ -25,25 +26,30 @@ type Sealer struct {
 	current atomic.Pointer[signingKeys]
 }
 
-// signingKeys are the keys for entry tokens and for queue tickets, derived from one secret.
+// signingKeys are the keys for entry tokens and for queue tickets.
 type signingKeys struct {
 	tokens  token.KeySet
 	tickets token.MACSet
 }
 
-// New makes a Sealer with the keys of QUEUE_ENTRY_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
-func New(secret config.Secret) (*Sealer, error) {
+// New makes a Sealer with the keys of QUEUE_ENTRY_TOKEN_SECRET and QUEUE_TICKET_SECRET, each
+// `kid:secret[,kid:secret…]`.
+func New(entry, ticket config.Secret) (*Sealer, error) {
 	s := new(Sealer)
-	return s, s.Rekey(secret)
+	return s, s.Rekey(entry, ticket)
 }
 
-// Rekey replaces the secret from which the keys are derived. After an error, the old keys are used.
-func (s *Sealer) Rekey(secret config.Secret) error {
-	set, err := token.ParseKeySet(secret)
+// Rekey replaces both secrets. After an error, the old keys are used.
+func (s *Sealer) Rekey(entry, ticket config.Secret) error {
+	tokens, err := token.ParseKeySet(entry)
 	if err != nil {
 		return fmt.Errorf("QUEUE_ENTRY_TOKEN_SECRET: %w", err)
 	}
-	s.current.Store(&signingKeys{tokens: set, tickets: set.Derive(claims.LabelQueueTicket)})
+	tickets, err := token.ParseKeySet(ticket)
+	if err != nil {
+		return fmt.Errorf("QUEUE_TICKET_SECRET: %w", err)
+	}
+	s.current.Store(&signingKeys{tokens: tokens, tickets: tickets.Derive(claims.LabelQueueTicket)})
 	return nil
 }
 

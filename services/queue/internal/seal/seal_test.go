@@ -22,7 +22,7 @@ const (
 
 func sealer(t testing.TB, secret config.Secret) *seal.Sealer {
 	t.Helper()
-	s, err := seal.New(secret)
+	s, err := seal.New(secret, secret)
 	require.NoError(t, err)
 	return s
 }
@@ -64,8 +64,19 @@ func TestKeysRotate(t *testing.T) {
 	require.True(t, ok)
 	_, ok = sealer(t, second).OpenTicket("ev", "user", sealed)
 	require.False(t, ok)
-	_, err := seal.New("short")
+	_, err := seal.New("short", first)
 	require.ErrorContains(t, err, "QUEUE_ENTRY_TOKEN_SECRET")
+	_, err = seal.New(first, "short")
+	require.ErrorContains(t, err, "QUEUE_TICKET_SECRET")
+}
+
+// Who has the secret of entry tokens, as the gateways, can make no queue ticket.
+func TestTheSecretOfEntryTokensSignsNoTickets(t *testing.T) {
+	t.Parallel()
+	s, err := seal.New(first, second)
+	require.NoError(t, err)
+	_, ok := s.OpenTicket("ev", "user", sealer(t, first).SealTicket("ev", "user", line.Ticket{Score: 1}))
+	require.False(t, ok)
 }
 
 func TestEntryTokenEndsWithTheSlotOrAfterAMinute(t *testing.T) {
@@ -88,12 +99,12 @@ func TestKeysAreReplacedInPlace(t *testing.T) {
 	t.Parallel()
 	s := sealer(t, first)
 	sealed := s.SealTicket("ev", "user", line.Ticket{Score: 1})
-	require.NoError(t, s.Rekey(second+","+first))
+	require.NoError(t, s.Rekey(second+","+first, second+","+first))
 	_, ok := s.OpenTicket("ev", "user", sealed)
 	require.True(t, ok)
 	_, ok = sealer(t, second).OpenTicket("ev", "user", s.SealTicket("ev", "user", line.Ticket{Score: 1}))
 	require.True(t, ok, "the first of the new set signs")
-	require.ErrorContains(t, s.Rekey("short"), "QUEUE_ENTRY_TOKEN_SECRET")
+	require.ErrorContains(t, s.Rekey("short", first), "QUEUE_ENTRY_TOKEN_SECRET")
 	_, ok = s.OpenTicket("ev", "user", sealed)
 	require.True(t, ok, "what is refused changes nothing")
 }

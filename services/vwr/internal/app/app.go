@@ -32,7 +32,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	passes, err := pass.New(cfg.TokenSecret)
+	passes, err := pass.New(cfg.TokenSecret, cfg.TicketSecret)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.Go("lobbies", driver.Run)
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(
-			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret), rekeyPeers(next), server.Rekey(next.RPC.Accept))
+			rekeyLobbies(lobbies, next), passes.Rekey(next.TokenSecret, next.TicketSecret), rekeyPeers(next), server.Rekey(next.RPC.Accept))
 	})
 	a.Ready("counters", countersReadCheck(cache))
 	return a.Run(ctx)

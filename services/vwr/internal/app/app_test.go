@@ -31,8 +31,8 @@ func start(t *testing.T) (addr string, stop func() error) {
 	tables, _ := dynamotest.Tables(t)
 	cfg := &app.Config{
 		Config: lifecycle.Config{GRPCAddr: backendtest.FreeAddr(t), ShutdownTimeout: 2 * time.Minute},
-		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key}},
-		Dynamo: tables, TokenSecret: key,
+		RPC:    rpc.ServerConfig{Accept: map[string]config.Secret{"gateway": key, "room": key}},
+		Dynamo: tables, TokenSecret: key, TicketSecret: key,
 	}
 	log := slog.New(slog.DiscardHandler)
 	for range 2 {

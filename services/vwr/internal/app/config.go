@@ -32,9 +32,11 @@ type Config struct {
 	// Reward tells whether campaigns exist and have ended; without an address rooms that lead to one
 	// are not checked.
 	Reward rpc.OptionalPeer `env:", prefix=REWARD_"`
-	// TokenSecret signs tokens and tickets and makes request ids: kid:secret[,kid:secret…], each
+	// TokenSecret signs tokens and positions and makes request ids: kid:secret[,kid:secret…], each
 	// secret at least 32 bytes.
 	TokenSecret config.Secret `env:"VWR_TOKEN_SECRET, required"`
+	// TicketSecret signs tickets for the gateways that answer polls, in the same form.
+	TicketSecret config.Secret `env:"VWR_TICKET_SECRET, required"`
 
 	// LobbyLead is how long before the start a lobby closes. Less than 3m is for development only:
 	// fewer people can save the list of the entries before the beacon's value is known.
@@ -55,8 +57,10 @@ type Config struct {
 // Validate checks what the tags of the fields cannot express: the forms of the keys.
 func (c *Config) Validate() error {
 	var problems []error
-	if _, err := token.ParseKeySet(c.TokenSecret); err != nil {
-		problems = append(problems, config.Invalid("VWR_TOKEN_SECRET", c.TokenSecret, err.Error()))
+	for name, secret := range map[string]config.Secret{"VWR_TOKEN_SECRET": c.TokenSecret, "VWR_TICKET_SECRET": c.TicketSecret} {
+		if _, err := token.ParseKeySet(secret); err != nil {
+			problems = append(problems, config.Invalid(name, secret, err.Error()))
+		}
 	}
 	for callee, peer := range map[string]rpc.OptionalPeer{"queue": c.Queue, "ingest": c.Ingest, "reward": c.Reward} {
 		if prefix := strings.ToUpper(callee); peer.Addr != "" && peer.Key == "" {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -18,20 +19,23 @@ func TestConfig(t *testing.T) {
 		env  map[string]string
 		want string // a part of the error's text; empty if the configuration is valid
 	}{
-		"least":              {map[string]string{"VWR_TOKEN_SECRET": key}, ""},
+		"least":              {nil, ""},
 		"whole":              {map[string]string{"VWR_TOKEN_SECRET": "a:" + key, "QUEUE_ADDR": "q:1", "QUEUE_RPC_KEY": key, "DYNAMODB_PITR": "true"}, ""},
-		"no secret":          {map[string]string{}, "VWR_TOKEN_SECRET"},
+		"no secret":          {map[string]string{"VWR_TOKEN_SECRET": ""}, "VWR_TOKEN_SECRET"},
 		"a short secret":     {map[string]string{"VWR_TOKEN_SECRET": "short"}, "32"},
-		"queue without key":  {map[string]string{"VWR_TOKEN_SECRET": key, "QUEUE_ADDR": "q:1"}, "QUEUE_RPC_KEY"},
-		"ingest without key": {map[string]string{"VWR_TOKEN_SECRET": key, "INGEST_ADDR": "i:1"}, "INGEST_RPC_KEY"},
-		"reward without key": {map[string]string{"VWR_TOKEN_SECRET": key, "REWARD_ADDR": "r:1"}, "REWARD_RPC_KEY"},
-		"the least lead":     {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": lobby.MinLead.String()}, ""},
-		"too short a lead":   {map[string]string{"VWR_TOKEN_SECRET": key, "VWR_LOBBY_LEAD": (lobby.MinLead - time.Second).String()}, "VWR_LOBBY_LEAD"},
-		"a bad switch":       {map[string]string{"VWR_TOKEN_SECRET": key, "DYNAMODB_PITR": "perhaps"}, "DYNAMODB_PITR"},
+		"no ticket secret":   {map[string]string{"VWR_TICKET_SECRET": ""}, "VWR_TICKET_SECRET"},
+		"queue without key":  {map[string]string{"QUEUE_ADDR": "q:1"}, "QUEUE_RPC_KEY"},
+		"ingest without key": {map[string]string{"INGEST_ADDR": "i:1"}, "INGEST_RPC_KEY"},
+		"reward without key": {map[string]string{"REWARD_ADDR": "r:1"}, "REWARD_RPC_KEY"},
+		"the least lead":     {map[string]string{"VWR_LOBBY_LEAD": lobby.MinLead.String()}, ""},
+		"too short a lead":   {map[string]string{"VWR_LOBBY_LEAD": (lobby.MinLead - time.Second).String()}, "VWR_LOBBY_LEAD"},
+		"a bad switch":       {map[string]string{"DYNAMODB_PITR": "perhaps"}, "DYNAMODB_PITR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := config.LoadFrom[app.Config](t.Context(), c.env)
+			env := map[string]string{"VWR_TOKEN_SECRET": key, "VWR_TICKET_SECRET": key}
+			maps.Copy(env, c.env)
+			_, err := config.LoadFrom[app.Config](t.Context(), env)
 			if c.want == "" {
 				require.NoError(t, err)
 				return

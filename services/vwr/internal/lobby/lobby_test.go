@@ -103,7 +103,7 @@ func (k *kit) replica(t *testing.T, hook dynamotest.Hook) *replica {
 		require.NoError(t, entries.Close(context.Background()))
 		require.NoError(t, r.store.Close(context.Background()))
 	})
-	passes, err := pass.New(secret)
+	passes, err := pass.New(secret, secret)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	beacons, err := beacon.NewSources([]string{k.server.URL}, k.server.Client())

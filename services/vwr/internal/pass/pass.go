@@ -1,5 +1,6 @@
 // Package pass derives the ids of visitors' records, and signs and verifies tickets and tier-1
-// tokens. All keys are derived from VWR_TOKEN_SECRET.
+// tokens. Gateways check tickets with VWR_TICKET_SECRET, which makes no position: what vwr itself
+// believes is signed with VWR_TOKEN_SECRET.
 package pass
 
 import (
@@ -26,26 +27,35 @@ type Passes struct {
 	current atomic.Pointer[keys]
 }
 
-// keys are the keys for tokens, tickets and request ids, all derived from one set of secrets.
+// keys are the keys for tokens, positions and request ids, derived from VWR_TOKEN_SECRET, and those
+// for tickets.
 type keys struct {
-	tokens   token.KeySet
-	tickets  token.MACSet
-	requests token.MACSet
+	tokens    token.KeySet
+	positions token.MACSet
+	requests  token.MACSet
+	tickets   token.MACSet
 }
 
-// New derives the keys from VWR_TOKEN_SECRET (`kid:secret[,kid:secret…]`).
-func New(secret config.Secret) (*Passes, error) {
+// New derives the keys from VWR_TOKEN_SECRET and VWR_TICKET_SECRET, each `kid:secret[,kid:secret…]`.
+func New(secret, ticket config.Secret) (*Passes, error) {
 	p := new(Passes)
-	return p, p.Rekey(secret)
+	return p, p.Rekey(secret, ticket)
 }
 
-// Rekey replaces the secret. After an error, the old secret is used.
-func (p *Passes) Rekey(secret config.Secret) error {
+// Rekey replaces both secrets. After an error, the old ones are used.
+func (p *Passes) Rekey(secret, ticket config.Secret) error {
 	set, err := token.ParseKeySet(secret)
 	if err != nil {
 		return fmt.Errorf("VWR_TOKEN_SECRET: %w", err)
 	}
-	p.current.Store(&keys{tokens: set, tickets: set.Derive(claims.LabelVwrTicket), requests: set.Derive(labelRequest)})
+	tickets, err := token.ParseKeySet(ticket)
+	if err != nil {
+		return fmt.Errorf("VWR_TICKET_SECRET: %w", err)
+	}
+	p.current.Store(&keys{
+		tokens: set, positions: set.Derive(claims.LabelVwrPosition), requests: set.Derive(labelRequest),
+		tickets: tickets.Derive(claims.LabelVwrTicket),
+	})
 	return nil
 }
 
@@ -72,13 +82,14 @@ func (p *Passes) RequestIDs(eventID string, round room.Round, visitor string) []
 }
 
 func (p *Passes) SealTicket(r room.Record) string {
-	t := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}
-	return t.Seal(p.current.Load().tickets, r.EventID, r.Visitor)
+	t, k := claims.VwrTicket{Round: int64(r.Round), RequestID: r.RequestID, Position: r.Position}, p.current.Load()
+	return t.Prove(k.positions, r.EventID, r.Visitor).Seal(k.tickets, r.EventID, r.Visitor)
 }
 
 func (p *Passes) OpenTicket(eventID, visitor, ticket string) (room.Record, bool) {
-	t, err := claims.OpenVwrTicket(p.current.Load().tickets, eventID, visitor, ticket)
-	if err != nil {
+	k := p.current.Load()
+	t, err := claims.OpenVwrTicket(k.tickets, eventID, visitor, ticket)
+	if err != nil || !t.Proven(k.positions, eventID, visitor) {
 		return room.Record{}, false
 	}
 	return room.Record{

@@ -10,6 +10,7 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/token"
+	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/vwr/internal/pass"
 	"urr.guru/services/vwr/internal/room"
 )
@@ -17,11 +18,13 @@ import (
 const (
 	keyA = "0123456789abcdef0123456789abcdef"
 	keyB = "fedcba9876543210fedcba9876543210"
+
+	keyTicket = "the-secret-of-tickets-in-gateways"
 )
 
 func open(t *testing.T, secret config.Secret) *pass.Passes {
 	t.Helper()
-	p, err := pass.New(secret)
+	p, err := pass.New(secret, keyTicket)
 	require.NoError(t, err)
 	return p
 }
@@ -45,6 +48,24 @@ func TestTicketIsBoundToEventAndVisitor(t *testing.T) {
 	_, ok = p.OpenTicket("demo2", "visitor", ticket)
 	require.False(t, ok, "another event")
 	_, ok = p.OpenTicket("demo", "visitor2", ticket)
+	require.False(t, ok, "another visitor")
+}
+
+// A gateway, which has the secret of tickets, cannot give its visitor a better position.
+func TestTheSecretOfTicketsMakesNoPositions(t *testing.T) {
+	t.Parallel()
+	p := open(t, keyA)
+	rec := record(p)
+	tickets := tokentest.KeySet(t, keyTicket).Derive(claims.LabelVwrTicket)
+	genuine, err := claims.OpenVwrTicket(tickets, "demo", "visitor", p.SealTicket(rec))
+	require.NoError(t, err, "it can check tickets")
+	_, ok := p.OpenTicket("demo", "visitor", genuine.Seal(tickets, "demo", "visitor"))
+	require.True(t, ok)
+	genuine.Position = 1
+	_, ok = p.OpenTicket("demo", "visitor", genuine.Seal(tickets, "demo", "visitor"))
+	require.False(t, ok, "another position")
+	genuine.Position = rec.Position
+	_, ok = p.OpenTicket("demo", "visitor2", genuine.Seal(tickets, "demo", "visitor2"))
 	require.False(t, ok, "another visitor")
 }
 
@@ -93,8 +114,10 @@ func TestToken(t *testing.T) {
 
 func TestShortSecretIsRejected(t *testing.T) {
 	t.Parallel()
-	_, err := pass.New("short")
+	_, err := pass.New("short", keyTicket)
 	require.ErrorContains(t, err, "VWR_TOKEN_SECRET")
+	_, err = pass.New(keyA, "short")
+	require.ErrorContains(t, err, "VWR_TICKET_SECRET")
 }
 
 func TestRekey(t *testing.T) {
@@ -102,13 +125,13 @@ func TestRekey(t *testing.T) {
 	p := open(t, "a:"+keyA)
 	rec := record(p)
 	ticket := p.SealTicket(rec)
-	require.NoError(t, p.Rekey("b:"+keyB+",a:"+keyA))
+	require.NoError(t, p.Rekey("b:"+keyB+",a:"+keyA, keyTicket))
 	require.Equal(t, rec.RequestID, p.RequestIDs(rec.EventID, rec.Round, rec.Visitor)[1])
 	_, ok := p.OpenTicket("demo", "visitor", ticket)
 	require.True(t, ok)
 	_, ok = open(t, "b:"+keyB).OpenTicket("demo", "visitor", p.SealTicket(rec))
 	require.True(t, ok, "the first of the new set signs")
-	require.ErrorContains(t, p.Rekey("short"), "VWR_TOKEN_SECRET")
+	require.ErrorContains(t, p.Rekey("short", keyTicket), "VWR_TOKEN_SECRET")
 	_, ok = p.OpenTicket("demo", "visitor", ticket)
 	require.True(t, ok, "what is refused changes nothing")
 }

@@ -30,7 +30,7 @@ func newReplicas(t *testing.T, n int) (*roomtest.Memory, []testReplica) {
 	t.Helper()
 	now := testkit.NewClock(epoch).Now
 	m := roomtest.NewMemory(now)
-	passes, err := pass.New("0123456789abcdef0123456789abcdef")
+	passes, err := pass.New("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
 	out := make([]testReplica, n)
 	for i := range out {
@@ -375,7 +375,7 @@ func TestForeignIDCostsNoRead(t *testing.T) {
 	t.Parallel()
 	now := testkit.NewClock(epoch).Now
 	m, cache := roomtest.NewMemory(now), room.NewStateCache()
-	passes, err := pass.New("0123456789abcdef0123456789abcdef")
+	passes, err := pass.New("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
 	store := &findCounter{PositionStore: m}
 	d := testReplica{

@@ -39,7 +39,7 @@ type fixture struct {
 
 func serve(t *testing.T) *fixture {
 	t.Helper()
-	passes, err := pass.New("0123456789abcdef0123456789abcdef")
+	passes, err := pass.New("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
 	now := testkit.NewClock(epoch).Now
 	m, b := roomtest.NewMemory(now), room.NewStateCache()

@@ -29,8 +29,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The end user of a request. Accepted from the gateway only, whose client always overwrites it;
-// never read from a body, a query or a header. Batched requests carry one per item.
+// The end user of a request. Accepted from the gateway only, and from its pods for the waiting
+// rooms (room), whose clients always overwrite it; never read from a body, a query or a header. Batched requests carry one per item.
 type Caller struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Signed-in user, 1-63 of [A-Za-z0-9._@+-]; empty for a visitor.

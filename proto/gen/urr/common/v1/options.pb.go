@@ -27,7 +27,7 @@ const (
 // Which services may call the method.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of services, such as "gateway"; at least one. Without a key for each of them the server
+	// Names of services, such as "gateway", or "room" for its pods for the waiting rooms; at least one. Without a key for each of them the server
 	// does not start.
 	Callers       []string `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
 	unknownFields protoimpl.UnknownFields

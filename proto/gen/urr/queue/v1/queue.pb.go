@@ -2138,7 +2138,7 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x18\n" +
 	"\ablocked\x18\x03 \x01(\bR\ablocked\x12\x18\n" +
-	"\adurable\x18\x04 \x01(\bR\adurable2\xd4\x05\n" +
+	"\adurable\x18\x04 \x01(\bR\adurable2\xda\x05\n" +
 	"\fQueueService\x12P\n" +
 	"\x05Check\x12\x19.urr.queue.v1.LineRequest\x1a\x1a.urr.queue.v1.LineResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12Q\n" +
@@ -2149,10 +2149,11 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\x05Leave\x12\x1a.urr.queue.v1.LeaveRequest\x1a\x1b.urr.queue.v1.LeaveResponse\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12d\n" +
 	"\vVerifySlots\x12 .urr.queue.v1.VerifySlotsRequest\x1a!.urr.queue.v1.VerifySlotsResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12c\n" +
+	"\agateway\x90\x02\x02\x12i\n" +
 	"\n" +
-	"WatchLines\x12\x1f.urr.queue.v1.WatchLinesRequest\x1a .urr.queue.v1.WatchLinesResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x010\x01\x12T\n" +
+	"WatchLines\x12\x1f.urr.queue.v1.WatchLinesRequest\x1a .urr.queue.v1.WatchLinesResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x010\x01\x12T\n" +
 	"\aGetLoad\x12\x1c.urr.queue.v1.GetLoadRequest\x1a\x1d.urr.queue.v1.GetLoadResponse\"\f\xa2\xbb\x18\x05\n" +
 	"\x03vwr\x90\x02\x01\x12T\n" +
 	"\aGetSale\x12\x1c.urr.queue.v1.GetSaleRequest\x1a\x1d.urr.queue.v1.GetSaleResponse\"\f\xa2\xbb\x18\x05\n" +

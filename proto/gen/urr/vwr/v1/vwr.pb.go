@@ -2898,29 +2898,38 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\n" +
 	"\n" +
-	"\b_sign_in2\x9e\a\n" +
+	"\b_sign_in2\xd4\a\n" +
 	"\n" +
-	"VwrService\x12Q\n" +
-	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12N\n" +
-	"\x05Check\x12\x18.urr.vwr.v1.CheckRequest\x1a\x19.urr.vwr.v1.CheckResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12K\n" +
-	"\x04Join\x12\x17.urr.vwr.v1.JoinRequest\x1a\x18.urr.vwr.v1.JoinResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12]\n" +
+	"VwrService\x12W\n" +
+	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x02\x12T\n" +
+	"\x05Check\x12\x18.urr.vwr.v1.CheckRequest\x1a\x19.urr.vwr.v1.CheckResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x02\x12Q\n" +
+	"\x04Join\x12\x17.urr.vwr.v1.JoinRequest\x1a\x18.urr.vwr.v1.JoinResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x02\x12c\n" +
 	"\n" +
-	"GetShuffle\x12\x1d.urr.vwr.v1.GetShuffleRequest\x1a\x1e.urr.vwr.v1.GetShuffleResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x01\x12\x9d\x01\n" +
-	"\fListShuffles\x12\x1f.urr.vwr.v1.ListShufflesRequest\x1a .urr.vwr.v1.ListShufflesResponse\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02(\x12&/vwr-api/vwr/shuffle/{event_id}/rounds\x90\x02\x01\x12r\n" +
-	"\x11GetShuffleEntries\x12$.urr.vwr.v1.GetShuffleEntriesRequest\x1a%.urr.vwr.v1.GetShuffleEntriesResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x01\x12a\n" +
-	"\x0fGetShuffleProof\x12\".urr.vwr.v1.GetShuffleProofRequest\x1a\x18.urr.vwr.v1.ShuffleProof\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x01\x12h\n" +
-	"\rWatchCounters\x12 .urr.vwr.v1.WatchCountersRequest\x1a!.urr.vwr.v1.WatchCountersResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x010\x01\x12`\n" +
-	"\vGetCounters\x12\x1e.urr.vwr.v1.GetCountersRequest\x1a\x1f.urr.vwr.v1.GetCountersResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x012\xc3\x04\n" +
+	"GetShuffle\x12\x1d.urr.vwr.v1.GetShuffleRequest\x1a\x1e.urr.vwr.v1.GetShuffleResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x01\x12\xa3\x01\n" +
+	"\fListShuffles\x12\x1f.urr.vwr.v1.ListShufflesRequest\x1a .urr.vwr.v1.ListShufflesResponse\"P\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\xaa\xbb\x18\b\n" +
+	"\x06public\x82\xd3\xe4\x93\x02(\x12&/vwr-api/vwr/shuffle/{event_id}/rounds\x90\x02\x01\x12x\n" +
+	"\x11GetShuffleEntries\x12$.urr.vwr.v1.GetShuffleEntriesRequest\x1a%.urr.vwr.v1.GetShuffleEntriesResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x01\x12g\n" +
+	"\x0fGetShuffleProof\x12\".urr.vwr.v1.GetShuffleProofRequest\x1a\x18.urr.vwr.v1.ShuffleProof\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x01\x12n\n" +
+	"\rWatchCounters\x12 .urr.vwr.v1.WatchCountersRequest\x1a!.urr.vwr.v1.WatchCountersResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x010\x01\x12f\n" +
+	"\vGetCounters\x12\x1e.urr.vwr.v1.GetCountersRequest\x1a\x1f.urr.vwr.v1.GetCountersResponse\"\x16\xa2\xbb\x18\x0f\n" +
+	"\agateway\n" +
+	"\x04room\x90\x02\x012\xc3\x04\n" +
 	"\x0fVwrAdminService\x12\x88\x01\n" +
 	"\bActivate\x12\x1b.urr.vwr.v1.ActivateRequest\x1a\x15.urr.vwr.v1.VwrStatus\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +

@@ -36,7 +36,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
+// Calls of the gateway for visitors, also of its pods for the waiting rooms (room). Those that it
+// batches or caches have no HTTP rules.
 type VwrServiceClient interface {
 	// Assigns a position to each visitor; a repeated request gets the same position. One result per
 	// item, in order.
@@ -194,7 +195,8 @@ func (c *vwrServiceClient) GetCounters(ctx context.Context, in *GetCountersReque
 // All implementations must embed UnimplementedVwrServiceServer
 // for forward compatibility.
 //
-// Calls of the gateway for visitors. Those that it batches or caches have no HTTP rules.
+// Calls of the gateway for visitors, also of its pods for the waiting rooms (room). Those that it
+// batches or caches have no HTTP rules.
 type VwrServiceServer interface {
 	// Assigns a position to each visitor; a repeated request gets the same position. One result per
 	// item, in order.
