@@ -31,6 +31,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			c.env["RPC_PLAIN"] = "development"
 			_, err := config.LoadFrom[app.Config](t.Context(), c.env)
 			if c.want == "" {
 				require.NoError(t, err)
