@@ -6,8 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"urr.guru/pkg/filelock"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/authority"
 	"urr.guru/scripts/process"
 )
 
@@ -27,17 +30,31 @@ type Secrets struct {
 	DrawStatement  string            `json:"draw_statement"` // kid:base64 of an Ed25519 seed
 	DrawReceipt    string            `json:"draw_receipt"`   // kid:base64 of an Ed25519 seed
 	RPC            map[string]string `json:"rpc"`            // by "caller>callee": the key that signs these calls
+
+	Authority    authority.KeyPair            `json:"authority"`    // issues the certificates of services
+	Certificates map[string]authority.KeyPair `json:"certificates"` // by service
 }
 
-// NewSecrets generates all secrets, each from 32 random bytes.
+// NewSecrets generates all secrets: keys from 32 random bytes, and certificates.
 func NewSecrets() Secrets {
-	s := Secrets{RPC: map[string]string{}}
-	s.generateMissing()
+	s := emptySecrets()
+	if _, err := s.generateMissing(); err != nil {
+		panic(err) // never: only an authority that was read can be malformed
+	}
 	return s
 }
 
+func emptySecrets() Secrets {
+	return Secrets{RPC: map[string]string{}, Certificates: map[string]authority.KeyPair{}}
+}
+
+// TLS returns the setting of a service's certificate.
+func (s Secrets) TLS(service string) rpc.TLSConfig {
+	return s.Certificates[service].Config(s.Authority)
+}
+
 // LoadSecrets returns the secrets of a checkout. It generates those that are missing (all at the
-// first start, later the key of a new caller and callee), and stores them in .urr/secrets.json,
+// first start, later the keys and certificate of a new service), and stores them in .urr/secrets.json,
 // which only its owner can read. It may be called concurrently.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
@@ -46,11 +63,15 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
 	defer unlock()
-	s := Secrets{RPC: map[string]string{}}
+	s := emptySecrets()
 	if _, err := process.Load(path, &s); err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
-	if !s.generateMissing() {
+	changed, err := s.generateMissing()
+	if err != nil {
+		return Secrets{}, fmt.Errorf("generate secrets: %w", err)
+	}
+	if !changed {
 		return s, nil
 	}
 	if err := process.Save(path, s); err != nil {
@@ -59,7 +80,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	return s, nil
 }
 
-func (s *Secrets) generateMissing() (changed bool) {
+func (s *Secrets) generateMissing() (changed bool, err error) {
 	for _, field := range []*string{
 		&s.VWRToken, &s.EntryToken, &s.Session, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon, &s.Provider, &s.StripeWebhook,
 	} {
@@ -79,7 +100,32 @@ func (s *Secrets) generateMissing() (changed bool) {
 			}
 		}
 	}
-	return changed
+	issued, err := s.issueMissing()
+	return changed || issued, err
+}
+
+// certificateLife is longer than any checkout is used.
+const certificateLife = 10 * 365 * 24 * time.Hour
+
+// issueMissing makes the authority and the certificates of services that are missing.
+func (s *Secrets) issueMissing() (issued bool, err error) {
+	end := time.Now().Add(certificateLife)
+	if s.Authority.Cert == "" {
+		if s.Authority, err = authority.New(end); err != nil {
+			return false, err
+		}
+		issued = true
+	}
+	for _, service := range Services() {
+		if service.Name == Sandbox || s.Certificates[service.Name].Cert != "" {
+			continue
+		}
+		if s.Certificates[service.Name], err = s.Authority.Issue(service.Name, end); err != nil {
+			return false, err
+		}
+		issued = true
+	}
+	return issued, nil
 }
 
 func random32() []byte {
