@@ -4,7 +4,7 @@
 {{- range list (.Values.global | default dict).mountSecrets .Values.mountSecrets -}}
 {{- if kindIs "bool" . -}}{{- $mounts = . -}}{{- end -}}
 {{- end -}}
-{{- if and $mounts (or .Values.rpc.callers (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
+{{- if and $mounts (or .Values.rpc.callers (include "urr-lib.certificate" .) (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
 {{- end }}
 
 {{/* The service's secrets: variable: {name, key}. */}}
@@ -55,9 +55,11 @@
 {{- $refs := include "urr-lib.librarySecretRefs" . | fromYaml -}}
 {{- $files := dict -}}
 {{- $accept := list -}}
+{{- $certificate := list -}}
 {{- if include "urr-lib.mountsSecrets" . -}}
 {{- $files = include "urr-lib.secretRefs" . | fromYaml -}}
 {{- if .Values.rpc.callers -}}{{- $_ := set $files "RPC_ACCEPT" true -}}{{- end -}}
+{{- if include "urr-lib.certificate" . -}}{{- $_ := set $files "RPC_TLS" true -}}{{- end -}}
 {{- else -}}
 {{- $refs = merge $refs (include "urr-lib.secretRefs" . | fromYaml) -}}
 {{- range $caller := .Values.rpc.callers -}}
@@ -65,11 +67,16 @@
 {{- $_ := set $refs $variable (dict "name" (include "urr-lib.callerSecret" (list $ $caller)) "key" "key") -}}
 {{- $accept = append $accept (printf "%s:$(%s)" $caller $variable) -}}
 {{- end -}}
+{{- range include "urr-lib.certificateParts" . | fromYamlArray -}}
+{{- $variable := printf "RPC_%s" (upper .key | replace "." "_") -}}
+{{- $_ := set $refs $variable . -}}
+{{- $certificate = append $certificate (printf "%s:$(%s)" .key $variable) -}}
+{{- end -}}
 {{- end -}}
 {{- range $variable, $ref := $refs }}
 - name: {{ $variable }}
   valueFrom:
-    secretKeyRef:
+    {{ $ref.from | default "secret" }}KeyRef:
       name: {{ $ref.name }}
       key: {{ $ref.key }}
 {{- end }}
@@ -78,13 +85,17 @@
 - name: RPC_ACCEPT
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with $certificate }}
+- name: RPC_TLS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- range $variable, $ref := $files }}
 - name: {{ $variable }}_FILE
   value: /etc/urr/secrets/{{ $variable }}
 {{- end }}
 {{- end }}
 
-{{/* Secrets as a volume: a file per variable, and in the folder RPC_ACCEPT a file per caller. */}}
+{{/* Secrets as a volume: a file per variable, in the folder RPC_ACCEPT one per caller, in RPC_TLS the certificate. */}}
 {{- define "urr-lib.secretVolume" -}}
 - name: secrets
   projected:
@@ -94,5 +105,8 @@
       {{- end }}
       {{- range $caller := .Values.rpc.callers }}
       - secret: {name: {{ include "urr-lib.callerSecret" (list $ $caller) }}, items: [{key: key, path: RPC_ACCEPT/{{ $caller }}}]}
+      {{- end }}
+      {{- range include "urr-lib.certificateParts" . | fromYamlArray }}
+      - {{ .from }}: {name: {{ .name }}, items: [{key: {{ .key }}, path: RPC_TLS/{{ .key }}}]}
       {{- end }}
 {{- end }}

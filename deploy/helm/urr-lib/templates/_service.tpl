@@ -4,7 +4,7 @@ which urr-lib.validate checks before anything is rendered.
 */}}
 {{- define "urr-lib.service" -}}
 {{- include "urr-lib.validate" . -}}
-{{- $parts := list "accounts" "config" "migration" "deployment" "network" "ingress" "policy" "availability" -}}
+{{- $parts := list "accounts" "config" "certificates" "migration" "deployment" "network" "ingress" "policy" "availability" -}}
 {{- range $parts }}
 {{ include (printf "urr-lib.%s" .) $ }}
 {{- end }}
