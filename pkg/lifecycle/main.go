@@ -38,7 +38,8 @@ type Config struct {
 	Drain time.Duration `env:"DRAIN, default=5s" min:"0s" max:"10m"`
 	// ShutdownTimeout bounds everything after the drain.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT, default=20s" min:"100ms" max:"10m"`
-	TLS             rpc.TLSConfig
+	// TLS encrypts the calls to and from other services.
+	TLS rpc.TLSConfig
 }
 
 func (c *Config) lifecycle() *Config { return c }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -58,6 +59,7 @@ type Identity struct {
 }
 
 type certificates struct {
+	members     map[string]config.Secret // from which the others were read
 	own         tls.Certificate
 	authorities *x509.CertPool
 }
@@ -70,10 +72,12 @@ func NewIdentity(name string, cfg TLSConfig) (*Identity, error) {
 	return i, i.Renew(cfg)
 }
 
-// Renew uses other certificates for all further connections. It fails like NewIdentity, and then
-// changes nothing. Connections that exist remain, at most for their age (maxConnectionAge).
+// Renew uses other certificates for all further connections; the same ones are left alone, even if
+// they have expired. It fails like NewIdentity, and then changes nothing. Connections that exist
+// remain, at most for their age (maxConnectionAge).
 func (i *Identity) Renew(cfg TLSConfig) error {
-	if len(cfg.Certificate) == 0 {
+	used := i.current.Load()
+	if len(cfg.Certificate) == 0 || used != nil && maps.Equal(cfg.Certificate, used.members) {
 		return nil
 	}
 	next, expires, err := parseCertificates(i.name, cfg.Certificate)
@@ -87,7 +91,7 @@ func (i *Identity) Renew(cfg TLSConfig) error {
 
 func parseCertificates(name string, members map[string]config.Secret) (c *certificates, expires time.Time, err error) {
 	pem := func(member string) []byte { return []byte(members[member].Reveal()) }
-	c = &certificates{authorities: x509.NewCertPool()}
+	c = &certificates{members: members, authorities: x509.NewCertPool()}
 	if c.own, err = tls.X509KeyPair(pem(CertificateMember), pem(KeyMember)); err != nil {
 		return nil, expires, err
 	}
