@@ -31,8 +31,9 @@ const (
 // TLSConfig says how calls between services are encrypted: by TLS 1.3 with a certificate per
 // service, or by a service mesh.
 type TLSConfig struct {
-	// Certificate is the service's own certificate, for its name as DNS name (ticket), and the authorities
-	// of all services: ca.crt:PEM,tls.crt:PEM,tls.key:PEM. Its file is a folder with these files.
+	// Certificate is the service's own certificate, for its name as DNS name (ticket), and the
+	// authorities of all services: ca.crt:PEM,tls.crt:PEM,tls.key:PEM. Its file is a folder with these
+	// files.
 	Certificate map[string]config.Secret `env:"RPC_TLS"`
 	// Plain must be set to call without TLS: mesh, where a service mesh encrypts and authenticates the
 	// connections, or development.

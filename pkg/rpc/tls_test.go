@@ -173,7 +173,8 @@ func TestConnectionsThatProveNothingAreRefused(t *testing.T) {
 	}
 }
 
-// A connection that ends before its handshake, such as that of a load balancer's probe, is no attack.
+// A connection that ends before its handshake, such as that of a load balancer's probe, is no
+// attack.
 func TestEndedConnectionIsNotRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

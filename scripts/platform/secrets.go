@@ -54,8 +54,8 @@ func (s Secrets) TLS(service string) rpc.TLSConfig {
 }
 
 // LoadSecrets returns the secrets of a checkout. It generates those that are missing (all at the
-// first start, later the keys and certificate of a new service), and stores them in .urr/secrets.json,
-// which only its owner can read. It may be called concurrently.
+// first start, later the keys and certificate of a new service), and stores them in
+// .urr/secrets.json, which only its owner can read. It may be called concurrently.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
 	unlock, err := filelock.Lock(ctx, path+".lock", nil)

@@ -63,7 +63,7 @@ func (p KeyPair) Config(authorities ...KeyPair) rpc.TLSConfig {
 	}}
 }
 
-// newTemplate begins an hour ago or, if it ends before, an hour before that, so that clocks may differ.
+// newTemplate begins an hour ago or, if it ends before, an hour before that: clocks may differ.
 func newTemplate(name string, end time.Time) *x509.Certificate {
 	begin := time.Now()
 	if end.Before(begin) {
