@@ -50,7 +50,7 @@ func PartConfig[C any](t *testing.T, service, part string, args ...string) *C {
 
 // libraryVariables matches the variables that libraries read and no Config has, such as those of
 // Go, of the AWS SDK and of OpenTelemetry.
-var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|EVENT_KEY_OF_.*|AWS_.*|OTEL_.*)$`)
+var libraryVariables = regexp.MustCompile(`^(GOMEMLIMIT|SSL_CERT_DIR|POD_NAME|RPC_KEY_OF_.*|EVENT_KEY_OF_.*|RPC_(TLS|CA)_(CRT|KEY)|AWS_.*|OTEL_.*)$`)
 
 // loadConfig loads a C from the environment of the Deployment with that name. It fails if the
 // migration Job, if there is one, has another environment.

@@ -31,6 +31,7 @@ type App struct {
 	workers     []*task
 	closers     []closer
 	grpc        []*rpc.Server
+	identity    *rpc.Identity  // of calls in both directions
 	listenFuncs []func() error // bind the addresses before anything starts
 	ready       *readiness
 	draining    atomic.Bool // set when the context of Run ends
@@ -51,13 +52,16 @@ type task struct {
 	done   chan struct{}
 }
 
-// Start makes the App of a service and sets up its traces and metrics.
-func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (*App, error) {
-	a := New(name, cfg, log)
+// Start makes the App of a service, reads its certificate and sets up its traces and metrics.
+func Start(ctx context.Context, name string, cfg Config, log *slog.Logger) (a *App, err error) {
+	a = New(name, cfg, log)
+	if a.identity, err = rpc.NewIdentity(name, cfg.TLS); err != nil {
+		return nil, err
+	}
 	return a, a.setUpTelemetry(ctx)
 }
 
-// New makes an App without servers and workers.
+// New makes an App without servers, workers and certificate.
 func New(name string, cfg Config, log *slog.Logger) *App {
 	return &App{name: name, cfg: cfg, log: log, ready: newReadiness(log), failed: make(chan error, 1)}
 }
@@ -96,7 +100,7 @@ func (a *App) Listen(name, addr string) (net.Listener, error) {
 }
 
 func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.Conn, error) {
-	conn, err := rpc.Dial(a.name, callee, peer, opts...)
+	conn, err := rpc.Dial(a.name, callee, peer, append(opts, rpc.WithIdentity(a.identity))...)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +111,7 @@ func (a *App) Dial(callee string, peer rpc.Peer, opts ...rpc.DialOption) (*rpc.C
 // GRPC makes the gRPC server that Run serves on GRPC_ADDR. Services must be registered before Run.
 // Its health service reports whether the conditions of the App hold.
 func (a *App) GRPC(cfg rpc.ServerConfig) (*rpc.Server, error) {
-	s, err := rpc.NewServer(a.name, cfg, a.log)
+	s, err := rpc.NewServer(a.name, cfg, a.log, rpc.ServeAs(a.identity))
 	if err != nil {
 		return nil, err
 	}

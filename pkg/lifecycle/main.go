@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/telemetry"
 )
 
@@ -37,6 +38,8 @@ type Config struct {
 	Drain time.Duration `env:"DRAIN, default=5s" min:"0s" max:"10m"`
 	// ShutdownTimeout bounds everything after the drain.
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT, default=20s" min:"100ms" max:"10m"`
+	// TLS encrypts the calls to and from other services.
+	TLS rpc.TLSConfig
 }
 
 func (c *Config) lifecycle() *Config { return c }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -145,6 +146,9 @@ func TestInterruptedMigrationFails(t *testing.T) {
 
 // TestMain provides a child process: a service whose shutdown hangs.
 func TestMain(m *testing.M) {
+	if err := os.Setenv("RPC_PLAIN", "development"); err != nil {
+		panic(err)
+	}
 	processtest.Main(processtest.WithLeakCheck(m), func() int {
 		return Main("ticket", func(ctx context.Context, _ *serviceConfig, _ *slog.Logger) error {
 			fmt.Println("has started")

@@ -27,14 +27,20 @@ var (
 
 // FollowSecrets re-reads the files of cfg's secrets while the process runs. When a file has changed
 // it calls apply with the whole validated configuration, and apply makes the process use the new
-// secret. Content that the validation or apply refuses changes nothing: the refusal is logged once,
-// and a metric shows it as long as it lasts. Each file is handled separately, so that a wrong file
-// does not delay the others.
+// secret. The certificate for calls needs no apply: the App renews it. Content that the validation or
+// apply refuses changes nothing: the refusal is logged once, and a metric shows it as long as it
+// lasts. Each file is handled separately, so that a wrong file does not delay the others.
 //
 // apply is called by one goroutine. It must apply the configuration completely or not at all. Calls
 // in progress may finish with the old secrets.
 func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
-	f := &secretFollower[C]{apply: apply, log: a.log, inForce: config.SecretContents(cfg)}
+	applyAll := func(next *C) error {
+		if err := a.renewIdentity(next); err != nil {
+			return err
+		}
+		return apply(next)
+	}
+	f := &secretFollower[C]{apply: applyAll, log: a.log, inForce: config.SecretContents(cfg)}
 	for _, file := range config.SecretFiles[C]() {
 		f.files = append(f.files, &secretFile{File: file})
 		secretReloads.WithLabelValues(file.Variable)
@@ -43,6 +49,13 @@ func FollowSecrets[C any](a *App, cfg *C, apply func(next *C) error) {
 	if len(f.files) > 0 {
 		a.Go("secrets", f.run)
 	}
+}
+
+func (a *App) renewIdentity(next any) error {
+	if c, ok := next.(embedder); ok && a.identity != nil {
+		return a.identity.Renew(c.lifecycle().TLS)
+	}
+	return nil
 }
 
 type secretFollower[C any] struct {

@@ -18,6 +18,7 @@ import (
 
 	"urr.guru/pkg/config"
 	"urr.guru/pkg/lifecycle"
+	"urr.guru/pkg/rpc/authority"
 	"urr.guru/pkg/telemetry/metricstest"
 )
 
@@ -81,10 +82,15 @@ func follow(t *testing.T, dir string) *recorder {
 	t.Helper()
 	t.Setenv("FOLLOWED_KEY_FILE", filepath.Join(dir, "key"))
 	t.Setenv("FOLLOWED_ACCEPT_FILE", filepath.Join(dir, "accept"))
+	if _, err := os.Stat(filepath.Join(dir, "tls")); err == nil {
+		t.Setenv("RPC_PLAIN", "")
+		t.Setenv("RPC_TLS_FILE", filepath.Join(dir, "tls"))
+	}
 	cfg, err := config.Load[secretsConfig](t.Context())
 	require.NoError(t, err)
 	w := new(recorder)
-	a := lifecycle.New("test", lifecycle.Config{ShutdownTimeout: time.Minute}, slog.New(slog.NewTextHandler(w, nil)))
+	a, err := lifecycle.Start(t.Context(), "test", lifecycle.Config{ShutdownTimeout: time.Minute, TLS: cfg.TLS}, slog.New(slog.NewTextHandler(w, nil)))
+	require.NoError(t, err)
 	lifecycle.FollowSecrets(a, cfg, w.apply)
 	ctx, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
@@ -229,5 +235,41 @@ func TestPartiallyWrittenFileIsIgnored(t *testing.T) {
 		last, n := w.last()
 		require.Equal(t, 1, n)
 		require.Equal(t, "good 2,good 1", last.Key.Reveal())
+	})
+}
+
+// The App itself renews the certificate for calls. One that others would refuse changes nothing.
+func TestChangedCertificateIsRenewed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		end := time.Now().Add(time.Hour)
+		ca, err := authority.New(end.Add(24 * time.Hour))
+		require.NoError(t, err)
+		mountCertificate := func(service string, end time.Time) {
+			pair, err := ca.Issue(service, end)
+			require.NoError(t, err)
+			members := map[string]string{"key": "good", "accept/gateway": "g"}
+			for name, content := range pair.Config(ca).Certificate {
+				members["tls/"+name] = content.Reveal()
+			}
+			mount(t, dir, members)
+		}
+		mountCertificate("test", end)
+		w := follow(t, dir)
+		requireExpiry := func(want time.Time) {
+			t.Helper()
+			rounds(5)
+			got, _ := metricstest.MetricSum(t, "urr_rpc_certificate_expires_timestamp_seconds", nil)
+			require.InDelta(t, float64(want.Unix()), got, 0)
+		}
+		requireExpiry(end)
+		mountCertificate("test", end.Add(time.Hour))
+		requireExpiry(end.Add(time.Hour))
+		require.Zero(t, metric(t, "urr_secret_refused", "RPC_TLS"))
+
+		mountCertificate("other", end.Add(2*time.Hour))
+		requireExpiry(end.Add(time.Hour))
+		require.InDelta(t, 1, metric(t, "urr_secret_refused", "RPC_TLS"), 0)
+		require.Contains(t, w.logged(), "valid for other, not test")
 	})
 }

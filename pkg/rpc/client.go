@@ -9,7 +9,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
@@ -47,10 +46,11 @@ type OptionalPeer struct {
 }
 
 type dialConfig struct {
-	timeout time.Duration
-	breaker *gobreaker.TwoStepCircuitBreaker[any]
-	lookup  lookupFunc // nil means DNS
-	extra   []grpc.DialOption
+	timeout  time.Duration
+	breaker  *gobreaker.TwoStepCircuitBreaker[any]
+	lookup   lookupFunc // nil means DNS
+	identity *Identity
+	extra    []grpc.DialOption
 }
 
 // DialOption is an option of Dial.
@@ -58,6 +58,9 @@ type DialOption func(*dialConfig)
 
 // WithTimeout sets the deadline of calls whose context has none, instead of CallTimeout.
 func WithTimeout(d time.Duration) DialOption { return func(c *dialConfig) { c.timeout = d } }
+
+// WithIdentity makes TLS connections with the caller's certificate, to servers with the callee's.
+func WithIdentity(i *Identity) DialOption { return func(c *dialConfig) { c.identity = i } }
 
 // WithGRPC passes options to grpc, such as a dialer for tests.
 func WithGRPC(opts ...grpc.DialOption) DialOption {
@@ -93,7 +96,7 @@ func Dial(self, callee string, p Peer, opts ...DialOption) (*Conn, error) {
 	}
 	c := &callInterceptor{callee: callee, cfg: cfg, signer: signer}
 	all := append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(cfg.identity.transport(callee, nil)),
 		grpc.WithDefaultServiceConfig(serviceConfig(callee)),
 		grpc.WithDisableServiceConfig(), // a resolver must not replace the service config
 		grpc.WithResolvers(nameResolver{cfg.lookup}),

@@ -98,6 +98,9 @@ func (s *Server) admitCaller(ctx context.Context, method string) (string, error)
 		return "", errs.ErrCallerRefused.Wrap(fmt.Errorf("method %s is not declared", method))
 	}
 	peer, err := s.verifier.verifyCaller(ctx, method)
+	if err == nil && s.identity.hasCertificate() {
+		err = requireCertifiedAs(ctx, peer)
+	}
 	if err != nil {
 		return "", errs.ErrCallerRefused.Wrap(err)
 	}

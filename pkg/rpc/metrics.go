@@ -26,6 +26,9 @@ var (
 		Name: "urr_rpc_client_seconds", Help: "Time a call took as its caller saw it, retries included.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 	}, []string{"callee", "method", "kind"})
+	certificateExpires = promauto.NewGaugeVec(prometheus.GaugeOpts{ // without a certificate there is no value
+		Name: "urr_rpc_certificate_expires_timestamp_seconds", Help: "When the first certificate in the chain of this service's own expires.",
+	}, nil)
 )
 
 func kindLabel(e *errs.Error) string {

@@ -76,6 +76,7 @@ type Server struct {
 	verifier *verifier
 	access   map[string][]string // full method → callers
 	failures *failureLog
+	identity *Identity
 	problems []error
 
 	// stopping is cancelled when Stop begins, which ends the streams.
@@ -83,9 +84,16 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
+// ServerOption is an option of NewServer.
+type ServerOption func(*Server)
+
+// ServeAs accepts only TLS connections, and only calls of the service whose certificate the
+// connection has.
+func ServeAs(i *Identity) ServerOption { return func(s *Server) { s.identity = i } }
+
 // NewServer makes the server of the named service. It fails when a key is too short. Calls are
 // traced if telemetry was set up before.
-func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error) {
+func NewServer(name string, cfg ServerConfig, log *slog.Logger, options ...ServerOption) (*Server, error) {
 	v, err := newVerifier(name, cfg.Accept)
 	if err != nil {
 		return nil, err
@@ -95,7 +103,11 @@ func NewServer(name string, cfg ServerConfig, log *slog.Logger) (*Server, error)
 		access: make(map[string][]string), failures: newFailureLog(log),
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	for _, o := range options {
+		o(s)
+	}
 	opts := []grpc.ServerOption{
+		grpc.Creds(s.identity.transport("", s.refuseConnection)),
 		grpc.ChainUnaryInterceptor(s.interceptUnary),
 		grpc.ChainStreamInterceptor(s.interceptStream),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),

@@ -25,9 +25,9 @@ import (
 //	v1 <caller> <unix seconds> <mac>
 //
 // where mac is the base64url HMAC-SHA256 of version, caller, callee, full method and seconds. Each
-// part except the seconds (u64, big-endian) is preceded by its length. The body is not covered:
-// mTLS of the mesh protects it in transit, and the signature only authenticates the caller of the
-// method.
+// part except the seconds (u64, big-endian) is preceded by its length. The body is not covered: TLS
+// protects it in transit, and a signature counts only on a connection with the caller's certificate
+// (requireCertifiedAs). Where a mesh encrypts instead, its identities must bind the connection.
 const authKey = "urr-auth"
 
 // maxSkew is how far the clocks of caller and callee may differ, and how long a signature is valid.

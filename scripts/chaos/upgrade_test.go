@@ -38,14 +38,20 @@ func TestInvariantsDuringUpgrade(t *testing.T) {
 	old := &harness.Release{Commit: commitBeforeUpgrade(t), Env: []string{
 		fmt.Sprintf("%s=%d", databaseSetting, oldConnections), fmt.Sprintf("%s=%d", redisSetting, oldConnections),
 	}}
+	upgrade := func(o *harness.Options) {
+		o.Upgrade = old
+		if old.Commit != "" { // it may be older than the certificates: both versions call as inside a mesh
+			o.Env["*"] = append(o.Env["*"], "RPC_TLS=", "RPC_PLAIN=mesh")
+		}
+	}
 	if *full {
-		r := setup(t, longSale, seed, func(o *harness.Options) { o.Upgrade = old })
+		r := setup(t, longSale, seed, upgrade)
 		r.upgrade(rng, old, true)
 		return
 	}
 	old.Services = []string{platform.Ticket, platform.Queue}
-	r := setup(t, shortSale, seed, func(o *harness.Options) {
-		o.Upgrade, o.Replicas = old, map[string]int{platform.Ticket: 2, platform.Queue: 2}
+	r := setup(t, shortSale, seed, upgrade, func(o *harness.Options) {
+		o.Replicas = map[string]int{platform.Ticket: 2, platform.Queue: 2}
 		o.Services = []string{
 			platform.Sandbox, platform.Ticket, platform.Stats, platform.Payment, platform.Queue, platform.VWR, platform.Gateway,
 		}

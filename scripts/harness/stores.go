@@ -94,14 +94,18 @@ func (p *Platform) SetRewardFaults(f rewards.Faults) {
 	}
 }
 
-// Dial connects to replica i of the service callee as caller does, with the RPC key of this pair.
+// Dial connects to replica i of the service callee as caller does, with its certificate and the RPC key of this pair.
 func (p *Platform) Dial(caller, callee string, i int, opts ...rpc.DialOption) *rpc.Conn {
 	p.tb.Helper()
 	key, ok := p.workspace.secrets.RPC[caller+">"+callee]
 	if !ok {
 		p.tb.Fatalf("harness: %s does not call %s", caller, callee)
 	}
-	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: p.Service(callee).Addr(i), Key: config.Secret(key)}, opts...)
+	identity, err := rpc.NewIdentity(caller, p.workspace.secrets.TLS(caller))
+	if err != nil {
+		p.tb.Fatalf("harness: %v", err)
+	}
+	conn, err := rpc.Dial(caller, callee, rpc.Peer{Addr: p.Service(callee).Addr(i), Key: config.Secret(key)}, append(opts, rpc.WithIdentity(identity))...)
 	if err != nil {
 		p.tb.Fatalf("harness: %v", err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/config"
+	"urr.guru/pkg/rpc"
 	"urr.guru/scripts/platform"
 )
 
@@ -95,6 +97,8 @@ func TestSecretsAreGeneratedOnceAndKept(t *testing.T) {
 	kept := maps.Clone(first.RPC)
 	delete(kept, "gateway>queue")
 	first.RPC = kept
+	first.Certificates = maps.Clone(first.Certificates)
+	delete(first.Certificates, "queue")
 	raw, err := json.Marshal(first)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(l.State("secrets.json"), raw, 0o600))
@@ -103,6 +107,8 @@ func TestSecretsAreGeneratedOnceAndKept(t *testing.T) {
 	require.NotEmpty(t, third.RPC["gateway>queue"])
 	require.NotEqual(t, again.RPC["gateway>queue"], third.RPC["gateway>queue"])
 	require.Equal(t, again.RPC["vwr>queue"], third.RPC["vwr>queue"])
+	require.Equal(t, again.Certificates["vwr"], third.Certificates["vwr"])
+	require.NotEqual(t, again.Certificates["queue"], third.Certificates["queue"])
 }
 
 func TestConcurrentFirstLoadsGiveTheSameSecrets(t *testing.T) {
@@ -141,6 +147,12 @@ func TestEnvHasTheSameKeyForBothSidesOfAPair(t *testing.T) {
 		return envOf(s)
 	}
 	for _, caller := range platform.Services() {
+		if caller.Name != platform.Sandbox {
+			cfg, err := config.LoadFrom[rpc.TLSConfig](t.Context(), env(caller.Name))
+			require.NoError(t, err)
+			_, err = rpc.NewIdentity(caller.Name, *cfg)
+			require.NoError(t, err, "the certificate of %s is its own, by an authority that all trust", caller.Name)
+		}
 		for _, callee := range caller.Calls {
 			key := env(caller.Name)[strings.ToUpper(callee)+"_RPC_KEY"]
 			require.NotEmpty(t, key)

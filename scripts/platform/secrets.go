@@ -9,8 +9,11 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"time"
 
 	"urr.guru/pkg/filelock"
+	"urr.guru/pkg/rpc"
+	"urr.guru/pkg/rpc/authority"
 	"urr.guru/proto/events"
 	"urr.guru/scripts/process"
 )
@@ -36,6 +39,9 @@ type Secrets struct {
 	RPC            map[string]string `json:"rpc"`            // by "caller>callee": the key that signs these calls
 	// Events are the keys that sign the records of each service.
 	Events map[string]EventKey `json:"events"`
+
+	Authority    authority.KeyPair            `json:"authority"`    // issues the certificates of services
+	Certificates map[string]authority.KeyPair `json:"certificates"` // by service
 }
 
 // EventKey is an Ed25519 key, in PEM blocks.
@@ -44,16 +50,27 @@ type EventKey struct {
 	Public  string `json:"public"`
 }
 
-// NewSecrets generates all secrets, each from 32 random bytes.
+// NewSecrets generates all secrets: keys from 32 random bytes, and certificates.
 func NewSecrets() Secrets {
-	var s Secrets
-	s.generateMissing()
+	s := emptySecrets()
+	if _, err := s.generateMissing(); err != nil {
+		panic(err) // never: only an authority that was read can be malformed
+	}
 	return s
 }
 
+func emptySecrets() Secrets {
+	return Secrets{RPC: map[string]string{}, Events: map[string]EventKey{}, Certificates: map[string]authority.KeyPair{}}
+}
+
+// TLS returns the setting of a service's certificate.
+func (s Secrets) TLS(service string) rpc.TLSConfig {
+	return s.Certificates[service].Config(s.Authority)
+}
+
 // LoadSecrets returns the secrets of a checkout. It generates those that are missing (all at the
-// first start, later the key of a new caller and callee), and stores them in .urr/secrets.json,
-// which only its owner can read. It may be called concurrently.
+// first start, later the keys and certificate of a new service), and stores them in
+// .urr/secrets.json, which only its owner can read. It may be called concurrently.
 func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	path := l.State("secrets.json")
 	unlock, err := filelock.Lock(ctx, path+".lock", nil)
@@ -61,11 +78,15 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
 	defer unlock()
-	var s Secrets
+	s := emptySecrets()
 	if _, err := process.Load(path, &s); err != nil {
 		return Secrets{}, fmt.Errorf("read secrets: %w", err)
 	}
-	if !s.generateMissing() {
+	changed, err := s.generateMissing()
+	if err != nil {
+		return Secrets{}, fmt.Errorf("generate secrets: %w", err)
+	}
+	if !changed {
 		return s, nil
 	}
 	if err := process.Save(path, s); err != nil {
@@ -74,7 +95,7 @@ func LoadSecrets(ctx context.Context, l Layout) (Secrets, error) {
 	return s, nil
 }
 
-func (s *Secrets) generateMissing() (changed bool) {
+func (s *Secrets) generateMissing() (changed bool, err error) {
 	for _, field := range []*string{
 		&s.VWRToken, &s.VWRTicket, &s.EntryToken, &s.QueueTicket, &s.Session, &s.Visitor, &s.SandboxWebhook, &s.OIDCClient, &s.Beacon, &s.Provider, &s.StripeWebhook,
 	} {
@@ -86,12 +107,6 @@ func (s *Secrets) generateMissing() (changed bool) {
 		if *field == "" {
 			*field, changed = "1:"+base64.StdEncoding.EncodeToString(random32()), true
 		}
-	}
-	if s.RPC == nil {
-		s.RPC = map[string]string{}
-	}
-	if s.Events == nil {
-		s.Events = map[string]EventKey{}
 	}
 	for _, topic := range events.All() {
 		if _, ok := s.Events[topic.Producer]; !ok {
@@ -105,7 +120,32 @@ func (s *Secrets) generateMissing() (changed bool) {
 			}
 		}
 	}
-	return changed
+	issued, err := s.issueMissing()
+	return changed || issued, err
+}
+
+// certificateLife is longer than any checkout is used.
+const certificateLife = 10 * 365 * 24 * time.Hour
+
+// issueMissing makes the authority and the certificates of services that are missing.
+func (s *Secrets) issueMissing() (issued bool, err error) {
+	end := time.Now().Add(certificateLife)
+	if s.Authority.Cert == "" {
+		if s.Authority, err = authority.New(end); err != nil {
+			return false, err
+		}
+		issued = true
+	}
+	for _, service := range Services() {
+		if service.Name == Sandbox || s.Certificates[service.Name].Cert != "" {
+			continue
+		}
+		if s.Certificates[service.Name], err = s.Authority.Issue(service.Name, end); err != nil {
+			return false, err
+		}
+		issued = true
+	}
+	return issued, nil
 }
 
 // newEventKey makes the key with which a service signs its records.

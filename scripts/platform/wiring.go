@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"urr.guru/pkg/config"
 )
 
 // Wiring has the addresses and secrets that services get in environment variables. Layout.Wiring
@@ -128,6 +130,8 @@ func (w Wiring) addCommonVariables(env map[string]string, s Service, at ListenAd
 	} else {
 		env["GRPC_ADDR"] = at.Addr
 	}
+	tls := w.Secrets.TLS(s.Name)
+	env["RPC_TLS"] = config.SecretContents(&tls)["RPC_TLS"].Reveal()
 	var accept []string
 	for _, caller := range Callers(s.Name) {
 		accept = append(accept, caller+":"+w.Secrets.RPC[caller+">"+s.Name])

@@ -158,6 +158,11 @@ func (w *world) alone(t *testing.T) {
 	for _, caller := range platform.Callers(platform.Ticket) {
 		secret("urr-rpc-"+caller+"-ticket", "--from-literal=key="+key)
 	}
+	var members []string
+	for member, content := range platform.NewSecrets().TLS(platform.Ticket).Certificate {
+		members = append(members, "--from-literal="+member+"="+content.Reveal())
+	}
+	secret("urr-tls-ticket", members...)
 	args := append([]string{
 		"install", "ticket", w.chart("ticket"), "-n", aloneNamespace, "--wait", "--timeout", "3m",
 		"--set", "image.registry=urr.local", "--set", "kafka.prefix=alone-", "--set", "kafka.replicationFactor=1",

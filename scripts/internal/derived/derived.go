@@ -72,12 +72,14 @@ const (
 )
 
 // writeTests generates the parts of the umbrella chart's tests that contain each service's name or
-// the number of Secrets with keys: one per pair of caller and callee, and those in the values.
+// the number of Secrets with keys: one per pair of caller and callee, those in the values, and the
+// certificates of the services and of their authority.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string
-	keys := map[string]bool{}
+	keys := map[string]bool{"authority": true}
 	for _, s := range services {
+		keys["certificate of "+s.Name] = true
 		metrics = append(metrics, s.Name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")
 		if s.Name != leftOut {
 			watched = append(watched, s.Name)

@@ -29,6 +29,9 @@ HTTP_ADDR: {{ printf ":%s" (include "urr-lib.port.http" .) | quote }}
 {{- else if eq .Values.serves "grpc" }}
 GRPC_ADDR: {{ printf ":%s" (include "urr-lib.port.grpc" .) | quote }}
 {{- end }}
+{{- if not (include "urr-lib.certificate" .) }}
+RPC_PLAIN: mesh
+{{- end }}
 {{- $telemetry := include "urr-lib.block" (list . "telemetry") | fromYaml }}
 LOG_LEVEL: {{ $telemetry.logLevel | default "info" | quote }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ $telemetry.otlpEndpoint | default "" | quote }}

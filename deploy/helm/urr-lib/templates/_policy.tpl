@@ -49,7 +49,7 @@ is open to all by default.
 {{- end -}}
 {{- end -}}
 {{- if or $from (eq .Values.serves "http") }}
-- ports: [{protocol: TCP, port: {{ include (printf "urr-lib.port.%s" .Values.serves) . }}}]
+- ports: {{ include "urr-lib.policy.ports" (list . .Values.serves) }}
   {{- with $from }}
   from: {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -70,12 +70,12 @@ is open to all by default.
 - to: {{- $policy.dns | default (include "urr-lib.policy.dns" . | fromYamlArray) | toYaml | nindent 4 }}
 {{- range $callee, $peer := .Values.rpc.calls }}
 {{- if not $peer.address }}
-- ports: [{protocol: TCP, port: {{ include "urr-lib.port.grpc" $ }}}]
+- ports: {{ include "urr-lib.policy.ports" (list $ "grpc") }}
   to: [{{ include "urr-lib.policy.peer" (list $ $callee) | fromYaml | toJson }}]
 {{- else if and $networks (ne $peer.address "none") }}
 {{- /* The networks of the backends are not those of pods. */}}
 {{- $pods := dict "namespaceSelector" dict "podSelector" (dict "matchLabels" (dict "app.kubernetes.io/name" $callee "app.kubernetes.io/part-of" "urr")) }}
-{{- include "urr-lib.policy.rule" (list (list $peer.address) (list $pods)) }}
+{{- include "urr-lib.policy.rule" (list (compact (list $peer.address (include "urr-lib.policy.meshAddress" $))) (list $pods)) }}
 {{- end }}
 {{- end }}
 {{- include "urr-lib.policy.rule" (list (include "urr-lib.policy.addresses" . | fromYamlArray) $networks) }}
@@ -91,6 +91,16 @@ is open to all by default.
 {{- with $policy.egress }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* (list $ "grpc"): the port at which calls arrive, and that of the mesh's proxies. */}}
+{{- define "urr-lib.policy.ports" -}}
+{{- $ports := list (include (printf "urr-lib.port.%s" (index . 1)) (index . 0)) (include "urr-lib.meshPort" (index . 0)) | compact -}}
+[{{ range $i, $port := $ports }}{{ if $i }}, {{ end }}{protocol: TCP, port: {{ $port }}}{{ end }}]
+{{- end }}
+
+{{- define "urr-lib.policy.meshAddress" -}}
+{{- with include "urr-lib.meshPort" . -}}:{{ . }}{{- end -}}
 {{- end }}
 
 {{/* The cluster's DNS servers: its pods, and the address of NodeLocal DNSCache on each node. */}}
@@ -196,7 +206,10 @@ true
 {{- $places = append $places (printf ":%v" .port) -}}
 {{- end -}}
 {{- range $peer := .Values.rpc.calls -}}
-{{- if ne $peer.address "none" -}}{{- $places = append $places $peer.address -}}{{- end -}}
+{{- if and $peer.address (ne $peer.address "none") -}}
+{{- $places = append $places $peer.address -}}
+{{- $places = append $places (include "urr-lib.policy.meshAddress" $) -}}
+{{- end -}}
 {{- end -}}
 {{- range $name, $value := .Values.config -}}
 {{- range $text := ternary $value (list $value) (kindIs "slice" $value) -}}

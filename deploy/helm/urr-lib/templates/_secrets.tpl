@@ -4,7 +4,7 @@
 {{- range list (.Values.global | default dict).mountSecrets .Values.mountSecrets -}}
 {{- if kindIs "bool" . -}}{{- $mounts = . -}}{{- end -}}
 {{- end -}}
-{{- if and $mounts (or .Values.rpc.callers (hasKey .Values "kafka") (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
+{{- if and $mounts (or .Values.rpc.callers (hasKey .Values "kafka") (include "urr-lib.certificate" .) (include "urr-lib.secretRefs" . | fromYaml)) -}}true{{- end -}}
 {{- end }}
 
 {{/* The service's secrets: variable: {name, key}. */}}
@@ -68,10 +68,12 @@
 {{- $files := dict -}}
 {{- $accept := list -}}
 {{- $public := list -}}
+{{- $certificate := list -}}
 {{- if include "urr-lib.mountsSecrets" . -}}
 {{- $files = include "urr-lib.secretRefs" . | fromYaml -}}
 {{- if .Values.rpc.callers -}}{{- $_ := set $files "RPC_ACCEPT" true -}}{{- end -}}
 {{- if hasKey .Values "kafka" -}}{{- $_ := set $files "EVENT_PUBLIC_KEYS" true -}}{{- end -}}
+{{- if include "urr-lib.certificate" . -}}{{- $_ := set $files "RPC_TLS" true -}}{{- end -}}
 {{- else -}}
 {{- $refs = merge $refs (include "urr-lib.secretRefs" . | fromYaml) -}}
 {{- range $caller := .Values.rpc.callers -}}
@@ -86,11 +88,16 @@
 {{- $public = append $public (printf "%s:$(%s)" $writer $variable) -}}
 {{- end -}}
 {{- end -}}
+{{- range include "urr-lib.certificateParts" . | fromYamlArray -}}
+{{- $variable := printf "RPC_%s" (upper .key | replace "." "_") -}}
+{{- $_ := set $refs $variable . -}}
+{{- $certificate = append $certificate (printf "%s:$(%s)" .key $variable) -}}
+{{- end -}}
 {{- end -}}
 {{- range $variable, $ref := $refs }}
 - name: {{ $variable }}
   valueFrom:
-    secretKeyRef:
+    {{ $ref.from | default "secret" }}KeyRef:
       name: {{ $ref.name }}
       key: {{ $ref.key }}
 {{- end }}
@@ -103,6 +110,10 @@
 - name: EVENT_PUBLIC_KEYS
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with $certificate }}
+- name: RPC_TLS
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- range $variable, $ref := $files }}
 - name: {{ $variable }}_FILE
   value: /etc/urr/secrets/{{ $variable }}
@@ -110,8 +121,8 @@
 {{- end }}
 
 {{/*
-Secrets as a volume: a file per variable, in the folder RPC_ACCEPT a file per caller, and in the folder
-EVENT_PUBLIC_KEYS a file per writer of records.
+Secrets as a volume: a file per variable, in the folder RPC_ACCEPT one per caller, in EVENT_PUBLIC_KEYS one per
+writer of records, and in RPC_TLS the certificate.
 */}}
 {{- define "urr-lib.secretVolume" -}}
 - name: secrets
@@ -127,5 +138,8 @@ EVENT_PUBLIC_KEYS a file per writer of records.
       {{- range $writer := include "urr-lib.recordWriters" . | splitList " " }}
       - secret: {name: {{ include "urr-lib.recordSecret" (list $ $writer) }}, items: [{key: public, path: EVENT_PUBLIC_KEYS/{{ $writer }}}]}
       {{- end }}
+      {{- end }}
+      {{- range include "urr-lib.certificateParts" . | fromYamlArray }}
+      - {{ .from }}: {name: {{ .name }}, items: [{key: {{ .key }}, path: RPC_TLS/{{ .key }}}]}
       {{- end }}
 {{- end }}

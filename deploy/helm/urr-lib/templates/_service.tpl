@@ -4,14 +4,14 @@ which urr-lib.validate checks before anything is rendered.
 */}}
 {{- define "urr-lib.service" -}}
 {{- include "urr-lib.validate" . -}}
-{{- $parts := list "accounts" "config" "migration" "deployment" "network" "ingress" "policy" "availability" -}}
+{{- $parts := list "accounts" "config" "certificates" "migration" "deployment" "network" "ingress" "policy" "availability" -}}
 {{- range $parts }}
 {{ include (printf "urr-lib.%s" .) $ }}
 {{- end }}
 {{- if (.Values.room | default dict).enabled }}
 {{- $room := dict "Values" (include "urr-lib.room" . | fromYaml) "Chart" .Chart "Release" .Release "part" "room" }}
 {{- include "urr-lib.validate.autoscaling" $room }}
-{{- range list "accounts" "config" "deployment" "network" "policy" "availability" }}
+{{- range list "accounts" "config" "certificates" "deployment" "network" "policy" "availability" }}
 {{ include (printf "urr-lib.%s" .) $room }}
 {{- end }}
 {{- end }}

@@ -9,6 +9,7 @@ with a message that says what to change.
 {{- end -}}
 {{- include "urr-lib.validate.autoscaling" . -}}
 {{- include "urr-lib.validate.rpc" . -}}
+{{- include "urr-lib.validate.tls" . -}}
 {{- include "urr-lib.validate.stores" . -}}
 {{- include "urr-lib.validate.config" . -}}
 {{- include "urr-lib.validate.ingress" . -}}
@@ -69,6 +70,13 @@ with a message that says what to change.
 {{- if and $.Chart.IsRoot (not $peer.address) -}}
 {{- fail (printf "%s: rpc.calls.%s.address must be set where the chart is installed alone, as dns:///%s-headless:9000" $.Chart.Name $callee $callee) -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "urr-lib.validate.tls" -}}
+{{- $tls := include "urr-lib.block" (list . "tls") | fromYaml -}}
+{{- if and $tls.mesh (or ($tls.issuer | default dict).name $tls.authorities) -}}
+{{- fail (printf "%s: tls.mesh must not be on together with tls.issuer or tls.authorities: calls are encrypted by the mesh, or by the services' own certificates" .Chart.Name) -}}
 {{- end -}}
 {{- end }}
 

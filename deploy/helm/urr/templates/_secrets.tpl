@@ -32,6 +32,40 @@ text. Only keys are generated; passwords come from the backends.
 {{- toYaml $made -}}
 {{- end }}
 
+{{/*
+The certificates for calls, where no issuer and no mesh makes them unnecessary. The authority that
+issues them is kept for services that are added later. ECDSA keys are P-256.
+*/}}
+{{- define "urr.secrets.certificates" -}}
+{{- $made := dict -}}
+{{- range $service, $chart := .Subcharts -}}
+{{- $issuer := (include "urr-lib.block" (list $chart "tls") | fromYaml).issuer -}}
+{{- if and $chart.Values.rpc (not ($issuer | default dict).name) -}}
+{{- with include "urr-lib.certificate" $chart -}}{{- $_ := set $made . $service -}}{{- end -}}
+{{- if ($chart.Values.room | default dict).enabled -}}
+{{- with include "urr-lib.certificate" (dict "Values" $chart.Values "Chart" $chart.Chart "part" "room") -}}{{- $_ := set $made . "room" -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $made -}}
+{{- $name := printf "%s-authority" .Values.global.tls.secretPrefix -}}
+{{- $kept := (lookup "v1" "Secret" .Release.Namespace $name).data -}}
+{{- $days := 3650 -}}
+{{- $authority := dict -}}
+{{- if $kept -}}
+{{- $authority = buildCustomCert (index $kept "tls.crt") (index $kept "tls.key") -}}
+{{- else -}}
+{{- $authority = genCAWithKey "urr" $days (genPrivateKey "ecdsa") -}}
+{{- end -}}
+{{- range $secret, $service := $made -}}
+{{- $own := genSignedCertWithKey $service nil (list $service) $days $authority (genPrivateKey "ecdsa") -}}
+{{- $_ := set $made $secret (dict "tls.crt" $own.Cert "tls.key" $own.Key "ca.crt" $authority.Cert) -}}
+{{- end -}}
+{{- $_ := set $made $name (dict "tls.crt" $authority.Cert "tls.key" $authority.Key) -}}
+{{- end -}}
+{{- toYaml $made -}}
+{{- end }}
+
 {{/* The URLs of the databases, by the Secret that each service or its migration reads. */}}
 {{- define "urr.secrets.databases" -}}
 {{- $made := dict -}}

@@ -16,7 +16,7 @@ import (
 
 func environment() map[string]string {
 	env := map[string]string{
-		"HTTP_ADDR": "127.0.0.1:0", "SESSION_SECRET": sessionSecret, "VISITOR_SECRET": visitorSecret, "VWR_TICKET_SECRET": ticketSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
+		"HTTP_ADDR": "127.0.0.1:0", "RPC_PLAIN": "development", "SESSION_SECRET": sessionSecret, "VISITOR_SECRET": visitorSecret, "VWR_TICKET_SECRET": ticketSecret, "QUEUE_ENTRY_TOKEN_SECRET": entrySecret, "VWR_TOKEN_SECRET": tier1Secret,
 		"REDIS_ADDRS": "127.0.0.1:16379", "KAFKA_BROKERS": "127.0.0.1:19092",
 	}
 	for _, s := range access.Calls()["gateway"] {

@@ -14,7 +14,7 @@ import (
 
 func environment() map[string]string {
 	return map[string]string{
-		"GRPC_ADDR": "127.0.0.1:8088", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_payment", "KAFKA_BROKERS": "127.0.0.1:9092",
+		"GRPC_ADDR": "127.0.0.1:8088", "RPC_PLAIN": "development", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_payment", "KAFKA_BROKERS": "127.0.0.1:9092",
 		"RPC_ACCEPT":  "gateway:gateway-payment-key-of-32-bytes!!",
 		"TICKET_ADDR": "127.0.0.1:8086", "TICKET_RPC_KEY": "payment-ticket-key-of-thirty-two-b",
 		"SANDBOX": "development", "SANDBOX_URL": "http://127.0.0.1:8092", "SANDBOX_WEBHOOK_SECRET": "sandbox-secret-of-thirty-two-bytes",

@@ -24,7 +24,7 @@ const key = "0123456789abcdef0123456789abcdef"
 func minimalEnv() map[string]string {
 	return map[string]string{
 		"QUEUE_ENTRY_TOKEN_SECRET": key, "QUEUE_TICKET_SECRET": key, "REDIS_ADDRS": "r:1", "KAFKA_BROKERS": "k:1", "TICKET_ADDR": "t:1", "TICKET_RPC_KEY": key,
-		"RPC_ACCEPT": "gateway:" + key + ",room:" + key + ",vwr:" + key,
+		"RPC_ACCEPT": "gateway:" + key + ",room:" + key + ",vwr:" + key, "RPC_PLAIN": "development",
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func environment() map[string]string {
 	return map[string]string{
-		"GRPC_ADDR": "127.0.0.1:8094", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_reward", "KAFKA_BROKERS": "127.0.0.1:9092",
+		"GRPC_ADDR": "127.0.0.1:8094", "RPC_PLAIN": "development", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_reward", "KAFKA_BROKERS": "127.0.0.1:9092",
 		"RPC_ACCEPT":       "gateway:gateway-reward-key-of-32-bytes!!!",
 		"REWARD_POINT_URL": "https://points.example/api", "REWARD_COUPON_URL": "http://127.0.0.1:8092/rewards",
 	}

@@ -71,7 +71,7 @@ func newCrashTest(t *testing.T) *crashTest {
 	c := &crashTest{t: t, ledger: ledger, provider: provider, calls: calls, env: map[string]string{
 		"DATABASE_URL":  postgrestest.URL(t, postgres.Migrations...).Reveal(),
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix, "KAFKA_GROUP_PREFIX": prefix,
-		"RPC_ACCEPT": "gateway:gateway-reward-key-of-32-bytes!!!,vwr:vwr-reward-key-of-at-least-32-bytes", "DRAIN": "0s",
+		"RPC_ACCEPT": "gateway:gateway-reward-key-of-32-bytes!!!,vwr:vwr-reward-key-of-at-least-32-bytes", "DRAIN": "0s", "RPC_PLAIN": "development",
 		"REWARD_POINT_URL": server.URL, "REWARD_COUPON_URL": server.URL, "REWARD_RETRY_MIN": "50ms", "REWARD_RETRY_MAX": "200ms",
 	}}
 	maps.Copy(c.env, kafkatest.Variables())

@@ -36,7 +36,7 @@ func (w *installation) environment(t *testing.T) map[string]string {
 	maps.Copy(env, map[string]string{
 		"DATABASE_URL": w.cfg.Postgres.URL.Reveal(), "KAFKA_BROKERS": w.cfg.Kafka.Brokers[0],
 		"KAFKA_TOPIC_PREFIX": w.cfg.Kafka.TopicPrefix, "KAFKA_GROUP_PREFIX": w.cfg.Kafka.GroupPrefix,
-		"GRPC_ADDR": backendtest.FreeAddr(t), "RPC_ACCEPT": "gateway:" + key.Reveal(), "TICKET_ADDR": w.cfg.Ticket.Addr, "TICKET_RPC_KEY": key.Reveal(),
+		"GRPC_ADDR": backendtest.FreeAddr(t), "RPC_PLAIN": "development", "RPC_ACCEPT": "gateway:" + key.Reveal(), "TICKET_ADDR": w.cfg.Ticket.Addr, "TICKET_RPC_KEY": key.Reveal(),
 		"DRAIN": "0s",
 	})
 	return env

@@ -17,7 +17,7 @@ var codeSeed = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32))
 
 func environment() map[string]string {
 	return map[string]string{
-		"GRPC_ADDR": "127.0.0.1:8086", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_ticket", "KAFKA_BROKERS": "127.0.0.1:9092",
+		"GRPC_ADDR": "127.0.0.1:8086", "RPC_PLAIN": "development", "DATABASE_URL": "postgres://urr@127.0.0.1/urr_ticket", "KAFKA_BROKERS": "127.0.0.1:9092",
 		"RPC_ACCEPT":      "gateway:" + string(gatewayKey) + ",queue:" + string(queueKey) + ",payment:" + string(paymentKey) + ",stats:" + string(statsKey),
 		"TICKET_CODE_KEY": "1:" + codeSeed,
 	}

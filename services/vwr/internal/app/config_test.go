@@ -33,7 +33,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := map[string]string{"VWR_TOKEN_SECRET": key, "VWR_TICKET_SECRET": key}
+			env := map[string]string{"VWR_TOKEN_SECRET": key, "VWR_TICKET_SECRET": key, "RPC_PLAIN": "development"}
 			maps.Copy(env, c.env)
 			_, err := config.LoadFrom[app.Config](t.Context(), env)
 			if c.want == "" {

@@ -89,7 +89,7 @@ func newCrash(t *testing.T) *crashTest {
 	prefix := kafkatest.Name("draw") + "."
 	keys := drawtest.KeyConfig(1)
 	c.env = map[string]string{
-		clockFile: c.clock, "RPC_ACCEPT": "gateway:" + key.Reveal() + ",ingest:" + key.Reveal(), "DRAIN": "0s", "GRPC_ADDR": backendtest.FreeAddr(t),
+		clockFile: c.clock, "RPC_ACCEPT": "gateway:" + key.Reveal() + ",ingest:" + key.Reveal(), "DRAIN": "0s", "RPC_PLAIN": "development", "GRPC_ADDR": backendtest.FreeAddr(t),
 		"AWS_REGION": tables.Region, "DYNAMODB_ENDPOINT": tables.Endpoint, "DYNAMODB_PREFIX": tables.Prefix,
 		"SQS_ENDPOINT": queues.Endpoint, "REQUESTS_QUEUE": sqstest.Name(queues),
 		"KAFKA_BROKERS": kafkatest.Config(t).Brokers[0], "KAFKA_TOPIC_PREFIX": prefix,
