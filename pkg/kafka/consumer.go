@@ -66,6 +66,7 @@ type Consumer struct {
 	log        *slog.Logger
 	opts       []kgo.Opt
 	positions  Positions // where to start; nil: at the offsets that the group has committed
+	topics     []string
 	verifier   *verifier
 
 	mu      sync.Mutex
@@ -95,7 +96,7 @@ type partition struct {
 // dead letter cannot be written its partition waits.
 func NewConsumer(cfg Config, group string, topics []string, h Handler, log *slog.Logger) (*Consumer, error) {
 	c := &Consumer{
-		cfg: cfg, group: group, handler: h, backoff: firstBackoff, maxBackoff: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
+		cfg: cfg, group: group, topics: topics, handler: h, backoff: firstBackoff, maxBackoff: maxBackoff, timeout: handlerTimeout, grace: stopGrace,
 		lagEvery: lagEvery, log: log.With("group", group), workers: make(map[partition]*worker),
 	}
 	opts, err := cfg.options(group)

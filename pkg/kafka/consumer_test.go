@@ -266,12 +266,17 @@ func TestRedrivenRecordIsForItsGroupOnly(t *testing.T) {
 	close(repaired)
 	forged := kafka.RedrivenRecord(mine, letter)
 	forged.Value = []byte("worse")
-	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), forged, kafka.RedrivenRecord(mine, letter)))
+	foreign := kafka.RedrivenRecord(mine, letter)
+	foreign.Headers[kafka.HeaderOrigin] = "\xff/0/0"
+	require.NoError(t, kafkatest.Producer(t).Publish(t.Context(), forged, foreign, kafka.RedrivenRecord(mine, letter)))
 	requireEventually(t, []string{"good", "bad"}, a.values)
 	require.Equal(t, topic, a.recs[1].Topic)
 	require.Equal(t, kafka.RedriveTopic(mine), a.recs[1].ReadFrom)
 	requireEventually(t, []string{"bad", "good"}, b.values)
-	require.Len(t, kafkatest.ReadAll(t, topic+kafka.DLQSuffix), 1, "the forged one is dropped")
+	letters := kafkatest.ReadAll(t, topic+kafka.DLQSuffix)
+	require.Len(t, letters, 2, "the foreign one is dropped")
+	require.Equal(t, "worse", string(letters[1].Value))
+	require.Equal(t, topic+"/0/0", letters[1].Headers[kafka.HeaderOrigin], "where it was first read")
 }
 
 func TestOnlyBadRecordOfBatchIsDeadLettered(t *testing.T) {

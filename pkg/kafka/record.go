@@ -93,11 +93,13 @@ func IsPoison(err error) bool {
 func FromKgo(r *kgo.Record) Record {
 	headers := make(map[string]string, len(r.Headers))
 	for _, h := range r.Headers {
-		headers[h.Key] = string(h.Value)
+		if _, repeated := headers[h.Key]; !repeated { // the first is the signed one
+			headers[h.Key] = string(h.Value)
+		}
 	}
 	id := headers[HeaderID]
 	if id == "" {
-		id = originOf(r.Topic, r)
+		id = originOf(r)
 	}
 	return Record{
 		Topic: r.Topic, ReadFrom: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value,
@@ -113,10 +115,8 @@ func (r Record) toKgo() *kgo.Record {
 	return out
 }
 
-// originOf returns where a record of a topic was read. sourceOf reads the topic.
-func originOf(topic string, r *kgo.Record) string {
-	return fmt.Sprintf("%s/%d/%d", topic, r.Partition, r.Offset)
-}
+// originOf returns where a record was read. Config.topicOf reads the topic.
+func originOf(r *kgo.Record) string { return fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) }
 
 // topicOf returns the topic, without prefix, to which a record belongs that a group has read from a
 // topic: for a redriven letter, the one in which it was read first.

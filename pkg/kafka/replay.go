@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
@@ -16,10 +17,10 @@ type Replay struct {
 	refused  int64
 }
 
-// NewReplay makes a Replay of what a group has read. It fails without the keys that Config.PublicKeys
-// describes.
-func NewReplay(cfg Config, group string) (*Replay, error) {
-	v, err := newVerifier(cfg)
+// NewReplay makes a Replay of what a group has read. It fails without the keys of the services that write
+// these topics.
+func NewReplay(cfg Config, group string, topics ...string) (*Replay, error) {
+	v, err := newVerifier(cfg, topics...)
 	return &Replay{cfg: cfg, group: group, verifier: v}, err
 }
 
@@ -75,23 +76,27 @@ func (r *Replay) Read(
 	}
 }
 
+// Refused returns how many records were left out so far, since they are not signed.
+func (r *Replay) Refused() int64 { return r.refused }
+
 // ReadAll passes all records of a topic that are signed by the service that writes it to handle, in the
-// order of their partitions. It returns how many others there are, and whether the topic has forgotten
-// records.
-func (r *Replay) ReadAll(ctx context.Context, topic string, handle func(recs []Record)) (refused int64, forgets bool, err error) {
+// order of their partitions. From since on, no partition has forgotten records; zero: none has.
+func (r *Replay) ReadAll(ctx context.Context, topic string, handle func(recs []Record)) (since time.Time, err error) {
 	starts, ends, err := r.cfg.offsetBounds(ctx, r.cfg.prefixedTopic(topic))
 	if err != nil {
-		return 0, false, err
+		return since, err
 	}
-	for _, start := range starts {
-		forgets = forgets || start > 0
-	}
-	before := r.refused
-	err = r.Read(ctx, topic, starts, ends, func(_ context.Context, _ int32, recs []Record, _ int64) error {
+	begun := map[int32]bool{}
+	return since, r.Read(ctx, topic, starts, ends, func(_ context.Context, partition int32, recs []Record, _ int64) error {
+		if len(recs) > 0 && !begun[partition] {
+			begun[partition] = true
+			if starts[partition] > 0 && recs[0].Time.After(since) {
+				since = recs[0].Time
+			}
+		}
 		handle(recs)
 		return nil
 	})
-	return r.refused - before, forgets, err
 }
 
 // genuine leaves out the records that are refused, and sets the topics.

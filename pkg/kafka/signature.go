@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,6 +36,7 @@ const (
 // The reasons to refuse a record.
 var (
 	errUnsigned     = errors.New("it is not signed")
+	errTwoHeaders   = errors.New("it has a header twice")
 	errUnknownKey   = errors.New("its signature is not by a key of the service that writes this topic")
 	errBadSignature = errors.New("its signature does not fit")
 )
@@ -68,6 +70,15 @@ func headerOf(r *kgo.Record, name string) []byte {
 		}
 	}
 	return nil
+}
+
+func repeatsHeader(r *kgo.Record) bool {
+	for i, h := range r.Headers {
+		if slices.ContainsFunc(r.Headers[:i], func(earlier kgo.RecordHeader) bool { return earlier.Key == h.Key }) {
+			return true
+		}
+	}
+	return false
 }
 
 // signRecords adds the signature to records, of which topics has the names without prefix.
@@ -180,8 +191,11 @@ func newVerifier(cfg Config, topics ...string) (*verifier, error) {
 // verify fails unless the record was signed by the service that writes the topic (without prefix).
 func (v *verifier) verify(topic string, r *kgo.Record) error {
 	header := headerOf(r, HeaderSignature)
-	if header == nil {
+	switch {
+	case header == nil:
 		return errUnsigned
+	case repeatsHeader(r): // of which a handler could read the one that is not signed
+		return errTwoHeaders
 	}
 	s, err := parseSignature(header)
 	if err != nil {

@@ -72,6 +72,10 @@ func TestChangedRecordsAreRefused(t *testing.T) {
 		"first two": func(r, _ *kgo.Record) {
 			r.Headers = slices.Insert(r.Headers, 0, kgo.RecordHeader{Key: kafka.HeaderType, Value: []byte("REFUNDED")})
 		},
+		"another type behind": func(r, _ *kgo.Record) {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: kafka.HeaderType, Value: []byte("REFUNDED")})
+		},
+		"another id behind": func(r, other *kgo.Record) { r.Headers = append(r.Headers, other.Headers[0]) },
 	} {
 		recs, topics := records(5)
 		require.NoError(t, kafka.SignRecords(config.Secret(private), topics, recs))

@@ -1,11 +1,13 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,20 +167,28 @@ func (w *worker) countGenuine(recs []*kgo.Record) (n int, refusal error) {
 	return len(recs), nil
 }
 
-// refuse puts a record aside that is not genuine. A redriven one is only dropped: its letter is still
-// there. It returns false when the worker must stop.
+// refuse puts a record aside that is not genuine. It drops one that was redriven and is of no topic that
+// the consumer reads: this group has no such letters. It returns false when the worker must stop.
 func (w *worker) refuse(rec *kgo.Record, why error) bool {
+	defer w.clearFailing()
 	topic := w.topicOf(rec)
-	refusedRecords.WithLabelValues(w.c.group, topic).Inc()
-	if w.redrives {
-		w.log.ErrorContext(w.ctx, "redriven record refused", "source", topic, "offset", rec.Offset, "error", why)
+	refusedRecords.WithLabelValues(w.c.group, cmp.Or(topic, "unknown")).Inc()
+	if topic == "" {
+		w.log.ErrorContext(w.ctx, "redriven record is no letter of this group, dropped", "offset", rec.Offset)
 		return true
 	}
 	return w.sendToDLQ(rec, Poison(why))
 }
 
-// topicOf returns the topic to which a record belongs.
-func (w *worker) topicOf(r *kgo.Record) string { return w.c.cfg.topicOf(r, w.part.topic, w.c.group) }
+// topicOf returns the topic to which a record belongs; "" for a redriven one of a topic that the
+// consumer does not read.
+func (w *worker) topicOf(r *kgo.Record) string {
+	topic := w.c.cfg.topicOf(r, w.part.topic, w.c.group)
+	if w.redrives && !slices.Contains(w.c.topics, topic) {
+		return ""
+	}
+	return topic
+}
 
 // handleRecords calls the handler until the records are done or dead-lettered. It returns false
 // when the worker must stop.
@@ -303,6 +313,10 @@ func (w *worker) sendToDLQ(rec *kgo.Record, cause error) bool {
 // makeDeadLetter makes the dead letter of a record of a topic: its original bytes and headers, and
 // headers with the group, the error and the origin.
 func makeDeadLetter(r *kgo.Record, topic, group string, cause error) *kgo.Record {
+	origin := headerOf(r, HeaderOrigin) // of a redriven letter: where it was first read
+	if r.Topic == topic {
+		origin = []byte(originOf(r))
+	}
 	letter := &kgo.Record{Topic: topic + DLQSuffix, Key: r.Key, Value: r.Value}
 	for _, h := range r.Headers {
 		if h.Key != HeaderGroup && h.Key != HeaderError && h.Key != HeaderOrigin {
@@ -316,7 +330,7 @@ func makeDeadLetter(r *kgo.Record, topic, group string, cause error) *kgo.Record
 	letter.Headers = append(letter.Headers,
 		kgo.RecordHeader{Key: HeaderGroup, Value: []byte(group)},
 		kgo.RecordHeader{Key: HeaderError, Value: []byte(text)},
-		kgo.RecordHeader{Key: HeaderOrigin, Value: []byte(originOf(topic, r))})
+		kgo.RecordHeader{Key: HeaderOrigin, Value: origin})
 	return letter
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"urr.guru/proto/events"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/internal/settings"
 )
@@ -72,12 +73,15 @@ const (
 )
 
 // writeTests generates the parts of the umbrella chart's tests that contain each service's name or
-// the number of Secrets with keys: one per pair of caller and callee, those in the values, and the
-// certificates of the services and of their authority.
+// the number of Secrets with keys: one per pair of caller and callee, those in the values, those that
+// sign records, and the certificates of the services and of their authority.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string
 	keys := map[string]bool{"authority": true}
+	for _, topic := range events.All() {
+		keys["records of "+topic.Producer] = true
+	}
 	for _, s := range services {
 		keys["certificate of "+s.Name] = true
 		metrics = append(metrics, s.Name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")

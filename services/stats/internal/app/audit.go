@@ -30,6 +30,6 @@ func Audit() lifecycle.Command[Config] {
 			return err
 		}
 		defer pool.Close()
-		return audit.Verify(ctx, source, postgres.NewStore(pool), time.Now().Add(-cfg.AuditRetention), out)
+		return audit.Verify(ctx, source, postgres.NewStore(pool), cfg.AuditRetention, time.Now(), out)
 	}}
 }

@@ -38,6 +38,9 @@ func Rebuild() lifecycle.Command[Config] {
 			Accept: slices.Contains(args, acceptFlag), Out: out,
 		}
 		err = r.Run(ctx)
+		if n := source.Refused(); n > 0 {
+			fmt.Fprintf(out, "%d records were left out: the services that write the topics have not signed them, or a past key is missing in EVENT_PUBLIC_KEYS\n", n)
+		}
 		if errors.Is(err, rebuild.ErrDifferent) {
 			return fmt.Errorf("%w: nothing was swapped; %s does", err, acceptFlag)
 		}

@@ -24,16 +24,18 @@ type topic struct {
 	acts    []audit.Act
 	ended   []audit.Ended
 	refused int64
-	forgets bool
+	since   time.Time
 }
 
-func (s topic) ReadActs(_ context.Context, keep func([]audit.Act, []audit.Ended)) (int64, bool, error) {
+func (s topic) Refused() int64 { return s.refused }
+
+func (s topic) ReadActs(_ context.Context, keep func([]audit.Act, []audit.Ended)) (time.Time, error) {
 	for _, e := range s.ended[:len(s.ended)/2] { // some outcomes come first
 		keep(nil, []audit.Ended{e})
 	}
 	keep(s.acts, nil)
 	keep(nil, s.ended)
-	return s.refused, s.forgets, nil
+	return s.since, nil
 }
 
 // table is a store of acts.
@@ -55,6 +57,7 @@ func (s table) List(_ context.Context, f audit.Filter) ([]audit.Act, error) {
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	const all = 2500
+	now := noon.Add((all-10)*time.Second + 5*time.Minute) // the last ten acts are new
 	build := func() (topic, table) {
 		var s topic
 		var stored table
@@ -87,16 +90,24 @@ func TestVerify(t *testing.T) {
 			func(s *topic, _ *table) { s.acts, s.ended = slices.Delete(s.acts, 7, 8), slices.Delete(s.ended, 7, 8) },
 			"0007 is stored, and no gateway has recorded it",
 		},
-		"a forged record": {func(s *topic, _ *table) { s.refused = 1 }, "1 records not signed by a gateway, 0 differences"},
-		"pruned acts":     {func(_ *topic, stored *table) { *stored = slices.Delete(*stored, 0, 5) }, ""},
+		"a forged record": {func(s *topic, _ *table) { s.refused = 1 }, ""},
+		"acts that are on their way": {
+			func(s *topic, stored *table) {
+				published, kept := recorded(99_999), recorded(99_998)
+				published.ID, kept.ID = uuid.New(), uuid.New()
+				s.acts, s.ended = append(s.acts, published), s.ended[:all-9]
+				*stored = append((*stored)[:all-3], kept)
+			}, "",
+		},
+		"pruned acts": {func(_ *topic, stored *table) { *stored = slices.Delete(*stored, 0, 5) }, ""},
 		"a topic that forgets": {
-			func(s *topic, _ *table) { s.acts, s.ended, s.forgets = s.acts[9:], s.ended[9:], true }, "",
+			func(s *topic, _ *table) { s.acts, s.ended, s.since = s.acts[9:], s.ended[8:], s.acts[9].At }, "",
 		},
 	} {
 		s, stored := build()
 		tc.change(&s, &stored)
 		var out strings.Builder
-		err := audit.Verify(t.Context(), s, stored, noon.Add(5*time.Second), &out)
+		err := audit.Verify(t.Context(), s, stored, now.Sub(noon)-5*time.Second, now, &out)
 		if tc.want == "" {
 			require.NoError(t, err, "%s: %s", name, &out)
 			continue

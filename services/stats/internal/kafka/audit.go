@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,8 +65,8 @@ func decodeActs(recs []kafka.Record) (acts []audit.Act, ended []audit.Ended, err
 	return acts, ended, nil
 }
 
-// ReadActs reads the signed records of operators' acts. It leaves out records that are dead letters of the consumer.
-func (r Replay) ReadActs(ctx context.Context, keep func([]audit.Act, []audit.Ended)) (refused int64, forgets bool, err error) {
+// ReadActs implements audit.Source. It leaves out records that are dead letters of the consumer.
+func (r Replay) ReadActs(ctx context.Context, keep func([]audit.Act, []audit.Ended)) (since time.Time, err error) {
 	return r.replay.ReadAll(ctx, events.Audit, func(recs []kafka.Record) {
 		for _, rec := range recs {
 			if acts, ended, err := decodeActs([]kafka.Record{rec}); err == nil {

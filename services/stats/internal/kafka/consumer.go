@@ -73,7 +73,7 @@ func toRecords(recs []kafka.Record) []figures.Record {
 	out := make([]figures.Record, len(recs))
 	for i, r := range recs {
 		out[i] = figures.Record{
-			EventID: r.EventID, Offset: r.Offset, Time: r.Time, Redriven: r.Headers[kafka.HeaderOrigin] != "", AddTo: func(d *figures.Delta) error { return addRecord(d, r) },
+			EventID: r.EventID, Offset: r.Offset, Time: r.Time, Redriven: r.ReadFrom != r.Topic, AddTo: func(d *figures.Delta) error { return addRecord(d, r) },
 		}
 	}
 	return out

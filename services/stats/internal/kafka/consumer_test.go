@@ -122,7 +122,7 @@ func TestAddTo(t *testing.T) {
 
 func TestToRecords(t *testing.T) {
 	t.Parallel()
-	rec := kafka.Record{Topic: "reservation-events", Partition: 1, Offset: 5, EventID: "a", Time: noon}
+	rec := kafka.Record{Topic: "reservation-events", ReadFrom: "reservation-events", Partition: 1, Offset: 5, EventID: "a", Time: noon}
 	got := stats.ToRecords([]kafka.Record{rec})
 	require.Empty(t, cmp.Diff([]figures.Record{{EventID: "a", Offset: 5, Time: noon}}, got, cmpopts.IgnoreFields(figures.Record{}, "AddTo")))
 }

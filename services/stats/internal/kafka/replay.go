@@ -17,7 +17,7 @@ var _ rebuild.Source = Replay{}
 
 // NewReplay makes a Replay. It fails as kafka.NewReplay does.
 func NewReplay(cfg kafka.Config) (Replay, error) {
-	r, err := kafka.NewReplay(cfg, figures.Group)
+	r, err := kafka.NewReplay(cfg, figures.Group, events.ConsumedBy("stats")...)
 	return Replay{r}, err
 }
 
@@ -39,5 +39,9 @@ func (r Replay) Read(
 		return count(ctx, partition, toRecords(recs), next)
 	})
 }
+
+// Refused returns how many records were left out, since the services that write the topics have not
+// signed them.
+func (r Replay) Refused() int64 { return r.replay.Refused() }
 
 func (Replay) Unreadable(err error) bool { return kafka.IsPoison(err) }
