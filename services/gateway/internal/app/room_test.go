@@ -194,6 +194,7 @@ func TestRoomConfig(t *testing.T) {
 	least := map[string]string{
 		"HTTP_ADDR": "127.0.0.1:0", "REDIS_ADDRS": "127.0.0.1:16379", "VISITOR_SECRET": visitorSecret, "VWR_TICKET_SECRET": ticketSecret,
 		"VWR_ADDR": "127.0.0.1:1", "VWR_RPC_KEY": sessionSecret, "QUEUE_ADDR": "127.0.0.1:1", "QUEUE_RPC_KEY": sessionSecret,
+		"RPC_PLAIN": "development",
 	}
 	_, err := config.LoadFrom[app.RoomConfig](t.Context(), least)
 	require.NoError(t, err)
@@ -204,6 +205,6 @@ func TestRoomConfig(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.ElementsMatch(t, []string{
-		"CAPTCHA_SECRET", "CLOUDFRONT_SECRET", "VISITOR_SECRET", "VWR_TICKET_SECRET", "VWR_RPC_KEY", "QUEUE_RPC_KEY", "REDIS_PASSWORD",
+		"CAPTCHA_SECRET", "CLOUDFRONT_SECRET", "VISITOR_SECRET", "VWR_TICKET_SECRET", "VWR_RPC_KEY", "QUEUE_RPC_KEY", "RPC_TLS", "REDIS_PASSWORD",
 	}, config.Secrets[app.RoomConfig]())
 }
