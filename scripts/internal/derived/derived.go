@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"urr.guru/proto/events"
 	"urr.guru/scripts/internal/section"
 	"urr.guru/scripts/internal/settings"
 )
@@ -72,11 +73,15 @@ const (
 )
 
 // writeTests generates the parts of the umbrella chart's tests that contain each service's name or
-// the number of Secrets with keys: one per pair of caller and callee, and those in the values.
+// the number of Secrets with keys: one per pair of caller and callee, one per service that signs
+// records, and those in the values.
 func writeTests(charts string, services []settings.Service) error {
 	suite := filepath.Join(charts, "urr", "tests", "umbrella_test.yaml")
 	var metrics, watched []string
 	keys := map[string]bool{}
+	for _, topic := range events.All() {
+		keys["records of "+topic.Producer] = true
+	}
 	for _, s := range services {
 		metrics = append(metrics, s.Name+".networkPolicy.metricsFrom: [{podSelector: {matchLabels: {a: b}}}]")
 		if s.Name != leftOut {
