@@ -24,9 +24,24 @@ export KUBECONFIG=$root/.urr/kind.kubeconfig
 kubectl() { docker exec -i urr-control-plane kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
 kubectl create namespace urr --dry-run=client -o yaml | kubectl apply -f -
 kubectl label --overwrite namespace urr pod-security.kubernetes.io/enforce=restricted
+
+# A password for each service in Kafka, and the certificate of the broker, once.
+exists() { kubectl -n urr get "$@" >/dev/null 2>&1; }
+for service in $(sed -n 's/^allow \([a-z]*\) .*/\1/p' ../helm/kafka-acls.sh | sort -u); do
+  exists secret "urr-kafka-$service" ||
+    kubectl -n urr create secret generic "urr-kafka-$service" --from-literal="password=$(openssl rand -hex 24)"
+done
+exists configmap kafka-certificate || {
+  pem=$(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
+    -subj /CN=kafka -addext subjectAltName=DNS:kafka -keyout - 2>/dev/null)
+  kubectl -n urr create secret generic kafka-tls --from-literal="kafka.pem=$pem" --dry-run=client -o yaml | kubectl apply -f -
+  kubectl -n urr create configmap kafka-certificate --from-literal="kafka.pem=$(openssl x509 <<<"$pem")"
+}
 kubectl -n urr apply -f - <backends.yaml
 kubectl -n urr apply -f - <sandbox.yaml # its pod starts once the charts have made its Secret
 kubectl -n urr wait --for=condition=Available deployment -l app.kubernetes.io/part-of=urr-backends --timeout=5m
+kubectl -n urr exec deployment/kafka -- bash -c "$(<../helm/kafka-acls.sh)" bash \
+  /opt/kafka/bin/kafka-acls.sh --bootstrap-server localhost:9094 >/dev/null
 installed=$("$helm" list -n urr --short)
 "$helm" upgrade --install urr "$root/deploy/helm/urr" -n urr --wait --timeout 5m \
   --values "$root/deploy/helm/urr/values-development.yaml" --values values.yaml

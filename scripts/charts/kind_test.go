@@ -134,7 +134,6 @@ func TestKindAddressesAreServed(t *testing.T) {
 			}
 		}
 	}
-	delete(found, "localhost:9093") // an address within Kafka's own container
 	for hostPort := range found {
 		require.True(t, served[hostPort], "%s leads to no pod: %v", hostPort, served)
 	}
@@ -168,6 +167,30 @@ func TestKindBackendsAreComplete(t *testing.T) {
 	}
 	require.Positive(t, clusters)
 	require.Positive(t, queues)
+}
+
+// Every service that uses Kafka signs in as a user of its own, whom the broker knows and grants what
+// the service needs.
+func TestKindUsersOfKafka(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	backends, acls := read(t, b.kindFile("backends.yaml")), read(t, b.charts("kafka-acls.sh"))
+	users := 0
+	for _, o := range charttest.Decode[object](t, b.renderKind(t)) {
+		mechanism, found := o.Data["KAFKA_SASL"]
+		if !found {
+			continue
+		}
+		users++
+		require.Equal(t, "SCRAM-SHA-512", mechanism, o.Metadata.Name)
+		require.NotContains(t, o.Data, "KAFKA_PLAIN", o.Metadata.Name)
+		service := strings.TrimPrefix(o.Data["KAFKA_USERNAME"], "urr-")
+		require.Contains(t, o.Metadata.Name, "urr-"+service+"-", "the ConfigMap of another service")
+		require.Contains(t, backends, "{name: urr-kafka-"+service+", items: [{key: password, path: "+service+"}]}")
+		require.Contains(t, acls, "\nallow "+service+" ")
+	}
+	require.Equal(t, strings.Count(backends, "{name: urr-kafka-"), users)
+	require.Positive(t, users)
 }
 
 // The port on the host leads to the gateway, is the port in up.sh and in the README, and belongs to

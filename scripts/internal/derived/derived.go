@@ -18,7 +18,7 @@ import (
 
 // Write generates these parts of a checkout: the modules in go.work; the lists of settings in
 // READMEs; the charts' blocks "rpc" and the schemas of their values; the dependencies and tests of
-// the umbrella chart. calls has, by service, the services that it calls.
+// the umbrella chart; what each service may do in Kafka. calls has, by service, the services that it calls.
 func Write(ctx context.Context, root string, services []string, calls map[string][]string) error {
 	if err := useModules(ctx, root, services); err != nil {
 		return err
@@ -28,7 +28,7 @@ func Write(ctx context.Context, root string, services []string, calls map[string
 		return err
 	}
 	charts := filepath.Join(root, "deploy", "helm")
-	errs := []error{WriteUmbrella(charts, services), writeTests(charts, all), settings.Write(root, all)}
+	errs := []error{WriteUmbrella(charts, services), writeTests(charts, all), settings.Write(root, all), WriteACLs(charts)}
 	for _, s := range all {
 		errs = append(errs, s.WriteRPC(charts))
 	}

@@ -67,7 +67,7 @@ GOMEMLIMIT: {{ printf "%dKiB" (div (mul (regexFind "^[0-9]+" . | int64) $unit 9)
 
 {{- define "urr-lib.environment.stores" -}}
 {{- if hasKey .Values "kafka" }}
-{{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml }}
+{{- $kafka := include "urr-lib.kafka" . | fromYaml }}
 KAFKA_BROKERS: {{ join "," $kafka.brokers | quote }}
 KAFKA_REPLICATION_FACTOR: {{ $kafka.replicationFactor | default 3 | int64 | quote }}
 KAFKA_TLS: {{ $kafka.tls | default false | quote }}

@@ -68,6 +68,18 @@ they override a global true and a global number. Their defaults are therefore nu
 {{- toYaml $block -}}
 {{- end }}
 
+{{- define "urr-lib.redis" -}}{{ include "urr-lib.block" (list . "redis") }}{{- end }}
+
+{{/* The block "kafka", with a user and a password of the service's own for SCRAM. */}}
+{{- define "urr-lib.kafka" -}}
+{{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
+{{- if eq ($kafka.sasl | default "") "SCRAM-SHA-512" -}}
+{{- $_ := set $kafka "username" ($kafka.username | default (printf "%s-%s" ($kafka.usernamePrefix | default "urr") .Chart.Name)) -}}
+{{- $_ := set $kafka "passwordSecret" ($kafka.passwordSecret | default (printf "%s-%s" ($kafka.passwordSecretPrefix | default "urr-kafka") .Chart.Name)) -}}
+{{- end -}}
+{{- toYaml $kafka -}}
+{{- end }}
+
 {{- define "urr-lib.tag" -}}
 {{- (include "urr-lib.block" (list . "image") | fromYaml).tag | default .Chart.AppVersion -}}
 {{- end }}

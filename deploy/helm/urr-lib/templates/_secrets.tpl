@@ -18,7 +18,7 @@
 {{- end -}}
 {{- range $store, $variable := dict "kafka" "KAFKA_PASSWORD" "redis" "REDIS_PASSWORD" -}}
 {{- if hasKey $.Values $store -}}
-{{- with (include "urr-lib.block" (list $ $store) | fromYaml).passwordSecret -}}
+{{- with (include (printf "urr-lib.%s" $store) $ | fromYaml).passwordSecret -}}
 {{- $_ := set $refs $variable (dict "name" . "key" "password") -}}
 {{- end -}}
 {{- end -}}

@@ -83,15 +83,12 @@ with a message that says what to change.
 {{- define "urr-lib.validate.stores" -}}
 {{- $name := .Chart.Name -}}
 {{- if hasKey .Values "kafka" -}}
-{{- $kafka := include "urr-lib.block" (list . "kafka") | fromYaml -}}
+{{- $kafka := include "urr-lib.kafka" . | fromYaml -}}
 {{- if not $kafka.brokers -}}
 {{- fail (printf "%s: kafka.brokers must be set, or global.kafka.brokers for every service: host:port of each" $name) -}}
 {{- end -}}
 {{- if not (or $kafka.sasl $kafka.plain) -}}
 {{- fail (printf "%s: kafka.sasl must be set, or global.kafka.sasl for every service, so that the brokers know the services; kafka.plain allows an empty one in development" $name) -}}
-{{- end -}}
-{{- if and (eq ($kafka.sasl | default "") "SCRAM-SHA-512") (not (and $kafka.username $kafka.passwordSecret)) -}}
-{{- fail (printf "%s: kafka.sasl SCRAM-SHA-512 needs kafka.username and kafka.passwordSecret" $name) -}}
 {{- end -}}
 {{- if and $kafka.passwordSecret (ne ($kafka.sasl | default "") "SCRAM-SHA-512") -}}
 {{- fail (printf "%s: kafka.passwordSecret is used with kafka.sasl SCRAM-SHA-512 only" $name) -}}

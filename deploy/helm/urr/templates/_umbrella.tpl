@@ -14,6 +14,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "urr.validate.kafka" . -}}
 {{- /* Every cluster has the namespace default: without it, lookup has no cluster to read. */ -}}
 {{- if and (eq (toString .Values.secrets.generate) "true") (not (lookup "v1" "Namespace" "" "default")) -}}
 {{- fail "urr: secrets.generate must read the cluster to keep existing keys, which helm template and Argo CD cannot do: create the Secrets, or set secrets.generate to always, which makes new keys at each rendering" -}}
@@ -26,5 +27,23 @@
 {{- end -}}
 {{- if and .Values.journey.enabled (not .Values.gateway.config.DEV_LOGIN) -}}
 {{- fail "urr: journey.enabled needs gateway.config.DEV_LOGIN: its simulated visitors sign in with it" -}}
+{{- end -}}
+{{- end }}
+
+{{/* Brokers cannot tell services apart that are the same user, or have the same IAM role. */}}
+{{- define "urr.validate.kafka" -}}
+{{- $services := dict -}}
+{{- range $service, $chart := .Subcharts -}}
+{{- if hasKey $chart.Values "kafka" -}}
+{{- $kafka := include "urr-lib.kafka" $chart | fromYaml -}}
+{{- $role := get $chart.Values.serviceAccount.annotations "eks.amazonaws.com/role-arn" -}}
+{{- $user := ternary $role $kafka.username (eq ($kafka.sasl | default "") "AWS_MSK_IAM") -}}
+{{- if and $user $kafka.sasl (not $kafka.plain) -}}
+{{- with get $services $user -}}
+{{- fail (printf "urr: %s and %s must not share the user %s in Kafka: whoever has one of them could write what only the other may" . $service $user) -}}
+{{- end -}}
+{{- $_ := set $services $user $service -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
