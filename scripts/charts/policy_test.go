@@ -3,12 +3,12 @@ package charts_test
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/charttest"
+	"urr.guru/proto/access"
 )
 
 // policy has the fields of a NetworkPolicy or a Deployment that the test reads.
@@ -89,7 +89,6 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 	b := setup(t)
 	policies, labels := b.policies(t, "urr", "urr", b.umbrellaArgs()...)
 	for name, podLabels := range labels {
-		name = strings.TrimSuffix(name, "-room") // the policy of the service is also for these pods
 		require.True(t, policies[name].Spec.PodSelector.selects(podLabels), "the policy of %s is not for its pods", name)
 		require.False(t, allows(policies[name].Spec.Ingress, opsPort, labels["urr-gateway"]), "who may see the metrics of %s", name)
 	}
@@ -100,12 +99,15 @@ func TestPoliciesAllowTheDeclaredPairs(t *testing.T) {
 			require.Equal(t, declared, allows(policies[caller].Spec.Egress, grpcPort, labels[callee]), "%s may call %s", from.Name, to.Name)
 			require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller]), "%s lets %s in", to.Name, from.Name)
 			require.False(t, allows(policies[callee].Spec.Ingress, grpcPort, labels[caller+"-migrate"]), "migrations call nobody")
-			if room := labels[caller+"-room"]; room != nil {
-				require.Equal(t, declared, allows(policies[callee].Spec.Ingress, grpcPort, room), "%s lets the room of %s in", to.Name, from.Name)
-			}
 		}
 	}
-	require.Contains(t, labels, "urr-gateway-room")
+	const room = "urr-gateway-room"
+	require.Contains(t, labels, room)
+	for _, to := range services() {
+		declared := slices.Contains(access.Calls()["room"], to.Name)
+		require.Equal(t, declared, allows(policies[room].Spec.Egress, grpcPort, labels["urr-"+to.Name]), "the room may call %s", to.Name)
+		require.Equal(t, declared, allows(policies["urr-"+to.Name].Spec.Ingress, grpcPort, labels[room]), "%s lets the room in", to.Name)
+	}
 }
 
 // The policies of charts that are installed alone also admit exactly the declared calls.
