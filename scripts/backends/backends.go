@@ -40,7 +40,7 @@ type Set struct {
 	// checkPort returns an error if a port is in use for longer than a moment.
 	checkPort func(port int) error
 
-	kafkaOutside string // the address that AddKafkaListener advertises
+	kafkaOutside KafkaListener // added by AddKafkaListener
 
 	mu      sync.Mutex
 	started map[string]*process.Process // by name: the processes that this set has started
@@ -105,11 +105,18 @@ func (s *Set) WithStarter(start func(process.Spec) (*process.Process, error)) *S
 	return s
 }
 
+// KafkaListener is a listener on which clients sign in with SCRAM-SHA-512, over TLS.
+type KafkaListener struct {
+	Addr        string            // host:port that it advertises, since clients connect to that address
+	Certificate string            // path of the certificate and its key, PEM
+	Users       map[string]string // name → password, as of the first start
+}
+
 // AddKafkaListener gives Kafka a second listener, on the loopback port KafkaOutsidePort, for
-// clients such as pods that use a forwarded port. Clients connect to the address that a listener
-// advertises, so these need their own: it advertises addr (host:port).
-func (s *Set) AddKafkaListener(addr string) *Set {
-	s.kafkaOutside = addr
+// clients such as pods that use a forwarded port. They may do what ACLs grant them, and clients of the
+// first listener everything.
+func (s *Set) AddKafkaListener(l KafkaListener) *Set {
+	s.kafkaOutside = l
 	return s
 }
 

@@ -29,6 +29,16 @@ import (
 // value will do for a cluster of one node.
 const kafkaClusterID = "dXJyLWRldmVsb3BtZW50cw"
 
+// kafkaUsers has the settings of a broker that knows its users: who did not sign in, as on loopback
+// listeners, administers it.
+const kafkaUsers = `sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.outside.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.type=PEM
+ssl.keystore.location=%s
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+`
+
 func (s *Set) kafka() backend {
 	port, controller := s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort)
 	return backend{
@@ -59,10 +69,11 @@ func (s *Set) prepareKafka(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var outside, advertised string
-	if s.kafkaOutside != "" {
+	var outside, advertised, users string
+	if s.kafkaOutside.Addr != "" {
 		outside = fmt.Sprintf(",OUTSIDE://127.0.0.1:%d", s.layout.Port(platform.KafkaOutsidePort))
-		advertised = ",OUTSIDE://" + s.kafkaOutside
+		advertised = ",OUTSIDE://" + s.kafkaOutside.Addr
+		users = fmt.Sprintf(kafkaUsers, s.kafkaOutside.Certificate)
 	}
 	// The default buffer of Kafka's log cleaner has 128 MB, which is a third of this heap.
 	config := fmt.Sprintf(`process.roles=broker,controller
@@ -71,7 +82,7 @@ controller.quorum.voters=1@127.0.0.1:%[2]d
 controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d%[4]s
 advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d%[5]s
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUTSIDE:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OUTSIDE:SASL_SSL
 log.dirs=%[3]s
 auto.create.topics.enable=false
 num.partitions=3
@@ -84,15 +95,18 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=16777216
-`, s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort), filepath.Join(dir, "log"), outside, advertised)
+%[6]s`, s.layout.Port(platform.KafkaPort), s.layout.Port(platform.KafkaControllerPort), filepath.Join(dir, "log"), outside, advertised, users)
 	if err := files.Put(s.kafkaConfig(), []byte(config)); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "log", "meta.properties")); err == nil {
 		return nil
 	}
-	spec, err := s.java("kafka", nil, "kafka.tools.StorageTool", "format",
-		"--cluster-id", kafkaClusterID, "--config", s.kafkaConfig())
+	format := []string{"format", "--cluster-id", kafkaClusterID, "--config", s.kafkaConfig()}
+	for name, password := range s.kafkaOutside.Users {
+		format = append(format, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", name, password))
+	}
+	spec, err := s.java("kafka", nil, "kafka.tools.StorageTool", format...)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,7 @@ pki() {
   cert scheduler /CN=system:kube-scheduler
   cert proxy /CN=system:kube-proxy
   cert kubelet "/O=system:nodes/CN=system:node:$NODE"
+  cert kafka /CN=kafka "subjectAltName=IP:$NODE_IP" # of the broker on this host, for pods
   local n
   for n in admin controller-manager scheduler proxy kubelet; do kubeconfig $n; done
 }

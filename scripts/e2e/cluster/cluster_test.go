@@ -3,13 +3,18 @@ package cluster_test
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
 	"urr.guru/pkg/testkit"
+	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 )
 
@@ -52,6 +57,7 @@ func TestCluster(t *testing.T) {
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	w.makeNamespace(t, namespace)
+	w.makePasswords(t, namespace, slices.Sorted(maps.Keys(w.passwords))...)
 	w.kubectl(t, "apply", "-f", w.checkout.Root+"/deploy/kind/sandbox.yaml")
 	began := time.Now()
 	args := append([]string{
@@ -163,9 +169,16 @@ func (w *world) alone(t *testing.T) {
 		members = append(members, "--from-literal="+member+"="+content.Reveal())
 	}
 	secret("urr-tls-ticket", members...)
+	require.NoError(t, topics.Grant(t.Context(), []string{w.layout.KafkaBroker()}, "alone-"))
+	w.makePasswords(t, aloneNamespace, platform.Ticket)
+	keys := kafkatest.WithKeys(kafka.Config{})
+	for writer, public := range keys.PublicKeys {
+		secret("urr-events-"+writer, "--from-literal=key="+keys.SigningKey.Reveal(), "--from-literal=public="+public.Reveal())
+	}
 	args := append([]string{
 		"install", "ticket", w.chart("ticket"), "-n", aloneNamespace, "--wait", "--timeout", "3m",
 		"--set", "image.registry=urr.local", "--set", "kafka.prefix=alone-", "--set", "kafka.replicationFactor=1",
+		"--set", "authorities=kube-root-ca.crt",
 	}, w.backendValues()...)
 	w.run(t, "helm", args...)
 	t.Logf("\n%s", w.run(t, "kubectl", "-n", aloneNamespace, "get", "deployments,pods"))

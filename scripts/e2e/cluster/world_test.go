@@ -18,6 +18,7 @@ import (
 	"urr.guru/scripts/backends"
 	"urr.guru/scripts/images"
 	"urr.guru/scripts/internal/tools"
+	"urr.guru/scripts/internal/topics"
 	"urr.guru/scripts/platform"
 	"urr.guru/scripts/process"
 )
@@ -39,7 +40,9 @@ type world struct {
 	backends *backends.Set
 	links    map[int]*toxiproxy.Proxy // proxies from pods to backends, by the backend's base port
 	helmDir  string
-	added    bool // the services that the upgrade adds are installed
+	// passwords has those of the services in Kafka.
+	passwords map[string]string
+	added     bool // the services that the upgrade adds are installed
 }
 
 func newWorld(t *testing.T) *world {
@@ -84,12 +87,12 @@ func (w *world) startCluster(t *testing.T) {
 
 func (w *world) startBackends(t *testing.T) {
 	t.Helper()
-	outside := fmt.Sprintf("%s:%d", node, w.layout.Port(platform.KafkaOutsidePort))
 	children := process.NewChildren()
-	w.backends = backends.New(w.layout, false, t.Logf).AddKafkaListener(outside).WithStarter(children.Start)
+	w.backends = backends.New(w.layout, false, t.Logf).AddKafkaListener(w.kafkaListener(t)).WithStarter(children.Start)
 	require.NoError(t, w.backends.Wipe())
 	t.Cleanup(func() { require.NoError(t, w.backends.Wipe()) })
 	require.NoError(t, w.backends.Start(t.Context()))
+	require.NoError(t, topics.Grant(t.Context(), []string{w.layout.KafkaBroker()}, ""))
 	// DynamoDB Local listens on all interfaces already.
 	for _, port := range []int{platform.RedisPort, platform.PostgresPort, platform.KafkaOutsidePort, platform.SQSPort} {
 		w.links[port] = forward(t, w.outside(port), w.layout.LoopbackAddr(port))
@@ -103,6 +106,7 @@ func (w *world) outside(port int) string { return fmt.Sprintf("%s:%d", node, w.l
 func (w *world) backendValues() []string {
 	return []string{
 		"--set", "global.kafka.brokers={" + w.outside(platform.KafkaOutsidePort) + "}",
+		"--set", "global.kafka.sasl=SCRAM-SHA-512", "--set", "global.kafka.plain=",
 		"--set", "global.redis.addresses={" + w.outside(platform.RedisPort) + "}",
 		"--set", "global.dynamodb.endpoint=http://" + w.outside(platform.DynamoDBPort),
 		"--set", "global.requests.endpoint=http://" + w.outside(platform.SQSPort),
