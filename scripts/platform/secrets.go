@@ -159,7 +159,9 @@ func newEventKey() EventKey {
 	if err != nil {
 		panic(err)
 	}
-	encode := func(kind string, der []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})) }
+	encode := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
 	return EventKey{Private: encode("PRIVATE KEY", private), Public: encode("PUBLIC KEY", public)}
 }
 
