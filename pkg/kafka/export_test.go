@@ -73,7 +73,10 @@ func RetryUntilAgreed(ctx context.Context, attempt func() error) error {
 const AgreeWithin = agreeWithin
 
 // RereadKeys makes the producer read its key's file at every call.
-func (p *Producer) RereadKeys() { p.key.every, p.key.until = 0, time.Time{} }
+func (p *Producer) RereadKeys() {
+	p.key.every, p.key.until = 0, time.Time{}
+	p.verifier.keys.every, p.verifier.keys.until = 0, time.Time{}
+}
 
 // RereadKeys makes the consumer read the files of public keys for every record.
 func (c *Consumer) RereadKeys() { c.verifier.keys.every, c.verifier.keys.until = 0, time.Time{} }

@@ -93,12 +93,45 @@ func (r *reread[T]) get() T {
 	return r.value
 }
 
-// newSigningKey returns the key of Config.SigningKey; its file may change.
-func newSigningKey(cfg Config) (*reread[ed25519.PrivateKey], error) {
+// Validate checks the keys, if there are any. A key may sign only once its public key is known: consumers
+// would refuse its records.
+func (c Config) Validate() error {
+	keys, err := parseAllPublicKeys(c.PublicKeys)
+	if err != nil || c.SigningKey == "" {
+		return err
+	}
+	key, err := parseSigningKey(c.SigningKey)
+	if err != nil {
+		return config.Invalid("EVENT_SIGNING_KEY", c.SigningKey.String(), err.Error())
+	}
+	if !keys.have(key) {
+		return config.Invalid("EVENT_SIGNING_KEY", c.SigningKey.String(), "must be a key whose public key is in EVENT_PUBLIC_KEYS; add that first")
+	}
+	return nil
+}
+
+func (k publicKeysOf) have(key ed25519.PrivateKey) bool {
+	for _, of := range k {
+		if of[keyID(keyIDOf(key.Public()))] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// newSigningKey returns the key of Config.SigningKey. Its file may change: a new key signs as soon as its
+// public key is known.
+func newSigningKey(cfg Config, public *publicKeys) (*reread[ed25519.PrivateKey], error) {
 	if _, err := parseSigningKey(cfg.SigningKey); err != nil {
 		return nil, config.Invalid("EVENT_SIGNING_KEY", cfg.SigningKey.String(), err.Error())
 	}
-	usable := func(s config.Secret) bool { _, err := parseSigningKey(s); return err == nil }
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	usable := func(s config.Secret) bool {
+		key, err := parseSigningKey(s)
+		return err == nil && public.get().have(key)
+	}
 	latest := config.LatestSecret("EVENT_SIGNING_KEY", cfg.SigningKeyFile, cfg.SigningKey, usable)
 	return &reread[ed25519.PrivateKey]{every: keysEvery, read: func() ed25519.PrivateKey {
 		key, _ := parseSigningKey(latest()) // LatestSecret returns usable content only
@@ -123,6 +156,7 @@ func newPublicKeys(cfg Config) (*publicKeys, error) {
 	}}}, nil
 }
 
+// parseAllPublicKeys returns the keys of each service. Errors name the service.
 func parseAllPublicKeys(all map[string]config.Secret) (publicKeysOf, error) {
 	keys := publicKeysOf{}
 	for service, text := range all {

@@ -238,11 +238,11 @@ type Signer struct {
 
 // NewSigner makes a Signer with the keys of cfg. It fails without a signing key.
 func NewSigner(cfg Config) (*Signer, error) {
-	key, err := newSigningKey(cfg)
+	v, err := newVerifier(cfg)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newVerifier(cfg)
+	key, err := newSigningKey(cfg, v.keys)
 	return &Signer{key, v}, err
 }
 

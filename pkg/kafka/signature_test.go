@@ -107,7 +107,7 @@ func TestOnlyTheWriterIsBelieved(t *testing.T) {
 	topic, group := kafkatest.TopicOf(t, 1), kafkatest.Name("group")
 	cfg := kafkatest.Config(t)
 	thief, thiefs := kafkatest.NewKeys()
-	cfg.PublicKeys["stats"] = config.Secret(thiefs)
+	cfg.PublicKeys["stats"] = config.Secret(thiefs) // a captured service that signs nothing in this topic
 	captured := cfg
 	captured.SigningKey = config.Secret(thief)
 	plain, err := kafka.NewRedriver(cfg, "plain")
@@ -171,7 +171,8 @@ func TestKeysAreNeeded(t *testing.T) {
 		_, err := kafka.NewConsumer(cfg, "g", []string{"payment-events"}, kafka.Each(nil), slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, tc.want, name)
 	}
-	for _, key := range []string{"", "x", public} {
+	unknown, _ := kafkatest.NewKeys()
+	for _, key := range []string{"", "x", public, unknown} {
 		cfg := valid
 		cfg.SigningKey = config.Secret(key)
 		_, err := kafka.NewProducer(cfg, "test")
@@ -210,10 +211,13 @@ func TestKeysAreReplaced(t *testing.T) {
 	requireEventually(t, []string{"by the first"}, done.values)
 	write(filepath.Join(cfg.PublicKeysFile, kafkatest.Writer), firstPublic+secondPublic)
 	send("still by the first")
+	unknown, _ := kafkatest.NewKeys()
+	write(cfg.SigningKeyFile, unknown)
+	send("nobody knows the new key yet")
 	write(cfg.SigningKeyFile, "half a k")
 	send("a broken file changes nothing")
 	write(cfg.SigningKeyFile, second)
 	send("by the second")
-	requireEventually(t, []string{"by the first", "still by the first", "a broken file changes nothing", "by the second"}, done.values)
+	requireEventually(t, []string{"by the first", "still by the first", "nobody knows the new key yet", "a broken file changes nothing", "by the second"}, done.values)
 	require.Empty(t, kafkatest.ReadAll(t, topic+kafka.DLQSuffix))
 }

@@ -100,27 +100,40 @@ allow() { # allow SERVICE "OPERATIONS" "TOPICS" [GROUP]
 // and a script there that tells the brokers.
 func WriteACLs(charts string) error {
 	var script strings.Builder
-	rows := []string{"| user | `WRITE` to topics | `READ` topics, and a group | `CREATE`, `DESCRIBE`, `DESCRIBE_CONFIGS` | `DESCRIBE_CONFIGS` alone |", "| --- | --- | --- | --- | --- |"}
-	for _, g := range kafkaGrants() {
-		reads := quoteAll(g.reads)
-		if g.group != "" {
-			reads += "; `" + g.group + "`"
-		}
-		rows = append(rows, "| `urr-"+g.service+"` | "+strings.Join([]string{quoteAll(g.writes), reads, quoteAll(g.creates), quoteAll(g.checks)}, " | ")+" |")
-	}
 	for _, a := range ACLs() {
 		line := fmt.Sprintf("allow %s %q %q %s", a.Service, strings.Join(a.Operations, " "), strings.Join(a.Topics, " "), a.Group)
 		script.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return errors.Join(
-		section.Write(filepath.Join(charts, "README.md"), "settings", strings.Join(rows, "\n")),
+		section.Write(filepath.Join(charts, "README.md"), "settings", strings.Join(aclRows(), "\n")),
 		files.Put(filepath.Join(charts, "kafka-acls.sh"), []byte(aclScript+script.String())),
 	)
 }
 
-func quoteAll(topics []string) string {
-	if len(topics) == 0 {
-		return ""
+// aclRows returns the table of what services may do with each topic.
+func aclRows() []string {
+	rows := []string{"| topic | `WRITE` | `READ` | `CREATE`, `DESCRIBE`, `DESCRIBE_CONFIGS` | `DESCRIBE_CONFIGS` alone |", "| --- | --- | --- | --- | --- |"}
+	all := kafkaGrants()
+	var topics []string
+	for _, g := range all {
+		topics = append(topics, slices.Concat(g.reads, g.writes)...)
 	}
-	return "`" + strings.Join(topics, "`, `") + "`"
+	slices.Sort(topics)
+	for _, topic := range slices.Compact(topics) {
+		row := "| `" + topic + "`"
+		for _, right := range []func(grants) []string{
+			func(g grants) []string { return g.writes }, func(g grants) []string { return g.reads },
+			func(g grants) []string { return g.creates }, func(g grants) []string { return g.checks },
+		} {
+			var services []string
+			for _, g := range all {
+				if slices.Contains(right(g), topic) {
+					services = append(services, g.service)
+				}
+			}
+			row += " | " + strings.Join(services, ", ")
+		}
+		rows = append(rows, row+" |")
+	}
+	return rows
 }

@@ -37,7 +37,7 @@ with a message that says what to change.
 {{- fail (printf "%s: room.enabled needs vwr: rpc.calls.vwr.address is none" .Chart.Name) -}}
 {{- end -}}
 {{- $redis := include "urr-lib.block" (list . "redis") | fromYaml -}}
-{{- if and (.Values.room | default dict).enabled (or $redis.username $redis.passwordSecret) (not (dig "redis" "username" "" .Values.room)) -}}
+{{- if and (.Values.room | default dict).enabled (or $redis.username $redis.passwordSecret) (not (and (dig "redis" "username" "" .Values.room) (dig "redis" "passwordSecret" "" .Values.room))) -}}
 {{- fail (printf "%s: room.enabled needs room.redis.username and room.redis.passwordSecret, a user who reaches the room's keys only: that of redis reaches the lines" .Chart.Name) -}}
 {{- end -}}
 {{- end }}

@@ -32,6 +32,11 @@
 
 {{/* Brokers cannot tell services apart that are the same user, or have the same IAM role. */}}
 {{- define "urr.validate.kafka" -}}
+{{- with .Values.global.kafka -}}
+{{- if and (or .username .passwordSecret) (not .plain) -}}
+{{- fail "urr: global.kafka.username and passwordSecret must be empty: each service is a user of its own, with the Secret urr-kafka-<service> (kafka-acls.sh makes their rights)" -}}
+{{- end -}}
+{{- end -}}
 {{- $services := dict -}}
 {{- range $service, $chart := .Subcharts -}}
 {{- if hasKey $chart.Values "kafka" -}}

@@ -156,7 +156,7 @@ func TestRoomsUserOfRedis(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	require.NoError(t, err)
-	rules := strings.Fields(regexp.MustCompile(`(?m)^ACL SETUSER room (.*)$`).FindStringSubmatch(string(readme))[1])
+	rules := strings.Fields(strings.ReplaceAll(regexp.MustCompile("(?s)\nACL SETUSER room (.*?)\n```").FindStringSubmatch(string(readme))[1], "\\\n", ""))
 	admin, name := redistest.Open(t), "room-"+uuid.NewString()
 	setUser := []any{"ACL", "SETUSER", name}
 	for _, rule := range rules {

@@ -139,6 +139,15 @@ func WithProviders(ctx context.Context, r *reconciliation) {
 	}
 }
 
+// dialTicket connects a command to the ticket service, as the service does.
+func dialTicket(cfg *Config) (*rpc.Conn, error) {
+	identity, err := rpc.NewIdentity(name, cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	return rpc.Dial(name, "ticket", cfg.Ticket, rpc.WithIdentity(identity))
+}
+
 // WithTicket compares the payments with what the ticket service has sold.
 func WithTicket(ctx context.Context, r *reconciliation) {
 	if r.only != "" && r.only != reconcile.Ticket {
@@ -149,7 +158,7 @@ func WithTicket(ctx context.Context, r *reconciliation) {
 		r.err = errors.Join(r.err, err)
 		return
 	}
-	conn, err := rpc.Dial(name, "ticket", r.cfg.Ticket)
+	conn, err := dialTicket(r.cfg)
 	if err != nil {
 		r.err = errors.Join(r.err, err)
 		return
