@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/config"
+	"urr.guru/pkg/kafka"
+	"urr.guru/pkg/kafka/kafkatest"
 )
 
 // DevelopmentConfig returns the configuration that the umbrella chart gives a service with the
@@ -151,6 +153,10 @@ func fakeExternalSecret(name, key string) (string, bool) {
 	switch {
 	case name == "urr-ticket-code", name == "urr-draw-statement", name == "urr-draw-receipt":
 		return "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32))), true
+	case strings.HasPrefix(name, "urr-events-"):
+		keys := kafkatest.WithKeys(kafka.Config{})
+		pem := map[string]config.Secret{"key": keys.SigningKey, "public": keys.PublicKeys[kafkatest.Writer]}[key]
+		return strings.TrimSpace(pem.Reveal()), true
 	case key == "url":
 		return "postgres://urr:secret@database.example:5432/urr?sslmode=verify-full", true
 	case name == "stripe" && key == "key": // keys of tests, as SANDBOX=development demands
