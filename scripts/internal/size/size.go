@@ -85,11 +85,13 @@ var (
 		{"money by hand, void, refunds judged when they are asked for", 1400},
 		{"no thief takes a hall off sale", 700},
 		{"providers at the speed of a sale, refusals that end, money that comes back", 1880},
+		{"records and calls that prove themselves", 2540},
 	}}
 	workshopBudget = budget{33_476, []allowance{
 		{"nobody gets a ticket for nothing", 850},
 		{"money by hand, void, refunds judged when they are asked for", 600},
 		{"no thief takes a hall off sale", 500},
+		{"records and calls that prove themselves", 450},
 	}}
 )
 
