@@ -17,8 +17,8 @@ type Replay struct {
 	refused  int64
 }
 
-// NewReplay makes a Replay of what a group has read. It fails without the keys of the services that write
-// these topics.
+// NewReplay makes a Replay of what a group has read. It fails without the keys of the services that
+// write these topics.
 func NewReplay(cfg Config, group string, topics ...string) (*Replay, error) {
 	v, err := newVerifier(cfg, topics...)
 	return &Replay{cfg: cfg, group: group, verifier: v}, err
@@ -87,7 +87,7 @@ func (r *Replay) ReadAll(ctx context.Context, topic string, handle func(recs []R
 		return since, err
 	}
 	begun := map[int32]bool{}
-	return since, r.Read(ctx, topic, starts, ends, func(_ context.Context, partition int32, recs []Record, _ int64) error {
+	err = r.Read(ctx, topic, starts, ends, func(_ context.Context, partition int32, recs []Record, _ int64) error {
 		if len(recs) > 0 && !begun[partition] {
 			begun[partition] = true
 			if starts[partition] > 0 && recs[0].Time.After(since) {
@@ -97,14 +97,16 @@ func (r *Replay) ReadAll(ctx context.Context, topic string, handle func(recs []R
 		handle(recs)
 		return nil
 	})
+	return since, err
 }
 
 // genuine leaves out the records that are refused, and sets the topics.
 func (r *Replay) genuine(readFrom string, recs []Record) []Record {
 	kept := recs[:0]
 	for _, rec := range recs {
-		rec.Topic, rec.ReadFrom = r.cfg.topicOf(rec.toKgo(), readFrom, r.group), readFrom
-		if r.verifier.verify(rec.Topic, rec.toKgo()) == nil {
+		stored := rec.toKgo()
+		rec.Topic, rec.ReadFrom = r.cfg.topicOf(stored, readFrom, r.group), readFrom
+		if r.verifier.verify(rec.Topic, stored) == nil {
 			kept = append(kept, rec)
 		} else {
 			r.refused++
