@@ -52,7 +52,7 @@ type Config struct {
 	// SigningKeyFile is the file that SigningKey was read from, if any. Its current content signs.
 	SigningKeyFile string `env:"EVENT_SIGNING_KEY_FILE"`
 	// PublicKeys are, by service, the keys with which it signs or has signed: PEM blocks of public keys
-	// or certificates. A consumer refuses records that are not signed by the service that writes the topic.
+	// or certificates. A consumer refuses records that the service that writes the topic has not signed.
 	PublicKeys map[string]config.Secret `env:"EVENT_PUBLIC_KEYS"`
 	// PublicKeysFile is the folder (a file for each service), or the file, that PublicKeys was read from,
 	// if any. Its current content counts.

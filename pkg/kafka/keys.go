@@ -25,8 +25,8 @@ func keyIDOf(public crypto.PublicKey) []byte {
 	return sum[:keyIDSize]
 }
 
-// parseSigningKey reads the PEM block of an Ed25519 key (PKCS #8, `openssl genpkey -algorithm ed25519`).
-// Errors contain nothing of it.
+// parseSigningKey reads the PEM block of an Ed25519 key (PKCS #8, as of `openssl genpkey -algorithm
+// ed25519`). Errors contain nothing of it.
 func parseSigningKey(s config.Secret) (ed25519.PrivateKey, error) {
 	block, _ := pem.Decode([]byte(s.Reveal()))
 	if block == nil {
@@ -40,8 +40,8 @@ func parseSigningKey(s config.Secret) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// parsePublicKeys reads one or more PEM blocks of Ed25519 keys: public keys (`openssl pkey -pubout`), or
-// certificates, of which nothing but the key counts.
+// parsePublicKeys reads one or more PEM blocks of Ed25519 keys: public keys (`openssl pkey -pubout`),
+// or certificates, of which nothing but the key counts.
 func parsePublicKeys(s config.Secret) (map[keyID]ed25519.PublicKey, error) {
 	keys := map[keyID]ed25519.PublicKey{}
 	for rest := []byte(s.Reveal()); ; {
@@ -93,8 +93,8 @@ func (r *reread[T]) get() T {
 	return r.value
 }
 
-// Validate checks the keys, if there are any. A key may sign only once its public key is known: consumers
-// would refuse its records.
+// Validate checks the keys, if there are any. A key may sign only once its public key is known:
+// consumers would refuse its records.
 func (c Config) Validate() error {
 	keys, err := parseAllPublicKeys(c.PublicKeys)
 	if err != nil || c.SigningKey == "" {
@@ -119,8 +119,8 @@ func (k publicKeysOf) have(key ed25519.PrivateKey) bool {
 	return false
 }
 
-// newSigningKey returns the key of Config.SigningKey. Its file may change: a new key signs as soon as its
-// public key is known.
+// newSigningKey returns the key of Config.SigningKey. Its file may change: a new key signs as soon as
+// its public key is known.
 func newSigningKey(cfg Config, public *publicKeys) (*reread[ed25519.PrivateKey], error) {
 	if _, err := parseSigningKey(cfg.SigningKey); err != nil {
 		return nil, config.Invalid("EVENT_SIGNING_KEY", cfg.SigningKey.String(), err.Error())

@@ -5,7 +5,10 @@
 // consumers wait until it exists.
 package events
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Reservations is the ticket service's topic, with these types; the key is the reservation's id.
 const (
@@ -121,14 +124,16 @@ func All() []Topic {
 }
 
 // Writer returns the only service whose records in a topic count; "" for an unknown topic.
-func Writer(topic string) string {
+func Writer(topic string) string { return writers()[topic] }
+
+// writers is read for every record that is consumed.
+var writers = sync.OnceValue(func() map[string]string {
+	producers := map[string]string{}
 	for _, t := range All() {
-		if t.Name == topic {
-			return t.Producer
-		}
+		producers[t.Name] = t.Producer
 	}
-	return ""
-}
+	return producers
+})
 
 // Consumers returns the services that consume a topic, sorted; none for an unknown topic.
 func Consumers(topic string) []string {
