@@ -180,7 +180,7 @@ func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 }
 
 func (t *transport) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: t.callee}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 func (t *transport) Clone() credentials.TransportCredentials { return t }
@@ -219,5 +219,5 @@ func (s *Server) refuseConnection(conn net.Conn, err error) {
 	if _, ended := errors.AsType[net.Error](err); ended || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return
 	}
-	s.finishCall(s.stopping, "handshake", conn.RemoteAddr().String(), time.Now(), errs.ErrCallerRefused.Wrap(err))
+	_ = s.finishCall(s.stopping, "handshake", conn.RemoteAddr().String(), time.Now(), errs.ErrCallerRefused.Wrap(err))
 }

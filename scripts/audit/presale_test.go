@@ -20,7 +20,8 @@ const presaleSale = `
 	                         activated_at, starts_at, ends_at, created_at)
 	VALUES (gen_random_uuid(), 'member', 'p', 10, 'KRW', 1, 'ACTIVE', now(), now(), gen_random_uuid(),
 	        now() - interval '2 h', now() - interval '2 h', now() + interval '20 d', now());
-	INSERT INTO entitlement_lists (upload_id, event_id, list, status, updated_at) VALUES (lpad('1', 32, '0')::uuid, 'e', 'l', 'CURRENT', now());
+	INSERT INTO entitlement_lists (upload_id, event_id, list, status, uploaded_by, finished_at, updated_at)
+	VALUES (lpad('1', 32, '0')::uuid, 'e', 'l', 'CURRENT', 'op', now(), now());
 	INSERT INTO entitlement_entries (upload_id, is_email, value) VALUES (lpad('1', 32, '0')::uuid, false, 'listed');
 	INSERT INTO reservations (reservation_id, event_id, user_id, slot_id, section, quantity, released, amount, currency, status, payment_id,
 	                          expires_at, hold_ends_at, created_at)

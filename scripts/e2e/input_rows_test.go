@@ -41,6 +41,7 @@ var (
 	noDifference  = want{http.StatusNotFound, "DIFFERENCE_NOT_FOUND"}
 	notRefundable = want{http.StatusConflict, "NOT_REFUNDABLE"}
 	nothingByHand = want{http.StatusConflict, "NOTHING_BY_HAND"}
+	noUpload      = want{http.StatusNotFound, "UPLOAD_NOT_FOUND"}
 	noReference   = want{http.StatusNotFound, "REFERENCE_NOT_FOUND"}
 	noCampaign    = want{http.StatusNotFound, "CAMPAIGN_NOT_FOUND"}
 	noReward      = want{http.StatusNotFound, "REWARD_NOT_FOUND"}
@@ -151,10 +152,12 @@ var visitorRows = map[string]inputRow{
 			{"count", `10001`, invalid, "count"},
 		},
 	},
-	"GET /api/v1/admin/events/{eventId}/codes":                     {unknown: noEvent},
-	"POST /api/v1/admin/events/{eventId}/codes/{batchId}/withdraw": {body: text(`{}`), misused: noBatch},
-	"GET /api/v1/admin/events/{eventId}/entitlements":              {unknown: noEvent},
-	"PUT /api/v1/admin/events/{eventId}/entitlements/{list}":       {misused: invalid},
+	"GET /api/v1/admin/events/{eventId}/codes":                                              {unknown: noEvent},
+	"POST /api/v1/admin/events/{eventId}/codes/{batchId}/withdraw":                          {body: text(`{}`), misused: noBatch},
+	"GET /api/v1/admin/events/{eventId}/entitlements":                                       {unknown: noEvent},
+	"PUT /api/v1/admin/events/{eventId}/entitlements/{list}":                                {misused: invalid},
+	"GET /api/v1/admin/events/{eventId}/entitlements/{list}/versions":                       {queries: badPages},
+	"GET /api/v1/admin/events/{eventId}/entitlements/{list}/versions/{versionId}/users.csv": {misused: noUpload},
 
 	// Resources of the user
 	"GET /api/v1/my/reservations":                                      {queries: badPages},

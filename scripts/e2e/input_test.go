@@ -208,6 +208,7 @@ func (c attemptBuilder) fill(param, value string) string {
 		"{differenceId}": absentID,
 		"{planId}":       absentID,
 		"{membershipId}": absentID,
+		"{versionId}":    absentID,
 	}
 	if param != "" {
 		values[param] = value

@@ -53,13 +53,13 @@ func (a KeyPair) Issue(service string, end time.Time) (KeyPair, error) {
 }
 
 // Config returns the setting of a service with this certificate, which trusts the authorities.
-func (p KeyPair) Config(authorities ...KeyPair) rpc.TLSConfig {
+func (a KeyPair) Config(authorities ...KeyPair) rpc.TLSConfig {
 	var trusted strings.Builder
-	for _, a := range authorities {
-		trusted.WriteString(a.Cert)
+	for _, other := range authorities {
+		trusted.WriteString(other.Cert)
 	}
 	return rpc.TLSConfig{Certificate: map[string]config.Secret{
-		rpc.CertificateMember: config.Secret(p.Cert), rpc.KeyMember: config.Secret(p.Key), rpc.AuthoritiesMember: config.Secret(trusted.String()),
+		rpc.CertificateMember: config.Secret(a.Cert), rpc.KeyMember: config.Secret(a.Key), rpc.AuthoritiesMember: config.Secret(trusted.String()),
 	}}
 }
 

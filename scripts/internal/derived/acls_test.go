@@ -74,5 +74,5 @@ func TestACLsHaveThePrefixesOfTheInstallation(t *testing.T) {
 	require.Equal(t, 3, strings.Count(calls, "User:shop-queue"))
 	table, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	require.NoError(t, err)
-	require.Contains(t, string(table), "| `urr-worker` | `request-events` |  | `request-events`, `request-events.dlq` |  |\n")
+	require.Contains(t, string(table), "| `request-events` | worker | reward, stats | reward, worker | stats |\n")
 }

@@ -174,7 +174,7 @@ func (c *RoomConfig) Validate() error {
 	if c.Limits.ProofMaxBits < c.Limits.ProofMinBits {
 		all = append(all, config.Invalid("LIMIT_PROOF_MAX_BITS", c.Limits.ProofMaxBits, "must be at least LIMIT_PROOF_MIN_BITS"))
 	}
-	return errors.Join(append(all, c.parseKeys(&identity.Keys{}))...)
+	return errors.Join(append(all, c.parseRoomKeys(&identity.Keys{}))...)
 }
 
 // Validate checks the settings that a RoomConfig lacks, such as those that exclude each other.
@@ -193,8 +193,8 @@ func (c *Config) Validate() error {
 	return errors.Join(append(all, c.parseShopKeys(&identity.Keys{}))...)
 }
 
-// parseKeys parses the keys that a room has.
-func (c *RoomConfig) parseKeys(k *identity.Keys) error {
+// parseRoomKeys parses the keys that a room has.
+func (c *RoomConfig) parseRoomKeys(k *identity.Keys) error {
 	err := parseKeySet(&k.Visitor, "VISITOR_SECRET", c.VisitorSecret)
 	if c.VWR.Addr != "" {
 		err = errors.Join(err, parseKeySet(&k.Ticket, "VWR_TICKET_SECRET", c.VWRTicketSecret))

@@ -169,7 +169,7 @@ func (g *Gateway) isRoom() bool { return g.Audit == nil }
 // parseKeys returns the keys of a gateway, or of a room.
 func parseKeys(cfg *Config, room bool) (identity.Keys, error) {
 	var k identity.Keys
-	err := cfg.RoomConfig.parseKeys(&k)
+	err := cfg.parseRoomKeys(&k)
 	if !room {
 		err = errors.Join(err, cfg.parseShopKeys(&k))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -188,7 +189,7 @@ func getVersion(t *testing.T, v *versionParts) (string, error) {
 	t.Helper()
 	table, err := edge.NewTable(&edge.Route{ID: "get", Method: http.MethodGet, Pattern: "/{event_id}/{list}/{version_id}", Access: edge.Public})
 	require.NoError(t, err)
-	m, err := table.Match(http.MethodGet, "/e/l/v")
+	m, err := table.Match(http.MethodGet, "/e/l/"+uuid.NewString())
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)

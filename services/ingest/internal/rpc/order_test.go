@@ -101,9 +101,9 @@ func TestSlowSendKeepsThePlace(t *testing.T) {
 	}
 	close(g.open)
 	require.NoError(t, r.sender.Close(context.Background()), "which sends what waits")
-	// On a slow machine the wait of a caller may end before it begins. Then Drain sends the request.
-	w.clock.Advance(3 * time.Second)
-	require.NoError(t, r.sweeper.Drain(t.Context()))
+	// On a slow machine the wait of a caller may end before it begins. Then Sweep sends the request.
+	w.clock.Advance(11 * time.Second)
+	require.NoError(t, r.sweeper.Sweep(t.Context()))
 	var got []string
 	for _, m := range w.bodies(t) {
 		if !slices.Contains(got, m.RequestID) {

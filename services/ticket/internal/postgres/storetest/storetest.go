@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -254,14 +255,8 @@ func (s *Service) Begun(t *testing.T, e settlement.PaymentEvent) {
 
 // MarkBegun is Begun for other goroutines than the test's.
 func (s *Service) MarkBegun(ctx context.Context, e settlement.PaymentEvent) error {
-	table, key := "reservations", "reservation_id"
-	switch e.Kind {
-	case settlement.Transfer:
-		table, key = "transfers", "transfer_id"
-	case settlement.Membership:
-		table, key = "memberships", "membership_id"
-	}
-	sql := fmt.Sprintf(`UPDATE %s SET begun = begun || $2::uuid WHERE %s = $1 AND $2 <> ALL (begun)`, table, key)
+	kind := cmp.Or(e.Kind, settlement.Reservation)
+	sql := fmt.Sprintf(`UPDATE %[1]ss SET begun = begun || $2::uuid WHERE %[1]s_id = $1 AND $2 <> ALL (begun)`, kind)
 	_, err := s.Pool.Exec(ctx, sql, e.ReferenceID, e.Payment.ID)
 	return err
 }
