@@ -171,7 +171,7 @@ func TestTossRefusesRefundsAgainAndAgain(t *testing.T) {
 		{"EXCEED_CANCEL_AMOUNT_DISCOUNT_AMOUNT", "USER", "REFUSED", 1, time.Minute},
 		{"A_NEW_CODE", "USER", "REFUSED", 3, 10 * time.Minute},
 		{"A_NEW_CODE", "COMPENSATION", "HELD", 3, 10 * time.Minute},
-		{"EXCEED_CANCEL_LIMIT", "USER", "REFUSED", 35, 130 * time.Minute},
+		{"EXCEED_CANCEL_LIMIT", "USER", "REFUSED", 35, 135 * time.Minute}, // two pauses more than two hours,
 	} {
 		t.Run(c.code+" "+c.cause, func(t *testing.T) {
 			t.Parallel()
