@@ -178,7 +178,7 @@ func (s *Stores) readKafkaEvents(ctx context.Context, topic, eventID string) ([]
 		if err := json.Unmarshal(r.Value, &f); err != nil {
 			return nil, fmt.Errorf("event %s of %s, maybe of another commit (run make reset): %w", id, topic, err)
 		}
-		if f.EventID == eventID && !seen[id] {
+		if f.EventID == eventID && !seen[id] && (s.forged == nil || !s.forged(id)) {
 			seen[id] = true
 			out = append(out, f)
 		}

@@ -27,6 +27,8 @@ type Stores struct {
 	providers              map[string]string // by name: the addresses of the fakes of other providers
 	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
+	// forged reports whether a test has forged the record with this id, which counts for nothing; nil: none.
+	forged func(id string) bool
 }
 
 // Open connects to the stores of a running platform.
@@ -38,6 +40,9 @@ func Open(ctx context.Context, w platform.Wiring) (*Stores, error) {
 	}
 	return s, nil
 }
+
+// IgnoreForged leaves the records out of the comparison that a test has forged.
+func (s *Stores) IgnoreForged(forged func(id string) bool) { s.forged = forged }
 
 func connect(w platform.Wiring) *Stores {
 	fakes := map[string]string{platform.Stripe: w.StripeURL, platform.Toss: w.TossURL}

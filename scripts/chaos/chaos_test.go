@@ -36,6 +36,7 @@ type run struct {
 	api    *crowd.API
 	seed   uint64
 	size   size
+	forger *harness.Forger // nil: nobody forges records
 
 	mu    sync.Mutex
 	sales []*sale
@@ -103,17 +104,24 @@ func setup(t *testing.T, size size, seed uint64, changes ...func(*harness.Option
 }
 
 // TestInvariantsUnderFaults injects every fault three times while crowds come and go, each time in
-// a different random order. The short form is one small sale with two faults that do not touch the
+// a different random order, and somebody forges records in every topic. In each round the services
+// get new keys to sign theirs. The short form is one small sale with two faults that do not touch the
 // checkout's backends.
 func TestInvariantsUnderFaults(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
 	if !*full {
 		r := setup(t, shortSale, seed)
+		requireRefused := r.forge()
 		r.runShort(rng)
+		requireRefused()
 		return
 	}
-	setup(t, longSale, seed).runFull(rng, 3)
+	keys := newEventKeys(t)
+	r := setup(t, longSale, seed, keys.follow)
+	requireRefused := r.forge()
+	r.runFull(rng, 3, fault{"rotate the keys of records", keys.rotate})
+	requireRefused()
 }
 
 // parallelIfShort lets a test run in parallel with other tests in its short form, which mostly
@@ -149,12 +157,12 @@ func (r *run) runShort(rng *rand.Rand) {
 	r.requireInvariants()
 }
 
-// runFull runs sales one after another until every fault was injected once per round.
-func (r *run) runFull(rng *rand.Rand, rounds int) {
+// runFull runs sales one after another until every fault was injected once per round, and more.
+func (r *run) runFull(rng *rand.Rand, rounds int, more ...fault) {
 	var over atomic.Bool
 	done := r.begin(over.Load)
 	for range rounds {
-		all := r.faults()
+		all := append(r.faults(), more...)
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, d := range all {
 			r.inject(d)

@@ -20,7 +20,8 @@ import (
 // dies, delivers them again after a rewind, and delivers parked records later, out of order, as
 // from a dead-letter topic.
 type moneyTopics struct {
-	world *money
+	world  *money
+	forger *moneyForger
 
 	mu        sync.Mutex
 	rand      *rand.Rand
@@ -37,7 +38,8 @@ type moneyKey struct{ topic, key string }
 func newMoneyTopics(m *money) *moneyTopics {
 	return &moneyTopics{
 		world: m, rand: rand.New(rand.NewPCG(m.seed, 2<<32)), //nolint:gosec // repeatable
-		logs: make(map[moneyKey][]kafka.Record), positions: make(map[moneyKey]int), published: make(map[string]bool),
+		forger: &moneyForger{world: m, copies: make(map[string]bool), lies: make(map[string]bool)},
+		logs:   make(map[moneyKey][]kafka.Record), positions: make(map[moneyKey]int), published: make(map[string]bool),
 	}
 }
 
@@ -64,16 +66,25 @@ func (k *moneyTopics) relay(ctx context.Context, db *pgxpool.Pool) {
 		return
 	}
 	for _, r := range records {
-		key := moneyKey{r.Topic, string(r.Key)}
-		if _, known := k.logs[key]; !known {
-			k.keys = append(k.keys, key)
+		r = k.forger.sign(r)
+		k.append(r)
+		if k.world.faults.Load() && k.rand.IntN(10) == 0 {
+			k.append(k.forger.changed(r, k.rand.IntN(3)))
 		}
-		k.logs[key] = append(k.logs[key], r)
 		if k.world.faults.Load() && k.rand.IntN(25) == 0 {
 			return // the relay dies before it deletes the row
 		}
 		k.published[r.EventID] = true
 	}
+}
+
+// append writes a record at the end of its topic.
+func (k *moneyTopics) append(r kafka.Record) {
+	key := moneyKey{r.Topic, string(r.Key)}
+	if _, known := k.logs[key]; !known {
+		k.keys = append(k.keys, key)
+	}
+	k.logs[key] = append(k.logs[key], r)
 }
 
 // delivery is a record on its way to its consumer.
@@ -100,8 +111,14 @@ func (k *moneyTopics) take(topic string, n int) (taken []delivery) {
 	}
 	for _, i := range k.rand.Perm(len(k.keys)) {
 		key := k.keys[i]
+		if key.topic != topic {
+			continue
+		}
+		for k.positions[key] < len(k.logs[key]) && !k.forger.admits(k.logs[key][k.positions[key]]) {
+			k.positions[key]++
+		}
 		position := k.positions[key]
-		if key.topic != topic || position >= len(k.logs[key]) {
+		if position >= len(k.logs[key]) {
 			continue
 		}
 		if faults && k.rand.IntN(50) == 0 {
@@ -134,17 +151,17 @@ func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 	}
 	handled := 0
 	if topic == events.Payments {
-		records := make([]kafka.Record, len(taken))
-		for i, d := range taken {
-			records[i] = d.Record
-		}
 		p := k.world.ticket(replica)
-		if k.report(p.moneyProcess, p.code.Consume(ctx, records)) {
-			handled = len(taken)
+		for handled < len(taken) {
+			batch := k.batch(taken[handled:])
+			if !k.report(p.moneyProcess, batch[0], p.code.Consume(ctx, batch)) {
+				break
+			}
+			handled += len(batch)
 		}
 	} else {
 		p := k.world.payment(replica)
-		for handled < len(taken) && k.report(p.moneyProcess, p.code.Consume(ctx, taken[handled].Record)) {
+		for handled < len(taken) && k.report(p.moneyProcess, taken[handled].Record, p.code.Consume(ctx, taken[handled].Record)) {
 			handled++
 		}
 	}
@@ -156,11 +173,35 @@ func (k *moneyTopics) deliver(ctx context.Context, topic string) bool {
 	return handled > 0
 }
 
-// report adds a violation if a consumer cannot handle a record, which no run may produce. handled
-// is true if the consumer may continue behind the record.
-func (k *moneyTopics) report(p *moneyProcess, err error) (handled bool) {
+// batch returns the records that are handled together: those before a lie, or a lie alone, as a
+// consumer finds the record that cannot be handled.
+func (k *moneyTopics) batch(taken []delivery) (records []kafka.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, d := range taken {
+		lie := k.forger.lies[d.EventID]
+		if lie && i > 0 {
+			break
+		}
+		if records = append(records, d.Record); lie {
+			break
+		}
+	}
+	return records
+}
+
+// report adds a violation if a consumer cannot handle a genuine record, which no run may produce.
+// handled is true if the consumer may continue behind the record.
+func (k *moneyTopics) report(p *moneyProcess, r kafka.Record, err error) (handled bool) {
 	if p.dead.Load() {
 		return false
+	}
+	k.mu.Lock()
+	lie := k.forger.lies[r.EventID]
+	k.mu.Unlock()
+	if lie && kafka.IsPoison(err) {
+		k.world.count("lie refused: " + r.Type)
+		return true
 	}
 	if err != nil && (kafka.IsPoison(err) || errs.From(err).Kind == errs.Internal) {
 		k.world.violate("a record cannot be handled by %s: %v", p.name, err)

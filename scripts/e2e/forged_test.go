@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -10,9 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"urr.guru/pkg/kafka"
 	"urr.guru/proto/events"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
@@ -32,7 +29,7 @@ func TestForgedRecords(t *testing.T) {
 	bought.confirm(paid, "ok-"+uuid.NewString())
 	bought.awaitPayment(p, paid, "CONFIRMED")
 
-	f := newForger(t, p)
+	f := forger{p.Forger(), t, p}
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	act := uuid.NewString()
 	about := func(kind string, more map[string]any) map[string]any {
@@ -82,41 +79,25 @@ func TestForgedRecords(t *testing.T) {
 	require.Equal(t, 2, thief.tickets())
 }
 
-// forger writes to Kafka without a service's key.
+// forger is a Forger whose failures are the test's.
 type forger struct {
-	t      *testing.T
-	p      *harness.Platform
-	client *kgo.Client
+	*harness.Forger
+
+	t *testing.T
+	p *harness.Platform
 }
 
-func newForger(t *testing.T, p *harness.Platform) *forger {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.Brokers()...))
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return &forger{t: t, p: p, client: client}
-}
-
-// write publishes a record as the service that writes the topic does, but for the signature.
-func (f *forger) write(topic, key string, payload map[string]any) {
+func (f forger) write(topic, key string, payload map[string]any) {
 	f.t.Helper()
-	value, err := json.Marshal(payload)
-	require.NoError(f.t, err)
-	r := &kgo.Record{Topic: f.p.Wiring().KafkaPrefix + topic, Key: []byte(key), Value: value}
-	kind, _ := payload["type"].(string)
-	for name, text := range kafka.EventHeaders(uuid.New(), events.Writer(topic), kind, time.Now()) {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(text)})
-	}
-	require.NoError(f.t, f.client.ProduceSync(f.t.Context(), r).FirstErr())
+	require.NoError(f.t, f.Write(f.t.Context(), topic, key, payload))
 }
 
-// awaitRefused waits until a service has refused n records of a topic.
-func (f *forger) awaitRefused(service, topic string, n float64) {
+// awaitRefused waits until a service has refused n records of a topic, each also as a redriven letter.
+func (f forger) awaitRefused(service, topic string, n float64) {
 	f.t.Helper()
 	f.p.Eventually(func(ctx context.Context) error {
-		start := fmt.Sprintf("urr_records_refused_total{group=%q,topic=%q", events.Group(service), topic)
-		refused, err := f.p.Service(service).Metric(ctx, 0, start)
-		if err == nil && refused != n {
+		refused, err := f.Refused(ctx, service, 0, topic)
+		if err == nil && refused != 2*n {
 			err = fmt.Errorf("%s has refused %v records of %s", service, refused, topic)
 		}
 		return err
