@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"time"
@@ -69,8 +68,8 @@ type falsehood struct {
 	Amount                                            int64
 }
 
-// lie returns a signed record of something that has not happened. without any it returns false.
-func (f *moneyForger) lie(ctx context.Context, n int) (kafka.Record, bool) {
+// lie returns a signed record of something that has not happened; false without anything to lie about.
+func (f *moneyForger) lie(n int) (kafka.Record, bool) {
 	m := f.world
 	sql, db := `SELECT p.event_id, p.user_id, p.reference_id::text, p.id::text, p.currency, p.captured
 		FROM payments p WHERE p.status = 'CONFIRMED' AND p.payment_type = 'reservation' ORDER BY random() LIMIT 1`, m.payDB
@@ -78,36 +77,38 @@ func (f *moneyForger) lie(ctx context.Context, n int) (kafka.Record, bool) {
 		sql, db = `SELECT event_id, user_id, reservation_id::text, gen_random_uuid()::text, currency, amount
 			FROM reservations WHERE status IN ('HELD', 'PAYING') ORDER BY random() LIMIT 1`, m.ticketDB
 	}
-	for _, at := range read[falsehood](m, db, sql) {
-		id := uuid.NewString()
-		topic, kind, key, body := events.Payments, events.PaymentConfirmed, at.ReferenceID, map[string]any{
-			"paymentId": at.PaymentID, "referenceId": at.ReferenceID, "orderId": at.ReferenceID, "amount": at.Amount, "userId": at.UserID,
-		}
-		switch n % 3 {
-		case 1:
-			topic, kind = events.Reservations, events.ReservationRejected
-			body = map[string]any{"reservationId": at.ReferenceID, "paymentId": at.PaymentID, "userId": at.UserID, "reason": "HOLD_EXPIRED"}
-		case 2: // more than the payment ever had
-			topic, kind, key = events.Transfers, events.TransferCompleted, id
-			body = map[string]any{
-				"transferId": id, "ticketId": uuid.NewString(), "sellerPaymentId": at.PaymentID, "paymentId": at.PaymentID, "price": at.Amount + 1,
-			}
-		}
-		body["type"], body["eventId"], body["currency"], body["version"] = kind, at.EventID, at.Currency, 9
-		body["occurredAt"] = m.clock.Now().Format(time.RFC3339Nano)
-		value, err := json.Marshal(body)
-		if err != nil {
-			m.violate("lie: %v", err)
-		}
-		headers := kafka.EventHeaders(uuid.MustParse(id), events.Writer(topic), kind, m.clock.Now())
-		return f.sign(kafka.Record{Topic: topic, Key: []byte(key), Value: value, Headers: headers, EventID: id, Type: kind}), true
+	found := read[falsehood](m, db, sql)
+	if len(found) == 0 {
+		return kafka.Record{}, false
 	}
-	return kafka.Record{}, false
+	at := found[0]
+	id := uuid.NewString()
+	topic, kind, key, body := events.Payments, events.PaymentConfirmed, at.ReferenceID, map[string]any{
+		"paymentId": at.PaymentID, "referenceId": at.ReferenceID, "orderId": at.ReferenceID, "amount": at.Amount, "userId": at.UserID,
+	}
+	switch n % 3 {
+	case 1:
+		topic, kind = events.Reservations, events.ReservationRejected
+		body = map[string]any{"reservationId": at.ReferenceID, "paymentId": at.PaymentID, "userId": at.UserID, "reason": "HOLD_EXPIRED"}
+	case 2: // more than the payment ever had
+		topic, kind, key = events.Transfers, events.TransferCompleted, id
+		body = map[string]any{
+			"transferId": id, "ticketId": uuid.NewString(), "sellerPaymentId": at.PaymentID, "paymentId": at.PaymentID, "price": at.Amount + 1,
+		}
+	}
+	body["type"], body["eventId"], body["currency"], body["version"] = kind, at.EventID, at.Currency, 9
+	body["occurredAt"] = m.clock.Now().Format(time.RFC3339Nano)
+	value, err := json.Marshal(body)
+	if err != nil {
+		m.violate("lie: %v", err)
+	}
+	headers := kafka.EventHeaders(uuid.MustParse(id), events.Writer(topic), kind, m.clock.Now())
+	return f.sign(kafka.Record{Topic: topic, Key: []byte(key), Value: value, Headers: headers, EventID: id, Type: kind}), true
 }
 
 // lie writes a lie to a topic.
-func (k *moneyTopics) lie(ctx context.Context) {
-	r, ok := k.forger.lie(ctx, k.world.provider.pick(3))
+func (k *moneyTopics) lie() {
+	r, ok := k.forger.lie(k.world.provider.pick(3))
 	if !ok {
 		return
 	}

@@ -78,7 +78,7 @@ func (m *money) play(acts int) {
 func (m *money) loops() []func(context.Context) {
 	loops := []func(context.Context){
 		func(ctx context.Context) { m.topics.relay(ctx, m.ticketDB); m.topics.relay(ctx, m.payDB) },
-		func(ctx context.Context) { m.topics.lie(ctx); pause(ctx, 100*time.Millisecond) },
+		func(ctx context.Context) { m.topics.lie(); pause(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) { m.webhook(ctx) },
 		func(ctx context.Context) { m.checkPlaces(ctx); pause(ctx, 100*time.Millisecond) },
 	}
