@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -129,10 +128,7 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 	defer cancel()
 	ctx, span := startPublish(ctx, recs)
 	defer span.End()
-	out, err := p.toBroker(ctx, recs)
-	if err != nil {
-		return slices.Repeat([]error{err}, len(recs))
-	}
+	out := p.toBroker(ctx, recs)
 	index := make(map[*kgo.Record]int, len(recs))
 	for i, r := range out {
 		index[r] = i
@@ -148,7 +144,7 @@ func (p *Producer) PublishEach(ctx context.Context, recs []Record) []error {
 }
 
 // toBroker converts records to those of the library, with the trace of ctx and signatures.
-func (p *Producer) toBroker(ctx context.Context, recs []Record) ([]*kgo.Record, error) {
+func (p *Producer) toBroker(ctx context.Context, recs []Record) []*kgo.Record {
 	out := make([]*kgo.Record, len(recs))
 	unsigned, topics := make([]*kgo.Record, 0, len(recs)), make([]string, 0, len(recs))
 	for i, r := range recs {
@@ -161,10 +157,10 @@ func (p *Producer) toBroker(ctx context.Context, recs []Record) ([]*kgo.Record, 
 			unsigned, topics = append(unsigned, out[i]), append(topics, r.Topic)
 		}
 	}
-	if p.Signer == nil {
-		return out, nil
+	if p.Signer != nil {
+		signRecords(p.key.get(), topics, unsigned)
 	}
-	return out, signRecords(p.key.get(), topics, unsigned)
+	return out
 }
 
 func (p *Producer) Ping(ctx context.Context) error {

@@ -41,22 +41,43 @@ var (
 	errBadSignature = errors.New("its signature does not fit")
 )
 
-// hashes has the hashes of a tree that is kept in memory, as tlog reads them.
-type hashes []tlog.Hash
+// tree has the hashes of a Merkle tree: of its leaves, then of each two neighbours, up to the root. A
+// last one without a neighbour is part of the next level as it is. tlog makes the same trees, in
+// several times as long, since it reads each hash from a store.
+type tree [][]tlog.Hash
 
-func (h hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	out := make([]tlog.Hash, len(indexes))
-	for i, at := range indexes {
-		out[i] = h[at]
+func newTree(leaves []tlog.Hash) tree {
+	t := tree{leaves}
+	for level := leaves; len(level) > 1; {
+		next := make([]tlog.Hash, 0, (len(level)+1)/2)
+		for i := 0; i+1 < len(level); i += 2 {
+			next = append(next, tlog.NodeHash(level[i], level[i+1]))
+		}
+		if len(level)%2 == 1 {
+			next = append(next, level[len(level)-1])
+		}
+		t, level = append(t, next), next
 	}
-	return out, nil
+	return t
 }
 
-// leafOf returns what is signed of a record. topic has no prefix.
-func leafOf(topic string, r *kgo.Record) []byte {
-	id, kind := headerOf(r, HeaderID), headerOf(r, HeaderType)
-	leaf := make([]byte, 0, len(topic)+len(id)+len(kind)+len(r.Key)+len(r.Value)+5*binary.MaxVarintLen32)
-	for _, part := range [][]byte{[]byte(topic), id, kind, r.Key, r.Value} {
+func (t tree) root() tlog.Hash { return t[len(t)-1][0] }
+
+// appendPath appends the neighbours of leaf i and of the nodes above it, from which its root follows.
+func (t tree) appendPath(to []byte, i int) []byte {
+	for _, level := range t[:len(t)-1] {
+		if neighbour := i ^ 1; neighbour < len(level) {
+			to = append(to, level[neighbour][:]...)
+		}
+		i /= 2
+	}
+	return to
+}
+
+// leafOf returns what is signed of a record, in buf if there is room. topic has no prefix.
+func leafOf(buf []byte, topic string, r *kgo.Record) []byte {
+	leaf := append(binary.AppendUvarint(buf[:0], uint64(len(topic))), topic...)
+	for _, part := range [][]byte{headerOf(r, HeaderID), headerOf(r, HeaderType), r.Key, r.Value} {
 		leaf = append(binary.AppendUvarint(leaf, uint64(len(part))), part...)
 	}
 	return leaf
@@ -82,45 +103,29 @@ func repeatsHeader(r *kgo.Record) bool {
 }
 
 // signRecords adds the signature to records, of which topics has the names without prefix.
-func signRecords(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) error {
+func signRecords(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) {
 	for at := 0; at < len(recs); at += maxLeaves {
 		end := min(at+maxLeaves, len(recs))
-		if err := signTree(key, topics[at:end], recs[at:end]); err != nil {
-			return err
-		}
+		signTree(key, topics[at:end], recs[at:end])
 	}
-	return nil
 }
 
-func signTree(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) error {
-	size := int64(len(recs))
-	tree := make(hashes, 0, 2*len(recs))
+func signTree(key ed25519.PrivateKey, topics []string, recs []*kgo.Record) {
+	leaves := make([]tlog.Hash, len(recs))
+	var leaf []byte
 	for i, r := range recs {
-		added, err := tlog.StoredHashes(int64(i), leafOf(topics[i], r), tree)
-		if err != nil {
-			return fmt.Errorf("sign records: %w", err)
-		}
-		tree = append(tree, added...)
+		leaf = leafOf(leaf, topics[i], r)
+		leaves[i] = tlog.RecordHash(leaf)
 	}
-	root, err := tlog.TreeHash(size, tree)
-	if err != nil {
-		return fmt.Errorf("sign records: %w", err)
-	}
+	t := newTree(leaves)
+	root := t.root()
 	head := append([]byte{signatureVersion}, keyIDOf(key.Public())...)
-	head = append(append(head, ed25519.Sign(key, signedText(size, root))...), root[:]...)
+	head = append(append(head, ed25519.Sign(key, signedText(int64(len(recs)), root))...), root[:]...)
 	for i, r := range recs {
-		path, err := tlog.ProveRecord(size, int64(i), tree)
-		if err != nil {
-			return fmt.Errorf("sign records: %w", err)
-		}
-		value := append(make([]byte, 0, len(head)+2*binary.MaxVarintLen16+len(path)*tlog.HashSize), head...)
-		value = binary.AppendUvarint(binary.AppendUvarint(value, uint64(i)), uint64(size)) //nolint:gosec // not negative
-		for _, h := range path {
-			value = append(value, h[:]...)
-		}
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: HeaderSignature, Value: value})
+		value := append(make([]byte, 0, len(head)+2*binary.MaxVarintLen16+len(t)*tlog.HashSize), head...)
+		value = binary.AppendUvarint(binary.AppendUvarint(value, uint64(i)), uint64(len(recs))) //nolint:gosec // not negative
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: HeaderSignature, Value: t.appendPath(value, i)})
 	}
-	return nil
 }
 
 func signedText(size int64, root tlog.Hash) []byte {
@@ -205,7 +210,7 @@ func (v *verifier) verify(topic string, r *kgo.Record) error {
 	if key == nil {
 		return errUnknownKey
 	}
-	if tlog.CheckRecord(s.path, s.size, s.root, s.index, tlog.RecordHash(leafOf(topic, r))) != nil || !v.signed(key, s) {
+	if tlog.CheckRecord(s.path, s.size, s.root, s.index, tlog.RecordHash(leafOf(nil, topic, r))) != nil || !v.signed(key, s) {
 		return errBadSignature
 	}
 	return nil
@@ -247,14 +252,12 @@ func NewSigner(cfg Config) (*Signer, error) {
 }
 
 // Sign returns a record with its signature, for one that waits elsewhere before it is published.
-func (s *Signer) Sign(r Record) (Record, error) {
+func (s *Signer) Sign(r Record) Record {
 	out := r.toKgo()
-	if err := signRecords(s.key.get(), []string{r.Topic}, []*kgo.Record{out}); err != nil {
-		return Record{}, err
-	}
+	signRecords(s.key.get(), []string{r.Topic}, []*kgo.Record{out})
 	r.Headers = maps.Clone(r.Headers)
 	r.Headers[HeaderSignature] = string(headerOf(out, HeaderSignature))
-	return r, nil
+	return r
 }
 
 // Verify fails unless the service that writes the record's topic has signed the record.

@@ -24,7 +24,7 @@ type fakeActs struct {
 	recs   []kafka.Record
 }
 
-func (*fakeActs) Sign(r kafka.Record) (kafka.Record, error) { return kafkatest.Signer().Sign(r) }
+func (*fakeActs) Sign(r kafka.Record) kafka.Record { return kafkatest.Signer().Sign(r) }
 
 func (*fakeActs) Verify(r kafka.Record) error { return kafkatest.Signer().Verify(r) }
 

@@ -159,7 +159,7 @@ func (l *Log) newRecord(e *eventsv1.AuditEvent) (kafka.Record, error) {
 	if err != nil {
 		return kafka.Record{}, err
 	}
-	return l.kafka.Sign(rec)
+	return l.kafka.Sign(rec), nil
 }
 
 // readRecord makes the Kafka record of an event that was kept in Redis while Kafka was unavailable. It

@@ -45,7 +45,7 @@ type Publisher interface {
 	PublishEach(ctx context.Context, recs []kafka.Record) []error
 	// Sign signs a record, which may wait before it is published. Verify fails if a gateway has not
 	// signed it.
-	Sign(r kafka.Record) (kafka.Record, error)
+	Sign(r kafka.Record) kafka.Record
 	Verify(r kafka.Record) error
 }
 

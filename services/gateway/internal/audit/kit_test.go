@@ -57,7 +57,7 @@ func (b *broker) callCount() int {
 	return b.calls
 }
 
-func (*broker) Sign(r kafka.Record) (kafka.Record, error) { return kafkatest.Signer().Sign(r) }
+func (*broker) Sign(r kafka.Record) kafka.Record { return kafkatest.Signer().Sign(r) }
 
 func (*broker) Verify(r kafka.Record) error { return kafkatest.Signer().Verify(r) }
 
