@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -74,9 +73,13 @@ func (t tree) appendPath(to []byte, i int) []byte {
 	return to
 }
 
+// leafRoom is enough for an id, a type and the lengths.
+const leafRoom = 128
+
 // leafOf returns what is signed of a record, in buf if there is room. topic has no prefix.
 func leafOf(buf []byte, topic string, r *kgo.Record) []byte {
-	leaf := append(binary.AppendUvarint(buf[:0], uint64(len(topic))), topic...)
+	leaf := slices.Grow(buf[:0], len(topic)+len(r.Key)+len(r.Value)+leafRoom)
+	leaf = append(binary.AppendUvarint(leaf, uint64(len(topic))), topic...)
 	for _, part := range [][]byte{headerOf(r, HeaderID), headerOf(r, HeaderType), r.Key, r.Value} {
 		leaf = append(binary.AppendUvarint(leaf, uint64(len(part))), part...)
 	}
@@ -160,6 +163,7 @@ func parseSignature(header []byte) (s recordSignature, err error) {
 	if s.index >= s.size || len(rest)%tlog.HashSize != 0 || len(rest) > maxLeaves*tlog.HashSize {
 		return s, errBadSignature
 	}
+	s.path = make(tlog.RecordProof, 0, len(rest)/tlog.HashSize)
 	for ; len(rest) > 0; rest = rest[tlog.HashSize:] {
 		s.path = append(s.path, tlog.Hash(rest[:tlog.HashSize]))
 	}
@@ -173,7 +177,14 @@ type verifier struct {
 	keys   *publicKeys
 
 	mu         sync.Mutex
-	known, old map[[sha256.Size]byte]bool // hashes of signatures with their root and key
+	known, old map[signedRoot]bool
+}
+
+// signedRoot is a root of a tree of some size that a key has signed.
+type signedRoot struct {
+	key  [ed25519.PublicKeySize]byte
+	root tlog.Hash
+	size int64
 }
 
 // maxRoots is the most roots in each of the two maps of a verifier.
@@ -190,7 +201,7 @@ func newVerifier(cfg Config, topics ...string) (*verifier, error) {
 			return nil, config.Missing("EVENT_PUBLIC_KEYS", fmt.Sprintf("must have the keys of the service %q, which writes %s", writer, topic))
 		}
 	}
-	return &verifier{writer: cfg.writerOf, keys: keys, known: map[[sha256.Size]byte]bool{}}, nil
+	return &verifier{writer: cfg.writerOf, keys: keys, known: map[signedRoot]bool{}}, nil
 }
 
 // verify fails unless the record was signed by the service that writes the topic (without prefix).
@@ -218,20 +229,19 @@ func (v *verifier) verify(topic string, r *kgo.Record) error {
 
 // signed reports whether the key has signed the root.
 func (v *verifier) signed(key ed25519.PublicKey, s recordSignature) bool {
-	text := signedText(s.size, s.root)
-	id := sha256.Sum256(append(append(append([]byte(nil), key...), s.signature...), text...))
+	root := signedRoot{[ed25519.PublicKeySize]byte(key), s.root, s.size}
 	v.mu.Lock()
-	known := v.known[id] || v.old[id]
+	known := v.known[root] || v.old[root]
 	v.mu.Unlock()
-	if known || !ed25519.Verify(key, text, s.signature) {
+	if known || !ed25519.Verify(key, signedText(s.size, s.root), s.signature) {
 		return known
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.known) >= maxRoots {
-		v.known, v.old = map[[sha256.Size]byte]bool{}, v.known
+		v.known, v.old = map[signedRoot]bool{}, v.known
 	}
-	v.known[id] = true
+	v.known[root] = true
 	return true
 }
 

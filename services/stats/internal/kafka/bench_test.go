@@ -76,7 +76,10 @@ func confirmations(b *testing.B, firstOffset int64, n int) []kafka.Record {
 			PaymentId: proto.String(uuid.NewString()), OccurredAt: timestamppb.New(now),
 		})
 		require.NoError(b, err)
-		recs[i] = kafka.Record{Topic: events.Reservations, Offset: firstOffset + int64(i), EventID: uuid.Must(uuid.NewV7()).String(), Value: value, Time: now}
+		recs[i] = kafka.Record{
+			Topic: events.Reservations, ReadFrom: events.Reservations, Offset: firstOffset + int64(i),
+			EventID: uuid.Must(uuid.NewV7()).String(), Value: value, Time: now,
+		}
 	}
 	return recs
 }
