@@ -91,7 +91,7 @@ var (
 		{"nobody gets a ticket for nothing", 850},
 		{"money by hand, void, refunds judged when they are asked for", 600},
 		{"no thief takes a hall off sale", 500},
-		{"records and calls that prove themselves", 450},
+		{"records and calls that prove themselves", 540},
 	}}
 )
 
