@@ -180,11 +180,12 @@ type verifier struct {
 	known, old map[signedRoot]bool
 }
 
-// signedRoot is a root of a tree of some size that a key has signed.
+// signedRoot is a root of a tree of some size, with the signature of a key.
 type signedRoot struct {
-	key  [ed25519.PublicKeySize]byte
-	root tlog.Hash
-	size int64
+	key       [ed25519.PublicKeySize]byte
+	signature [ed25519.SignatureSize]byte
+	root      tlog.Hash
+	size      int64
 }
 
 // maxRoots is the most roots in each of the two maps of a verifier.
@@ -229,7 +230,7 @@ func (v *verifier) verify(topic string, r *kgo.Record) error {
 
 // signed reports whether the key has signed the root.
 func (v *verifier) signed(key ed25519.PublicKey, s recordSignature) bool {
-	root := signedRoot{[ed25519.PublicKeySize]byte(key), s.root, s.size}
+	root := signedRoot{[ed25519.PublicKeySize]byte(key), [ed25519.SignatureSize]byte(s.signature), s.root, s.size}
 	v.mu.Lock()
 	known := v.known[root] || v.old[root]
 	v.mu.Unlock()
