@@ -27,7 +27,8 @@ type Stores struct {
 	providers              map[string]string // by name: the addresses of the fakes of other providers
 	// read returns all records of a topic. It is topics.Read, except in tests that cache topics.
 	read func(ctx context.Context, brokers []string, topic string) ([]*kgo.Record, error)
-	// forged reports whether a test has forged the record with this id, which counts for nothing; nil: none.
+	// forged reports whether a test has forged the record with this id, so that it counts for nothing.
+	// nil: none is forged.
 	forged func(id string) bool
 }
 

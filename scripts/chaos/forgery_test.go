@@ -60,7 +60,7 @@ func (r *run) forgeOnce(ctx context.Context, tickets *pgxpool.Pool) {
 			continue
 		}
 		for i := len(genuine) - 1; i >= 0; i-- {
-			if !r.forger.Wrote(harness.RecordID(genuine[i])) {
+			if !r.forger.Wrote(kafka.FromKgo(genuine[i]).EventID) {
 				_ = r.forger.Copy(ctx, topic.Name, genuine[i])
 				break
 			}
@@ -94,7 +94,7 @@ func (r *run) requireForgeryRefused() {
 		letters, err := r.Records(r.t.Context(), topic.Name+kafka.DLQSuffix)
 		require.NoError(r.t, err)
 		for _, letter := range letters {
-			require.True(r.t, r.forger.Wrote(harness.RecordID(letter)), "an outage is no reason to put an event aside: %s %s", topic.Name, letter.Value)
+			require.True(r.t, r.forger.Wrote(kafka.FromKgo(letter).EventID), "an outage is no reason to put an event aside: %s %s", topic.Name, letter.Value)
 		}
 		forged += len(letters)
 	}

@@ -59,7 +59,7 @@ func (f *Forger) Copy(ctx context.Context, topic string, r *kgo.Record) error {
 
 // publish writes a record to the topic, and to its consumers' topics of redriven letters.
 func (f *Forger) publish(ctx context.Context, topic string, r *kgo.Record) error {
-	f.wrote.Store(RecordID(r), true)
+	f.wrote.Store(kafka.FromKgo(r).EventID, true)
 	prefix := f.p.Wiring().KafkaPrefix
 	r.Topic = prefix + topic
 	records := []*kgo.Record{r}
@@ -81,13 +81,4 @@ func (f *Forger) Wrote(id string) bool {
 func (f *Forger) Refused(ctx context.Context, service string, replica int, topic string) (float64, error) {
 	start := fmt.Sprintf("urr_records_refused_total{group=%q,topic=%q", events.Group(service), topic)
 	return f.p.Service(service).Metric(ctx, replica, start)
-}
-
-// RecordID returns the event id of a record.
-func RecordID(r *kgo.Record) string {
-	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == kafka.HeaderID })
-	if i < 0 {
-		return ""
-	}
-	return string(r.Headers[i].Value)
 }
