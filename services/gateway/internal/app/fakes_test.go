@@ -2,12 +2,15 @@ package app_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/errs"
 
@@ -75,11 +78,42 @@ type fakeVWR struct {
 	vwrv1.UnimplementedVwrAdminServiceServer
 	callLog
 
-	first *vwrv1.WatchCountersResponse
-	// changes are sent to the gateway. A nil breaks the stream, and down keeps it broken.
-	changes     chan *vwrv1.WatchCountersResponse
+	// down ends the stream within a second, and keeps it broken.
 	down        atomic.Bool
 	checkResult func(*vwrv1.CheckItem) *vwrv1.CheckResult
+	// roomsMu guards rooms, the current states by event, and changed, which is closed by the next report.
+	roomsMu sync.Mutex
+	rooms   map[string]*vwrv1.Counter
+	changed chan struct{}
+}
+
+func newFakeVWR(rooms ...*vwrv1.Counter) *fakeVWR {
+	f := &fakeVWR{rooms: map[string]*vwrv1.Counter{}, changed: make(chan struct{})}
+	f.report(rooms...)
+	return f
+}
+
+// report changes rooms. It reaches a gateway also if the stream that would have sent it breaks.
+func (f *fakeVWR) report(rooms ...*vwrv1.Counter) {
+	f.roomsMu.Lock()
+	defer f.roomsMu.Unlock()
+	for _, c := range rooms {
+		f.rooms[c.GetEventId()] = proto.CloneOf(c)
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeVWR) current() (rooms []*vwrv1.Counter, changed <-chan struct{}) {
+	f.roomsMu.Lock()
+	defer f.roomsMu.Unlock()
+	return slices.Collect(maps.Values(f.rooms)), f.changed
+}
+
+func (f *fakeVWR) GetCounters(_ context.Context, in *vwrv1.GetCountersRequest) (*vwrv1.GetCountersResponse, error) {
+	rooms, _ := f.current()
+	unasked := func(c *vwrv1.Counter) bool { return !slices.Contains(in.GetEventIds(), c.GetEventId()) }
+	return &vwrv1.GetCountersResponse{Counters: slices.DeleteFunc(rooms, unasked)}, nil
 }
 
 func (f *fakeVWR) Assign(_ context.Context, in *vwrv1.AssignRequest) (*vwrv1.AssignResponse, error) {
@@ -103,19 +137,16 @@ func (f *fakeVWR) Check(_ context.Context, in *vwrv1.CheckRequest) (*vwrv1.Check
 }
 
 func (f *fakeVWR) WatchCounters(_ *vwrv1.WatchCountersRequest, s grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
-	if f.down.Load() {
-		return errs.ErrUnavailable
-	}
-	for next := f.first; next != nil; {
-		if err := s.Send(next); err != nil {
+	for snapshot := true; !f.down.Load(); snapshot = false {
+		rooms, changed := f.current()
+		if err := s.Send(&vwrv1.WatchCountersResponse{Counters: rooms, Snapshot: snapshot}); err != nil {
 			return err
 		}
 		select {
 		case <-s.Context().Done():
 			return nil
-		case next = <-f.changes:
+		case <-changed:
 		case <-time.After(time.Second):
-			next = &vwrv1.WatchCountersResponse{}
 		}
 	}
 	return errs.ErrUnavailable

@@ -95,12 +95,10 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 	w := &fixture{
 		t: t, clock: testkit.NewClock(start), stats: &fakeStats{}, payment: &fakePayment{}, reward: &fakeReward{},
 		ingest: &fakeIngest{}, worker: &fakeWorker{}, letters: newLetters(), acts: &fakeActs{},
-		vwr: &fakeVWR{changes: make(chan *vwrv1.WatchCountersResponse), first: &vwrv1.WatchCountersResponse{
-			Snapshot: true, Counters: []*vwrv1.Counter{
-				{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
-				{EventId: lobbied, Active: true, Round: round, Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
-			},
-		}},
+		vwr: newFakeVWR(
+			&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
+			&vwrv1.Counter{EventId: lobbied, Active: true, Round: round, Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
+		),
 		queue:  &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
 		ticket: &fakeTicket{},
 
@@ -222,18 +220,37 @@ func (w *fixture) watch(s app.Services) {
 	testkit.UntilNoError(w.t, func() error { return w.gateway.Ready(ctx) }, "the first snapshot of the waiting rooms")
 }
 
-// line sends the epoch of a line to the gateway, and waits until the gateway uses it. It sends the
-// line again after a while: on a slow machine a stream may break with a message that it has taken.
+// line sends the epoch of a line to the gateway, and waits until the gateway uses it.
 func (w *fixture) line(event string, epoch, pauseUntil int64) {
+	w.t.Helper()
+	w.tell(
+		w.lineReport(&queuev1.Line{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}),
+		func() bool { return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured }, "the line of %s", event,
+	)
+}
+
+// tell sends a report to the gateway, and waits until it has arrived. It sends the report again
+// after a while: on a slow machine a stream may break with a message that it has taken.
+func (w *fixture) tell(send func(), arrived func() bool, message ...any) {
 	w.t.Helper()
 	var sent time.Time
 	testkit.Until(w.t, func() bool {
 		if time.Since(sent) > time.Second {
-			w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: event, Epoch: epoch, PauseUntil: pauseUntil}}})
+			send()
 			sent = time.Now()
 		}
-		return w.gateway.Lines.Verdict(event, epoch) == edge.Honoured
-	}, "the line of %s", event)
+		return arrived()
+	}, message...)
+}
+
+// lineReport returns a function that sends a line to the gateway as the queue service does.
+func (w *fixture) lineReport(line *queuev1.Line) (send func()) {
+	return func() { w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{line}}) }
+}
+
+// roomsReport returns a function that reports rooms to the gateway as the vwr service does.
+func (w *fixture) roomsReport(rooms ...*vwrv1.Counter) (send func()) {
+	return func() { w.vwr.report(rooms...) }
 }
 
 // sendLines sends a message of the queue service to the gateway; nil breaks the stream.

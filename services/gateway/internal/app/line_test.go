@@ -11,7 +11,6 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
-	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -221,8 +220,7 @@ func TestPositionIsPassedToTheLine(t *testing.T) {
 			w := newFixture(t)
 			cookies, visitor := w.visitor()
 			if c.room != nil {
-				w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{c.room, {EventId: "seen", Active: true, Round: 1}}}
-				testkit.Until(t, func() bool {
+				w.tell(w.roomsReport(c.room, &vwrv1.Counter{EventId: "seen", Active: true, Round: 1}), func() bool {
 					return strings.Contains(w.do(http.MethodGet, "/vwr-api/vwr/status/seen", "", nil).Body.String(), `"isActive":true`)
 				}, "the change")
 			}

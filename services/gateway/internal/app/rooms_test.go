@@ -162,8 +162,7 @@ func TestServingAndStatus(t *testing.T) {
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag})
 	require.Equal(t, http.StatusNotModified, rec.Code)
 
-	w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100}}}
-	testkit.Until(t, func() bool {
+	w.tell(w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100}), func() bool {
 		return w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag}).Code == http.StatusOK
 	}, "the changed counters")
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)
@@ -187,10 +186,8 @@ func TestNextOfARoom(t *testing.T) {
 	status := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)) }
 	require.Nil(t, status()["next"], "vwr has not told yet")
 	for _, active := range []bool{true, false} {
-		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
-			{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: "PROMO"},
-		}}
-		testkit.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
+		send := w.roomsReport(&vwrv1.Counter{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: "PROMO"})
+		w.tell(send, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
 		admitted = false
 		require.Nil(t, check())
 		admitted = true
@@ -254,7 +251,6 @@ func TestBrokenStream(t *testing.T) {
 	w := newFixture(t)
 	c, id := w.visitor()
 	w.vwr.down.Store(true)
-	w.vwr.changes <- nil
 	testkit.Until(t, func() bool { return !w.gateway.Rooms.Connected() }, "the end of the stream")
 	require.NoError(t, w.gateway.Ready(t.Context()))
 	require.JSONEq(t, `{"servingCounter":100,"isActive":true}`, w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", nil).Body.String())
@@ -294,8 +290,8 @@ func TestActivationNeedsNoRestart(t *testing.T) {
 		status := map[bool]int{true: http.StatusFound, false: http.StatusOK}
 		require.Equal(t, status[!active], w.do(http.MethodGet, "/events/calm", "", nil).Code)
 		require.Equal(t, !active, required(), "what queue is told")
-		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{{EventId: calm, Active: active, Round: round + int64(i/2)}}}
-		testkit.Until(t, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
+		send := w.roomsReport(&vwrv1.Counter{EventId: calm, Active: active, Round: round + int64(i/2)})
+		w.tell(send, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
 		require.Equal(t, active, required(), "what queue is told")
 	}
 }

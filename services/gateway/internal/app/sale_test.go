@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/pkg/testkit"
 	"urr.guru/pkg/wire"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -17,9 +16,8 @@ import (
 // setSale sends the sale status of busy as the queue service does, and waits until it has arrived.
 func (w *fixture) setSale(status string) {
 	w.t.Helper()
-	line := &queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: status}
-	w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{line}})
-	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
+	send := w.lineReport(&queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: status})
+	w.tell(send, func() bool { return w.gateway.Rooms.Get(busy).Sale == status }, "the sale is %q", status)
 }
 
 // Tier-1 responses, from memory or from the vwr service, have the last reported sale status.
@@ -81,22 +79,23 @@ func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
 		}
 		return known
 	}
-	pause := func(paused bool) {
-		w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{{EventId: busy, Epoch: epoch, SaleStatus: "ON_SALE", Paused: paused}}})
+	sale := func(halted string) func(bool) func() {
+		return func(halt bool) func() {
+			status := map[bool]string{true: halted, false: "ON_SALE"}[halt]
+			return w.lineReport(&queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: status})
+		}
 	}
-	stall := func(stalled bool) {
-		w.vwr.changes <- &vwrv1.WatchCountersResponse{Counters: []*vwrv1.Counter{
-			{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50, Stalled: stalled},
-		}}
-	}
-	for name, change := range map[string]func(halt bool){
-		"paused": pause, "stalled": stall,
-		"sale paused": func(halt bool) { w.setSale(map[bool]string{true: "PAUSED", false: "ON_SALE"}[halt]) },
-		"sold out":    func(halt bool) { w.setSale(map[bool]string{true: "SOLD_OUT", false: "ON_SALE"}[halt]) },
+	for name, report := range map[string]func(halt bool) (send func()){
+		"sale paused": sale("PAUSED"), "sold out": sale("SOLD_OUT"),
+		"paused": func(halt bool) func() {
+			return w.lineReport(&queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: "ON_SALE", Paused: halt})
+		},
+		"stalled": func(halt bool) func() {
+			return w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50, Stalled: halt})
+		},
 	} {
 		for _, halt := range []bool{true, false} {
-			change(halt)
-			testkit.Until(t, func() bool { return w.gateway.Rooms.Get(busy).Halted() == halt }, "%s: %v", name, halt)
+			w.tell(report(halt), func() bool { return w.gateway.Rooms.Get(busy).Halted() == halt }, "%s: %v", name, halt)
 			require.Equal(t, []bool{!halt, !halt, !halt}, estimates(), "%s: %v", name, halt)
 		}
 	}
