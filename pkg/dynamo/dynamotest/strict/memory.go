@@ -18,11 +18,13 @@ type Memory struct {
 }
 
 type tableInMemory struct {
+	keys   tableKeys
 	schema schema
 	// items has the items by the JSON of their partition key, then by that of their sort key.
 	items map[string]map[string]item
 }
 
+// NewMemory makes a DynamoDB without tables.
 func NewMemory() *Memory { return &Memory{tables: map[string]*tableInMemory{}} }
 
 // Serve is a Server.
@@ -59,12 +61,15 @@ func (m *Memory) createTable(c *call) Answer {
 	if m.tables[c.TableName] != nil {
 		return Failure("ResourceInUseException", "Table already exists: "+c.TableName)
 	}
-	m.tables[c.TableName] = &tableInMemory{schema: schemaOf(c), items: map[string]map[string]item{}}
+	m.tables[c.TableName] = &tableInMemory{keys: c.tableKeys, schema: c.schema(), items: map[string]map[string]item{}}
 	return done(c)
 }
 
 func (m *Memory) describeTable(c *call) Answer {
-	return answerOf(http.StatusOK, map[string]any{"Table": map[string]string{"TableName": m.table(c.TableName), "TableStatus": "ACTIVE"}})
+	t := m.tables[m.table(c.TableName)]
+	return answerOf(http.StatusOK, map[string]any{"Table": map[string]any{
+		"TableName": c.TableName, "TableStatus": "ACTIVE", "KeySchema": t.keys.KeySchema, "GlobalSecondaryIndexes": t.keys.GlobalSecondaryIndexes,
+	}})
 }
 
 // table returns the name of a table that exists.
@@ -240,7 +245,7 @@ func (m *Memory) query(c *call) Answer {
 		found = found[last+1:]
 	}
 	out := map[string]any{}
-	if c.Limit > 0 && len(found) > c.Limit {
+	if c.Limit > 0 && len(found) >= c.Limit { // there may be no more, as at AWS
 		found = found[:c.Limit]
 		last := item{}
 		for _, name := range append(order, keys.partition) {

@@ -1,12 +1,14 @@
 package strict
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"time"
 )
 
@@ -26,11 +28,10 @@ type demand struct {
 
 // access is a read or write of one item, or a query.
 type access struct {
-	item    string // its table and key; empty: a query
+	item    string // its table and key; empty: a read
 	write   bool
 	demands []demand
 	moved   map[string]indexKey // by index: where the item will be in it
-	factor  float64             // units per 4 KB of a read: 1, or 0.5 of an eventual one
 }
 
 // indexKey is where an item is in an index: the index's own key as JSON.
@@ -44,20 +45,17 @@ func (r *Rules) accessOf(operation string, w write, consistent bool) access {
 	s := r.tables[w.TableName]
 	if operation == "Query" {
 		partition, _ := w.condition().equal(s.index(w.IndexName).partition)
-		return access{factor: factor(consistent && w.IndexName == ""), demands: []demand{{bucket: r.bucketName(w.TableName, w.IndexName, partition, false)}}}
+		return r.read(w.TableName, w.IndexName, partition, consistent)
 	}
 	key := w.Key
 	if key == nil {
 		key = w.Item
 	}
 	partition := string(key[s.partition])
-	a := access{item: w.TableName + partition + string(key[s.sort])}
 	if operation == "GetItem" || operation == "Get" {
-		a.factor = factor(consistent)
-		a.demands = []demand{{bucket: r.bucketName(w.TableName, "", partition, false)}}
-		return a
+		return r.read(w.TableName, "", partition, consistent)
 	}
-	a.write = true
+	a := access{item: w.TableName + partition + string(key[s.sort]), write: true}
 	units := math.Ceil(float64(size(w.Item)+size(w.ExpressionAttributeValues)+size(w.Key)) / 1024)
 	a.demands = []demand{{r.bucketName(w.TableName, "", partition, true), units}}
 	if operation == "ConditionCheck" {
@@ -78,11 +76,13 @@ func (r *Rules) accessOf(operation string, w write, consistent bool) access {
 	return a
 }
 
-func factor(consistent bool) float64 {
-	if consistent {
-		return 1
+// read returns what reading 4 KB of a partition needs: half of it when reads may be eventual.
+func (r *Rules) read(table, index, partition string, consistent bool) access {
+	units := 1.0
+	if !consistent {
+		units = 0.5
 	}
-	return 0.5
+	return access{demands: []demand{{r.bucketName(table, index, partition, false), units}}}
 }
 
 func size(it item) (bytes int) {
@@ -116,14 +116,18 @@ func (r *Rules) admit(a access, times float64) (code string) {
 	}
 	for b, units := range need {
 		// One that takes more than a second's units is admitted with a full bucket.
-		if b.units < math.Min(units, limit) || b.units <= 0 {
+		if b.units < math.Min(units, limit) {
 			r.counts.Throttled++
 			return codeThrottled
 		}
 	}
 	for b, units := range need {
 		b.units -= units
-		r.counts.Writes += units // 0 for a read, see chargeReads
+		if a.write {
+			r.counts.Writes += units
+		} else {
+			r.counts.Reads += units
+		}
 	}
 	if a.write && r.held[a.item] {
 		r.counts.Conflicts++
@@ -147,18 +151,18 @@ func (r *Rules) bucket(name string, limit float64) *bucket {
 	return b
 }
 
-// chargeReads takes the units of what was read, which only the answer shows. An access is permitted
-// while its partition has any units, so that what was read can be more than what there was; later
-// reads wait for that. Here items of a batch share its size evenly.
-func (r *Rules) chargeReads(c *call, reads []access, a Answer) {
+// chargeReads takes the units of what was read beyond 4 KB, which only the answer shows. So more can
+// be read than there was, and later reads wait for that. Items of a batch share its size evenly.
+func (r *Rules) chargeReads(reads []access, a Answer) {
 	if len(reads) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, read := range reads {
-		units := read.factor * math.Max(1, math.Ceil(float64(len(a.Body)/len(reads))/4096))
-		r.bucket(read.demands[0].bucket, readUnits*r.limits.Fraction).units -= units
+		d := read.demands[0]
+		units := d.units * math.Max(0, math.Ceil(float64(len(a.Body)/len(reads))/4096)-1)
+		r.bucket(d.bucket, readUnits*r.limits.Fraction).units -= units
 		r.counts.Reads += units
 	}
 }
@@ -209,24 +213,41 @@ func (s schema) indexKeys(operation string, w write, before map[string]indexKey)
 	return after
 }
 
-// learn remembers the keys in a CreateTable.
-func (r *Rules) learn(c *call) {
+// learn asks for the keys of a table, unless they are known. The answer is of next if it fails.
+func (r *Rules) learn(ctx context.Context, next Server, name string) (Answer, error) {
+	r.mu.Lock()
+	_, known := r.tables[name]
+	r.mu.Unlock()
+	if known {
+		return Answer{Status: http.StatusOK}, nil
+	}
+	a, err := next(ctx, "DescribeTable", answerOf(http.StatusOK, map[string]string{"TableName": name}).Body)
+	if err != nil || a.Status != http.StatusOK {
+		return a, err
+	}
+	var out struct{ Table tableKeys }
+	if err := json.Unmarshal(a.Body, &out); err != nil {
+		return a, fmt.Errorf("keys of %s: %w", name, err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tables[c.TableName] = schemaOf(c)
+	r.tables[name] = out.Table.schema()
+	return a, nil
 }
 
-func (r *Rules) schema(table string) (schema, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s, ok := r.tables[table]
-	return s, ok
+// tableKeys are the members of CreateTable, and of the answer to DescribeTable, that name keys.
+type tableKeys struct {
+	KeySchema              []keyElement
+	GlobalSecondaryIndexes []struct {
+		IndexName string
+		KeySchema []keyElement
+	}
 }
 
-func schemaOf(c *call) schema {
-	s := keysOf(c.KeySchema)
+func (k tableKeys) schema() schema {
+	s := keysOf(k.KeySchema)
 	s.indexes = map[string]schema{}
-	for _, x := range c.GlobalSecondaryIndexes {
+	for _, x := range k.GlobalSecondaryIndexes {
 		s.indexes[x.IndexName] = keysOf(x.KeySchema)
 	}
 	return s

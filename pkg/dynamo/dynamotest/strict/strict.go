@@ -9,6 +9,7 @@
 package strict
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -31,8 +32,9 @@ type Server func(ctx context.Context, operation string, body []byte) (Answer, er
 
 // Limits are the sizes by which the rules are set.
 type Limits struct {
-	// Partitions is the number of partitions of each table, and of each index. AWS splits partitions
-	// by load and size; here the number stays.
+	// Partitions is the number of partitions of each table, and of each index; 0 = 4, as AWS gives to
+	// a new table with on-demand capacity. AWS splits partitions by load and size; here the number
+	// stays.
 	Partitions int
 	// Placement chooses how keys are hashed to partitions.
 	Placement int
@@ -45,6 +47,8 @@ type Limits struct {
 const (
 	writeUnits = 1000 // a second and partition
 	readUnits  = 3000
+
+	newTable = 4 // partitions: AWS states 4,000 writes and 12,000 reads a second
 
 	leastDelay = 5 * time.Millisecond
 	mostDelay  = 15 * time.Millisecond
@@ -73,9 +77,7 @@ type Counts struct {
 
 // New makes rules that nothing has used yet.
 func New(l Limits) *Rules {
-	if l.Fraction == 0 {
-		l.Fraction = 1
-	}
+	l.Partitions, l.Fraction = cmp.Or(l.Partitions, newTable), cmp.Or(l.Fraction, 1)
 	return &Rules{
 		limits: l, tables: map[string]schema{}, buckets: map[string]*bucket{}, held: map[string]bool{},
 		indexed: map[string]map[string]indexKey{},
@@ -90,16 +92,12 @@ func (r *Rules) Counts() Counts {
 }
 
 // Serve returns a Server that applies the rules to each call, and has next execute what they permit.
-// The rules learn the keys of a table from CreateTable, whether or not the table exists already. A
-// call about items of another table is refused.
+// They ask next for the keys of a table that they do not know.
 func (r *Rules) Serve(next Server) Server {
 	return func(ctx context.Context, operation string, body []byte) (Answer, error) {
 		c, err := parse(operation, body)
 		if err != nil {
 			return Failure("SerializationException", err.Error()), nil
-		}
-		if operation == "CreateTable" {
-			r.learn(&c)
 		}
 		apply, limited := map[string]func(*call) *pass{
 			"PutItem": r.single, "UpdateItem": r.single, "DeleteItem": r.single, "GetItem": r.single, "Query": r.single,
@@ -109,8 +107,8 @@ func (r *Rules) Serve(next Server) Server {
 			return next(ctx, operation, body)
 		}
 		for _, name := range c.tables() {
-			if _, known := r.schema(name); !known {
-				return Failure("ResourceNotFoundException", "the rules have seen no CreateTable of "+name), nil
+			if a, err := r.learn(ctx, next, name); err != nil || a.Status != http.StatusOK {
+				return a, err
 			}
 		}
 		p := apply(&c)
@@ -123,7 +121,7 @@ func (r *Rules) Serve(next Server) Server {
 		}
 		a, err := p.run(next)(ctx, operation, body)
 		if err == nil {
-			r.chargeReads(&c, p.reads, a)
+			r.chargeReads(p.reads, a)
 		}
 		return a, err
 	}

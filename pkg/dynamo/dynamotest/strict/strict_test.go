@@ -36,7 +36,7 @@ func open(t *testing.T, l strict.Limits) (*strict.Rules, *dynamodb.Client) {
 func things(name string) dynamo.Table {
 	return dynamo.Table{
 		Name: name, Partition: key("PK"), Sort: key("SK"),
-		Indexes: []dynamo.Index{{Name: "X", Partition: key("XPK"), Sort: key("XSK")}},
+		Indexes: []dynamo.Index{{Name: "GSI1", Partition: key("XPK"), Sort: key("XSK")}},
 	}
 }
 

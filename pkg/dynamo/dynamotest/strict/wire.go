@@ -32,19 +32,15 @@ type keyElement struct{ AttributeName, KeyType string }
 type call struct {
 	operation string
 	write
-	ConsistentRead         bool
-	ReturnValues           string
-	ScanIndexForward       *bool
-	Limit                  int
-	ExclusiveStartKey      item
-	KeySchema              []keyElement
-	GlobalSecondaryIndexes []struct {
-		IndexName string
-		KeySchema []keyElement
-	}
-	TransactItems []map[string]write
-	Statements    []statement
-	RequestItems  json.RawMessage
+	tableKeys
+	ConsistentRead    bool
+	ReturnValues      string
+	ScanIndexForward  *bool
+	Limit             int
+	ExclusiveStartKey item
+	TransactItems     []map[string]write
+	Statements        []statement
+	RequestItems      json.RawMessage
 
 	batches map[string]batchOfTable // from RequestItems
 }
