@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"urr.guru/pkg/dynamo"
 )
 
 // Memory is a DynamoDB in memory, for tests that need no server. It has the calls and expressions
@@ -89,11 +91,7 @@ func (m *Memory) get(table string, key item) item {
 // prepare returns an item before and after a write, which is not made yet. ok is false if the
 // condition does not hold.
 func (m *Memory) prepare(operation string, w *write) (before, after item, ok bool) {
-	key := w.Key
-	if key == nil {
-		key = w.Item
-	}
-	before = m.get(w.TableName, key)
+	before = m.get(w.TableName, w.key())
 	if !w.on(w.ConditionExpression, before).holds() {
 		return before, before, false
 	}
@@ -101,7 +99,7 @@ func (m *Memory) prepare(operation string, w *write) (before, after item, ok boo
 	case "Put":
 		return before, w.Item, true
 	case "Update":
-		after = maps.Clone(key)
+		after = maps.Clone(w.key())
 		maps.Copy(after, before)
 		w.on(w.UpdateExpression, before).update(after)
 		return before, after, true
@@ -196,10 +194,12 @@ func (m *Memory) transact(c *call) Answer {
 		before, after item
 	}
 	var changes []change
+	seen := map[string]bool{}
 	reasons, refused := make([]map[string]any, len(c.TransactItems)), false
 	for i, it := range c.TransactItems {
 		for operation, w := range it { // there is one
 			before, after, ok := m.prepare(operation, &w)
+			seen[m.tables[w.TableName].schema.itemID(&w)] = true
 			changes = append(changes, change{w.TableName, before, after})
 			if reasons[i] = map[string]any{"Code": codeNone}; ok {
 				continue
@@ -211,7 +211,12 @@ func (m *Memory) transact(c *call) Answer {
 			}
 		}
 	}
-	if refused {
+	switch {
+	case len(c.TransactItems) > dynamo.MaxTransaction:
+		return Failure("ValidationException", "a transaction has too many items")
+	case len(seen) < len(c.TransactItems):
+		return Failure("ValidationException", "a transaction has several operations on one item")
+	case refused:
 		return canceled(reasons)
 	}
 	for _, c := range changes {

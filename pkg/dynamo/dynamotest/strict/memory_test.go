@@ -109,6 +109,8 @@ func script(t *testing.T, client *dynamodb.Client, name string) (out []string) {
 	transact(types.TransactWriteItem{Put: &types.Put{TableName: &name, Item: row("d", "2", "1")}},
 		types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &name, Key: keyOf(row("a", "1", "1")), ConditionExpression: present}},
 		types.TransactWriteItem{Delete: &types.Delete{TableName: &name, Key: keyOf(row("b", "1", "1"))}})
+	twice := types.TransactWriteItem{Put: &types.Put{TableName: &name, Item: row("g", "1", "1")}}
+	transact(twice, twice)
 	for _, failure := range dynamo.InsertNew(ctx, client, name, []dynamo.Item{row("e", "1", "1"), row("a", "1", "1")}) {
 		out = append(out, fmt.Sprint(failure))
 	}

@@ -47,15 +47,11 @@ func (r *Rules) accessOf(operation string, w write, consistent bool) access {
 		partition, _ := w.condition().equal(s.index(w.IndexName).partition)
 		return r.read(w.TableName, w.IndexName, partition, consistent)
 	}
-	key := w.Key
-	if key == nil {
-		key = w.Item
-	}
-	partition := string(key[s.partition])
+	partition := string(w.key()[s.partition])
 	if operation == "GetItem" || operation == "Get" {
 		return r.read(w.TableName, "", partition, consistent)
 	}
-	a := access{item: w.TableName + partition + string(key[s.sort]), write: true}
+	a := access{item: s.itemID(&w), write: true}
 	units := math.Ceil(float64(size(w.Item)+size(w.ExpressionAttributeValues)+size(w.Key)) / 1024)
 	a.demands = []demand{{r.bucketName(w.TableName, "", partition, true), units}}
 	if operation == "ConditionCheck" {
@@ -171,6 +167,11 @@ func (r *Rules) chargeReads(reads []access, a Answer) {
 type schema struct {
 	partition, sort string
 	indexes         map[string]schema
+}
+
+// itemID identifies the item of a write among those of all tables.
+func (s schema) itemID(w *write) string {
+	return w.TableName + string(w.key()[s.partition]) + string(w.key()[s.sort])
 }
 
 func (s schema) index(name string) schema {

@@ -66,7 +66,7 @@ type Rules struct {
 	counts  Counts
 }
 
-// Counts are figures of a table, of all calls so far.
+// Counts are figures of all calls so far, to any table.
 type Counts struct {
 	// Writes and Reads are units that were accepted, those of indexes too.
 	Writes, Reads float64
@@ -84,7 +84,7 @@ func New(l Limits) *Rules {
 	}
 }
 
-// Counts returns the figures of all tables together.
+// Counts returns the figures of all calls so far.
 func (r *Rules) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

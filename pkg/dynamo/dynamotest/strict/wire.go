@@ -26,6 +26,14 @@ type write struct {
 	ReturnValuesOnConditionCheckFailure string
 }
 
+// key returns the key, or the item that contains it.
+func (w *write) key() item {
+	if w.Key != nil {
+		return w.Key
+	}
+	return w.Item
+}
+
 type keyElement struct{ AttributeName, KeyType string }
 
 // call is a call of any operation that the rules or Memory know.
