@@ -129,10 +129,18 @@ func (r *Rules) admit(a access, times float64) (code string) {
 		r.counts.Conflicts++
 		return codeConflict
 	}
-	if a.moved != nil {
-		r.indexed[a.item] = a.moved
-	}
 	return ""
+}
+
+// move remembers where a permitted write puts its item in the indexes, although its condition may
+// fail. The caller holds r.mu.
+func (r *Rules) move(a access) {
+	switch {
+	case len(a.moved) > 0:
+		r.indexed[a.item] = a.moved
+	case a.write && a.moved != nil:
+		delete(r.indexed, a.item)
+	}
 }
 
 // bucket returns a bucket with the units that it has by now. The caller holds r.mu.

@@ -180,6 +180,7 @@ func (r *Rules) single(c *call) *pass {
 	case code != "":
 		return refuse(Failure("ThrottlingException", messageThrottled))
 	case a.write:
+		r.move(a)
 		return &pass{run: whole}
 	}
 	return &pass{run: whole, reads: []access{a}}
@@ -195,11 +196,12 @@ func (r *Rules) transaction(c *call) *pass {
 	defer r.mu.Unlock()
 	reasons, refused := make([]map[string]any, len(c.TransactItems)), false
 	p := &pass{run: whole}
+	var accesses []access
 	for i, it := range c.TransactItems {
 		var code string
 		for operation, w := range it { // there is one
 			a := r.accessOf(operation, w, false)
-			p.holds = append(p.holds, a.item)
+			accesses = append(accesses, a)
 			code = r.admit(a, 2)
 		}
 		reasons[i] = map[string]any{"Code": codeNone}
@@ -210,8 +212,10 @@ func (r *Rules) transaction(c *call) *pass {
 	if refused {
 		return refuse(canceled(reasons))
 	}
-	for _, item := range p.holds {
-		r.held[item] = true
+	for _, a := range accesses {
+		p.holds = append(p.holds, a.item)
+		r.held[a.item] = true
+		r.move(a)
 	}
 	return p
 }
@@ -237,9 +241,12 @@ func (r *Rules) statements(c *call) *pass {
 	defer r.mu.Unlock()
 	failed := map[int]StatementError{}
 	for i := range c.Statements {
-		if code := r.admit(r.accessOf("Put", c.Statements[i].write(), false), 1); code != "" {
+		a := r.accessOf("Put", c.Statements[i].write(), false)
+		if code := r.admit(a, 1); code != "" {
 			failed[i] = StatementError{Code: code, Message: "refused by the rules"}
+			continue
 		}
+		r.move(a)
 	}
 	return &pass{run: func(next Server) Server {
 		return func(ctx context.Context, _ string, body []byte) (Answer, error) {
@@ -266,7 +273,7 @@ func (r *Rules) batch(c *call) *pass {
 				continue
 			}
 			permitted++
-			if !a.write {
+			if r.move(a); !a.write {
 				p.reads = append(p.reads, a)
 			}
 		}

@@ -109,6 +109,32 @@ func TestUnitsOfAPartition(t *testing.T) {
 	}
 }
 
+// A change of an index's key is two writes of the index, and one of other attributes is one.
+func TestIndexWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rules, client := open(t, strict.Limits{NoDelay: true})
+		set := func(expression, condition string) (units float64) {
+			before := rules.Counts().Writes
+			_, _ = client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Update: &types.Update{
+				TableName: aws.String(name), Key: thing("a"), UpdateExpression: &expression, ConditionExpression: &condition,
+				ExpressionAttributeValues: dynamo.Item{":v": dynamo.String(expression)},
+			}}}}, dynamo.NoRetry)
+			return rules.Counts().Writes - before
+		}
+		it := thing("a")
+		it["XPK"], it["XSK"] = dynamo.String("x"), dynamo.String("1")
+		require.NoError(t, put(t.Context(), client, it))
+		require.InDelta(t, 2, rules.Counts().Writes, 0, "the table and the index")
+		require.InDelta(t, 2+1, set("SET plain = :v", "attribute_exists(PK)"), 0)
+		require.InDelta(t, 2+2, set("SET XSK = :v", "attribute_exists(PK)"), 0)
+		require.InDelta(t, 2+1, set("SET XSK = :v", "attribute_exists(PK)"), 0, "it is equal")
+		_, err := client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String(name), Key: thing("a")})
+		require.NoError(t, err)
+		require.InDelta(t, 2, set("SET plain = :v", "attribute_not_exists(PK)"), 0, "it is not in the index")
+	})
+}
+
 // While a transaction runs, its items refuse other transactions and plain writes, but no reads.
 func TestTransactionsHoldTheirItems(t *testing.T) {
 	t.Parallel()
