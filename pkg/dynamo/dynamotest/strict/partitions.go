@@ -94,20 +94,13 @@ func (r *Rules) bucketName(table, index, key string, write bool) string {
 	return fmt.Sprintf("%s/%s/%d/%t", table, index, binary.BigEndian.Uint64(sum[:8])%uint64(r.limits.Partitions), write) //nolint:gosec // positive
 }
 
-// admit takes the units of an access, times over, or none. It returns why the access is refused, and
-// "" if it is not. The write of an index is not doubled in a transaction, since AWS makes it later.
-// The write of the table waits for it nevertheless, which AWS calls back-pressure. The caller holds
-// r.mu.
-func (r *Rules) admit(a access, times float64) (code string) {
+// admit takes the units that an access needs of the table, or none. It returns why the access is
+// refused, and "" if it is not. A write waits for the indexes too, which AWS calls back-pressure;
+// their units are taken by commit. The caller holds r.mu.
+func (r *Rules) admit(a access) (code string) {
+	limit := r.limit(a)
 	need := map[*bucket]float64{}
-	limit := readUnits * r.limits.Fraction
-	if a.write {
-		limit = writeUnits * r.limits.Fraction
-	}
-	for i, d := range a.demands {
-		if i == 0 {
-			d.units *= times
-		}
+	for _, d := range a.demands {
 		need[r.bucket(d.bucket, limit)] += d.units
 	}
 	for b, units := range need {
@@ -117,14 +110,7 @@ func (r *Rules) admit(a access, times float64) (code string) {
 			return codeThrottled
 		}
 	}
-	for b, units := range need {
-		b.units -= units
-		if a.write {
-			r.counts.Writes += units
-		} else {
-			r.counts.Reads += units
-		}
-	}
+	r.charge(a, a.demands[:1])
 	if a.write && r.held[a.item] {
 		r.counts.Conflicts++
 		return codeConflict
@@ -132,9 +118,30 @@ func (r *Rules) admit(a access, times float64) (code string) {
 	return ""
 }
 
-// move remembers where a permitted write puts its item in the indexes, although its condition may
-// fail. The caller holds r.mu.
-func (r *Rules) move(a access) {
+// limit returns the units a second of the partitions that an access needs.
+func (r *Rules) limit(a access) float64 {
+	if a.write {
+		return writeUnits * r.limits.Fraction
+	}
+	return readUnits * r.limits.Fraction
+}
+
+// charge takes units although there may be fewer; later accesses then wait for that.
+func (r *Rules) charge(a access, demands []demand) {
+	for _, d := range demands {
+		r.bucket(d.bucket, r.limit(a)).units -= d.units
+		if a.write {
+			r.counts.Writes += d.units
+		} else {
+			r.counts.Reads += d.units
+		}
+	}
+}
+
+// commit takes the units of the indexes for an admitted write, and remembers where it puts the item
+// in them, although its condition may fail. The caller holds r.mu.
+func (r *Rules) commit(a access) {
+	r.charge(a, a.demands[1:])
 	switch {
 	case len(a.moved) > 0:
 		r.indexed[a.item] = a.moved
@@ -165,9 +172,8 @@ func (r *Rules) chargeReads(reads []access, a Answer) {
 	defer r.mu.Unlock()
 	for _, read := range reads {
 		d := read.demands[0]
-		units := d.units * math.Max(0, math.Ceil(float64(len(a.Body)/len(reads))/4096)-1)
-		r.bucket(d.bucket, readUnits*r.limits.Fraction).units -= units
-		r.counts.Reads += units
+		d.units *= math.Max(0, math.Ceil(float64(len(a.Body)/len(reads))/4096)-1)
+		r.charge(read, []demand{d})
 	}
 }
 

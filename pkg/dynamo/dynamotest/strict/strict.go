@@ -174,21 +174,22 @@ func (r *Rules) single(c *call) *pass {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.accessOf(c.operation, c.write, c.ConsistentRead)
-	switch code := r.admit(a, 1); {
+	switch code := r.admit(a); {
 	case code == codeConflict:
 		return refuse(Failure("TransactionConflictException", messageConflict))
 	case code != "":
 		return refuse(Failure("ThrottlingException", messageThrottled))
 	case a.write:
-		r.move(a)
+		r.commit(a)
 		return &pass{run: whole}
 	}
 	return &pass{run: whole, reads: []access{a}}
 }
 
-// transaction permits or refuses a transaction. Each of its items costs double, also those of a
-// transaction that is refused then: AWS bills them. It conflicts only with other transactions: AWS's
-// pages do not say that a plain write in progress would cancel it.
+// transaction permits or refuses a transaction. Each of its items costs double: it is prepared and
+// then committed ("Distributed Transactions at Scale in Amazon DynamoDB", USENIX ATC 2023). What is
+// prepared in a transaction that is refused then has cost its units once. It conflicts only with other
+// transactions: AWS's pages do not say that a plain write in progress would cancel it.
 //
 // AWS does not say which units a ConditionCheck takes. Here it takes those of a write.
 func (r *Rules) transaction(c *call) *pass {
@@ -202,7 +203,7 @@ func (r *Rules) transaction(c *call) *pass {
 		for operation, w := range it { // there is one
 			a := r.accessOf(operation, w, false)
 			accesses = append(accesses, a)
-			code = r.admit(a, 2)
+			code = r.admit(a)
 		}
 		reasons[i] = map[string]any{"Code": codeNone}
 		if code != "" {
@@ -215,7 +216,8 @@ func (r *Rules) transaction(c *call) *pass {
 	for _, a := range accesses {
 		p.holds = append(p.holds, a.item)
 		r.held[a.item] = true
-		r.move(a)
+		r.charge(a, a.demands[:1])
+		r.commit(a)
 	}
 	return p
 }
@@ -242,11 +244,11 @@ func (r *Rules) statements(c *call) *pass {
 	failed := map[int]StatementError{}
 	for i := range c.Statements {
 		a := r.accessOf("Put", c.Statements[i].write(), false)
-		if code := r.admit(a, 1); code != "" {
+		if code := r.admit(a); code != "" {
 			failed[i] = StatementError{Code: code, Message: "refused by the rules"}
 			continue
 		}
-		r.move(a)
+		r.commit(a)
 	}
 	return &pass{run: func(next Server) Server {
 		return func(ctx context.Context, _ string, body []byte) (Answer, error) {
@@ -268,12 +270,12 @@ func (r *Rules) batch(c *call) *pass {
 		for i := range b.len() {
 			operation, w := b.at(table, i)
 			a := r.accessOf(operation, w, b.ConsistentRead)
-			if r.admit(a, 1) != "" {
+			if r.admit(a) != "" {
 				left.take(&b, i)
 				continue
 			}
 			permitted++
-			if r.move(a); !a.write {
+			if r.commit(a); !a.write {
 				p.reads = append(p.reads, a)
 			}
 		}
