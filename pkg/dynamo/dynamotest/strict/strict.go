@@ -187,30 +187,38 @@ func (r *Rules) single(c *call) *pass {
 }
 
 // transaction permits or refuses a transaction. Each of its items costs double: it is prepared and
-// then committed ("Distributed Transactions at Scale in Amazon DynamoDB", USENIX ATC 2023). What is
-// prepared in a transaction that is refused then has cost its units once. It conflicts only with other
-// transactions: AWS's pages do not say that a plain write in progress would cancel it.
+// then committed ("Distributed Transactions at Scale in Amazon DynamoDB", USENIX ATC 2023). One that
+// is refused for a conflict has cost what it prepared. AWS does not say what a throttled one costs;
+// here it costs nothing, since otherwise large transactions that are repeated leave each other no units
+// for long. A transaction conflicts only with others: AWS's pages do not say that a plain write in
+// progress would cancel it.
 //
 // AWS does not say which units a ConditionCheck takes. Here it takes those of a write.
 func (r *Rules) transaction(c *call) *pass {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	reasons, refused := make([]map[string]any, len(c.TransactItems)), false
+	reasons, codes := make([]map[string]any, len(c.TransactItems)), map[string]bool{}
 	p := &pass{run: whole}
 	var accesses []access
 	for i, it := range c.TransactItems {
 		var code string
 		for operation, w := range it { // there is one
 			a := r.accessOf(operation, w, false)
-			accesses = append(accesses, a)
-			code = r.admit(a)
+			if code = r.admit(a); code != codeThrottled {
+				accesses = append(accesses, a)
+			}
 		}
 		reasons[i] = map[string]any{"Code": codeNone}
 		if code != "" {
-			reasons[i], refused = map[string]any{"Code": code, "Message": "refused by the rules"}, true
+			reasons[i], codes[code] = map[string]any{"Code": code, "Message": "refused by the rules"}, true
 		}
 	}
-	if refused {
+	if codes[codeThrottled] {
+		for _, a := range accesses {
+			r.charge(a, []demand{{a.demands[0].bucket, -a.demands[0].units}})
+		}
+	}
+	if len(codes) > 0 {
 		return refuse(canceled(reasons))
 	}
 	for _, a := range accesses {

@@ -135,6 +135,29 @@ func TestIndexWrites(t *testing.T) {
 	})
 }
 
+// A throttled transaction takes no units of the partitions that would have had some.
+func TestThrottledTransactionsTakeNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rules, client := open(t, strict.Limits{Partitions: 1000, NoDelay: true})
+		for range 1000 {
+			require.NoError(t, put(t.Context(), client, thing("full")))
+		}
+		both := func() error {
+			_, err := client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+				{Put: &types.Put{TableName: aws.String(name), Item: thing("free")}},
+				{Put: &types.Put{TableName: aws.String(name), Item: thing("full")}},
+			}}, dynamo.NoRetry)
+			return err
+		}
+		require.True(t, dynamo.Throttled(both()))
+		require.InDelta(t, 1000, rules.Counts().Writes, 0)
+		time.Sleep(2 * time.Millisecond)
+		require.NoError(t, both())
+		require.InDelta(t, 1000+2*2, rules.Counts().Writes, 0)
+	})
+}
+
 // While a transaction runs, its items refuse other transactions and plain writes, but no reads.
 func TestTransactionsHoldTheirItems(t *testing.T) {
 	t.Parallel()
