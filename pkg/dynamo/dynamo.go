@@ -45,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*dynamodb.Client, error) {
 			so.MaxAttempts = 3
 			so.MaxBackoff = 500 * time.Millisecond
 		})
-		o.APIOptions = append(o.APIOptions, watchClock)
+		o.APIOptions = append(o.APIOptions, watchClock, watchRefused)
 		// DynamoDB Local sends a checksum of 0 with every error, failed conditions included.
 		o.DisableValidateResponseChecksum = cfg.Endpoint != ""
 	}), nil

@@ -76,14 +76,12 @@ func insertOnce(ctx context.Context, client *dynamodb.Client, statement *string,
 			continue
 		}
 		failed := out.Responses[n].Error
-		switch failed.Code {
-		case types.BatchStatementErrorCodeEnumDuplicateItem:
+		if failed.Code == types.BatchStatementErrorCodeEnumDuplicateItem {
 			results[i] = ErrExists
 			continue
-		case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
-			types.BatchStatementErrorCodeEnumRequestLimitExceeded:
+		}
+		if refusal(string(failed.Code)) == refusedThrottled { // other failures are not repeated
 			throttled = append(throttled, i)
-		default: // other failures are not repeated
 		}
 		results[i] = fmt.Errorf("insert: %s: %s", failed.Code, aws.ToString(failed.Message))
 	}

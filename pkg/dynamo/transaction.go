@@ -27,7 +27,7 @@ type ReasonCode string
 const (
 	// ReasonCondition: the item's condition did not hold.
 	ReasonCondition ReasonCode = "ConditionalCheckFailed"
-	// ReasonConflict: another write of the same item was in progress; DynamoDB Local never reports it.
+	// ReasonConflict: a transaction on the same item was in progress; DynamoDB Local never reports it.
 	ReasonConflict ReasonCode = "TransactionConflict"
 
 	// The table's capacity was not sufficient.
@@ -141,14 +141,7 @@ func Throttled(err error) bool {
 		return canceled.hasOnlyReasons([]ReasonCode{ReasonConflict}, reasonThrottled, reasonThroughput)
 	}
 	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	switch api.ErrorCode() {
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
-		return true
-	}
-	return false
+	return errors.As(err, &api) && refusal(api.ErrorCode()) == refusedThrottled
 }
 
 // Refused reports whether DynamoDB refused a call for a reason outside its items: a permission, a

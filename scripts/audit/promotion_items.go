@@ -16,7 +16,7 @@ import (
 
 const (
 	// countSlots is the number of COUNTS items of a promotion. Each is in a partition of its own.
-	countSlots = 64
+	countSlots = 100
 	// workPartitions is the number of partitions of markers, and of announcements, of all promotions.
 	workPartitions = 64
 	// queriesAtOnce limits the queries that run at the same time.

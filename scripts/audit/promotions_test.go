@@ -24,7 +24,7 @@ func newPromotionStore(t *testing.T) table.Store {
 	t.Helper()
 	tables, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.EnsureTable(t.Context(), db, table.Table(tables)))
-	return table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+	return table.NewStore(dynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now})
 }
 
 // The audit of a promotion reads neither the whole table nor requests to other promotions. It finds

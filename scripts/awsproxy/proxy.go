@@ -1,6 +1,6 @@
 // Package awsproxy is an HTTP proxy between services and the development servers of DynamoDB and
-// SQS. It counts calls, injects faults, and records the SequenceNumber that the queue gives to each
-// message.
+// SQS. It counts calls, injects faults, limits DynamoDB as AWS does, and records the SequenceNumber
+// that the queue gives to each message.
 package awsproxy
 
 import (
@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"urr.guru/pkg/dynamo/dynamotest/strict"
 )
 
 // Call is one HTTP request to DynamoDB or SQS. A client's retry is another Call.
@@ -58,7 +60,8 @@ type Proxy struct {
 	listener   net.Listener
 	server     *http.Server
 	client     *http.Client
-	countsOnly bool // forwards batches of messages unchanged, and records no messages
+	countsOnly bool          // forwards batches of messages unchanged, and records no messages
+	rules      *strict.Rules // of DynamoDB; nil: it has no limits
 
 	mu     sync.Mutex
 	rule   Rule
@@ -79,13 +82,26 @@ func startProxy(upstream string, countsOnly bool) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy for %s: %w", upstream, err)
 	}
-	p := &Proxy{
-		upstream: upstream, listener: l, countsOnly: countsOnly, calls: map[string]int{}, queue: newQueueState(),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
-	}
+	p := newProxy(upstream)
+	p.listener, p.countsOnly = l, countsOnly
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
 	go func() { _ = p.server.Serve(l) }() // ends when Close is called
 	return p, nil
+}
+
+// NewStrict returns the handler of a proxy before the DynamoDB at the URL upstream, which limits it by
+// the rules. It listens at no address of its own.
+func NewStrict(upstream string, rules *strict.Rules) http.Handler {
+	p := newProxy(upstream)
+	p.rules = rules
+	return p
+}
+
+func newProxy(upstream string) *Proxy {
+	return &Proxy{
+		upstream: upstream, calls: map[string]int{}, queue: newQueueState(),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
+	}
 }
 
 // URL returns the proxy's address for the client with the name caller.
@@ -165,8 +181,8 @@ func (p *Proxy) handle(r *http.Request, c Call, f Fault) (answer, error) {
 		return p.sendBatch(r, c, f)
 	case c.Name == "ReceiveMessage":
 		return p.receive(r, c, f)
-	case c.Name == executeBatch && len(f.Statements) > 0:
-		return p.executeStatements(r, c, f.Statements)
+	case p.rules != nil, c.Name == executeBatch && len(f.Statements) > 0:
+		return p.limited(r, c, f.Statements)
 	default:
 		return p.forward(r.Context(), r.Header, c.Body)
 	}

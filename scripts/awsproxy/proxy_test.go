@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 
 	"urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/dynamo/dynamotest/strict"
 	"urr.guru/pkg/sqs/sqstest"
 	"urr.guru/pkg/testkit"
 	"urr.guru/scripts/awsproxy"
@@ -232,8 +234,8 @@ func TestFaultsOfStatements(t *testing.T) {
 	})
 	results := dynamo.InsertNew(t.Context(), client, table, keys)
 	require.NoError(t, results[0])
-	require.ErrorContains(t, results[1], "injected")
-	require.ErrorContains(t, results[2], "injected")
+	require.ErrorContains(t, results[1], awsproxy.Internal)
+	require.ErrorContains(t, results[2], awsproxy.Internal)
 	require.NoError(t, results[3])
 	stored, err := dynamo.BatchGet(t.Context(), direct, table, keys)
 	require.NoError(t, err)
@@ -243,6 +245,46 @@ func TestFaultsOfStatements(t *testing.T) {
 	p.Use(func(awsproxy.Call) awsproxy.Fault {
 		return awsproxy.Fault{Statements: map[int]awsproxy.StatementFault{0: {Code: awsproxy.Internal}}}
 	})
-	require.ErrorContains(t, dynamo.InsertNew(t.Context(), client, table, keys[:1])[0], "injected", "nothing is passed on")
+	require.ErrorContains(t, dynamo.InsertNew(t.Context(), client, table, keys[:1])[0], awsproxy.Internal, "nothing is passed on")
 	require.Zero(t, awsproxy.Call{Name: "GetItem"}.Statements())
+}
+
+// A strict proxy passes on what DynamoDB at AWS would accept, and answers the rest itself.
+func TestStrictProxy(t *testing.T) {
+	t.Parallel()
+	cfg, direct := dynamotest.Tables(t)
+	table := cfg.Table("t")
+	require.NoError(t, dynamo.EnsureTable(t.Context(), direct, dynamo.Table{Name: table, Partition: dynamo.Key{Name: "PK", Type: ddb.ScalarAttributeTypeS}}))
+	rules := strict.New(strict.Limits{Fraction: 1e-9, NoDelay: true}) // no partition recovers during the test
+	server := httptest.NewServer(awsproxy.NewStrict(cfg.Endpoint, rules))
+	defer server.Close()
+	cfg.Endpoint = server.URL + "/dynamodb"
+	client, err := dynamo.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	keys := make([]dynamo.Item, 25)
+	for i := range keys {
+		keys[i] = dynamo.Item{"PK": dynamo.String(fmt.Sprint(i))}
+	}
+	put := func() (unprocessed int) {
+		requests := make([]ddb.WriteRequest, len(keys))
+		for i := range keys {
+			requests[i].PutRequest = &ddb.PutRequest{Item: keys[i]}
+		}
+		out, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]ddb.WriteRequest{table: requests}}, dynamo.NoRetry)
+		if dynamo.Throttled(err) {
+			return len(keys)
+		}
+		require.NoError(t, err)
+		return len(out.UnprocessedItems[table])
+	}
+	require.Equal(t, 21, put(), "each of the four partitions accepts one")
+	require.Equal(t, 25, put())
+	stored, err := dynamo.BatchGet(t.Context(), direct, table, keys)
+	require.NoError(t, err)
+	require.Len(t, stored, 4)
+	found, err := client.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]ddb.KeysAndAttributes{table: {Keys: keys}}})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(found.Responses[table]), 4)
+	_, err = client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String("absent"), Key: keys[0]})
+	require.ErrorContains(t, err, "ResourceNotFoundException")
 }

@@ -116,7 +116,7 @@ func newRequestRows(ctx context.Context, p *harness.Platform, c countingProxies)
 	}
 	conn := p.Dial(platform.Gateway, platform.Ingest, 0, longTimeout())
 	return &requestRows{
-		calls: c, store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
+		calls: c, store: table.NewStore(pkgdynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now}),
 		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
 	}, nil
 }

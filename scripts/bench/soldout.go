@@ -80,7 +80,7 @@ func (s *soldOutUsers) createPromotions(ctx context.Context, rounds int) error {
 	if err != nil {
 		return err
 	}
-	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+	store := table.NewStore(pkgdynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now})
 	for range 2*rounds + 4 {
 		now := store.Millis()
 		p := promotion.Promotion{

@@ -42,6 +42,9 @@ type Wiring struct {
 	PayHost            string // the gateway's host name, in browsers, for the page of Toss Payments
 	// OIDC: users sign in at the sandbox's identity provider, instead of by the gateway's DEV_LOGIN.
 	OIDC bool
+	// Strict is the fraction of AWS's reads and writes that a partition of DynamoDB accepts, by way of
+	// the sandbox; empty: there is no limit.
+	Strict string
 }
 
 // ListenAddrs has the addresses at which one replica of a service listens.
@@ -82,6 +85,7 @@ func (l Layout) Wiring(secrets Secrets) Wiring {
 		MailAddr:         l.LoopbackAddr(mailPort),
 		MailDir:          l.State("mail"),
 		OIDC:             os.Getenv("OIDC") == "1",
+		Strict:           os.Getenv("STRICT"),
 	}
 }
 
@@ -168,6 +172,9 @@ func (w Wiring) addBackendVariables(env map[string]string, s Service) {
 		case DynamoDB:
 			w.addAWSAccess(env)
 			env["DYNAMODB_ENDPOINT"], env["DYNAMODB_PREFIX"] = w.DynamoDBEndpoint, w.DynamoDBPrefix
+			if w.Strict != "" {
+				env["DYNAMODB_ENDPOINT"] = w.SandboxURL + "/dynamodb"
+			}
 		case SQS:
 			w.addAWSAccess(env)
 			env["SQS_ENDPOINT"] = w.SQSEndpoint
@@ -249,6 +256,9 @@ func (w Wiring) addOwnVariables(env map[string]string, s Service) {
 		env["SANDBOX_BEACON_SECRET"] = w.Secrets.Beacon
 		if w.MailAddr != "" {
 			env["SANDBOX_MAIL_ADDR"], env["SANDBOX_MAIL_DIR"] = w.MailAddr, w.MailDir
+		}
+		if w.Strict != "" {
+			env["SANDBOX_DYNAMODB_ENDPOINT"], env["SANDBOX_DYNAMODB_FRACTION"] = w.DynamoDBEndpoint, w.Strict
 		}
 		if w.OIDC {
 			env["SANDBOX_OIDC_ISSUER"], env["SANDBOX_OIDC_CLIENT_URL"] = w.SandboxURL+"/oidc", w.GatewayURL

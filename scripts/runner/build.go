@@ -58,7 +58,8 @@ func (r *Runner) buildPages(ctx context.Context) error {
 // command runs a service's program with the command name, such as migrate; it returns the output.
 func (r *Runner) command(ctx context.Context, s platform.Service, name string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.layout.ProgramFile(s.Name), name)
-	cmd.Dir, cmd.Env = r.layout.Root, r.env(s)
+	// The sandbox, by which services may reach DynamoDB, does not run yet.
+	cmd.Dir, cmd.Env = r.layout.Root, append(r.env(s), "DYNAMODB_ENDPOINT="+r.layout.DynamoDBEndpoint())
 	return cmd.CombinedOutput()
 }
 

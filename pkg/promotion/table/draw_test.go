@@ -32,6 +32,7 @@ func TestDrawIsReadAsItWasWritten(t *testing.T) {
 func TestDrawChangesOnce(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)
+	store := newStore(client, name)
 	at := promotion.Draw{EventID: "demo", Phase: promotion.DrawOpen}
 	for i, change := range []func(d *promotion.Draw){
 		func(d *promotion.Draw) { d.Phase = promotion.DrawClosed },
@@ -47,7 +48,7 @@ func TestDrawChangesOnce(t *testing.T) {
 		next := at
 		change(&next)
 		for try := range 2 {
-			tx := table.NewTx(client, name, now)
+			tx := store.Begin()
 			tx.Put(0, table.DrawItem(&next), table.DrawUnchanged(&at))
 			err := tx.Commit(t.Context())
 			require.Equal(t, try == 1, dynamo.Contended(err), "change %d: %v", i, err)

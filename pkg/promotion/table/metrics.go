@@ -11,6 +11,9 @@ var requestsTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are 
 var unreadableTotal = telemetry.Counter( //nolint:gochecknoglobals // metrics are registered once per process
 	"urr_requests_unreadable_items_total", "Items of the table that could not be read when they were met, by the first part of their key.", "item")
 
+var blocksShared = telemetry.Gauge( //nolint:gochecknoglobals // metrics are registered once per process
+	"urr_requests_slots_shared", "1 while another process has the same slots for the figures of events, else 0.").WithLabelValues()
+
 // StartMetrics makes the counters start at 0, so that alerts see the first increase.
 func StartMetrics() {
 	for _, s := range []promotion.Status{

@@ -13,22 +13,34 @@ import (
 	"urr.guru/pkg/promotion"
 )
 
-// Store reads and writes the table of promotions and requests, which ingest and worker share.
+// Store reads and writes the table of promotions and requests, which ingest and worker share. One
+// that writes figures of events is made by NewStore.
 type Store struct {
 	Client *dynamodb.Client
 	Table  string // full name of the table
 	Now    func() time.Time
 	Log    *slog.Logger // gets an error per item that cannot be decoded and is skipped; may be nil
-	Slots  *Slots       // for the figures of events; nil: this process is their only writer
+
+	slots *figureSlots // nil: it cannot write figures
+}
+
+// NewStore makes the Store of a process for the table of the leases. It needs the leases for its
+// share of the items with figures.
+func NewStore(leases dynamo.Leases) Store {
+	return Store{Client: leases.Client, Table: leases.Table, Now: leases.Now, slots: newFigureSlots(leases)}
 }
 
 func (s Store) Millis() int64 { return s.Now().UnixMilli() }
 
 // Begin makes a transaction without writes.
-func (s Store) Begin() *Tx {
-	tx := NewTx(s.Client, s.Table, s.Millis())
-	tx.slots = s.Slots
-	return tx
+func (s Store) Begin() *Tx { return s.BeginAt(s.Millis()) }
+
+// BeginAt makes a transaction without writes, for decisions that were made at the time now.
+func (s Store) BeginAt(now int64) *Tx {
+	return &Tx{
+		client: s.Client, table: s.Table, now: now, slots: s.slots,
+		counts: map[string]*promotion.Counts{}, groups: map[entryGroup]*groupChange{}, outbox: -1,
+	}
 }
 
 // Read reads the items with these keys consistently; absent items are left out. A repeated key is

@@ -26,7 +26,8 @@ const repeatTries = 7
 // log and the counts of the event, and with the end of a request the announcement and the deletion
 // of the marker. For a lottery request it also writes the entry and the counter of its group, or
 // the exclusion; for the successful first-come requests, which must be of one promotion, a list of
-// the winners. Each write has an owner: the number that the caller gave to its request.
+// the winners. Each write has an owner: the number that the caller gave to its request. Only a Store
+// can make a Tx, since concurrent ones need different slots for the counts.
 type Tx struct {
 	client *dynamodb.Client
 	table  string
@@ -39,15 +40,10 @@ type Tx struct {
 	won      []promotion.Request // of one first-come promotion, in the order of their places
 	outbox   int                 // partition of the announcements; -1: none were written
 	statuses []promotion.Status  // that requests enter by this transaction, for the metric
-	slots    *Slots
+	slots    *figureSlots
 
 	groups     map[entryGroup]*groupChange
 	exclusions []exclusionWrite
-}
-
-// NewTx makes a transaction without writes, at the time now.
-func NewTx(client *dynamodb.Client, table string, now int64) *Tx {
-	return &Tx{client: client, table: table, now: now, counts: map[string]*promotion.Counts{}, outbox: -1, groups: map[entryGroup]*groupChange{}}
 }
 
 // Len returns the number of writes so far, without the writes of counts and announcements.
@@ -222,8 +218,9 @@ func (t *Tx) countsOf(event string) *promotion.Counts {
 	return c
 }
 
-// Commit writes everything or nothing. It tries again when only conflicts with other writes, or a
-// lack of capacity, prevented it. Otherwise a cancelled transaction is a dynamo.CanceledError.
+// Commit writes everything or nothing. It waits until it has a slot for the counts of each event, at
+// most until ctx ends. It tries again when only conflicts with other writes, or a lack of capacity,
+// prevented it. Otherwise a cancelled transaction is a dynamo.CanceledError.
 func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.rows) > 0 {
 		var it dynamo.Item
@@ -233,7 +230,10 @@ func (t *Tx) Commit(ctx context.Context) error {
 	if len(t.won) > 0 {
 		t.Put(Shared, WinnersItem(t.won), Condition{})
 	}
-	slots, release := t.slots.reserve(ctx, slices.Collect(maps.Keys(t.counts)))
+	slots, release, err := t.slots.reserve(ctx, slices.Collect(maps.Keys(t.counts)))
+	if err != nil {
+		return err
+	}
 	defer release()
 	fixed := len(t.items)
 	for try := 1; ; try++ {

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -23,6 +24,12 @@ func newTable(t *testing.T) (name string, client *dynamodb.Client) {
 	cfg, client := dynamotest.Tables(t)
 	require.NoError(t, dynamo.EnsureTable(t.Context(), client, table.Table(cfg)))
 	return cfg.Table(table.TableName), client
+}
+
+// newStore returns the store of another process.
+func newStore(client *dynamodb.Client, name string) table.Store {
+	clock := func() time.Time { return time.UnixMilli(now) }
+	return table.NewStore(dynamo.Leases{Client: client, Table: name, Owner: uuid.NewString(), Now: clock})
 }
 
 func read(t *testing.T, client *dynamodb.Client, name, id string) promotion.Request {
@@ -47,9 +54,10 @@ func query(t *testing.T, client *dynamodb.Client, name string, p table.Partition
 func TestLifeOfARequest(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)
+	store := newStore(client, name)
 	commit := func(write func(*table.Tx)) {
 		t.Helper()
-		tx := table.NewTx(client, name, now)
+		tx := store.Begin()
 		write(tx)
 		require.NoError(t, tx.Commit(t.Context()))
 	}
@@ -131,8 +139,9 @@ func pending(t *testing.T, client *dynamodb.Client, name string) (markers, annou
 func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 	t.Parallel()
 	name, client := newTable(t)
+	store := newStore(client, name)
 	r := request()
-	created := table.NewTx(client, name, now)
+	created := store.Begin()
 	created.Create(0, r.Created())
 	require.NoError(t, created.Commit(t.Context()))
 	for what, c := range map[string]func(promotion.Request) promotion.Change{
@@ -144,7 +153,7 @@ func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 	} {
 		before := read(t, client, name, id)
 		if before.Status.Final() { // maps have no order: start again
-			tx := table.NewTx(client, name, now)
+			tx := store.Begin()
 			tx.Put(0, table.RequestItem(&r), table.Condition{})
 			require.NoError(t, tx.Commit(t.Context()))
 			before = read(t, client, name, id)
@@ -153,7 +162,7 @@ func TestOnlyOneChangeOfAStateIsWritten(t *testing.T) {
 		var work sync.WaitGroup
 		for range 8 {
 			work.Go(func() {
-				tx := table.NewTx(client, name, now)
+				tx := store.Begin()
 				tx.Change(5, c(before))
 				if err := tx.Commit(t.Context()); err == nil {
 					won.Add(1)
@@ -179,9 +188,10 @@ func TestConflictsAreRetried(t *testing.T) {
 		}
 		return nil
 	}}.Options)
+	store := newStore(client, name)
 	create := func() error {
 		r := promotion.NewRequest(demo(), uuid.NewString(), "ann", now)
-		tx := table.NewTx(client, name, now)
+		tx := store.Begin()
 		tx.Create(0, r.Created())
 		return tx.Commit(t.Context())
 	}
@@ -195,11 +205,12 @@ func TestConflictsAreRetried(t *testing.T) {
 // tests share the counters.
 func TestStatusesAreCounted(t *testing.T) { //nolint:paralleltest // see above
 	name, client := newTable(t)
+	store := newStore(client, name)
 	table.StartMetrics()
 	before := metricstest.ByLabel(t, "urr_requests_total", "status")
 	require.Len(t, before, 6, "all begin at 0")
 	commit := func(write func(*table.Tx)) error {
-		tx := table.NewTx(client, name, now)
+		tx := store.Begin()
 		write(tx)
 		return tx.Commit(t.Context())
 	}

@@ -7,7 +7,9 @@
 // SANDBOX_BEACON_PERIOD (3s). With SANDBOX_OIDC_ISSUER, its own URL with the path /oidc, it is also
 // an identity provider for the gateway at SANDBOX_OIDC_CLIENT_URL, with the client id
 // SANDBOX_OIDC_CLIENT_ID and secret SANDBOX_OIDC_CLIENT_SECRET. With SANDBOX_MAIL_ADDR it accepts
-// mails there by SMTP, keeps them in the folder SANDBOX_MAIL_DIR, and shows them under /mail/.
+// mails there by SMTP, keeps them in the folder SANDBOX_MAIL_DIR, and shows them under /mail/. With
+// SANDBOX_DYNAMODB_ENDPOINT it is a proxy under /dynamodb for the DynamoDB there, in which a partition
+// accepts SANDBOX_DYNAMODB_FRACTION (0 to 1) of the reads and writes that it accepts at AWS.
 package main
 
 import (
@@ -20,10 +22,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
+	"urr.guru/pkg/dynamo/dynamotest/strict"
 	"urr.guru/pkg/fairdraw/beacontest"
+	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/mailsink"
 	"urr.guru/scripts/openid"
 	"urr.guru/services/payment/sandbox"
@@ -47,7 +52,8 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	}
 	var faults rewards.Faults
 	var refundFaults sandbox.Faults
-	if err := errors.Join(readJSONVariable(env, "SANDBOX_REWARD_FAULTS", &faults), readJSONVariable(env, "SANDBOX_REFUND_FAULTS", &refundFaults)); err != nil {
+	dynamoDB, invalid := openDynamoDB(env)
+	if err := errors.Join(invalid, readJSONVariable(env, "SANDBOX_REWARD_FAULTS", &faults), readJSONVariable(env, "SANDBOX_REFUND_FAULTS", &refundFaults)); err != nil {
 		return err
 	}
 	beacon, err := openBeacon(env("SANDBOX_BEACON_SECRET"), env("SANDBOX_BEACON_PERIOD"))
@@ -81,7 +87,7 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	rewarding := rewards.NewServer(ctx, payouts, faults, log)
 	// WriteTimeout is longer than any delay that a simulated visitor can request by a payment key.
 	server := &http.Server{
-		Handler: routes(payments, rewarding, beacon, identities, mails), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: routes(payments, rewarding, beacon, identities, mails, dynamoDB), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 	}
 	failed := make(chan error, 1)
@@ -103,9 +109,9 @@ func run(ctx context.Context, env func(string) string, log *slog.Logger) error {
 	return errors.Join(err, ledger.Close(), payouts.Close())
 }
 
-// routes returns the handler of all providers, the beacon and the mails. beacon, identities and
-// mails may be nil.
-func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities, mails http.Handler) http.Handler {
+// routes returns the handler of all providers, the beacon, the mails and DynamoDB. beacon, identities,
+// mails and dynamoDB may be nil.
+func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identities, mails, dynamoDB http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", payments)
 	mux.Handle("/rewards/", http.StripPrefix("/rewards", rewarding))
@@ -118,7 +124,23 @@ func routes(payments, rewarding http.Handler, beacon *beacontest.Beacon, identit
 	if mails != nil {
 		mux.Handle("/mail/{file...}", mails)
 	}
+	if dynamoDB != nil {
+		mux.Handle("/dynamodb", dynamoDB)
+	}
 	return mux
+}
+
+// openDynamoDB returns the proxy before DynamoDB, or nil if no endpoint is configured.
+func openDynamoDB(env func(string) string) (http.Handler, error) {
+	endpoint := env("SANDBOX_DYNAMODB_ENDPOINT")
+	if endpoint == "" {
+		return nil, nil //nolint:nilnil // optional
+	}
+	fraction, err := strconv.ParseFloat(env("SANDBOX_DYNAMODB_FRACTION"), 64)
+	if err != nil || fraction <= 0 || fraction > 1 {
+		return nil, errors.New("SANDBOX_DYNAMODB_FRACTION (STRICT of make) must be above 0 and at most 1")
+	}
+	return awsproxy.NewStrict(endpoint, strict.New(strict.Limits{Fraction: fraction})), nil
 }
 
 // openMails returns the handler that shows mails, or nil if no mails are accepted.

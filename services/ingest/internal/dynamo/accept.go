@@ -181,7 +181,7 @@ func (s *Store) unreadable(ctx context.Context, it dynamo.Item, cause error) err
 // each with its lock, log entry and marker.
 func (s *Store) decideAndStore(ctx context.Context, group []*applicant) error {
 	now, skew := s.Millis(), s.Skew().Milliseconds() // now decides whether the promotion is open
-	tx := table.NewTx(s.Client, s.Table, now)
+	tx := s.BeginAt(now)
 	created := make([]promotion.Request, len(group))
 	for i, a := range group {
 		if a.done {

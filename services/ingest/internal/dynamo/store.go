@@ -54,7 +54,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, timeout time.Duration, now func
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
 	s := &Store{
-		Store:  table.Store{Client: db, Table: name, Now: now, Slots: table.NewSlots(leases)},
+		Store:  table.NewStore(leases),
 		Skew:   dynamo.ClockSkew,
 		leases: leases,
 	}

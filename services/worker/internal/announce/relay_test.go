@@ -63,7 +63,7 @@ func newEnvironment(t *testing.T) environment {
 	tables, db := dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), db, table.Table(tables)))
 	return environment{
-		store: table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now},
+		store: table.NewStore(pkgdynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now}),
 		open:  func() *dynamo.Store { return dynamo.New(db, tables, time.Now, func(int) {}) },
 	}
 }

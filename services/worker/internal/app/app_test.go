@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, cfg, log) }()
 
-	store := table.Store{Client: db, Table: tables.Table(table.TableName), Now: time.Now}
+	store := table.NewStore(dynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now})
 	p := &promotion.Promotion{EventID: "demo", EventType: promotion.FirstCome, ClosesAt: time.Now().Add(time.Hour).UnixMilli()}
 	r := promotion.NewRequest(p, ids.NewV7().String(), "ann", store.Millis())
 	tx := store.Begin()

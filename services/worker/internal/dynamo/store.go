@@ -51,7 +51,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time, written f
 	name := cfg.Table(table.TableName)
 	leases := dynamo.Leases{Client: db, Table: name, Owner: ids.NewV7().String(), Life: leaseLife, Now: now}
 	s := &Store{
-		Store:   table.Store{Client: db, Table: name, Now: now, Slots: table.NewSlots(leases)},
+		Store:   table.NewStore(leases),
 		leases:  leases,
 		written: written,
 	}

@@ -46,7 +46,7 @@ func newEnvironment(t *testing.T, places int64) *environment {
 	w := &environment{clock: testkit.NewClock(start), kind: promotion.FirstCome}
 	w.tables, w.db = dynamotest.Tables(t)
 	require.NoError(t, pkgdynamo.EnsureTable(t.Context(), w.db, table.Table(w.tables)))
-	w.store = table.Store{Client: w.db, Table: w.tables.Table(table.TableName), Now: w.clock.Now}
+	w.store = table.NewStore(pkgdynamo.Leases{Client: w.db, Table: w.tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: w.clock.Now})
 	p := w.promotion()
 	p.CapacityTotal = places
 	tx := w.store.Begin()
