@@ -4,13 +4,12 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 
-	"urr.guru/pkg/errs"
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -70,7 +69,7 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	after, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 	if err != nil {
 		return nil, err
 	}
-	out := &workerv1.ListDeadLettersResponse{NextCursor: encodeCursor(next)}
+	out := &workerv1.ListDeadLettersResponse{NextCursor: cursor.Text(next)}
 	for _, l := range page {
 		out.Items = append(out.Items, &workerv1.DeadLetter{
 			RequestId: l.RequestID, EventId: l.EventID, Body: l.Body, ErrorCode: l.ErrorCode, ErrorMessage: l.ErrorMessage, At: l.At,
@@ -86,18 +85,6 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 		})
 	}
 	return out, nil
-}
-
-func encodeCursor(sortKey string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(sortKey))
-}
-
-func decodeCursor(cursor string) (string, error) {
-	sortKey, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", errs.ErrInvalidCursor
-	}
-	return string(sortKey), nil
 }
 
 func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequestsRequest) (*workerv1.RedriveRequestsResponse, error) {
@@ -108,12 +95,12 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 	if len(in.GetIds()) > 0 {
 		return out, s.redriveIDs(ctx, in.GetIds(), out)
 	}
-	after, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
 	after, err = s.redriveOldest(ctx, after, out)
-	out.NextCursor, out.More = encodeCursor(after), after != ""
+	out.NextCursor, out.More = cursor.Text(after), after != ""
 	return out, err
 }
 
