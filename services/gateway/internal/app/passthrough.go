@@ -28,7 +28,8 @@ import (
 // irrevocable ones (closing a promotion, cancelling a campaign), since the operator can pause the
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
 // knows which, so these calls always have it. Irreversible recognises a request that cancels an
-// event at once; that is refused too. Personal marks operators' reads of personal data.
+// event at once; that is refused too. Personal marks operators' reads of personal data, and Costly
+// what reads a database for anybody and each time.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
@@ -52,6 +53,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.TransferService_OfferTicket_FullMethodName:          {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.MembershipService_ListPlans_FullMethodName:          {Costly: true},
 	ticketv1.MembershipService_BuyMembership_FullMethodName:      {Status: http.StatusCreated},
 	ticketv1.MembershipAdminService_CreatePlan_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},

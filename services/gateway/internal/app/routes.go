@@ -226,7 +226,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "payments.return", Method: http.MethodGet, Pattern: "/api/v1/payments/return/{provider}", Access: edge.Public, Handler: e.returns.Handle,
-			Status: http.StatusSeeOther,
+			Costly: true, Status: http.StatusSeeOther,
 		},
 	}
 }
