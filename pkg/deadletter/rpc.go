@@ -3,7 +3,6 @@ package deadletter
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"maps"
 	"math"
@@ -12,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/kafka"
 	"urr.guru/pkg/lifecycle"
@@ -161,13 +161,13 @@ func encodeCursor(columns ...kafka.Offsets) string {
 			raw = binary.AppendUvarint(raw, uint64(column[p])) //nolint:gosec // not negative
 		}
 	}
-	return base64.RawURLEncoding.EncodeToString(raw)
+	return cursor.Bytes(raw)
 }
 
-func decodeCursor(cursor string, columns ...kafka.Offsets) error {
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+func decodeCursor(text string, columns ...kafka.Offsets) error {
+	raw, err := cursor.ParseBytes(text)
 	if err != nil {
-		return errs.ErrInvalidCursor
+		return err
 	}
 	var values []int64
 	for len(raw) > 0 {

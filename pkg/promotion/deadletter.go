@@ -8,6 +8,9 @@ const (
 	AdmissionDeadLetters = "admissions"
 )
 
+// UnreadableAnnouncement is the error code of dead letters with announcements from the outbox.
+const UnreadableAnnouncement = "UNREADABLE_ANNOUNCEMENT"
+
 // DeadLetter is a message of a queue that could not be processed.
 type DeadLetter struct {
 	Queue              string // empty means DeadLetters

@@ -115,7 +115,9 @@ const LockDays = 7
 
 // LocksExpired reports whether the locks of users may have been deleted, so that only the indexes
 // show who has applied.
-func (p *Promotion) LocksExpired(now int64) bool { return p.EndsAt()/1000+LockDays*24*3600 <= now/1000 }
+func (p *Promotion) LocksExpired(now int64) bool { return lockExpired(p.EndsAt(), now) }
+
+func lockExpired(endsAt, now int64) bool { return endsAt/1000+LockDays*24*3600 <= now/1000 }
 
 // RequestsExpired reports whether the promotion's requests, entries and winners may be deleted.
 func (p *Promotion) RequestsExpired(now int64) bool {

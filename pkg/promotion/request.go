@@ -242,6 +242,10 @@ func (r *Request) Redrivable() bool {
 	return r.Status == FailedFinal && r.ResultCode != FailedIngestEnqueue
 }
 
+// LockExpired reports whether the lock that named the request may have been deleted, so that only the
+// user's index shows whether the user has applied again.
+func (r *Request) LockExpired(now int64) bool { return lockExpired(r.EndsAt, now) }
+
 // Replaceable reports whether the user may apply again although this request exists.
 func (r *Request) Replaceable() bool {
 	return r.Status == FailedFinal || r.ResultCode == RejectedWithdrawn

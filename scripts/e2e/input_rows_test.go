@@ -394,6 +394,7 @@ var operatorRows = map[string]inputRow{
 	"GET /api/v1/admin/rewards": {queries: map[string]want{
 		"status=FAILED&cursor=x": invalidCursor, "cursor=x": invalidCursor, "memberId=m&cursor=99999999999999999999": invalidCursor,
 	}},
+	"GET /api/v1/admin/payments/{paymentId}":               {unknown: noPayment},
 	"POST /api/v1/admin/payments/{paymentId}/refund":       {body: text(`{"reason":"R"}`), keyed: true, misused: notRefundable},
 	"POST /api/v1/admin/payments/{paymentId}/by-hand":      {body: text(`{"goodwill":1,"note":"N"}`), keyed: true, misused: nothingByHand},
 	"POST /api/v1/admin/memberships/{membershipId}/refund": {body: text(`{"reason":"R"}`), keyed: true, misused: noMembership},
@@ -417,6 +418,8 @@ var operatorRows = map[string]inputRow{
 	"POST /api/v1/admin/orders/{reservationId}/void": {
 		body: text(`{"reason":"R"}`), bad: []badValue{{"reason", `" "`, invalid, "reason"}}, unknown: noReservation,
 	},
+	"GET /api/v1/admin/tickets/{ticketId}":        {unknown: noTicket},
+	"GET /api/v1/admin/tickets/{ticketId}/qr.svg": {unknown: noTicket},
 	"POST /api/v1/admin/tickets/{ticketId}/void": {
 		body: text(`{"reason":"R"}`), bad: []badValue{{"reason", `" "`, invalid, "reason"}},
 	},
@@ -461,6 +464,7 @@ var operatorRows = map[string]inputRow{
 	},
 	"GET /api/v1/admin/promotions/{eventId}/summary":     {promotion: true, unknown: noPromotion},
 	"GET /api/v1/admin/requests/{requestId}":             {promotion: true, unknown: noRequest},
+	"GET /api/v1/admin/requests/{requestId}/timeline":    {promotion: true, unknown: noRequest},
 	"GET /api/v1/admin/dlq/requests":                     {queries: map[string]want{"cursor=x": invalidCursor}},
 	"POST /api/v1/admin/dlq/requests/redrive":            {noneBecause: "a request that cannot begin anew is refused in the response"},
 	"GET /api/v1/admin/dlq/admissions":                   {queries: map[string]want{"cursor=x": invalidCursor}},

@@ -33,6 +33,13 @@ func DeadLetterItem(l *promotion.DeadLetter) dynamo.Item {
 	return dynamo.Item(b)
 }
 
+// NotRedriven is the condition that a dead letter exists and was not redriven.
+func NotRedriven() Condition {
+	c := Present()
+	c.Expression += " AND attribute_not_exists(redrivenAt)"
+	return c
+}
+
 // DecodeDeadLetter reads a dead letter.
 func DecodeDeadLetter(it dynamo.Item) (promotion.DeadLetter, error) {
 	d := dynamo.Reader{Item: it}

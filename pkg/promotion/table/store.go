@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"urr.guru/pkg/dynamo"
@@ -177,9 +178,46 @@ func (s Store) FinishSettled(ctx context.Context, settled []promotion.Request) e
 	return dynamo.Err(dynamo.BatchDelete(ctx, s.Client, s.Table, markers))
 }
 
+// FindOfUser passes the requests of a user to a promotion to match, the latest first, until it returns
+// true. Each comes with its item, and with an error if that cannot be decoded. They are read from the
+// user's index, which may lack those of the last seconds.
+func (s Store) FindOfUser(
+	ctx context.Context, eventID, user string, match func(it dynamo.Item, r *promotion.Request, err error) bool,
+) (found bool, err error) {
+	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
+		TableName: &s.Table, IndexName: aws.String(GSI1), ScanIndexForward: aws.Bool(false),
+		KeyConditionExpression: aws.String(GSI1PK + " = :pk"), FilterExpression: aws.String("eventId = :event"),
+		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(UserIndex(user)), ":event": dynamo.String(eventID)},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return false, dynamo.Err(err)
+		}
+		for _, it := range page.Items {
+			if r, err := DecodeRequest(it); match(it, &r, err) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// appliedAgain reports whether the user has applied after this request, by the user's index. An
+// application that cannot be read is one; one that never got into the queue is none.
+func (s Store) appliedAgain(ctx context.Context, r *promotion.Request) (again bool, err error) {
+	_, err = s.FindOfUser(ctx, r.EventID, r.UserID, func(_ dynamo.Item, other *promotion.Request, err error) bool {
+		own := err == nil && other.RequestID == r.RequestID
+		again = !own && (err != nil || other.ResultCode != promotion.FailedIngestEnqueue)
+		return own || again
+	})
+	return again, err
+}
+
 // Redrive puts a failed request back into the queue: it writes a new generation, a marker and, if
 // it has expired, the user's lock. If the user applies again at the same time only one of the two
-// succeeds, since both require the lock as it was.
+// succeeds, since both require the lock as it was. No user applies any more when locks expire, so
+// the index then shows all applications.
 func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error) {
 	r, found, err := s.Request(ctx, id)
 	if errors.Is(err, promotion.ErrUnreadable) {
@@ -191,6 +229,15 @@ func (s Store) Redrive(ctx context.Context, id string) (promotion.Request, error
 	}
 	if !found || !r.Redrivable() {
 		return r, promotion.ErrNotRedrivable
+	}
+	if r.LockExpired(s.Millis()) {
+		again, err := s.appliedAgain(ctx, &r)
+		if err != nil {
+			return r, err
+		}
+		if again {
+			return r, promotion.ErrNotRedrivable
+		}
 	}
 	c := r.Redriven(s.Millis())
 	tx := s.Begin()

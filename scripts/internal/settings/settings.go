@@ -171,20 +171,29 @@ func variablesByField(t *ast.StructType, prefix string) map[string]string {
 	return found
 }
 
+// defaultOption is the option with the value of an absent variable. As for go-envconfig, it is the last
+// one, since its value may have commas.
+const defaultOption = "default="
+
 // tagOption returns the value of an option in the tag env, such as default=… or prefix=….
 func tagOption(tag reflect.StructTag, name string) string {
 	_, options, _ := strings.Cut(tag.Get("env"), ",")
-	for o := range strings.SplitSeq(options, ",") {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(o), name); ok {
+	for options != "" {
+		o, rest, _ := strings.Cut(options, ",")
+		if o = strings.TrimSpace(o); strings.HasPrefix(o, defaultOption) {
+			o, rest = strings.TrimSpace(options), ""
+		}
+		if value, ok := strings.CutPrefix(o, name); ok {
 			return value
 		}
+		options = rest
 	}
 	return ""
 }
 
 func describeVariable(f *ast.Field, tag reflect.StructTag, variable string, siblings map[string]string) Setting {
 	return Setting{
-		Name: variable, Takes: acceptedValues(f.Type, tag), Default: tagOption(tag, "default="),
+		Name: variable, Takes: acceptedValues(f.Type, tag), Default: tagOption(tag, defaultOption),
 		Required: strings.Contains(tag.Get("env"), ", required"),
 		Meaning:  describeField(fieldName(f), f.Doc.Text(), siblings),
 		Type:     typeText(f.Type), Min: tag.Get("min"), Max: tag.Get("max"), OneOf: strings.Fields(tag.Get("oneof")),

@@ -45,6 +45,8 @@ type Limits struct {
 	Mode string %senv:"MODE" oneof:"this that"%s
 	// Keys are by name.
 	Keys map[string]config.Secret %senv:"KEYS"%s
+	// Relays are in order.
+	Relays []string %senv:"RELAYS, default=https://a.example,https://b.example"%s
 }
 `
 
@@ -96,6 +98,7 @@ func TestSettingsOfAService(t *testing.T) {
 		{Name: "HOLD", Takes: "duration, 1s to 1h", Default: "5m", Meaning: "bounds a wait", Type: "time.Duration", Min: "1s", Max: "1h", Of: limits},
 		{Name: "MODE", Takes: "this, that", Meaning: "this or that", Type: "string", OneOf: []string{"this", "that"}, Of: limits},
 		{Name: "KEYS", Takes: "**secrets** by name", Meaning: "by name", Type: "map[string]config.Secret", Of: limits},
+		{Name: "RELAYS", Takes: "list", Default: "https://a.example,https://b.example", Meaning: "in order", Type: "[]string", Of: limits},
 	}, got, cmpopts.EquateEmpty()))
 
 	shop, err := settings.Describe(root, "shop", map[string][]string{"shop": {"stock"}, "till": {"shop"}})

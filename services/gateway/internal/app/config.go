@@ -88,7 +88,8 @@ type Config struct {
 // gateway.
 type Limits struct {
 	// NetworkRate is the requests a second of an IPv4 address or IPv6 /64 (a carrier's NAT is one)
-	// that change something; 0: no limit.
+	// that change something, and at each replica four times that per /56 and sixteen times per /48; 0:
+	// no limit.
 	NetworkRate float64 `env:"LIMIT_NETWORK_RATE, default=1000" min:"0"`
 	// NetworkBurst is how many requests of one network that change something may come at once.
 	NetworkBurst int `env:"LIMIT_NETWORK_BURST, default=10000" min:"1" max:"1000000000"`
@@ -101,8 +102,8 @@ type Limits struct {
 	// UserBurst is how many requests of one user that change something may come at once.
 	UserBurst int `env:"LIMIT_USER_BURST, default=60" min:"1" max:"1000000000"`
 
-	// PollNetworkRate is the requests a second of a network that change nothing, at each replica;
-	// 0: no limit.
+	// PollNetworkRate is the requests a second of a network that change nothing, four times that per
+	// /56 and sixteen times per /48, at each replica; 0: no limit.
 	PollNetworkRate float64 `env:"LIMIT_POLL_NETWORK_RATE, default=10000" min:"0"`
 	// PollNetworkBurst is how many requests of one network that change nothing may come at once,
 	// at each replica.

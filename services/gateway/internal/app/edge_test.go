@@ -41,12 +41,15 @@ func TestRoutes(t *testing.T) {
 }
 
 // act returns the mark of an operator's act in a route's line: "stops" if it does not need Kafka.
+// Other routes may be marked as costly.
 func act(r *edge.Route) string {
 	switch {
 	case r.ServedWithoutKafka:
 		return "  act, stops"
 	case r.Audited():
 		return "  act"
+	case r.Costly:
+		return "  costly"
 	default:
 		return ""
 	}

@@ -28,7 +28,8 @@ import (
 // irrevocable ones (closing a promotion, cancelling a campaign), since the operator can pause the
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
 // knows which, so these calls always have it. Irreversible recognises a request that cancels an
-// event at once; that is refused too. Personal marks operators' reads of personal data.
+// event at once; that is refused too. Personal marks operators' reads of personal data, and Costly
+// what reads a database for anybody and each time.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
@@ -52,6 +53,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.TransferService_OfferTicket_FullMethodName:          {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
+	ticketv1.MembershipService_ListPlans_FullMethodName:          {Costly: true},
 	ticketv1.MembershipService_BuyMembership_FullMethodName:      {Status: http.StatusCreated},
 	ticketv1.MembershipAdminService_CreatePlan_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
@@ -73,6 +75,9 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	rewardv1.RewardAdminService_GetReward_FullMethodName:                {Personal: true},
 	ingestv1.IngestAdminService_ListRequests_FullMethodName:             {Personal: true},
 	ingestv1.IngestService_GetRequest_FullMethodName:                    {Personal: true},
+	ingestv1.IngestService_GetTimeline_FullMethodName:                   {Personal: true},
+	paymentv1.PaymentService_GetPayment_FullMethodName:                  {Personal: true},
+	ticketv1.TicketService_GetMyTicket_FullMethodName:                   {Personal: true},
 	workerv1.WorkerAdminService_ListDeadLetters_FullMethodName:          {Personal: true},
 	workerv1.WorkerAdminService_ListAdmissionDeadLetters_FullMethodName: {Personal: true},
 	kafkav1.DeadLetterService_ListTopicDeadLetters_FullMethodName:       {Personal: true, Timeout: handlers.DeadLettersTimeout},

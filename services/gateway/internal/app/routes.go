@@ -217,6 +217,10 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 			ID: "tickets.qr", Method: http.MethodGet, Pattern: "/api/v1/my/tickets/{ticket_id}/qr.svg", Access: edge.User, Handler: e.tickets.QR,
 		},
 		{
+			ID: "admin.qr", Method: http.MethodGet, Pattern: "/api/v1/admin/tickets/{ticket_id}/qr.svg", Access: edge.Admin, Handler: e.tickets.QR,
+			Personal: true,
+		},
+		{
 			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
 			Handler: e.checkout.Get, Poll: true, Answer: &gatewayv1.Checkout{},
 		},
@@ -226,7 +230,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "payments.return", Method: http.MethodGet, Pattern: "/api/v1/payments/return/{provider}", Access: edge.Public, Handler: e.returns.Handle,
-			Status: http.StatusSeeOther,
+			Costly: true, Status: http.StatusSeeOther,
 		},
 	}
 }

@@ -37,6 +37,34 @@ func TestTicketQR(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `"why":"REFUNDED"`)
 }
 
+// Operators read what is not theirs only where that is an act.
+func TestOperatorsReadAsActs(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.ticket.code = "code"
+	operator := w.session("operator", "admin")
+	for _, row := range []struct {
+		own, admin, rest string
+		calls            *callLog
+		method           string
+	}{
+		{"/api/v1/my/tickets/", "/api/v1/admin/tickets/", "/qr.svg", &w.ticket.callLog, "GetMyTicket"},
+		{"/api/v1/my/tickets/", "/api/v1/admin/tickets/", "", &w.ticket.callLog, "GetMyTicket"},
+		{"/api/v1/payments/", "/api/v1/admin/payments/", "", &w.payment.callLog, "GetPayment"},
+		{"/api/v1/requests/", "/api/v1/admin/requests/", "/timeline", &w.ingest.callLog, "GetTimeline"},
+	} {
+		for prefix, roles := range map[string][]string{row.own: nil, row.admin: {"admin"}} {
+			acts, path := len(w.acts.of(t, typeActed)), prefix+requestID+row.rest
+			require.Equal(t, http.StatusOK, w.do(http.MethodGet, path, "", operator).Code, path)
+			require.Len(t, w.acts.of(t, typeActed), acts+len(roles), path)
+			sent := row.calls.of(row.method)
+			require.Equal(t, roles, sent[len(sent)-1].caller.GetRoles(), path)
+		}
+		path := row.admin + requestID + row.rest
+		require.Equal(t, http.StatusForbidden, w.do(http.MethodGet, path, "", w.session(alice)).Code, path)
+	}
+}
+
 // paint fills an SVG path, in which H and V lines alternate, by the even-odd rule.
 func paint(t *testing.T, svg string) image.Image {
 	t.Helper()

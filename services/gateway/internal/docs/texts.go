@@ -53,6 +53,10 @@ var texts = map[string]routeText{
 		summary:     "The code of a ticket as a QR image",
 		description: "Errors: as GET /api/v1/my/tickets/{ticketId}, and NOT_VALID (metadata why: the status of a ticket that has no code).",
 	},
+	"admin.qr": {
+		summary:     "The code of a ticket that was given away and that nobody has claimed yet, as a QR image",
+		description: "Errors: as GET /api/v1/admin/tickets/{ticketId}, and NOT_VALID (metadata why: the status of a ticket that has no code).",
+	},
 	"vwr.assign": {
 		summary: "Gives the visitor a position, the same again when repeated",
 		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), UNAUTHENTICATED (the event wants a signed-in user, as whose position it " +

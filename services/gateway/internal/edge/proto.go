@@ -20,6 +20,7 @@ import (
 // fields mean the same as those of Route.
 type RouteDetails struct {
 	Status             int
+	Costly             bool
 	Timeout            time.Duration
 	Headers            []Header
 	ServedWithoutKafka bool
@@ -88,6 +89,7 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, edge
 		r.Access = Admin
 	}
 	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
+	r.Costly = details.Costly
 	r.Headers, r.ServedWithoutKafka, r.Irreversible, r.Personal = details.Headers, details.ServedWithoutKafka, details.Irreversible, details.Personal
 	return r, nil
 }

@@ -71,11 +71,16 @@ func (q *Request) User() string {
 // EventInPath returns the event id in the path, "" for none.
 func (q *Request) EventInPath() string { return q.Param(paramEvent) }
 
-// Caller returns the verified identity of the client, which is passed to the services.
+// Caller returns the verified identity of the client, which is passed to the services. It has roles only
+// on routes that require one, so that a service gives nobody more for a role anywhere else, where no
+// act is recorded.
 func (q *Request) Caller() *commonv1.Caller {
 	c := &commonv1.Caller{AnonId: q.VisitorID, IdempotencyKey: q.IdempotencyKey, IfMatch: q.IfMatch}
 	if q.Session != nil {
-		c.UserId, c.Roles, c.Email, c.Claims = q.Session.UserID, q.Session.Roles, q.Session.Email, q.Session.Claims
+		c.UserId, c.Email, c.Claims = q.Session.UserID, q.Session.Email, q.Session.Claims
+		if q.Route.Access == Staff || q.Route.Access == Admin {
+			c.Roles = q.Session.Roles
+		}
 	}
 	if q.Entry != nil {
 		c.EventId, c.SlotId, c.Epoch = q.Entry.EventID, q.Entry.SlotID, q.Entry.Epoch

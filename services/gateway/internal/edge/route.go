@@ -83,8 +83,8 @@ type Route struct {
 	// Poll routes have no lasting effect, whatever their method. Their requests are counted for the
 	// rate limits in this process only, without Redis.
 	Poll bool
-	// Costly routes call servers outside the platform. They have the rate limits of mutations,
-	// whatever their method.
+	// Costly routes call servers outside the platform, or read a database for anybody and each time.
+	// They have the rate limits of mutations, whatever their method.
 	Costly bool
 	// SignsIn is set for the route to which the identity provider redirects browsers. Its requests
 	// have a separate limit per network.

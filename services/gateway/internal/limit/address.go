@@ -83,6 +83,24 @@ func parseHop(s string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
+// prefix is a length of the networks of an address, and how many times as many requests such a network
+// may send as the narrowest one.
+type prefix struct{ bits, times int }
+
+var (
+	ipv4 = []prefix{{32, 1}}
+	// The owner of a /48 has 65,536 networks of /64, so wider prefixes are counted too.
+	ipv6 = []prefix{{64, 1}, {56, 4}, {48, 16}}
+)
+
+// prefixesOf returns the networks of an address for which it is counted, the narrowest first.
+func prefixesOf(a netip.Addr) []prefix {
+	if a.Is6() {
+		return ipv6
+	}
+	return ipv4
+}
+
 // networkOf returns the network whose requests are counted together: an IPv4 address, or the /64 of
 // one IPv6 subscriber.
 func networkOf(a netip.Addr) netip.Addr {

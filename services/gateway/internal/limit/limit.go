@@ -105,8 +105,43 @@ func New(cfg Config, rdb redis.UniversalClient, now func() time.Time) *Limiter {
 // CountMutation counts a request that changes something. It fails with errs.ErrRateLimited, which
 // has the time after which the next one is allowed.
 func (l *Limiter) CountMutation(ctx context.Context, s Subject) error {
-	_, err := l.countOrRefuse(ctx, s.keyChecks(l.cfg))
-	return err
+	return l.countMutation(ctx, s, s.keyChecks(l.cfg))
+}
+
+// countMutation counts a request for checks, and, in this process only, for the IPv6 prefixes that
+// are wider than the network which Redis knows. A wide prefix that has no request left refuses before
+// Redis is called. One that Redis refuses is not counted for it.
+func (l *Limiter) countMutation(ctx context.Context, s Subject, checks []keyCheck) error {
+	wide, rule := prefixesOf(s.Address)[1:], l.cfg.Mutations.Network
+	if rule.Rate <= 0 {
+		wide = nil
+	}
+	if wait := l.countPrefixes(wide, byNetwork, s.Address, rule, l.local.timeToRequest); wait > 0 {
+		return rateLimitedError(wait)
+	}
+	if _, err := l.countOrRefuse(ctx, checks); err != nil {
+		return err
+	}
+	return rateLimitedError(l.countPrefixes(wide, byNetwork, s.Address, rule, l.local.countRequest))
+}
+
+// countPrefixes counts a request for these prefixes of an address, the narrowest first, until one
+// refuses it: the others in a wide network do not suffer from what is refused to one. It returns how
+// long to wait, or 0.
+func (l *Limiter) countPrefixes(
+	all []prefix, s scope, a netip.Addr, narrow RateRule, count func(keyHash uint64, r RateRule, now time.Time) time.Duration,
+) time.Duration {
+	now := l.now()
+	for _, p := range all {
+		network, err := a.Prefix(p.bits)
+		if err != nil {
+			continue
+		}
+		if wait := count(l.local.hashNetwork(s, network), narrow.multipliedBy(p.times), now); wait > 0 {
+			return wait
+		}
+	}
+	return 0
 }
 
 // CountNewVisitor counts a new visitor of a network. (The request itself is counted separately.) It
@@ -143,8 +178,7 @@ func (l *Limiter) CountSignIn(ctx context.Context, s Subject) error {
 	if s.Address.IsValid() && l.cfg.SignIns.Rate > 0 {
 		checks = appendNetworkChecks(checks, s.Address, keyCheck{scope: bySignIn, rule: l.cfg.SignIns})
 	}
-	_, err := l.countOrRefuse(ctx, checks)
-	return err
+	return l.countMutation(ctx, s, checks)
 }
 
 // OwedBits returns how many bits of work a visitor owes now. bits is what the visitor owed when the
@@ -281,7 +315,7 @@ func (l *Limiter) CountPoll(s Subject) error {
 	r, now := &l.cfg.Polls, l.now()
 	var wait time.Duration
 	if s.Address.IsValid() && r.Network.Rate > 0 {
-		wait = l.local.countRequest(l.local.hashNetwork(byNetwork+pollOffset, networkOf(s.Address)), r.Network, now)
+		wait = l.countPrefixes(prefixesOf(s.Address), byNetwork+pollOffset, s.Address, r.Network, l.local.countRequest)
 	}
 	if s.Visitor != "" && r.Visitor.Rate > 0 {
 		wait = max(wait, l.local.countRequest(l.local.hashKey(byVisitor+pollOffset, s.Visitor), r.Visitor, now))
@@ -325,8 +359,7 @@ func (s Subject) keyChecks(cfg Config) []keyCheck {
 	return buf
 }
 
-// appendNetworkChecks appends the check c for each network of the address a. Wider IPv6 prefixes
-// are counted too, since the owner of a /48 has 65,536 networks of /64.
+// appendNetworkChecks appends the check c for each network of the address a.
 func appendNetworkChecks(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 	newcomers := min(newcomersPart, c.rule.Burst/personPart)
 	if !a.Is6() {
@@ -334,7 +367,7 @@ func appendNetworkChecks(buf []keyCheck, a netip.Addr, c keyCheck) []keyCheck {
 		return append(buf, c)
 	}
 	narrow := c.rule
-	for _, wide := range [...]struct{ bits, times int }{{64, 1}, {56, 4}, {48, 16}} {
+	for _, wide := range prefixesOf(a) {
 		if p, err := a.Prefix(wide.bits); err == nil {
 			c.key, c.rule, c.part = p.String(), narrow.multipliedBy(wide.times), newcomers*wide.times
 			buf = append(buf, c)

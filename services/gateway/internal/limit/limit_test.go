@@ -78,6 +78,40 @@ func TestNetworks(t *testing.T) {
 	require.NoError(t, l.CountPoll(limit.Subject{User: "u", Visitor: "v"}), "no rule, no limit")
 }
 
+// A subscriber with many networks of /64 gets no more than sixteen of them.
+func TestWidePrefixes(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Open(t)
+	network := limit.Rules{Network: limit.RateRule{Rate: perDay, Burst: 2}}
+	for name, count := range map[string]func(l *limit.Limiter, s limit.Subject) error{
+		"polls":     func(l *limit.Limiter, s limit.Subject) error { return l.CountPoll(s) },
+		"mutations": func(l *limit.Limiter, s limit.Subject) error { return l.CountMutation(t.Context(), s) },
+		"sign-ins":  func(l *limit.Limiter, s limit.Subject) error { return l.CountSignIn(t.Context(), s) },
+	} {
+		for _, store := range []redis.UniversalClient{nil, rdb} {
+			cfg := config(network)
+			cfg.Timeout = time.Hour
+			l := limit.New(cfg, store, newClock().Now)
+			newSite := func() string { // a /48 that other runs do not use
+				return fmt.Sprintf("fd%02x:%x:%x", rand.N(1<<8), rand.N(1<<16), rand.N(1<<16))
+			}
+			site := newSite()
+			allowed := func(address func(i int) string) (n int) {
+				for i := range 64 {
+					if count(l, limit.Subject{Address: netip.MustParseAddr(address(i))}) == nil {
+						n++
+					}
+				}
+				return n
+			}
+			require.Equal(t, 2, allowed(func(int) string { return site + ":ff00::1" }), "%s of a /64", name)
+			require.Equal(t, 6, allowed(func(i int) string { return fmt.Sprintf("%s:ff%02x::1", site, i) }), "%s of the rest of a /56", name)
+			require.Equal(t, 24, allowed(func(i int) string { return fmt.Sprintf("%s:%02x00::1", site, i) }), "%s of the rest of a /48", name)
+			require.NoError(t, count(l, limit.Subject{Address: netip.MustParseAddr(newSite() + "::1")}), "another site")
+		}
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newClock()

@@ -36,11 +36,16 @@ func (l *localCounts) hashKey(scope scope, key string) uint64 {
 	return maphash.String(l.seed, key) + uint64(scope)*0x9e3779b97f4a7c15
 }
 
-// hashNetwork returns the hash of a network's first address, which differs between the scopes of
-// limits. It does not format the address as text.
-func (l *localCounts) hashNetwork(scope scope, a netip.Addr) uint64 {
-	b := a.As16()
-	return maphash.Bytes(l.seed, b[:]) + uint64(scope)*0x9e3779b97f4a7c15
+// hashNetwork returns the hash of a network, which differs between the scopes of limits. It does not
+// format the network as text.
+func (l *localCounts) hashNetwork(scope scope, network netip.Prefix) uint64 {
+	b := network.Addr().As16()
+	return maphash.Bytes(l.seed, b[:]) + uint64(int(scope)<<8+network.Bits())*0x9e3779b97f4a7c15 //nolint:gosec // not negative
+}
+
+// timeToRequest returns what countRequest would return, but counts nothing.
+func (l *localCounts) timeToRequest(keyHash uint64, r RateRule, now time.Time) time.Duration {
+	return max(0, l.timeLeft(keyHash, now)+r.interval()-r.tolerance())
 }
 
 // countRequest counts a request. It returns 0, or how long to wait if the request is not allowed.

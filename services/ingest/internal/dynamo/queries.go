@@ -51,29 +51,23 @@ func (s *Store) ActiveOf(ctx context.Context, eventID, user string) (promotion.R
 	return s.Get(ctx, l.RequestID)
 }
 
-func (s *Store) LatestOf(ctx context.Context, eventID, user string) (promotion.Request, error) {
-	pages := dynamodb.NewQueryPaginator(s.Client, &dynamodb.QueryInput{
-		TableName: &s.Table, IndexName: aws.String(table.GSI1), ScanIndexForward: aws.Bool(false),
-		KeyConditionExpression: aws.String(table.GSI1PK + " = :pk"), FilterExpression: aws.String("eventId = :event"),
-		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(table.UserIndex(user)), ":event": dynamo.String(eventID)},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+func (s *Store) LatestOf(ctx context.Context, eventID, user string) (latest promotion.Request, err error) {
+	found, err := s.FindOfUser(ctx, eventID, user, func(it dynamo.Item, r *promotion.Request, err error) bool {
 		if err != nil {
-			return promotion.Request{}, toUnavailable(dynamo.Err(err))
+			s.ReportSkipped(ctx, it, err)
+			return false
 		}
-		for _, it := range page.Items {
-			r, err := table.DecodeRequest(it)
-			if err != nil {
-				s.ReportSkipped(ctx, it, err)
-				continue
-			}
-			if r.Counts() && !table.Expired(it, s.Millis()) {
-				return r, nil
-			}
-		}
+		latest = *r
+		return r.Counts() && !table.Expired(it, s.Millis())
+	})
+	switch {
+	case err != nil:
+		return promotion.Request{}, toUnavailable(err)
+	case !found:
+		return promotion.Request{}, request.ErrNotFound
+	default:
+		return latest, nil
 	}
-	return promotion.Request{}, request.ErrNotFound
 }
 
 func (s *Store) Timeline(ctx context.Context, id string) ([]promotion.LogEntry, error) {

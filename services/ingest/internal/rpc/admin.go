@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
@@ -100,7 +101,7 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), cursorPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (s *Admin) ListRequests(ctx context.Context, in *ingestv1.ListRequestsReque
 		return nil, err
 	}
 	f := request.Filter{Status: promotion.Status(in.GetStatus()), ResultCode: promotion.ResultCode(in.GetResultCode()), View: view}
-	page, next, err := s.operations.ListOfEvent(ctx, &p, f, cursor, pageLimit(in.GetLimit()))
+	page, next, err := s.operations.ListOfEvent(ctx, &p, f, after, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/fairdraw/beacon"
 	"urr.guru/pkg/promotion"
@@ -89,7 +90,7 @@ func fromRequest(r *promotion.Request, now int64, operator bool) *ingestv1.Event
 }
 
 func fromPage(page []promotion.Request, next string, now int64, operator bool) *ingestv1.ListRequestsResponse {
-	out := &ingestv1.ListRequestsResponse{NextCursor: encodeCursor(next)}
+	out := &ingestv1.ListRequestsResponse{NextCursor: cursor.Text(next)}
 	for i := range page {
 		out.Items = append(out.Items, fromRequest(&page[i], now, operator))
 	}

@@ -5,13 +5,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
@@ -253,11 +252,11 @@ func (s *Requests) ListMyRequests(ctx context.Context, in *ingestv1.ListMyReques
 	if err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), cursorPrefix)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.Queries.ListOfUser(ctx, user, cursor, pageLimit(in.GetLimit()))
+	page, next, err := s.Queries.ListOfUser(ctx, user, after, pageLimit(in.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
@@ -312,17 +311,3 @@ func pageLimit(n int32) int { return cmp.Or(int(n), defaultLimit) }
 
 // cursorPrefix is the prefix of the sort keys in the indexes of requests.
 const cursorPrefix = "QAT#"
-
-func encodeCursor(sk string) string { return base64.RawURLEncoding.EncodeToString([]byte(sk)) }
-
-// decodeCursor returns the sort key after which a page begins; empty for the first page.
-func decodeCursor(s string) (string, error) {
-	if s == "" {
-		return "", nil
-	}
-	sk, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || !strings.HasPrefix(string(sk), cursorPrefix) {
-		return "", errs.ErrInvalidCursor
-	}
-	return string(sk), nil
-}

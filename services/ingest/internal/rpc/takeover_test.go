@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,6 +60,40 @@ func TestRedriveKeepsTheLock(t *testing.T) {
 		again := r.applied(t, event, name)
 		require.True(t, again.GetDuplicate())
 		require.Equal(t, id, again.GetRequestId())
+	}
+}
+
+// Locks expire before dead letters do. Then the user's index shows whether a later request counts.
+func TestLateRedrive(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t)
+	r := w.replica(t, options{})
+	event := r.promotion(t)
+	var first, last []string
+	for _, name := range []string{"ann", "bob", "eve"} {
+		first = append(first, r.applied(t, event, name).GetRequestId())
+	}
+	for i, name := range []string{"ann", "bob"} {
+		r.fail(t, first[i])
+		last = append(last, r.applied(t, event, name).GetRequestId())
+	}
+	r.fail(t, last[1])
+	r.fail(t, first[2])
+
+	late := r.store.Store
+	late.Now = func() time.Time { return r.store.Now().AddDate(0, 0, promotion.LockDays+30) }
+	for _, name := range []string{"ann", "bob", "eve"} {
+		tx := late.Begin()
+		tx.Delete(0, table.LockKey(event, name), table.Condition{})
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	for _, id := range first[:2] {
+		_, err := late.Redrive(t.Context(), id)
+		require.ErrorIs(t, err, promotion.ErrNotRedrivable, "its user has another request")
+	}
+	for _, id := range []string{last[1], first[2]} {
+		_, err := late.Redrive(t.Context(), id)
+		require.NoError(t, err, "the latest one of its user")
 	}
 }
 

@@ -3,13 +3,13 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -32,7 +32,7 @@ func (s *differences) ListDifferences(ctx context.Context, in *paymentv1.ListDif
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeCursor(in.GetCursor())
+	before, err := cursor.ParseID(in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,7 @@ func (s *differences) ListDifferences(ctx context.Context, in *paymentv1.ListDif
 	out := &paymentv1.ListDifferencesResponse{}
 	for i, d := range list {
 		if i == limit {
-			last := list[i-1].ID
-			out.NextCursor = base64.RawURLEncoding.EncodeToString(last[:])
+			out.NextCursor = cursor.ID(list[i-1].ID)
 			break
 		}
 		out.Items = append(out.Items, toDifference(d))

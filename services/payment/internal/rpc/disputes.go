@@ -3,10 +3,8 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 
-	"github.com/google/uuid"
-
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/rpc"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	"urr.guru/services/payment/internal/payment"
@@ -19,7 +17,7 @@ func (s *Server) ListDisputes(ctx context.Context, in *paymentv1.ListDisputesReq
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeCursor(in.GetCursor())
+	before, err := cursor.ParseID(in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +25,9 @@ func (s *Server) ListDisputes(ctx context.Context, in *paymentv1.ListDisputesReq
 	if err != nil {
 		return nil, err
 	}
-	out := &paymentv1.ListDisputesResponse{Items: make([]*paymentv1.Dispute, len(list))}
+	out := &paymentv1.ListDisputesResponse{Items: make([]*paymentv1.Dispute, len(list)), NextCursor: cursor.ID(next)}
 	for i, p := range list {
 		out.Items[i] = toDispute(p)
-	}
-	if next != uuid.Nil {
-		out.NextCursor = base64.RawURLEncoding.EncodeToString(next[:])
 	}
 	return out, nil
 }

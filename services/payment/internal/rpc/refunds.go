@@ -2,10 +2,10 @@ package rpc
 
 import (
 	"context"
-	"encoding/base64"
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
@@ -89,7 +89,7 @@ func (s *Server) ListRefunds(ctx context.Context, in *paymentv1.ListRefundsReque
 	if _, err := rpc.RequireRole(in, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeCursor(in.GetCursor())
+	before, err := cursor.ParseID(in.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -101,31 +101,11 @@ func (s *Server) ListRefunds(ctx context.Context, in *paymentv1.ListRefundsReque
 	if err != nil {
 		return nil, err
 	}
-	out := &paymentv1.ListRefundsResponse{Items: make([]*paymentv1.RefundDetail, len(list))}
+	out := &paymentv1.ListRefundsResponse{Items: make([]*paymentv1.RefundDetail, len(list)), NextCursor: cursor.ID(next)}
 	for i, d := range list {
 		out.Items[i] = toDetail(d)
 	}
-	if next != uuid.Nil {
-		out.NextCursor = base64.RawURLEncoding.EncodeToString(next[:])
-	}
 	return out, nil
-}
-
-// decodeCursor returns the id in a cursor, at which the list continues; zero: at its beginning.
-// Clients do not look into cursors.
-func decodeCursor(cursor string) (uuid.UUID, error) {
-	if cursor == "" {
-		return uuid.Nil, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return uuid.Nil, errs.ErrInvalidCursor
-	}
-	id, err := uuid.FromBytes(b)
-	if err != nil || id == uuid.Nil {
-		return uuid.Nil, errs.ErrInvalidCursor
-	}
-	return id, nil
 }
 
 func (s *Server) HoldRefund(ctx context.Context, in *paymentv1.HoldRefundRequest) (*paymentv1.Refund, error) {

@@ -26,6 +26,7 @@ var (
 	unknownAgeGauge = telemetry.Gauge("urr_rewards_unknown_oldest_seconds", "How long the oldest of them has been unknown.", "kind")
 	failingGauge    = telemetry.Gauge("urr_rewards_failing_oldest_seconds", "How long the reward that has failed longest has been tried again.", "kind")
 	heldGauge       = telemetry.Gauge("urr_rewards_held", "Rewards that an operator must resolve; 100000 stands for more too.", "kind")
+	unpaidGauge     = telemetry.Gauge("urr_rewards_unpaid", "Rewards that were given up and that nobody has retried or cancelled; 100000 stands for more too.", "kind")
 	lapsedGauge     = telemetry.Gauge("urr_rewards_leases_lapsed", "Rewards whose worker is gone and which no other has taken over yet.", "kind")
 	recoveredGauge  = telemetry.Gauge("urr_rewards_recovered", "Rewards that are being paid after an earlier worker died with them.", "kind")
 	pausedGauge     = telemetry.Gauge("urr_reward_paused", "1 while an operator has paused the payouts of a kind.", "kind")
@@ -56,8 +57,8 @@ func (d *Database) readGauges(ctx context.Context) error {
 		}
 		for g, value := range map[*prometheus.GaugeVec]float64{
 			dueGauge: r.DueSeconds, unknownGauge: float64(r.Unknown), unknownAgeGauge: r.UnknownSeconds, heldGauge: float64(r.Held),
-			failingGauge: r.FailingSeconds,
-			lapsedGauge:  float64(r.Lapsed), recoveredGauge: float64(r.Recovered), pausedGauge: paused,
+			failingGauge: r.FailingSeconds, unpaidGauge: float64(r.Unpaid),
+			lapsedGauge: float64(r.Lapsed), recoveredGauge: float64(r.Recovered), pausedGauge: paused,
 		} {
 			g.WithLabelValues(r.Kind).Set(value)
 		}

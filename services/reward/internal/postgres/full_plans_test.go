@@ -105,7 +105,7 @@ func TestPlansOfAFullTable(t *testing.T) {
 		"ByMember":          {`'busy', 9000000000, '', '', 21`, []string{"reward_member"}, 21, 0},
 		"ReachedMilestones": {`ARRAY['busy', 'm1'], 'c0'`, []string{"reward_milestones"}, 0, 0},
 		"AllocationsByKeys": {`ARRAY['key-00000040', 'key-00000080']`, []string{"event_reward_allocation_idempotency_key_key"}, 2, 2},
-		"Backlog":           {`ARRAY['POINT', 'COUPON'], NULL`, []string{"idx_reward_grant_retry_queue", "reward_failing", "reward_held", "reward_processing", "reward_unknown"}, 1500, 0},
+		"Backlog":           {`ARRAY['POINT', 'COUPON'], NULL`, []string{"idx_reward_grant_retry_queue", "reward_failing", "reward_held", "reward_processing", "reward_unknown", "reward_unpaid"}, 1500, 0},
 	} {
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
 			t.Run(name+" "+mode, func(t *testing.T) {

@@ -136,14 +136,14 @@ func TestBacklogIsMeasured(t *testing.T) {
 		require.NoError(t, <-done)
 		values := metricstest.ByName(t, "kind", "POINT")
 		other := metricstest.ByName(t, "kind", "COUPON")
-		for _, name := range []string{"urr_rewards_due_oldest_seconds", "urr_rewards_unknown", "urr_rewards_held", "urr_rewards_leases_lapsed", "urr_rewards_recovered", "urr_rewards_failing_oldest_seconds"} {
+		for _, name := range []string{"urr_rewards_due_oldest_seconds", "urr_rewards_unknown", "urr_rewards_held", "urr_rewards_leases_lapsed", "urr_rewards_recovered", "urr_rewards_failing_oldest_seconds", "urr_rewards_unpaid"} {
 			require.Zero(t, other[name], "the other kind has nothing")
 		}
 		return values
 	}
 	require.Zero(t, measured(0)["urr_rewards_due_oldest_seconds"])
 
-	fill(t, env.pool, 5)
+	fill(t, env.pool, 7)
 	set := func(id int, assignments string) {
 		_, err := env.pool.Exec(t.Context(), `UPDATE event_reward_allocation SET `+assignments+` WHERE id = $1`, id)
 		require.NoError(t, err)
@@ -154,6 +154,9 @@ func TestBacklogIsMeasured(t *testing.T) {
 	set(3, processing+`lease_until = now() + interval '1 hour', recoveries = 2`)
 	set(4, `reward_status = 'FAILED', next_retry_at = NULL, held_at = now(), unknown_since = now() - interval '4 hours'`)
 	set(5, `reward_status = 'FAILED', next_retry_at = now() + interval '5 hours', failing_since = now() - interval '6 hours'`)
+	set(6, `reward_status = 'FAILED', next_retry_at = NULL, error_code = 'REFUSED'`)
+	set(7, `reward_status = 'FAILED', next_retry_at = NULL, error_code = 'REFUSED'`)
+	require.NoError(t, env.operators().Cancel(t.Context(), []int64{7}, false))
 	require.NoError(t, env.operators().Pause(t.Context(), payout.Point))
 	got := measured(1)
 	require.InDelta(t, 2*time.Hour.Seconds(), got["urr_rewards_due_oldest_seconds"], 600, "the lapsed lease is the oldest")
@@ -161,6 +164,7 @@ func TestBacklogIsMeasured(t *testing.T) {
 	require.InDelta(t, 6*time.Hour.Seconds(), got["urr_rewards_failing_oldest_seconds"], 600, "it is retried on time, and fails all the same")
 	for name, want := range map[string]float64{
 		"urr_rewards_unknown": 1, "urr_rewards_held": 1, "urr_rewards_leases_lapsed": 1, "urr_rewards_recovered": 2, "urr_reward_paused": 1,
+		"urr_rewards_unpaid": 1, // one of two: an operator has decided about the other
 	} {
 		require.InDelta(t, want, got[name], 0, name)
 	}

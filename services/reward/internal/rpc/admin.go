@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/rpc"
@@ -188,16 +189,14 @@ func emptyAnswer(err error) (*emptypb.Empty, error) {
 
 // listPage returns a page of allocations and the cursor of the next page: the id of the last item,
 // "" on the last page.
-func listPage(ctx context.Context, r payout.AllocationReader, f payout.Filter, limit int32, cursor string) (list []payout.Allocation, next string, err error) {
-	if cursor != "" {
-		if f.Before, err = strconv.ParseInt(cursor, 10, 64); err != nil || f.Before < 1 {
-			return nil, "", errs.ErrInvalidCursor
-		}
+func listPage(ctx context.Context, r payout.AllocationReader, f payout.Filter, limit int32, after string) (list []payout.Allocation, next string, err error) {
+	if f.Before, err = cursor.ParseNumber(after); err != nil {
+		return nil, "", err
 	}
 	size := cmp.Or(int(limit), defaultLimit)
 	f.Limit = size + 1
 	if list, err = r.List(ctx, f); err != nil || len(list) <= size {
 		return list, "", err
 	}
-	return list[:size], strconv.FormatInt(list[size-1].ID, 10), nil
+	return list[:size], cursor.Number(list[size-1].ID), nil
 }

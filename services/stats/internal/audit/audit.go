@@ -5,13 +5,11 @@ package audit
 import (
 	"cmp"
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"urr.guru/pkg/errs"
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/ids"
 )
 
@@ -68,25 +66,15 @@ type Position struct {
 }
 
 // Cursor returns the position as text, with which a client asks for the next page.
-func (p Position) Cursor() string {
-	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + p.ID.String()
-}
+func (p Position) Cursor() string { return cursor.Moment(p.At, p.ID.String()) }
 
 // ParseCursor parses the text of Cursor, or fails with errs.ErrInvalidCursor. "" is Position{}.
-func ParseCursor(cursor string) (p Position, err error) {
-	if cursor == "" {
-		return p, nil
+func ParseCursor(text string) (Position, error) {
+	at, id, err := cursor.ParseMoment(text, ids.ValidUUID)
+	if err != nil || text == "" {
+		return Position{}, err
 	}
-	at, id, _ := strings.Cut(cursor, ".")
-	us, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || us < 1 || us > Latest.UnixMicro() || !ids.ValidUUID(id) {
-		return p, errs.ErrInvalidCursor
-	}
-	if p.ID, err = uuid.Parse(id); err != nil {
-		return p, errs.ErrInvalidCursor
-	}
-	p.At = time.UnixMicro(us).UTC()
-	return p, nil
+	return Position{At: at, ID: uuid.MustParse(id)}, nil
 }
 
 // Latest is after the time of every act.

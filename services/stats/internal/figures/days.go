@@ -3,9 +3,9 @@ package figures
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 )
@@ -55,20 +55,13 @@ type DayPosition struct {
 }
 
 // Cursor returns the position as text, with which a client asks for the next page.
-func (p DayPosition) Cursor() string { return p.Day.Format(time.DateOnly) + "." + p.EventID }
+func (p DayPosition) Cursor() string { return cursor.Moment(p.Day, p.EventID) }
 
 // ParseDayCursor parses the text of Cursor, or fails with errs.ErrInvalidCursor. "" is the zero
 // position.
-func ParseDayCursor(cursor string) (p DayPosition, err error) {
-	if cursor == "" {
-		return p, nil
-	}
-	day, event, found := strings.Cut(cursor, ".")
-	if p.Day, err = time.Parse(time.DateOnly, day); err != nil || !found || event != "" && !ids.ValidEventID(event) {
-		return p, errs.ErrInvalidCursor
-	}
-	p.EventID = event
-	return p, nil
+func ParseDayCursor(text string) (p DayPosition, err error) {
+	p.Day, p.EventID, err = cursor.ParseMoment(text, func(id string) bool { return id == "" || ids.ValidEventID(id) })
+	return p, err
 }
 
 // List returns one page of days, and the cursor of the next page, "" at the end.

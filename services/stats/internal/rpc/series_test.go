@@ -65,15 +65,15 @@ func TestBadSeriesAreRefused(t *testing.T) {
 func TestListDays(t *testing.T) {
 	t.Parallel()
 	stats, store := client(t)
+	friday := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	got, err := stats.ListDays(t.Context(), &statsv1.ListDaysRequest{
-		Caller: operator, From: "2026-11-20", To: "2026-11-21", EventId: "e", Limit: 7, Cursor: "2026-11-20.d",
+		Caller: operator, From: "2026-11-20", To: "2026-11-21", EventId: "e", Limit: 7, Cursor: figures.DayPosition{Day: friday, EventID: "d"}.Cursor(),
 	})
 	require.NoError(t, err)
 	want := &statsv1.ListDaysResponse{
 		Items: []*statsv1.EventDay{{Day: "2026-11-20", EventId: "e", TimeZone: "Asia/Seoul", Figures: allOfE}}, NextCursor: "next",
 	}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
-	friday := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	require.Equal(t, figures.DaysFilter{
 		From: friday, To: friday.AddDate(0, 0, 1), EventID: "e", Limit: 7, After: figures.DayPosition{Day: friday, EventID: "d"},
 	}, store.days)

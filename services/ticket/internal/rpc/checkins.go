@@ -2,13 +2,12 @@ package rpc
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -128,7 +127,7 @@ func (s *CheckIns) ListConflicts(ctx context.Context, req *ticketv1.ListConflict
 	if _, err := rpc.RequireRole(req, roleStaff, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeNumberCursor(req.GetCursor())
+	before, err := cursor.ParseNumber(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +135,7 @@ func (s *CheckIns) ListConflicts(ctx context.Context, req *ticketv1.ListConflict
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListConflictsResponse{Items: make([]*ticketv1.Conflict, len(list))}
-	if next > 0 {
-		res.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(next, 10)))
-	}
+	res := &ticketv1.ListConflictsResponse{Items: make([]*ticketv1.Conflict, len(list)), NextCursor: cursor.Number(next)}
 	for i, c := range list {
 		res.Items[i] = &ticketv1.Conflict{
 			ScanId: c.ID.String(), Result: string(c.Result), DeviceId: c.Device, UserId: c.UserID, At: timestamp(c.At), RecordedAt: timestamp(c.RecordedAt),
@@ -149,21 +145,6 @@ func (s *CheckIns) ListConflicts(ctx context.Context, req *ticketv1.ListConflict
 		}
 	}
 	return res, nil
-}
-
-func decodeNumberCursor(cursor string) (int64, error) {
-	if cursor == "" {
-		return 0, nil
-	}
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return 0, errs.ErrInvalidCursor
-	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil || n < 1 {
-		return 0, errs.ErrInvalidCursor
-	}
-	return n, nil
 }
 
 // positionLength is the length of an encoded position: epoch, time, page, ticket, Unclaimed.
@@ -180,14 +161,14 @@ func encodePosition(p *checkin.Position) string {
 	if p.Unclaimed {
 		b[positionLength-1] = 1
 	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return cursor.Bytes(b)
 }
 
-func decodePosition(cursor string) (*checkin.Position, error) {
-	if cursor == "" {
+func decodePosition(text string) (*checkin.Position, error) {
+	if text == "" {
 		return nil, nil //nolint:nilnil // the first page
 	}
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	b, err := cursor.ParseBytes(text)
 	if err != nil || len(b) != positionLength {
 		return nil, errs.ErrInvalidCursor
 	}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
@@ -73,7 +74,7 @@ func (s *Comps) ListComps(ctx context.Context, req *ticketv1.ListCompsRequest) (
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (s *Comps) ListComps(ctx context.Context, req *ticketv1.ListCompsRequest) (
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListCompsResponse{Items: make([]*ticketv1.Comp, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListCompsResponse{Items: make([]*ticketv1.Comp, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromComp(&list[i])
 	}

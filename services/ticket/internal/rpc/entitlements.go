@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/ids"
 	"urr.guru/pkg/rpc"
@@ -143,7 +144,7 @@ func (s *EntitlementAdmin) ListEntitlementVersions(
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (s *EntitlementAdmin) ListEntitlementVersions(
 	res := &ticketv1.ListEntitlementListsResponse{}
 	if len(lists) > limit {
 		lists = lists[:limit]
-		res.NextCursor = encodeIDCursor(lists[limit-1].Version)
+		res.NextCursor = cursor.ID(lists[limit-1].Version)
 	}
 	for i := range lists {
 		res.Items = append(res.Items, fromList(&lists[i]))

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/currency"
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
@@ -115,7 +116,7 @@ func (s *MembershipAdmin) ListAllPlans(ctx context.Context, req *ticketv1.ListAl
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (s *MembershipAdmin) ListAllPlans(ctx context.Context, req *ticketv1.ListAl
 	if err != nil {
 		return nil, err
 	}
-	return &ticketv1.ListPlansResponse{Items: fromPlans(list), NextCursor: encodeIDCursor(next)}, nil
+	return &ticketv1.ListPlansResponse{Items: fromPlans(list), NextCursor: cursor.ID(next)}, nil
 }
 
 func (s *MembershipAdmin) ListMembershipsOf(
@@ -148,7 +149,7 @@ func listMemberships(ctx context.Context, s *membership.Service, userID string, 
 	GetLimit() int32
 },
 ) (*ticketv1.ListMembershipsResponse, error) {
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func listMemberships(ctx context.Context, s *membership.Service, userID string, 
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListMembershipsResponse{Items: make([]*ticketv1.Membership, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListMembershipsResponse{Items: make([]*ticketv1.Membership, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromMembership(&list[i])
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/text"
@@ -30,7 +31,7 @@ func (s *Orders) SearchOrders(ctx context.Context, req *ticketv1.SearchOrdersReq
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (s *Orders) SearchOrders(ctx context.Context, req *ticketv1.SearchOrdersReq
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.SearchOrdersResponse{Items: make([]*ticketv1.Order, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.SearchOrdersResponse{Items: make([]*ticketv1.Order, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromOrder(&list[i])
 	}

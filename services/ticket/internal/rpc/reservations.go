@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -83,7 +84,7 @@ func (s *Reservations) ListMyReservations(
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListMyReservationsResponse{Items: make([]*ticketv1.Reservation, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListMyReservationsResponse{Items: make([]*ticketv1.Reservation, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromReservation(&list[i])
 	}
@@ -99,9 +100,9 @@ func userAndID(req any, idText string) (user string, id uuid.UUID, err error) {
 }
 
 // userAndCursor returns the signed-in user of a request for a list, and the id in its cursor.
-func userAndCursor(req any, cursor string) (user string, before uuid.UUID, err error) {
+func userAndCursor(req any, text string) (user string, before uuid.UUID, err error) {
 	if user, err = rpc.UserFrom(req); err == nil {
-		before, err = decodeIDCursor(cursor)
+		before, err = cursor.ParseID(text)
 	}
 	return user, before, err
 }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/ticket"
@@ -27,7 +28,7 @@ func (s *Tickets) ListMyTickets(ctx context.Context, req *ticketv1.ListMyTickets
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListMyTicketsResponse{Items: make([]*ticketv1.Ticket, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListMyTicketsResponse{Items: make([]*ticketv1.Ticket, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromTicket(&list[i], s.tickets.Code(&list[i].Ticket))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/ids"
@@ -75,7 +76,7 @@ func (s *Transfers) ListMyTransfers(ctx context.Context, req *ticketv1.ListMyTra
 	if err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (s *Transfers) ListMyTransfers(ctx context.Context, req *ticketv1.ListMyTra
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListMyTransfersResponse{Items: make([]*ticketv1.Transfer, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListMyTransfersResponse{Items: make([]*ticketv1.Transfer, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromTransfer(&list[i], user)
 	}

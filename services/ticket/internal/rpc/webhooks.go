@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
@@ -60,7 +61,7 @@ func (s *Webhooks) ListDeliveries(ctx context.Context, req *ticketv1.ListDeliver
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	before, err := decodeIDCursor(req.GetCursor())
+	before, err := cursor.ParseID(req.GetCursor())
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (s *Webhooks) ListDeliveries(ctx context.Context, req *ticketv1.ListDeliver
 	if err != nil {
 		return nil, err
 	}
-	res := &ticketv1.ListDeliveriesResponse{Items: make([]*ticketv1.Delivery, len(list)), NextCursor: encodeIDCursor(next)}
+	res := &ticketv1.ListDeliveriesResponse{Items: make([]*ticketv1.Delivery, len(list)), NextCursor: cursor.ID(next)}
 	for i := range list {
 		res.Items[i] = fromLogEntry(&list[i])
 	}

@@ -2,11 +2,11 @@ package rpc
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc"
 	"urr.guru/pkg/rpc/batchrpc"
@@ -60,26 +60,20 @@ func lobbyOf(req interface {
 
 // ListShuffles lists the lobbies of an event. The cursor is the earliest round on the last page.
 func (v *Visitors) ListShuffles(ctx context.Context, req *vwrv1.ListShufflesRequest) (*vwrv1.ListShufflesResponse, error) {
-	var before int64
-	if cursor := req.GetCursor(); cursor != "" {
-		var err error
-		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before <= 0 {
-			return nil, errs.ErrInvalidCursor
-		}
+	before, err := cursor.ParseNumber(req.GetCursor())
+	if err != nil {
+		return nil, err
 	}
 	list, next, err := v.lobbies.ListLobbies(ctx, req.GetEventId(), room.Round(before))
 	if err != nil {
 		return nil, err
 	}
-	out := &vwrv1.ListShufflesResponse{}
+	out := &vwrv1.ListShufflesResponse{NextCursor: cursor.Number(int64(next))}
 	for _, s := range list {
 		out.Shuffles = append(out.Shuffles, &vwrv1.ShuffleSummary{
 			Round: int64(s.Round), Phase: string(s.Phase), ClosesAt: s.ClosesAt, StartsAt: s.StartsAt,
 			CommitmentHash: s.Commitment.String(), Entries: s.Entries,
 		})
-	}
-	if next != 0 {
-		out.NextCursor = strconv.FormatInt(int64(next), 10)
 	}
 	return out, nil
 }

@@ -138,6 +138,15 @@ func TestUnreadableAnnouncement(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, "{", letters[0].Body)
+
+	// Once the defect is mended an operator publishes them.
+	require.ErrorIs(t, store.RedriveAnnouncement(t.Context(), letters[0]), promotion.ErrNotRedrivable)
+	mended := letters[0]
+	mended.Body = (&pkgdynamo.Reader{Item: behind}).String("rows")
+	require.NoError(t, store.RedriveAnnouncement(t.Context(), mended))
+	require.ErrorIs(t, store.RedriveAnnouncement(t.Context(), mended), promotion.ErrNotRedrivable, "once")
+	require.NoError(t, announce.New(store, b, slog.New(slog.DiscardHandler)).Pass(t.Context()))
+	require.Equal(t, 2, b.published())
 }
 
 // The announcements of a process are published without waiting for a pass, also when it stops.

@@ -42,7 +42,7 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 	s.ReportSkipped(ctx, it, cause)
 	rows := dynamo.Reader{Item: it}
 	l := promotion.NewDeadLetter("outbox#"+table.SortKey(it), s.Millis())
-	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), "UNREADABLE_ANNOUNCEMENT", cause.Error()
+	l.Body, l.ErrorCode, l.ErrorMessage = rows.String("rows"), promotion.UnreadableAnnouncement, cause.Error()
 	tx := s.Begin()
 	tx.Put(0, table.DeadLetterItem(&l), table.Condition{})
 	tx.Delete(0, table.KeyOf(it), table.Present())
@@ -52,6 +52,25 @@ func (s *Store) buryAnnouncement(ctx context.Context, it dynamo.Item, cause erro
 	}
 	if err == nil {
 		deadLetters.Inc()
+	}
+	return err
+}
+
+// RedriveAnnouncement puts the announcements of a dead letter back into the outbox and marks it as
+// redriven, at once. It fails with promotion.ErrNotRedrivable if they still cannot be read, or if
+// another call was faster.
+func (s *Store) RedriveAnnouncement(ctx context.Context, l promotion.DeadLetter) error {
+	o, err := table.DecodeOutbox(dynamo.Item{table.SK: dynamo.String(l.ID), "rows": dynamo.String(l.Body)})
+	if err != nil {
+		return promotion.ErrNotRedrivable
+	}
+	tx := s.Begin()
+	it, _ := table.NewOutbox(s.Millis(), o.Rows)
+	tx.Put(0, it, table.Absent())
+	s.markRedriven(tx, l, table.NotRedriven())
+	err = tx.Commit(ctx)
+	if len(tx.Failed(err)) > 0 {
+		return promotion.ErrNotRedrivable
 	}
 	return err
 }
@@ -96,9 +115,13 @@ func (s *Store) deadLetters(ctx context.Context, queue string, p table.Partition
 }
 
 func (s *Store) MarkRedriven(ctx context.Context, l promotion.DeadLetter) error {
+	tx := s.Begin()
+	s.markRedriven(tx, l, table.Present())
+	return tx.Commit(ctx)
+}
+
+func (s *Store) markRedriven(tx *table.Tx, l promotion.DeadLetter, c table.Condition) {
 	after := l
 	after.RedrivenAt = s.Millis()
-	tx := s.Begin()
-	tx.Update(0, table.KeyOf(table.DeadLetterItem(&l)), dynamo.Diff(table.DeadLetterItem(&l), table.DeadLetterItem(&after)), table.Present())
-	return tx.Commit(ctx)
+	tx.Update(0, table.KeyOf(table.DeadLetterItem(&l)), dynamo.Diff(table.DeadLetterItem(&l), table.DeadLetterItem(&after)), c)
 }

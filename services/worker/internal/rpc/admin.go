@@ -4,13 +4,12 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 
-	"urr.guru/pkg/errs"
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -31,6 +30,9 @@ type Store interface {
 	OldestDeadLetters(ctx context.Context, after string, limit int) (page []promotion.DeadLetter, next string, err error)
 	MarkRedriven(ctx context.Context, l promotion.DeadLetter) error
 	Redrive(ctx context.Context, id string) (promotion.Request, error)
+	// RedriveAnnouncement publishes the announcements of a dead letter, and marks it. Like Redrive, it
+	// fails with promotion.ErrNotRedrivable.
+	RedriveAnnouncement(ctx context.Context, l promotion.DeadLetter) error
 }
 
 // Sender puts a request in the queue.
@@ -70,7 +72,7 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	after, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 	if err != nil {
 		return nil, err
 	}
-	out := &workerv1.ListDeadLettersResponse{NextCursor: encodeCursor(next)}
+	out := &workerv1.ListDeadLettersResponse{NextCursor: cursor.Text(next)}
 	for _, l := range page {
 		out.Items = append(out.Items, &workerv1.DeadLetter{
 			RequestId: l.RequestID, EventId: l.EventID, Body: l.Body, ErrorCode: l.ErrorCode, ErrorMessage: l.ErrorMessage, At: l.At,
@@ -86,18 +88,6 @@ func (s *Admin) ListDeadLetters(ctx context.Context, in *workerv1.ListDeadLetter
 		})
 	}
 	return out, nil
-}
-
-func encodeCursor(sortKey string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(sortKey))
-}
-
-func decodeCursor(cursor string) (string, error) {
-	sortKey, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", errs.ErrInvalidCursor
-	}
-	return string(sortKey), nil
 }
 
 func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequestsRequest) (*workerv1.RedriveRequestsResponse, error) {
@@ -108,16 +98,16 @@ func (s *Admin) RedriveRequests(ctx context.Context, in *workerv1.RedriveRequest
 	if len(in.GetIds()) > 0 {
 		return out, s.redriveIDs(ctx, in.GetIds(), out)
 	}
-	after, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
 	after, err = s.redriveOldest(ctx, after, out)
-	out.NextCursor, out.More = encodeCursor(after), after != ""
+	out.NextCursor, out.More = cursor.Text(after), after != ""
 	return out, err
 }
 
-// redriveOldest redrives the requests of dead letters after a sort key that were not redriven yet,
+// redriveOldest redrives the requests and announcements of dead letters after a sort key that were not redriven yet,
 // the oldest first. It returns the sort key of the last dead letter that it has read, else "".
 func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.RedriveRequestsResponse) (next string, err error) {
 	tried := map[string]bool{}
@@ -130,11 +120,16 @@ func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.R
 			if len(out.GetRedriven()) == maxRedrives {
 				return after, nil
 			}
-			if after = l.ID; l.RequestID == "" || l.RedrivenAt != 0 || tried[l.RequestID] {
-				continue
+			after = l.ID
+			switch {
+			case l.RedrivenAt != 0:
+			case l.ErrorCode == promotion.UnreadableAnnouncement:
+				err = s.redriveAnnouncement(ctx, l, out)
+			case l.RequestID != "" && !tried[l.RequestID]:
+				tried[l.RequestID] = true
+				err = s.redrive(ctx, l.RequestID, &l, out)
 			}
-			tried[l.RequestID] = true
-			if err := s.redrive(ctx, l.RequestID, &l, out); err != nil {
+			if err != nil {
 				return "", err
 			}
 		}
@@ -143,6 +138,18 @@ func (s *Admin) redriveOldest(ctx context.Context, after string, out *workerv1.R
 		}
 	}
 	return after, nil
+}
+
+func (s *Admin) redriveAnnouncement(ctx context.Context, l promotion.DeadLetter, out *workerv1.RedriveRequestsResponse) error {
+	switch err := s.store.RedriveAnnouncement(ctx, l); {
+	case errors.Is(err, promotion.ErrNotRedrivable):
+		out.Refused = append(out.Refused, l.ID)
+		return nil
+	case err != nil:
+		return err
+	}
+	out.Redriven = append(out.Redriven, l.ID)
+	return nil
 }
 
 // redriveIDs redrives requests in the order of their ids, which is that of their acceptance.

@@ -88,6 +88,9 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	}
 	unreadable := promotion.NewDeadLetter("message", store.Millis())
 	require.NoError(t, store.PutDeadLetter(t.Context(), unreadable, nil))
+	announcement := promotion.NewDeadLetter("outbox#1", store.Millis())
+	announcement.ErrorCode, announcement.Body = promotion.UnreadableAnnouncement, "[]"
+	require.NoError(t, store.PutDeadLetter(t.Context(), announcement, nil))
 
 	list := func() (letters []*workerv1.DeadLetter) {
 		t.Helper()
@@ -101,7 +104,7 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, list(), 6)
+	require.Len(t, list(), 7)
 	one, err := client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator(), Ids: []string{last}})
 	require.NoError(t, err)
 	require.Equal(t, []string{last}, one.GetRedriven())
@@ -111,11 +114,12 @@ func TestDeadLettersAndRedrive(t *testing.T) {
 	require.Equal(t, []string{last}, again.GetRefused(), "it has begun anew already")
 	all, err := client.RedriveRequests(t.Context(), &workerv1.RedriveRequestsRequest{Caller: operator()})
 	require.NoError(t, err)
-	require.Len(t, all.GetRedriven(), 4)
+	require.Len(t, all.GetRedriven(), 5)
+	require.Contains(t, all.GetRedriven(), announcement.ID)
 	require.False(t, all.GetMore())
 	require.Len(t, queue.sent, 5)
 	for _, l := range list() {
-		require.Equal(t, failed[l.GetRequestId()], l.RedrivenAt != nil)
+		require.Equal(t, failed[l.GetRequestId()] || l.GetErrorCode() == promotion.UnreadableAnnouncement, l.RedrivenAt != nil)
 	}
 	for id := range failed {
 		r, _, err := store.Request(t.Context(), id)
@@ -223,6 +227,10 @@ func (s *letters) MarkRedriven(_ context.Context, l promotion.DeadLetter) error 
 		}
 	}
 	return nil
+}
+
+func (s *letters) RedriveAnnouncement(context.Context, promotion.DeadLetter) error {
+	return errors.New("there are none")
 }
 
 func (s *letters) Redrive(_ context.Context, id string) (promotion.Request, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"urr.guru/pkg/cursor"
 	"urr.guru/pkg/promotion"
 	"urr.guru/pkg/rpc"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -23,15 +24,15 @@ func (s *Admin) ListAdmissionDeadLetters(ctx context.Context, in *workerv1.ListA
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := s.admissions.List(ctx, cursor, cmp.Or(int(in.GetLimit()), defaultLimit))
+	page, next, err := s.admissions.List(ctx, after, cmp.Or(int(in.GetLimit()), defaultLimit))
 	if err != nil {
 		return nil, err
 	}
-	out := &workerv1.ListAdmissionDeadLettersResponse{NextCursor: encodeCursor(next)}
+	out := &workerv1.ListAdmissionDeadLettersResponse{NextCursor: cursor.Text(next)}
 	for _, l := range page {
 		out.Items = append(out.Items, &workerv1.AdmissionDeadLetter{
 			Id: l.ID, Key: l.EventID, Body: strings.ToValidUTF8(l.Body[:min(len(l.Body), maxBody)], ""), Error: l.ErrorCode + ": " + l.ErrorMessage, At: l.At,
@@ -45,15 +46,15 @@ func (s *Admin) RedriveAdmissions(ctx context.Context, in *workerv1.RedriveAdmis
 	if _, err := rpc.RequireRole(in, admin); err != nil {
 		return nil, err
 	}
-	cursor, err := decodeCursor(in.GetCursor())
+	after, err := cursor.ParseText(in.GetCursor(), "")
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.admissions.Redrive(ctx, in.GetIds(), cursor)
+	done, err := s.admissions.Redrive(ctx, in.GetIds(), after)
 	if err != nil {
 		return nil, err
 	}
 	return &workerv1.RedriveAdmissionsResponse{
-		Redriven: done.Redriven, Refused: done.Refused, More: done.Next != "", NextCursor: encodeCursor(done.Next),
+		Redriven: done.Redriven, Refused: done.Refused, More: done.Next != "", NextCursor: cursor.Text(done.Next),
 	}, nil
 }

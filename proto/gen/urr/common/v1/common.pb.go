@@ -35,7 +35,8 @@ type Caller struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Signed-in user, 1-63 of [A-Za-z0-9._@+-]; empty for a visitor.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// "admin" and "staff"; none for everybody else.
+	// "admin" and "staff"; none for everybody else, nor on a path that requires no role: there an operator
+	// is a user like others.
 	Roles []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
 	// From a verified entry token: its event, its slot and the line's epoch (µs since 1970); empty
 	// and 0 without one.

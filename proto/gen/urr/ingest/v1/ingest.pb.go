@@ -3065,7 +3065,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vResultCount\x12\x1f\n" +
 	"\vresult_code\x18\x01 \x01(\tR\n" +
 	"resultCode\x12\x1a\n" +
-	"\brequests\x18\x02 \x01(\x03R\brequests2\x82\f\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests2\xb2\f\n" +
 	"\rIngestService\x12\x95\x01\n" +
 	"\x0eListPromotions\x12$.urr.ingest.v1.ListPromotionsRequest\x1a%.urr.ingest.v1.ListPromotionsResponse\"6\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
@@ -3086,10 +3086,10 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\n" +
 	"GetRequest\x12 .urr.ingest.v1.GetRequestRequest\x1a\x1b.urr.ingest.v1.EventRequest\"f\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/requests/{request_id}\x12\x1d/api/v1/requests/{request_id}\x90\x02\x01\x12\x93\x01\n" +
-	"\vGetTimeline\x12!.urr.ingest.v1.GetTimelineRequest\x1a\x17.urr.ingest.v1.Timeline\"H\xa2\xbb\x18\t\n" +
+	"\x04user\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/requests/{request_id}\x12\x1d/api/v1/requests/{request_id}\x90\x02\x01\x12\xc3\x01\n" +
+	"\vGetTimeline\x12!.urr.ingest.v1.GetTimelineRequest\x1a\x17.urr.ingest.v1.Timeline\"x\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x01\x12\x91\x01\n" +
+	"\x04user\x82\xd3\xe4\x93\x02XZ.\x12,/api/v1/admin/requests/{request_id}/timeline\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x01\x12\x91\x01\n" +
 	"\x0fWithdrawRequest\x12%.urr.ingest.v1.WithdrawRequestRequest\x1a\x16.google.protobuf.Empty\"?\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/requests/{request_id}\x90\x02\x02\x12Q\n" +

@@ -63,7 +63,7 @@ type IngestServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyRequests(ctx context.Context, in *ListMyRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
-	// A request, of the caller or, for operators, of anybody.
+	// A request, of the caller or, on the path of operators, of anybody.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user).
 	GetRequest(ctx context.Context, in *GetRequestRequest, opts ...grpc.CallOption) (*EventRequest, error)
@@ -257,7 +257,7 @@ type IngestServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyRequests(context.Context, *ListMyRequestsRequest) (*ListRequestsResponse, error)
-	// A request, of the caller or, for operators, of anybody.
+	// A request, of the caller or, on the path of operators, of anybody.
 	//
 	// Errors: UNAUTHENTICATED, REQUEST_NOT_FOUND (also for a request of another user).
 	GetRequest(context.Context, *GetRequestRequest) (*EventRequest, error)

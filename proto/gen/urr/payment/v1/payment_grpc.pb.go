@@ -60,7 +60,7 @@ type PaymentServiceClient interface {
 	//
 	// Errors: PROVIDER_UNKNOWN, PAYMENT_NOT_FOUND (also for parameters that prove nothing).
 	ReturnPayment(ctx context.Context, in *ReturnPaymentRequest, opts ...grpc.CallOption) (*ReturnPaymentResponse, error)
-	// A payment of the caller with its refunds and its timeline; operators may read all.
+	// A payment of the caller with its refunds and its timeline; on the path of operators, of anybody.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*Payment, error)
@@ -181,7 +181,7 @@ type PaymentServiceServer interface {
 	//
 	// Errors: PROVIDER_UNKNOWN, PAYMENT_NOT_FOUND (also for parameters that prove nothing).
 	ReturnPayment(context.Context, *ReturnPaymentRequest) (*ReturnPaymentResponse, error)
-	// A payment of the caller with its refunds and its timeline; operators may read all.
+	// A payment of the caller with its refunds and its timeline; on the path of operators, of anybody.
 	//
 	// Errors: UNAUTHENTICATED, PAYMENT_NOT_FOUND (also for a payment of another user).
 	GetPayment(context.Context, *GetPaymentRequest) (*Payment, error)

@@ -1983,15 +1983,15 @@ var File_urr_stats_v1_stats_proto protoreflect.FileDescriptor
 
 const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x18urr/stats/v1/stats.proto\x12\furr.stats.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xcc\x02\n" +
+	"\x18urr/stats/v1/stats.proto\x12\furr.stats.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aurr/common/v1/common.proto\x1a\x1burr/common/v1/options.proto\"\xcd\x02\n" +
 	"\x0fListActsRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x123\n" +
 	"\x04user\x18\x03 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^[A-Za-z0-9._@+-]{0,63}$R\x04user\x12.\n" +
 	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x1f\n" +
-	"\x05limit\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12\x1f\n" +
-	"\x06cursor\x18\a \x01(\tB\a\xbaH\x04r\x02\x18dR\x06cursor\"\\\n" +
+	"\x05limit\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
+	"\x06cursor\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"\\\n" +
 	"\x10ListActsResponse\x12'\n" +
 	"\x05items\x18\x01 \x03(\v2\x11.urr.stats.v1.ActR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -2078,15 +2078,15 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"\x05items\x18\x01 \x03(\v2!.urr.stats.v1.OperatorSeriesPointR\x05items\"r\n" +
 	"\x13OperatorSeriesPoint\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
-	"\afigures\x18\x02 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\xaa\x02\n" +
+	"\afigures\x18\x02 \x01(\v2\x15.urr.stats.v1.FiguresR\afigures\"\xab\x02\n" +
 	"\x0fListDaysRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\x04from\x18\x02 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\x04from\x123\n" +
 	"\x02to\x18\x03 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\x02to\x127\n" +
 	"\bevent_id\x18\x04 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{0,64}$R\aeventId\x12 \n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\x05limit\x12\x1f\n" +
-	"\x06cursor\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18dR\x06cursor\"a\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\x05limit\x12 \n" +
+	"\x06cursor\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06cursor\"a\n" +
 	"\x10ListDaysResponse\x12,\n" +
 	"\x05items\x18\x01 \x03(\v2\x16.urr.stats.v1.EventDayR\x05items\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

@@ -439,7 +439,8 @@ func (x *GetDoorListRequest) GetCursor() string {
 
 type DoorList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The signed page: its tickets with the serials of their valid codes, and the members below.
+	// The signed page: its tickets with the serials of their valid codes, and the members below. A code with a greater serial is valid too: it was
+	// issued after the list.
 	Page string `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// Grows when the event is postponed, which voids the list.
 	Epoch int32 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`

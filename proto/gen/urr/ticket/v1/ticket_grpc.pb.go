@@ -33,7 +33,7 @@ type TicketServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyTickets(ctx context.Context, in *ListMyTicketsRequest, opts ...grpc.CallOption) (*ListMyTicketsResponse, error)
-	// A ticket of the caller; for operators also one that was given away and that nobody has claimed yet.
+	// A ticket of the caller; on the path of operators also one that was given away and that nobody has claimed yet.
 	//
 	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also for a ticket of another user).
 	GetMyTicket(ctx context.Context, in *GetMyTicketRequest, opts ...grpc.CallOption) (*Ticket, error)
@@ -75,7 +75,7 @@ type TicketServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, INVALID_CURSOR.
 	ListMyTickets(context.Context, *ListMyTicketsRequest) (*ListMyTicketsResponse, error)
-	// A ticket of the caller; for operators also one that was given away and that nobody has claimed yet.
+	// A ticket of the caller; on the path of operators also one that was given away and that nobody has claimed yet.
 	//
 	// Errors: UNAUTHENTICATED, TICKET_NOT_FOUND (also for a ticket of another user).
 	GetMyTicket(context.Context, *GetMyTicketRequest) (*Ticket, error)

@@ -157,7 +157,7 @@ type WorkerAdminServiceClient interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
 	// Puts failed requests back into the queue, the oldest first. Each is settled by the capacity that
-	// is left then.
+	// is left then. Without ids it also publishes announcements that could not be read, by the ids of their dead letters.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	RedriveRequests(ctx context.Context, in *RedriveRequestsRequest, opts ...grpc.CallOption) (*RedriveRequestsResponse, error)
@@ -262,7 +262,7 @@ type WorkerAdminServiceServer interface {
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
 	// Puts failed requests back into the queue, the oldest first. Each is settled by the capacity that
-	// is left then.
+	// is left then. Without ids it also publishes announcements that could not be read, by the ids of their dead letters.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_CURSOR.
 	RedriveRequests(context.Context, *RedriveRequestsRequest) (*RedriveRequestsResponse, error)

@@ -1,7 +1,7 @@
 // The frame of every page: language and sign-out.
 
 import { call, explain } from "./api";
-import { loginPath } from "./onward";
+import { clearTab, loginPath } from "./onward";
 import { page } from "./page";
 
 function changeLanguage(lang: string): void {
@@ -22,8 +22,7 @@ async function signOut(): Promise<void> {
     // Show a failure, so that nobody believes to be signed out who is not.
     return alert(explain(failure));
   }
-  // The data of this tab belongs to the user who signed out.
-  sessionStorage.clear();
+  clearTab();
   location.assign(next);
 }
 

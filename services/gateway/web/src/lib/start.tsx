@@ -2,8 +2,10 @@
 
 import { type ComponentType, render } from "preact";
 import { startFrame } from "./frame";
+import { restoreFragment } from "./onward";
 
 export function start(Page: ComponentType): void {
+  restoreFragment();
   startFrame();
   const app = document.getElementById("app");
   if (!app) throw new Error("the page has no place for its content");

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call } from "../lib/api";
+import { clearTab } from "../lib/onward";
 import { ownPath, page, strings } from "../lib/page";
 import { start } from "../lib/start";
 import { Failure, Notice } from "../lib/ui";
@@ -42,9 +43,6 @@ function Failed() {
   return failure ? <Notice tone="bad">{failure}</Notice> : null;
 }
 
-/** Data of the previous user of this tab must not be kept. */
-const clearTab = () => sessionStorage.clear();
-
 function Provider() {
   return (
     <div class="card narrow">
@@ -53,7 +51,7 @@ function Provider() {
         class="button"
         id="provider"
         href={`/api/v1/auth/login?returnTo=${encodeURIComponent(returnTo)}`}
-        onClick={clearTab}
+        onClick={() => clearTab(returnTo)}
       >
         {t.provider}
       </a>
@@ -73,7 +71,7 @@ function Development() {
       await call<unknown>("POST", "/auth/dev-login", {
         body: { userId: String(form.get("userId")), roles: form.getAll("roles").map(String) },
       });
-      clearTab();
+      clearTab(returnTo);
       // Replaced, so that the back button does not return to this form.
       location.replace(returnTo);
     } catch (cause) {

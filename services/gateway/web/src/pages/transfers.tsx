@@ -9,6 +9,7 @@ import { About, eventOf } from "../lib/about";
 import { useAction } from "../lib/action";
 import { once } from "../lib/api";
 import { formatMoney } from "../lib/format";
+import { restoreFragment } from "../lib/onward";
 import { placeOf } from "../lib/order";
 import { fill, pathPart, strings } from "../lib/page";
 import { Paged } from "../lib/paged";
@@ -24,6 +25,7 @@ const words = strings("transfer");
 const checkout = strings("checkout");
 
 const transferId = pathPart(1);
+restoreFragment();
 const claim = location.hash.startsWith("#/") ? location.hash.slice(2) : "";
 const name: OfferName = claim ? { claim } : { transferId };
 

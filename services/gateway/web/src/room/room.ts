@@ -3,7 +3,7 @@
 import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
 import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
-import { loginPath, onward, returnPath } from "../lib/onward";
+import { loginPath, onward, restoreFragment, returnPath } from "../lib/onward";
 import { Problem } from "../lib/problem";
 import { saleText } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
@@ -192,8 +192,7 @@ const screen = (eventId: string): Screen => ({
   },
   test(page: string) {
     const target = new URL(page, location.href);
-    // The page of the test adds a fragment of its own.
-    target.searchParams.set("returnTo", returnPath().replace(/#.*/, ""));
+    target.searchParams.set("returnTo", returnPath());
     location.replace(target);
   },
   admitted(next: Next = "QUEUE") {
@@ -212,6 +211,7 @@ const screen = (eventId: string): Screen => ({
 });
 
 function start(): void {
+  restoreFragment();
   applyLanguage();
   element("language").addEventListener("click", switchLanguage);
   const eventId = /^\/vwr\/([A-Za-z0-9_-]{1,64})\/?$/.exec(location.pathname)?.[1];

@@ -17,6 +17,9 @@ SELECT k.kind::text AS kind,
                               WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
                               WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
+       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
+                              WHERE a.reward_status = 'FAILED' AND a.next_retry_at IS NULL AND a.held_at IS NULL AND a.reward_kind = k.kind
+                              LIMIT 100000) AS counted) AS unpaid,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
                                             WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.failing_since) FROM event_reward_allocation AS a
@@ -47,6 +50,7 @@ type BacklogRow struct {
 	Paused         bool
 	Held           int64
 	Unknown        int64
+	Unpaid         int64
 	UnknownSeconds float64
 	FailingSeconds float64
 	Lapsed         int64
@@ -71,6 +75,7 @@ func (q *Queries) Backlog(ctx context.Context, arg BacklogParams) ([]BacklogRow,
 			&i.Paused,
 			&i.Held,
 			&i.Unknown,
+			&i.Unpaid,
 			&i.UnknownSeconds,
 			&i.FailingSeconds,
 			&i.Lapsed,

@@ -132,6 +132,8 @@ CREATE TABLE event_reward_allocation (
 CREATE INDEX idx_reward_grant_retry_queue ON event_reward_allocation (reward_kind, reward_status, next_retry_at)
     WHERE reward_status IN ('PENDING', 'FAILED') AND next_retry_at IS NOT NULL;
 CREATE INDEX reward_processing ON event_reward_allocation (reward_kind, id) WHERE reward_status = 'PROCESSING';
+-- Given up, until somebody retries or cancels them.
+CREATE INDEX reward_unpaid ON event_reward_allocation (reward_kind) WHERE reward_status = 'FAILED' AND next_retry_at IS NULL AND held_at IS NULL;
 CREATE INDEX reward_held ON event_reward_allocation (reward_kind) WHERE held_at IS NOT NULL;
 CREATE INDEX reward_unknown ON event_reward_allocation (reward_kind, unknown_since) WHERE unknown_since IS NOT NULL AND held_at IS NULL;
 CREATE INDEX reward_failing ON event_reward_allocation (reward_kind, failing_since) WHERE failing_since IS NOT NULL;

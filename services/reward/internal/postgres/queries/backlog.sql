@@ -8,6 +8,9 @@ SELECT k.kind::text AS kind,
                               WHERE a.held_at IS NOT NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS held,
        (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
                               WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind LIMIT 100000) AS counted) AS unknown,
+       (SELECT count(*) FROM (SELECT FROM event_reward_allocation AS a
+                              WHERE a.reward_status = 'FAILED' AND a.next_retry_at IS NULL AND a.held_at IS NULL AND a.reward_kind = k.kind
+                              LIMIT 100000) AS counted) AS unpaid,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.unknown_since) FROM event_reward_allocation AS a
                                             WHERE a.unknown_since IS NOT NULL AND a.held_at IS NULL AND a.reward_kind = k.kind)), 0)::float8 AS unknown_seconds,
        coalesce(extract(epoch FROM t.now - (SELECT min(a.failing_since) FROM event_reward_allocation AS a

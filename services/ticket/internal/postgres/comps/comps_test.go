@@ -109,6 +109,9 @@ func TestCompByALink(t *testing.T) {
 	tickets, err := svc.Tickets.ListTickets(t.Context(), winner, 10, uuid.Nil)
 	require.NoError(t, err)
 	require.Len(t, tickets, 2)
+	for _, tk := range tickets {
+		require.Equal(t, 2, tk.Serial, "the codes that operators have read are void, and a repeated claim voids nothing")
+	}
 	list, _, err := svc.Comps.List(t.Context(), "e", 10, uuid.Nil)
 	require.NoError(t, err)
 	require.Len(t, list, 1)

@@ -94,7 +94,7 @@ WITH own AS (
     SELECT o.ticket_id FROM tickets o
     WHERE o.reservation_id = $2 AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
-UPDATE tickets t SET user_id = $1, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
+UPDATE tickets t SET user_id = $1, serial = t.serial + 1, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
 RETURNING t.ticket_id, t.reservation_id, t.n, t.prev, t.event_id, t.user_id, t.section, t.seat_id, t.price, t.paid, t.fee, t.given, t.currency, t.payment_id, t.only_whole, t.status, t.used_epoch, t.refund_id, t.disputed, t.disputed_as_of, t.serial, t.issued_at, t.chosen_at, t.updated_at, valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid
 `
 
@@ -108,7 +108,7 @@ type GiveTicketsRow struct {
 	Valid  bool
 }
 
-// Tickets are locked in order, as everywhere.
+// Tickets are locked in order, as everywhere. The new serial voids the codes that operators have read.
 func (q *Queries) GiveTickets(ctx context.Context, arg GiveTicketsParams) ([]GiveTicketsRow, error) {
 	rows, err := q.db.Query(ctx, GiveTickets, arg.UserID, arg.ReservationID)
 	if err != nil {

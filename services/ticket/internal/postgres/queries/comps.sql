@@ -35,13 +35,13 @@ UPDATE reservations
 SET user_id = @user_id, email = @email, language = @language, version = version + 1, updated_at = now()
 WHERE reservation_id = @reservation_id AND user_id = '';
 
--- Tickets are locked in order, as everywhere.
+-- Tickets are locked in order, as everywhere. The new serial voids the codes that operators have read.
 -- name: GiveTickets :many
 WITH own AS (
     SELECT o.ticket_id FROM tickets o
     WHERE o.reservation_id = @reservation_id AND o.status IN ('VALID', 'REFUNDING', 'TRANSFERRING', 'USED')
     ORDER BY o.ticket_id FOR UPDATE)
-UPDATE tickets t SET user_id = @user_id, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
+UPDATE tickets t SET user_id = @user_id, serial = t.serial + 1, updated_at = now() FROM own WHERE t.ticket_id = own.ticket_id AND t.user_id = ''
 RETURNING sqlc.embed(t), valid_now(t.status, t.used_epoch, (SELECT e.epoch FROM events e WHERE e.event_id = t.event_id))::boolean AS valid;
 
 -- name: FindComp :one
