@@ -86,12 +86,14 @@ var (
 		{"no thief takes a hall off sale", 700},
 		{"providers at the speed of a sale, refusals that end, money that comes back", 1880},
 		{"records and calls that prove themselves", 2540},
+		{"partitions, herds and replicas that lose their way", 1500},
 	}}
 	workshopBudget = budget{33_476, []allowance{
 		{"nobody gets a ticket for nothing", 850},
 		{"money by hand, void, refunds judged when they are asked for", 600},
 		{"no thief takes a hall off sale", 500},
 		{"records and calls that prove themselves", 540},
+		{"a DynamoDB as strict as the real one", 1800},
 	}}
 )
 
