@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -197,10 +198,12 @@ func TestStoreAwayKeepsRequestsAlive(t *testing.T) {
 		calls.Add(1)
 		return awsproxy.Fault{Cut: true}
 	})
-	p.revive()
+	var starts sync.WaitGroup
+	starts.Go(func() { p.revive() }) // the workers run at once, and are ready once DynamoDB answers
 	p.pause(away)
 	t.Logf("%d calls while DynamoDB was away", calls.Load())
 	p.DynamoDB().Use(nil)
+	starts.Wait()
 	got := p.requireSettled(eventID)
 	require.Equal(t, size.places, got.Succeeded())
 	require.Empty(t, got.DeadLetters)

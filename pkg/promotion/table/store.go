@@ -69,6 +69,15 @@ func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 	return items, nil
 }
 
+// Ping fails if DynamoDB does not answer. That it throttles the read is an answer.
+func (s Store) Ping(ctx context.Context) error {
+	_, err := s.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.Table, Key: RequestKey("ping")})
+	if dynamo.Throttled(err) {
+		return nil
+	}
+	return dynamo.Err(err)
+}
+
 // Request reads a request. found is false when it does not exist or has expired.
 func (s Store) Request(ctx context.Context, id string) (r promotion.Request, found bool, err error) {
 	items, err := s.Read(ctx, RequestKey(id))

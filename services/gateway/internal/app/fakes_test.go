@@ -79,7 +79,9 @@ type fakeVWR struct {
 	callLog
 
 	// down ends the stream within a second, and keeps it broken.
-	down        atomic.Bool
+	down atomic.Bool
+	// stalled makes the stream say, with each message, that the replica has lost its store.
+	stalled     atomic.Bool
 	checkResult func(*vwrv1.CheckItem) *vwrv1.CheckResult
 	// roomsMu guards rooms, the current states by event, and changed, which is closed by the next report.
 	roomsMu sync.Mutex
@@ -139,7 +141,7 @@ func (f *fakeVWR) Check(_ context.Context, in *vwrv1.CheckRequest) (*vwrv1.Check
 func (f *fakeVWR) WatchCounters(_ *vwrv1.WatchCountersRequest, s grpc.ServerStreamingServer[vwrv1.WatchCountersResponse]) error {
 	for snapshot := true; !f.down.Load(); snapshot = false {
 		rooms, changed := f.current()
-		if err := s.Send(&vwrv1.WatchCountersResponse{Counters: rooms, Snapshot: snapshot}); err != nil {
+		if err := s.Send(&vwrv1.WatchCountersResponse{Counters: rooms, Snapshot: snapshot, Stalled: f.stalled.Load()}); err != nil {
 			return err
 		}
 		select {

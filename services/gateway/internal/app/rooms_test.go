@@ -296,6 +296,38 @@ func TestActivationNeedsNoRestart(t *testing.T) {
 	}
 }
 
+// While vwr says that it has lost its store, a room may be active that is not known here. Then nobody
+// without a slot passes for lack of a room, for a while; who does not need that knowledge goes on.
+func TestNobodyPassesWhileRoomsAreUncertain(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	c := w.session(alice)
+	paths := []string{"/api/v1/queue/check/calm", "/api/v1/rewards/calm/attendance"}
+	uncertain := func() bool { // on a slow machine it may have lasted for so long that vwr counts as away
+		w.vwr.stalled.Store(true)
+		testkit.Until(t, func() bool { return !w.gateway.Rooms.Connected() }, "the message")
+		defer func() {
+			w.vwr.stalled.Store(false)
+			testkit.Until(t, w.gateway.Rooms.Connected, "the next message")
+		}()
+		before := len(w.queue.of("Check"))
+		for _, path := range paths {
+			rec := w.do(http.MethodPost, path, "", c)
+			if rec.Code != http.StatusServiceUnavailable {
+				return false
+			}
+			require.Equal(t, "UNAVAILABLE", problemOf(t, rec)["code"], path)
+		}
+		require.Len(t, w.queue.of("Check"), before, "nobody joins the line")
+		require.Equal(t, http.StatusOK, w.do(http.MethodGet, "/events/calm", "", nil).Code, "a page admits nobody")
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/busy", "", c).Code, "the room is known")
+		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/calm", "", w.buyer(calm)).Code, "a slot")
+		return true
+	}
+	testkit.Until(t, uncertain, "refusals")
+	require.Equal(t, http.StatusOK, w.do(http.MethodPost, paths[0], "", c).Code)
+}
+
 // One network gets a limited number of visitor ids. A visitor who asks again with the cookie keeps
 // the one position. Only a signed cookie counts as an id.
 func TestAnonymousIDsAreLimited(t *testing.T) {

@@ -30,6 +30,9 @@ type Rooms interface {
 	LatestRound(event string) (round int64, active bool)
 	// InLobby reports whether the room is active but does not assign positions yet.
 	InLobby(event string, now time.Time) bool
+	// Settle waits until it is certain whether the event has an active room. It fails if that remains
+	// uncertain.
+	Settle(ctx context.Context, event string) error
 	// Ready reports whether the states of the rooms are known. Before, every room seems inactive.
 	Ready() bool
 }
@@ -72,7 +75,7 @@ func (g *Guard) Check(ctx context.Context, q *Request) error {
 	if err := g.findEvent(q); err != nil {
 		return err
 	}
-	if err := g.checkRoom(q); err != nil {
+	if err := g.checkRoom(ctx, q); err != nil {
 		return err
 	}
 	if q.Route.Access != Entry {
@@ -148,9 +151,18 @@ func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
 
 // checkRoom requires, while the event's waiting room is active, a tier-1 token of the active or a
 // later round. An entry token suffices too, so that a buyer whose tier-1 token expires can go on.
-func (g *Guard) checkRoom(q *Request) error {
+// That there is no room must be certain, except for pages, which admit nobody.
+func (g *Guard) checkRoom(ctx context.Context, q *Request) error {
+	if q.Entry != nil {
+		return nil
+	}
+	if !q.Route.Page {
+		if err := g.Rooms.Settle(ctx, q.Event); err != nil {
+			return err
+		}
+	}
 	round, active := g.Rooms.LatestRound(q.Event)
-	if !active || q.Entry != nil {
+	if !active {
 		return nil
 	}
 	if t := g.Tokens.Tier1Token(q.Header, q.Event, q.VisitorID, q.User()); t != nil && t.Round >= round {

@@ -46,7 +46,14 @@ func newLineBatchCall(method lineCall) batchCall[*queuev1.LineItem, *queuev1.Pla
 	}, (*queuev1.LineResult).GetPlace)
 }
 
+// Check puts the user into the line. That the event has no room to pass before must be certain,
+// except for users with a slot.
 func (h *LineHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
+	if event := q.Param("event_id"); h.tokens.EntryToken(q.Header, event, q.User()) == nil {
+		if err := h.rooms.Settle(r.Context(), event); err != nil {
+			return err
+		}
+	}
 	p, err := h.requestPlace(w, r, q, h.check)
 	if err != nil {
 		return err

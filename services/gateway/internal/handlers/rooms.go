@@ -83,7 +83,7 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 	if err != nil {
 		return err
 	}
-	if s.Halted() {
+	if h.halted(s) {
 		a.EstimatedWait = nil
 	}
 	return WriteMessage(w, http.StatusOK, a)
@@ -109,6 +109,9 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 	}
 	return s, nil
 }
+
+// halted reports whether waits are not estimated: nobody is served, or that is not known here.
+func (h *RoomHandlers) halted(s *roomstate.State) bool { return s.Halted() || h.state.Silent() }
 
 // workDebtOf returns the proof of work that the caller owes for a position in a room.
 func workDebtOf(event string, s *roomstate.State, q *edge.Request) proof.WorkDebt {
@@ -151,7 +154,7 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 			writeJSON(w, http.StatusOK, edge.NoStore, appendLobbyPoll(make([]byte, 0, 192), s, h.cookies.Now()))
 			return nil
 		case t.Round == s.Round && s.Active && t.Position > s.Serving:
-			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position))
+			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position, h.halted(s)))
 			return nil
 		}
 	} else {
@@ -168,7 +171,7 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 		c.SaleStatus = &s.Sale
 	}
 	switch {
-	case !c.GetAdmitted() && s.Halted():
+	case !c.GetAdmitted() && h.halted(s):
 		c.EstimatedWait = nil
 	case c.GetAdmitted() && s.Next != "":
 		c.Next = &s.Next
@@ -181,7 +184,7 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 
 // appendWaiting appends the JSON that a check responds with while the visitor's position is not
 // served. The vwr service would respond with the same; a test compares the two.
-func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
+func appendWaiting(b []byte, s *roomstate.State, position int64, halted bool) []byte {
 	ahead := position - s.Serving
 	b = append(b, `{"admitted":false,"position":`...)
 	b = strconv.AppendInt(b, position, 10)
@@ -190,7 +193,7 @@ func appendWaiting(b []byte, s *roomstate.State, position int64) []byte {
 	b = append(b, `,"ahead":`...)
 	b = strconv.AppendInt(b, ahead, 10)
 	wait := waits.EstimatedWait(ahead, s.Rate, s.Configured)
-	if s.Halted() {
+	if halted {
 		wait = 0
 	}
 	if wait > 0 {

@@ -27,7 +27,7 @@ func TestWaitingResponseMatchesTheMessage(t *testing.T) {
 				wait = nil
 			}
 		}
-		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000)
+		got := appendWaiting(nil, rooms.Get("e"), 1<<40+1000, rooms.Get("e").Halted())
 		m := &vwrv1.Checked{}
 		require.NoError(t, wire.Unmarshal(got, m))
 		require.Empty(t, cmp.Diff(&vwrv1.Checked{

@@ -4,6 +4,7 @@
 package roomstate
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"urr.guru/pkg/errs"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
@@ -153,8 +155,11 @@ type roomEntry struct {
 type Rooms struct {
 	mu     sync.Mutex // serializes writers
 	events atomic.Pointer[map[string]*roomEntry]
-	// broken says that the stream is down. Callers of Get then record which events they need.
-	broken  atomic.Bool
+	// lost is closed and replaced by nil when the states are current again; nil: they are. While they
+	// may be old, callers of Get record which events they need.
+	lost    atomic.Pointer[chan struct{}]
+	begun   time.Time
+	heard   atomic.Int64 // when the states were last current, as a time.Duration since begun
 	ready   atomic.Bool
 	unknown unknownEvents
 }
@@ -162,7 +167,7 @@ type Rooms struct {
 // New makes Rooms without any event. Until the first snapshot nothing is known, and the gateway
 // must not serve requests (see Ready).
 func New() *Rooms {
-	r := &Rooms{}
+	r := &Rooms{begun: time.Now()}
 	r.events.Store(&map[string]*roomEntry{})
 	return r
 }
@@ -177,7 +182,7 @@ func Disabled() *Rooms {
 // Get returns the state of an event, never nil. The State is shared: it must not be changed.
 func (r *Rooms) Get(event string) *State {
 	e := (*r.events.Load())[event]
-	if r.broken.Load() {
+	if r.lost.Load() != nil {
 		r.recordRequest(event, e)
 	}
 	if e == nil {
@@ -225,8 +230,61 @@ func (r *Rooms) ActiveRound(event string) int64 {
 
 func (r *Rooms) Ready() bool { return r.ready.Load() }
 
-// Connected reports whether the stream is up, so that changes arrive.
-func (r *Rooms) Connected() bool { return r.ready.Load() && !r.broken.Load() }
+// Connected reports whether the stream of a replica that reads its store is up, so that changes
+// arrive.
+func (r *Rooms) Connected() bool { return r.ready.Load() && r.lost.Load() == nil }
+
+const (
+	// doubtAfter is how long states count as current after a message, though the next is late.
+	doubtAfter = 3 * time.Second
+	// doubtfulFor is how long nobody without a token passes for lack of a room after the states were
+	// last current. By then two streams were given up, so hardly any replica serves.
+	doubtfulFor   = 2 * silenceTimeout
+	settleTimeout = time.Second
+	silentAfter   = 5 * time.Second // and from then on waits are not estimated
+)
+
+// Settle waits, up to a second, until it is certain whether the event has an active room: while the
+// states are old, another replica of vwr may have activated one that is not known here. It fails
+// with errs.ErrUnavailable if they stay old. After doubtfulFor it is assumed that no replica serves,
+// so that none activates rooms either, and the last states apply again.
+func (r *Rooms) Settle(ctx context.Context, event string) error {
+	lost := r.lost.Load()
+	if lost == nil || r.ActiveRound(event) != 0 || r.silence() > doubtfulFor {
+		return nil
+	}
+	timer := time.NewTimer(settleTimeout)
+	defer timer.Stop()
+	select {
+	case <-*lost:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errs.ErrUnavailable.WithRetry(time.Second)
+}
+
+// silence returns for how long the states may have been old.
+func (r *Rooms) silence() time.Duration {
+	return time.Since(r.begun) - time.Duration(r.heard.Load())
+}
+
+// Silent reports whether nothing current has been heard for so long that operators are alerted.
+func (r *Rooms) Silent() bool { return r.lost.Load() != nil && r.silence() > silentAfter }
+
+// lose records that the states may be old from now on.
+func (r *Rooms) lose() {
+	over := make(chan struct{})
+	r.lost.CompareAndSwap(nil, &over)
+}
+
+// regain records that the states are current.
+func (r *Rooms) regain() {
+	r.heard.Store(int64(time.Since(r.begun)))
+	if over := r.lost.Swap(nil); over != nil {
+		close(*over)
+	}
+}
 
 // ApplyCounter stores the state that an operator's call through this gateway has set, without
 // waiting for the stream.

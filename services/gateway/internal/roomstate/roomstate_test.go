@@ -123,7 +123,7 @@ func (s *source) fetches() [][]string {
 }
 
 // startWatch runs Watch over src within a synctest bubble until the test ends.
-func startWatch(t *testing.T, src *source) *roomstate.Rooms {
+func startWatch(t *testing.T, src roomstate.Source) *roomstate.Rooms {
 	t.Helper()
 	r := roomstate.New()
 	ctx, cancel := context.WithCancel(t.Context())

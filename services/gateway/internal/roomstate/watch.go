@@ -2,6 +2,7 @@ package roomstate
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -28,9 +29,9 @@ type Source interface {
 	GetCounters(ctx context.Context, in *vwrv1.GetCountersRequest, opts ...grpc.CallOption) (*vwrv1.GetCountersResponse, error)
 }
 
-// Watch keeps r up to date until ctx ends. It reopens a broken stream with back-off. In the
-// meantime it fetches the states that callers of Get need each second, in one call for all known
-// events and one for all unknown ones.
+// Watch keeps r up to date until ctx ends. It reopens a broken stream with back-off, and leaves a
+// replica that has lost its store. In the meantime it fetches the states that callers of Get need
+// each second, in one call for all known events and one for all unknown ones.
 func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
@@ -38,36 +39,95 @@ func (r *Rooms) Watch(ctx context.Context, src Source, log *slog.Logger) error {
 		r.fetchRequested(ctx, src, log)
 	}()
 	defer func() { <-done }()
-	return loop.Follow(ctx, log, "waiting rooms", func(ctx context.Context) (bool, error) {
-		defer r.broken.Store(true)
-		return r.readStream(ctx, src)
+	var found *freshStream
+	return loop.Follow(ctx, log, "waiting rooms", func(ctx context.Context) (received bool, err error) {
+		defer r.lose()
+		received, found, err = r.readStream(ctx, src, found)
+		return received, err
 	})
 }
 
-func (r *Rooms) readStream(ctx context.Context, src Source) (received bool, err error) {
-	open := func(ctx context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
-		return src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
+// readStream applies the messages of begun, or of a new stream if begun is nil. While the replica
+// says that it is stalled, it looks for another one after each message, and returns that one's
+// stream in found. If there is none, the stream stays, since another would not do better.
+func (r *Rooms) readStream(ctx context.Context, src Source, begun *freshStream) (received bool, found *freshStream, err error) {
+	open := func(read context.Context) (loop.Stream[*vwrv1.WatchCountersResponse], error) {
+		if begun != nil {
+			context.AfterFunc(read, begun.end)
+			return begun, nil
+		}
+		return src.WatchCounters(read, &vwrv1.WatchCountersRequest{})
 	}
-	return loop.Read(ctx, silenceTimeout, open, func(ctx context.Context, msg *vwrv1.WatchCountersResponse) error {
+	complete, unlisted := false, []string(nil)
+	received, err = loop.Read(ctx, silenceTimeout, open, func(read context.Context, msg *vwrv1.WatchCountersResponse) error {
 		r.applyCounters(msg.GetCounters())
-		if !msg.GetSnapshot() {
+		if msg.GetSnapshot() {
+			complete, unlisted = true, r.activeRoomsMissingIn(msg.GetCounters())
+			r.ready.Store(true)
+		}
+		if msg.GetStalled() {
+			r.lose()
+			if found = openFresh(ctx, src); found != nil {
+				return errStalled
+			}
 			return nil
 		}
-		if err := r.verifyUnlisted(ctx, src, msg.GetCounters()); err != nil {
+		if !complete {
+			return nil
+		}
+		if err := r.verify(read, src, unlisted); err != nil {
 			return err
 		}
-		r.forgetEnded()
-		r.broken.Store(false)
-		r.ready.Store(true)
+		unlisted = nil
+		if msg.GetSnapshot() {
+			r.forgetEnded()
+		}
+		r.regain()
 		return nil
 	})
+	return received, found, err
 }
 
-// verifyUnlisted fetches the rooms that are active here and missing in a snapshot. A replica lists
-// the rooms that were active since it started. So a missing room may have been deactivated while
-// the stream was broken, or just activated through another replica.
-func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv1.Counter) error {
-	for part := range slices.Chunk(r.activeRoomsMissingIn(snapshot), refreshMax) {
+var errStalled = errors.New("the replica has lost its store, another one has not")
+
+// freshStream is the stream of a replica that is not stalled, and its first message.
+type freshStream struct {
+	grpc.ServerStreamingClient[vwrv1.WatchCountersResponse]
+
+	first *vwrv1.WatchCountersResponse // nil: already received
+	end   context.CancelFunc
+}
+
+func (s *freshStream) Recv() (*vwrv1.WatchCountersResponse, error) {
+	if msg := s.first; msg != nil {
+		s.first = nil
+		return msg, nil
+	}
+	return s.ServerStreamingClient.Recv() //nolint:wrapcheck // the stream's own
+}
+
+// openFresh opens a stream and returns it if its replica is not stalled, else nil. Calls prefer
+// replicas that serve.
+func openFresh(ctx context.Context, src Source) *freshStream {
+	ctx, end := context.WithCancel(ctx)
+	late := time.AfterFunc(refreshTimeout, end)
+	stream, err := src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
+	if err == nil {
+		var first *vwrv1.WatchCountersResponse
+		if first, err = stream.Recv(); err == nil && !first.GetStalled() && late.Stop() {
+			return &freshStream{stream, first, end}
+		}
+	}
+	late.Stop()
+	end()
+	return nil
+}
+
+// verify fetches the rooms that are active here and missing in a snapshot. A replica lists the rooms
+// that were active since it started. So a missing room may have been deactivated while the stream
+// was broken, or just activated through another replica.
+func (r *Rooms) verify(ctx context.Context, src Source, unlisted []string) error {
+	for part := range slices.Chunk(unlisted, refreshMax) {
 		if err := r.fetchRooms(ctx, src, part); err != nil {
 			return err
 		}
@@ -75,11 +135,14 @@ func (r *Rooms) verifyUnlisted(ctx context.Context, src Source, snapshot []*vwrv
 	return nil
 }
 
-// fetchRequested fetches, each second while the stream is broken, the states that callers of Get
-// need.
+// fetchRequested fetches, each second while the states may be old, those that callers of Get need.
 func (r *Rooms) fetchRequested(ctx context.Context, src Source, log *slog.Logger) {
 	for loop.Sleep(ctx, refreshEvery) {
-		if !r.broken.Load() {
+		silentFor.Set(r.silence().Seconds())
+		if r.silence() > doubtAfter {
+			r.lose()
+		}
+		if r.Connected() {
 			continue
 		}
 		known, unknown := r.takeRequested()

@@ -81,5 +81,6 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), drawer.Rekey(next.Worker.Key), server.Rekey(next.RPC.Accept))
 	})
+	a.Ready("dynamodb", store.Ping)
 	return a.Run(ctx)
 }

@@ -91,13 +91,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// countersReadCheck returns a check that succeeds once the active events have been read. A later
-// outage of DynamoDB does not make a replica unready: it still answers polls from the cache, and
-// the outage affects all replicas alike.
+// countersReadCheck returns a check that succeeds while the counters have just been read.
 func countersReadCheck(cache *room.StateCache) func(context.Context) error {
 	return func(context.Context) error {
-		if !cache.Ready() {
-			return errors.New("the active events have not been read yet")
+		if cache.Stale() {
+			return errors.New("the counters were not read in the last 2 s")
 		}
 		return nil
 	}

@@ -148,11 +148,14 @@ func (a *Advancer) Step(ctx context.Context) error {
 	}
 	now := a.now()
 	a.closeDeleted(known, counters)
+	for _, c := range counters {
+		a.cache.Merge(c)
+	}
+	a.cache.MarkLoaded()
 	trackers := make(map[string]*tracker, len(counters))
 	var work sync.WaitGroup
 	slots := make(chan struct{}, maxParallelSteps)
 	for _, c := range counters {
-		a.cache.Merge(c)
 		if !c.Active {
 			continue
 		}
@@ -174,7 +177,6 @@ func (a *Advancer) Step(ctx context.Context) error {
 	work.Wait()
 	a.trackers = trackers
 	a.recordFullEvents(trackers)
-	a.cache.MarkLoaded()
 	a.sweepCacheIfDue(now)
 	return nil
 }

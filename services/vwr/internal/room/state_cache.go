@@ -6,7 +6,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
+
+// maxReadAge is how old the last read of the counters may be. A failing read is noticed by the check
+// of readiness, and sent with the next heartbeat, within another second.
+const maxReadAge = 2 * time.Second
 
 // State is the cached state of one event.
 type State struct {
@@ -28,6 +33,7 @@ type StateCache struct {
 	rev     uint64
 	changed chan struct{} // closed and replaced at every change
 	ready   chan struct{} // closed after the first read of the registry of active events
+	readAt  time.Time     // of the last such read
 }
 
 // NewStateCache returns an empty cache.
@@ -163,10 +169,11 @@ func (sc *StateCache) ActiveIDs() []string {
 	return ids
 }
 
-// MarkLoaded records that the cache has every active event.
+// MarkLoaded records that the cache has the current state of every active event.
 func (sc *StateCache) MarkLoaded() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
+	sc.readAt = time.Now()
 	if !sc.Ready() {
 		close(sc.ready)
 	}
@@ -179,6 +186,14 @@ func (sc *StateCache) Ready() bool {
 	default:
 		return false
 	}
+}
+
+// Stale reports whether the counters were not read in the last 2 s, so that other replicas may have
+// activated rooms or moved counters meanwhile.
+func (sc *StateCache) Stale() bool {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return time.Since(sc.readAt) > maxReadAge
 }
 
 // Watch returns a Watcher whose first update has the state of every event. It need not be closed.

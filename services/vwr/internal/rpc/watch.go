@@ -25,7 +25,7 @@ func (v *Visitors) WatchCounters(_ *vwrv1.WatchCountersRequest, stream grpc.Serv
 	w := v.cache.Watch()
 	states, err := w.Next(ctx) // blocks until the cache is loaded
 	for snapshot := true; err == nil; snapshot = false {
-		if err := stream.Send(&vwrv1.WatchCountersResponse{Counters: fromStates(states), Snapshot: snapshot}); err != nil {
+		if err := stream.Send(&vwrv1.WatchCountersResponse{Counters: fromStates(states), Snapshot: snapshot, Stalled: v.cache.Stale()}); err != nil {
 			return err
 		}
 		select {

@@ -177,3 +177,32 @@ func TestWatchCountersSendsHeartbeats(t *testing.T) {
 		require.True(t, msg.GetCounters()[0].GetActive())
 	})
 }
+
+// A replica that cannot read its store says so within 3 s, on streams that go on, and says when it
+// reads it again.
+func TestWatchCountersSaysThatItIsStalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, b := roomtest.NewMemory(time.Now), room.NewStateCache()
+		advancer := room.NewAdvancer(b, m, m, noLoads{}, time.Now, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- advancer.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, <-done)
+		})
+		messages := startWatch(t, b)
+		for range 5 {
+			require.False(t, (<-messages).GetStalled())
+		}
+		for _, away := range []bool{true, false} {
+			m.SetDown(away)
+			changed := time.Now()
+			for (<-messages).GetStalled() != away {
+			}
+			require.LessOrEqual(t, time.Since(changed), 3*time.Second)
+			require.Equal(t, away, b.Stale())
+		}
+	})
+}

@@ -84,6 +84,11 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger, now func() time.Tim
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(keys.Rekey(next.Draw), server.Rekey(next.RPC.Accept))
 	})
+	a.Ready("dynamodb", store.Ping)
+	a.Ready("sqs", func(ctx context.Context) error {
+		_, err := requests.Depth(ctx)
+		return err
+	})
 	return a.Run(ctx)
 }
 

@@ -1671,7 +1671,10 @@ type WatchCountersResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Counters []*Counter             `protobuf:"bytes,1,rep,name=counters,proto3" json:"counters,omitempty"`
 	// The first message of a stream holds every event.
-	Snapshot      bool `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Snapshot bool `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The replica has not read the counters for 2 s. Until a message without it, rooms that other
+	// replicas have activated may be missing, and counters may be old.
+	Stalled       bool `protobuf:"varint,3,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1716,6 +1719,13 @@ func (x *WatchCountersResponse) GetCounters() []*Counter {
 func (x *WatchCountersResponse) GetSnapshot() bool {
 	if x != nil {
 		return x.Snapshot
+	}
+	return false
+}
+
+func (x *WatchCountersResponse) GetStalled() bool {
+	if x != nil {
+		return x.Stalled
 	}
 	return false
 }
@@ -2791,10 +2801,11 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x04rank\x18\x04 \x01(\x03H\x00R\x04rank\x88\x01\x01\x12\x14\n" +
 	"\x05round\x18\x05 \x01(\x03R\x05roundB\a\n" +
 	"\x05_rank\"\x16\n" +
-	"\x14WatchCountersRequest\"d\n" +
+	"\x14WatchCountersRequest\"~\n" +
 	"\x15WatchCountersResponse\x12/\n" +
 	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\x12\x1a\n" +
-	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\";\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12\x18\n" +
+	"\astalled\x18\x03 \x01(\bR\astalled\";\n" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +

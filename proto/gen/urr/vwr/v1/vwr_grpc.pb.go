@@ -77,7 +77,7 @@ type VwrServiceClient interface {
 	GetShuffleProof(ctx context.Context, in *GetShuffleProofRequest, opts ...grpc.CallOption) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
 	// within a round). After a second without a change a message without counters shows that
-	// the replica is running.
+	// the replica is running; `stalled`, that it has lost its store.
 	WatchCounters(ctx context.Context, in *WatchCountersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCountersResponse], error)
 	// The state of the named events, read from the table: the gateway's refresh while its stream is
 	// broken.
@@ -236,7 +236,7 @@ type VwrServiceServer interface {
 	GetShuffleProof(context.Context, *GetShuffleProofRequest) (*ShuffleProof, error)
 	// A snapshot of every event's state, then its changes (at most 5/s per event, never a lower value
 	// within a round). After a second without a change a message without counters shows that
-	// the replica is running.
+	// the replica is running; `stalled`, that it has lost its store.
 	WatchCounters(*WatchCountersRequest, grpc.ServerStreamingServer[WatchCountersResponse]) error
 	// The state of the named events, read from the table: the gateway's refresh while its stream is
 	// broken.
