@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -38,57 +39,67 @@ func indexedPositions(t *testing.T, db *awsdynamo.Client, table, partition strin
 	return positions
 }
 
-// The positions of a round with shards are divided among the partitions <event>#0 to
-// <event>#<shards-1>. Each partition is used, and together they have every position once.
-func TestShardsDivideAllPositions(t *testing.T) {
+// The positions of a round are divided among the partition keys <event>#000 to <event>#3ff, and are
+// found by them at every replica.
+func TestKeysDivideAllPositions(t *testing.T) {
 	t.Parallel()
 	cfg, db := dynamotest.Tables(t)
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
-	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
-	const event, shards, visitors = "large", 4, 80
-	c := roomtest.StartShardedRound(t, store, event, shards, room.DefaultSettings())
-	records := roomtest.TakeMany(t, store, c, visitors)
-	table := cfg.Prefix + "-vwr-positions"
-	require.Empty(t, indexedPositions(t, db, table, event), "the partition of the default layout")
-	var all []int64
-	for shard := range shards {
-		in := indexedPositions(t, db, table, fmt.Sprintf("%s#%d", event, shard))
-		require.True(t, slices.IsSorted(in))
-		require.GreaterOrEqual(t, len(in), visitors/shards/4, "shard %d", shard)
-		all = append(all, in...)
+	open := func() *dynamo.Store {
+		return dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
 	}
-	slices.Sort(all)
-	require.Len(t, all, visitors)
-	require.Equal(t, []int64{1, visitors}, []int64{all[0], all[visitors-1]})
-	require.Len(t, slices.Compact(all), visitors)
-
-	other := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
+	store, table := open(), cfg.Prefix+"-vwr-positions"
+	c := roomtest.StartRound(t, store, "large", room.DefaultSettings())
+	records := roomtest.TakeMany(t, store, c, 40)
+	keys := make(map[string]bool)
 	for _, want := range records {
-		got, found, err := other.FindRecord(t.Context(), c, want.RequestID)
+		key := fmt.Sprintf("large#%03x", (int(want.RequestID[0])<<8+int(want.RequestID[1]))%1024)
+		keys[key] = true
+		require.Contains(t, indexedPositions(t, db, table, key), want.Position)
+		got, found, err := open().FindRecord(t.Context(), c, want.RequestID)
 		require.NoError(t, err)
 		require.True(t, found)
 		require.Equal(t, want, got)
 	}
+	require.Greater(t, len(keys), 20)
+	require.Equal(t, []int64{1, 40}, []int64{slices.MinFunc(records, byPosition).Position, slices.MaxFunc(records, byPosition).Position})
 }
 
-// A new round has the number of shards with which it is started, whatever the earlier round had.
-func TestEachRoundHasItsShards(t *testing.T) {
+func byPosition(a, b room.Record) int { return cmp.Compare(a.Position, b.Position) }
+
+// A round that an earlier version has started keeps its partition keys: all positions have one, or
+// they are divided by the attribute shards.
+func TestRoundsOfEarlierVersionsKeepTheirKeys(t *testing.T) {
 	t.Parallel()
-	open := tables(t)
-	store := open(dynamotest.Hook{})
-	c := roomtest.StartShardedRound(t, store, "rounds", 8, room.DefaultSettings())
-	for _, shards := range []int{1, 5, 2} {
-		require.NoError(t, store.Stop(t.Context(), c.EventID, c.Round))
-		next := room.Counters{EventID: c.EventID, Active: true, Round: c.Round + 1, Settings: room.DefaultSettings(), Shards: shards}
-		require.NoError(t, store.Start(t.Context(), next, c.Round, nil))
-		c = roomtest.Read(t, store, c.EventID)
-		require.Equal(t, shards, c.Shards)
-		r, err := takeWithID(t.Context(), store, c, uuid.New())
+	cfg, db := dynamotest.Tables(t)
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
+	id := uuid.MustParse("00000007-5a73-4c8e-8f3e-2b8f7a1d0c55")
+	for name, round := range map[string]struct {
+		change    string
+		partition string
+	}{
+		"one":     {"REMOVE shards", "one"},
+		"sharded": {"SET shards = :n", "sharded#2"},
+	} {
+		roomtest.StartRound(t, store, name, room.DefaultSettings())
+		update := &awsdynamo.UpdateItemInput{
+			TableName: aws.String(cfg.Prefix + "-vwr-counters"), Key: stored{"eventId": s(name)}, UpdateExpression: &round.change,
+		}
+		if name == "sharded" {
+			update.ExpressionAttributeValues = stored{":n": n(5)}
+		}
+		_, err := db.UpdateItem(t.Context(), update)
 		require.NoError(t, err)
-		require.Equal(t, int64(1), r.Position)
-		got, found, err := store.FindRecord(t.Context(), c, r.RequestID)
+		c := roomtest.Read(t, store, name)
+		want, err := takeWithID(t.Context(), store, c, id)
 		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, r, got)
+		require.NotEmpty(t, get(t, db, cfg.Prefix+"-vwr-positions", stored{"eventId": s(round.partition), "requestId": s(id.String())}))
+		got, err := takeWithID(t.Context(), store, c, id)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.NoError(t, store.Stop(t.Context(), name, c.Round))
+		require.NoError(t, store.Start(t.Context(), room.Counters{EventID: name, Active: true, Round: c.Round + 1, Settings: room.DefaultSettings()}, c.Round, nil))
+		require.Equal(t, 1024, roomtest.Read(t, store, name).Shards, "the next round")
 	}
 }
