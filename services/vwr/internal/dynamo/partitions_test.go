@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,7 +199,7 @@ func TestPartitionsAreFilled(t *testing.T) {
 	t.Parallel()
 	for i := range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			n := []int{4, 6, 8}[i%3]
+			n := []int{2, 4, 5}[i%3]
 			c := crowd{partitions: n, placement: i, fraction: 0.02, index: dynamo.PositionIndex(i%2 == 0), perSecond: 2 * 20 * n, seconds: 2}
 			fits, stored := c.come(t)
 			t.Logf("%d partitions, index %t: %.0f%% fits, %.0f%% stored", c.partitions, c.index, 100*fits, 100*stored)
@@ -226,4 +227,50 @@ func TestPartitionsFigures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An assign whose record is under way joins it. Once a throttled record has waited for 10 s, others
+// of its key are refused, and no position is issued for them.
+func TestThrottledRecordIsJoined(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var healthy atomic.Bool
+		memory := strict.NewMemory()
+		db, err := strict.Open(t.Context(), func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
+			if !healthy.Load() && operation == "BatchExecuteStatement" {
+				return strict.Failure("ThrottlingException", "slow"), nil
+			}
+			return memory.Serve(ctx, operation, body)
+		})
+		require.NoError(t, err)
+		cfg := pkgdynamo.Config{Prefix: herdEvent}
+		require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+		store := dynamo.New(db, cfg, time.Now)
+		c := roomtest.StartRound(t, store, herdEvent, room.DefaultSettings())
+		first, second, other := uuid.New(), uuid.New(), uuid.New()
+		copy(second[:2], first[:2])
+		other[1] = first[1] + 1
+		issued := func() int64 { return roomtest.Read(t, store, herdEvent).Issued }
+		for range 3 {
+			_, err := takeWithID(t.Context(), store, c, first)
+			require.ErrorIs(t, err, errs.ErrOverloaded)
+			require.Equal(t, int64(1), issued())
+		}
+		time.Sleep(11 * time.Second)
+		_, err = takeWithID(t.Context(), store, c, second)
+		require.ErrorIs(t, err, errs.ErrOverloaded)
+		require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
+		require.Equal(t, int64(1), issued())
+		_, err = takeWithID(t.Context(), store, c, other)
+		require.ErrorIs(t, err, errs.ErrOverloaded)
+		require.Equal(t, int64(2), issued(), "another key")
+		healthy.Store(true)
+		time.Sleep(2 * time.Second)
+		for i, id := range []uuid.UUID{first, other, second} {
+			got, err := takeWithID(t.Context(), store, c, id)
+			require.NoError(t, err)
+			require.Equal(t, int64(i+1), got.Position)
+		}
+		require.NoError(t, store.Close(t.Context()))
+	})
 }
