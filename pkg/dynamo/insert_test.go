@@ -1,10 +1,11 @@
 package dynamo_test
 
 import (
+	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
@@ -46,42 +47,40 @@ func TestInsertNew(t *testing.T) {
 	}
 }
 
-// Only throttled statements are sent again, and not forever.
-func TestInsertNewRepeatsThrottled(t *testing.T) {
+// A statement's error is that of its item. A refused call has stored nothing of this attempt.
+func TestInsertNewReportsErrors(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int64
-	var sizes []int
-	always := atomic.Bool{}
-	client := dynamodb.New(dynamodb.Options{Region: "local"}, dynamotest.Hook{Answer: func(in any) any {
-		asked, ok := in.(*dynamodb.BatchExecuteStatementInput)
-		if !ok {
-			panic(fmt.Sprintf("%T", in))
-		}
-		sizes = append(sizes, len(asked.Statements))
-		out := &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(asked.Statements))}
-		fail := func(i int, code types.BatchStatementErrorCodeEnum) {
-			out.Responses[i].Error = &types.BatchStatementError{Code: code}
-		}
-		switch {
-		case always.Load():
-			fail(0, types.BatchStatementErrorCodeEnumRequestLimitExceeded)
-		case calls.Add(1) == 1:
-			fail(0, types.BatchStatementErrorCodeEnumThrottlingError)
-			fail(1, types.BatchStatementErrorCodeEnumValidationError)
-			fail(3, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded)
-		case calls.Load() == 2:
-			fail(1, types.BatchStatementErrorCodeEnumDuplicateItem)
-		}
-		return out
-	}}.Options)
+	var whole error
+	client := dynamodb.New(dynamodb.Options{Region: "local", Retryer: aws.NopRetryer{}}, dynamotest.Hook{
+		Before: func(any) error { return whole },
+		Answer: func(in any) any {
+			asked, ok := in.(*dynamodb.BatchExecuteStatementInput)
+			if !ok {
+				panic(fmt.Sprintf("%T", in))
+			}
+			out := &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(asked.Statements))}
+			for i, code := range []types.BatchStatementErrorCodeEnum{
+				types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumValidationError,
+				types.BatchStatementErrorCodeEnumDuplicateItem, types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded,
+			} {
+				out.Responses[i].Error = &types.BatchStatementError{Code: code}
+			}
+			return out
+		},
+	}.Options)
 	got := dynamo.InsertNew(t.Context(), client, "t", numbered(5, 1))
-	require.Equal(t, []int{5, 2}, sizes)
+	require.ErrorIs(t, got[0], dynamo.ErrThrottled)
 	require.ErrorContains(t, got[1], "ValidationError")
-	require.ErrorIs(t, got[3], dynamo.ErrExists)
-	require.NoError(t, got[0])
-	require.NoError(t, got[2])
-	always.Store(true)
-	sizes = nil
-	require.ErrorContains(t, dynamo.InsertNew(t.Context(), client, "t", numbered(1, 1))[0], "RequestLimitExceeded")
-	require.Len(t, sizes, 5)
+	require.ErrorIs(t, got[2], dynamo.ErrExists)
+	require.ErrorIs(t, got[3], dynamo.ErrThrottled)
+	require.NoError(t, got[4])
+	for _, throttled := range []bool{true, false} {
+		if whole = dynamotest.ErrConnReset; throttled {
+			whole = &types.ThrottlingException{}
+		}
+		for _, err := range dynamo.InsertNew(t.Context(), client, "t", numbered(2, 1)) {
+			require.Error(t, err)
+			require.Equal(t, throttled, errors.Is(err, dynamo.ErrThrottled))
+		}
+	}
 }

@@ -30,7 +30,7 @@ func Warm(ctx context.Context, client *dynamodb.Client, cfg Config, o plan.Openi
 	}
 	var raised []string
 	raise := func(index string, reads, writes *int64) *types.WarmThroughput {
-		r, w := max(int64(math.Ceil(loads[index].Reads)), aws.ToInt64(reads)), max(int64(math.Ceil(loads[index].Writes)), aws.ToInt64(writes))
+		r, w := max(int64(math.Ceil(loads[index].Reads)), aws.ToInt64(reads)), max(int64(math.Ceil(loads[index].Warm)), aws.ToInt64(writes))
 		if r == aws.ToInt64(reads) && w == aws.ToInt64(writes) {
 			return nil
 		}

@@ -51,23 +51,23 @@ func TestWarm(t *testing.T) {
 		return text
 	}
 	text := warm()
-	require.Equal(t, []int64{16667, 16667}, units(asked.WarmThroughput))
+	require.Equal(t, []int64{16667, 25000}, units(asked.WarmThroughput))
 	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
 	require.Equal(t, "eventId-position-index", *asked.GlobalSecondaryIndexUpdates[0].Update.IndexName)
-	require.Equal(t, []int64{0, 16667}, units(asked.GlobalSecondaryIndexUpdates[0].Update.WarmThroughput))
-	require.Contains(t, text, table+": 16667 write and 16667 read units per second; "+table+" eventId-position-index: 16667 write")
+	require.Equal(t, []int64{0, 25000}, units(asked.GlobalSecondaryIndexUpdates[0].Update.WarmThroughput))
+	require.Contains(t, text, table+": 25000 write and 16667 read units per second; "+table+" eventId-position-index: 25000 write")
 
-	reads, writes, indexWrites = 12000, 4000, 20000
+	reads, writes, indexWrites = 12000, 4000, 30000
 	warm()
-	require.Equal(t, []int64{16667, 16667}, units(asked.WarmThroughput))
+	require.Equal(t, []int64{16667, 25000}, units(asked.WarmThroughput))
 	require.Empty(t, asked.GlobalSecondaryIndexUpdates)
 
 	reads, indexWrites = 40000, 4000
 	warm()
-	require.Equal(t, []int64{40000, 16667}, units(asked.WarmThroughput), "what suffices stays")
+	require.Equal(t, []int64{40000, 25000}, units(asked.WarmThroughput), "what suffices stays")
 	require.Len(t, asked.GlobalSecondaryIndexUpdates, 1)
 
-	writes, indexWrites = 40000, 20000
+	writes, indexWrites = 40000, 30000
 	require.Equal(t, table+" is warm enough", warm())
 	require.Nil(t, asked)
 

@@ -10,6 +10,5 @@ var (
 	ErrLobbyOpen         = declare(Conflict, "LOBBY_OPEN", "Positions are not given out yet")
 	ErrLobbyClosed       = declare(Conflict, "LOBBY_CLOSED", "The lobby takes no entries now")
 	ErrLobbyFixed        = declare(Conflict, "LOBBY_FIXED", "The lobby of the running round cannot be changed")
-	ErrShardsFixed       = declare(Conflict, "SHARDS_FIXED", "The number of shards of the running round cannot be changed")
 	ErrLobbyNotFound     = declare(NotFound, "LOBBY_NOT_FOUND", "Nothing is published about a lobby of this event")
 )

@@ -118,16 +118,15 @@ func machine(process string, cores int) string {
 	}
 }
 
-// newTableWrites is how many writes per second a new on-demand table, or its index, accepts,
-// partitionWrites how many one partition key. A room's positions have at most maxRoomShards keys.
-const newTableWrites, partitionWrites, maxRoomShards = 4000, 1000, 64
+// newTableWrites is how many writes per second a new on-demand table, or its index, accepts.
+const newTableWrites = 4000
 
 func writeStores(w io.Writer, o Opening) {
 	fmt.Fprintf(w, "\nstore\tper second\t\n")
 	for _, l := range o.Loads() {
 		warm := ""
-		if l.Writes > newTableWrites {
-			warm = "; warm it: a new one takes " + Thousands(newTableWrites)
+		if l.Warm > newTableWrites {
+			warm = "; warm it to " + Number(l.Warm) + ": a new one takes " + Thousands(newTableWrites)
 		}
 		fmt.Fprintf(w, "DynamoDB %s\t%s write units\t= %s%s\n", strings.TrimSpace(l.Table+" "+l.Index), Number(l.Writes), l.Sum, warm)
 		if l.Reads > 0 {
@@ -140,7 +139,6 @@ func writeStores(w io.Writer, o Opening) {
 	}
 	switch o.Kind {
 	case Sale:
-		fmt.Fprintf(w, "\t\tthe positions of a room need %.0f shards\n", min(maxRoomShards, math.Ceil(o.PerSecond()/partitionWrites)))
 		message("SQS admissions, if enabled", Admitted, calls(Admitted))
 		message("Kafka reservation-events", Admitted+Admitted/2, "created by each hold, confirmed by each payment")
 		message("Kafka payment-events", Admitted/2, "one per payment")

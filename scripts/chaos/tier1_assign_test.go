@@ -37,8 +37,7 @@ var (
 // TestTier1KeepsItsPositions kills a replica at each failpoint of assign, while each visitor calls
 // two replicas many times at once, and DynamoDB refuses statements and loses responses. No position
 // has two holders. Each visitor keeps the one position that it was given, with and without its
-// ticket, in the default layout and with shards. Then the room is closed and opened again: nothing
-// of the old round counts.
+// ticket. Then the room is closed and opened again: nothing of the old round counts.
 func TestTier1KeepsItsPositions(t *testing.T) {
 	parallelIfShort(t)
 	seed, rng := seededRandom(t)
@@ -49,16 +48,14 @@ func TestTier1KeepsItsPositions(t *testing.T) {
 	r := &assignRun{size: size, tier1: setupTier1(t, 2, rng, fmt.Sprintf("assign-%d", seed), harness.Options{Services: []string{platform.Gateway}, AWS: true})}
 	r.DynamoDB().Use(r.failStatements)
 	for round := range size.rounds {
-		shards := int32(1 + 3*((round+r.below(2))%2))
-		st := r.activate(&vwrv1.ActivateRequest{Shards: &shards})
-		require.Equal(t, shards, st.GetShards())
+		st := r.activate(&vwrv1.ActivateRequest{})
 		require.Zero(t, st.GetNextPosition())
 		r.holders = make(map[int64]string)
 		for i, point := range assignPoints {
 			r.dieAt(i%r.replicas, point)
 		}
 		r.requireKept(round + 1)
-		r.t.Logf("%d visitors, %d shards, %d deaths, %d answers, %d of them refused", len(r.answered), shards, r.deaths, r.answers, r.refused)
+		r.t.Logf("%d visitors, %d deaths, %d answers, %d of them refused", len(r.answered), r.deaths, r.answers, r.refused)
 		old := r.answered
 		r.answered = nil
 		r.deactivate()

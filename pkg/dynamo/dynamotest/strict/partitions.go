@@ -88,10 +88,20 @@ func size(it item) (bytes int) {
 	return bytes
 }
 
-// bucketName names the bucket for the reads or writes of the partition that has a key.
+// bucketName names the bucket for the reads or writes of the partition that has a key, as JSON.
 func (r *Rules) bucketName(table, index, key string, write bool) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s", r.limits.Placement, table, index, key))
-	return fmt.Sprintf("%s/%s/%d/%t", table, index, binary.BigEndian.Uint64(sum[:8])%uint64(r.limits.Partitions), write) //nolint:gosec // positive
+	return fmt.Sprintf("%s/%s/%d/%t", table, index, r.limits.partition(table, index, key), write)
+}
+
+// Partition returns the number, from 0, of the partition of a table or of an index that has a key of
+// type S.
+func (r *Rules) Partition(table, index, key string) int {
+	return r.limits.partition(table, index, `{"S":"`+key+`"}`)
+}
+
+func (l Limits) partition(table, index, key string) int {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s", l.Placement, table, index, key))
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(l.Partitions)) //nolint:gosec // few partitions
 }
 
 // admit takes the units that an access needs of the table, or none. It returns why the access is

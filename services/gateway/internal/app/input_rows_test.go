@@ -408,8 +408,6 @@ var inputs = map[string]input{
 		{member: "maxInFlight", value: `0`, code: "INVALID_REQUEST"},
 		{member: "proofOfWork", value: `-1`, code: "INVALID_REQUEST"},
 		{member: "proofOfWork", value: `25`, code: "INVALID_REQUEST"},
-		{member: "shards", value: `0`, code: "INVALID_REQUEST"},
-		{member: "shards", value: `65`, code: "INVALID_REQUEST"},
 	}},
 	"VwrAdminService.Advance":    {bad: []badValue{{member: "batchSize", value: `0`, code: "INVALID_REQUEST"}}},
 	"VwrAdminService.Deactivate": {},

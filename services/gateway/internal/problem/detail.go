@@ -64,7 +64,6 @@ var details = map[string]sentences{
 	"LOBBY_OPEN":          {"Places are given out when the waiting room opens.", "대기실이 열릴 때 순번이 정해집니다."},
 	"LOBBY_CLOSED":        {"You cannot join at present.", "지금은 참여할 수 없습니다."},
 	"LOBBY_FIXED":         {"The start of a running waiting room cannot be changed. Deactivate it first.", "운영 중인 대기실의 시작 시각은 변경할 수 없습니다. 먼저 비활성화해 주세요."},
-	"SHARDS_FIXED":        {"The number of shards of a running waiting room cannot be changed. Deactivate it first.", "운영 중인 대기실의 샤드 수는 변경할 수 없습니다. 먼저 비활성화해 주세요."},
 	"LOBBY_NOT_FOUND":     {"There is nothing to see about this draw yet.", "아직 공개된 추첨 정보가 없습니다."},
 
 	"PASS_USED":            {"This place in the waiting room was used by another account.", "이 대기 순번은 다른 계정에서 이미 사용했습니다."},

@@ -128,7 +128,11 @@ func TestFailedStatementFailsOnlyItsVisitor(t *testing.T) {
 	records, failures := make([]room.Record, len(ids)), make([]error, len(ids))
 	var work sync.WaitGroup
 	for i, id := range ids {
-		work.Go(func() { records[i], failures[i] = takeWithID(t.Context(), s, c, id) })
+		work.Go(func() {
+			if records[i], failures[i] = takeWithID(t.Context(), s, c, id); errors.Is(failures[i], errs.ErrOverloaded) { // on a busy machine
+				records[i], failures[i] = roomtest.TakeWithRetry(t, s, c, id)
+			}
+		})
 	}
 	work.Wait()
 	require.Equal(t, errs.Unavailable, errs.From(failures[0]).Kind)

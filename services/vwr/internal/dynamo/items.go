@@ -30,7 +30,7 @@ const (
 	attrProofOfWork = "proofOfWork" // leading zero bits
 	attrSignIn      = "signIn"      // absent: false
 	attrNext        = "next"        // absent: QUEUE
-	attrShards      = "shards"      // absent: 1
+	attrShards      = "shards"      // positionKeys, see positionIDOf
 )
 
 // The registries of active events and of unfinished lobbies are the only items of the counters
@@ -63,7 +63,7 @@ const (
 	claimedKeyForm  = "%d#count" // round
 )
 
-// shardSign separates the event id from the number of the shard in the partition key of a position.
+// shardSign separates the event id from the number in the partition key of a position.
 // No event id contains it.
 const shardSign = "#"
 
@@ -106,13 +106,26 @@ func positionKey(p positionID) item {
 	return item{attrEvent: str(p.partition), attrRequest: str(p.id.String())}
 }
 
-// shardedPositionID returns the key of a position whose round has this number of shards. The
-// request id determines the shard; it is a MAC, so the shards get equally many positions.
-func shardedPositionID(eventID string, shards int, id uuid.UUID) positionID {
-	if shards <= 1 {
+// positionKeys is the number of partition keys among which the positions of a round are divided. It
+// is far greater than the number of partitions of a warm table, so that these get about equally
+// many, in the table and in the index.
+const positionKeys = 1024
+
+// keyNumber returns the number of a position's partition key. The request id is a MAC, so the keys
+// get equally many positions.
+func keyNumber(id uuid.UUID) uint16 { return binary.BigEndian.Uint16(id[:]) % positionKeys }
+
+// positionIDOf returns the key of a position. shards is the stored attribute of the round: other
+// values than positionKeys (and 0, a round that is not stored) are of rounds that were activated by
+// an earlier version.
+func positionIDOf(eventID string, shards int, id uuid.UUID) positionID {
+	switch shards {
+	case 0, positionKeys:
+		return positionID{fmt.Sprintf("%s%s%03x", eventID, shardSign, keyNumber(id)), id}
+	case 1:
 		return positionID{eventID, id}
 	}
-	shard := binary.BigEndian.Uint32(id[:]) % uint32(shards) //nolint:gosec // at most room.MaxShards
+	shard := binary.BigEndian.Uint32(id[:]) % uint32(shards) //nolint:gosec // at most 64
 	return positionID{eventID + shardSign + strconv.FormatUint(uint64(shard), 10), id}
 }
 
@@ -177,7 +190,7 @@ func toRecord(it item) (room.Record, error) {
 }
 
 func fromRecord(rec room.Record, shards int, now time.Time) item {
-	it := positionKey(shardedPositionID(rec.EventID, shards, rec.RequestID))
+	it := positionKey(positionIDOf(rec.EventID, shards, rec.RequestID))
 	it[attrRound] = num(int64(rec.Round))
 	it[attrPosition] = num(rec.Position)
 	it[attrVisitor] = str(rec.Visitor)

@@ -45,7 +45,7 @@ func TestItemLayout(t *testing.T) {
 	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
 	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
-	id := uuid.New()
+	id := uuid.MustParse("fe3a9f10-5a73-4c8e-8f3e-2b8f7a1d0c55")
 	rec, err := roomtest.Take(t.Context(), store, c, "visitor", id)
 	require.NoError(t, err)
 	require.NoError(t, store.SetServing(t.Context(), roomtest.Read(t, store, "demo"), 1))
@@ -55,7 +55,7 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"),
+		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"), "shards": n(1024),
 	}
 	for what, c := range map[string]struct {
 		table string
@@ -63,7 +63,7 @@ func TestItemLayout(t *testing.T) {
 	}{
 		"the counters":         {counters, counter},
 		"the active events":    {counters, stored{"eventId": s("#active"), "events": &types.AttributeValueMemberSS{Value: []string{"demo"}}}},
-		"a position":           {positions, stored{"eventId": s("demo"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
+		"a position":           {positions, stored{"eventId": s("demo#23a"), "requestId": s(id.String()), "position": n(1), "userId": s("visitor"), "activatedAt": round, "createdAt": n(1_800_000_000_123), "ttl": n(1_800_086_400)}},
 		"a set of the claims":  {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#0"), "claims": &types.AttributeValueMemberNS{Value: []string{"1"}}, "ttl": n(1_800_086_400)}},
 		"the number of claims": {positions, stored{"eventId": s("demo#claims"), "requestId": s("1700000000000000#count"), "claimed": n(1), "ttl": n(1_800_086_400)}},
 	} {
@@ -94,7 +94,7 @@ func TestRoundKeepsNothingOfAnEarlierOne(t *testing.T) {
 		ExpressionAttributeValues: stored{":one": n(1)},
 	})
 	require.NoError(t, err)
-	next := room.Counters{EventID: "demo", Active: true, Round: first.Round + 1, Settings: room.DefaultSettings(), Shards: 1}
+	next := room.Counters{EventID: "demo", Active: true, Round: first.Round + 1, Settings: room.DefaultSettings()}
 	require.ErrorIs(t, store.Start(t.Context(), next, first.Round-1, nil), room.ErrStale)
 	require.NoError(t, store.Start(t.Context(), next, first.Round, nil))
 	it := get(t, db, counters, stored{"eventId": s("demo")})

@@ -14,6 +14,9 @@ var (
 		Name: "urr_vwr_group_size", Help: "Assigns that were answered by one counter write.",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 	})
+	recordsWaiting = promauto.NewGauge(prometheus.GaugeOpts{
+		Name: "urr_vwr_records_waiting", Help: "Positions that this replica has issued and not stored yet.",
+	})
 	gaps = promauto.NewCounter(prometheus.CounterOpts{
 		Name: "urr_vwr_gaps_total", Help: "Positions given out and not stored: lost races of one visitor, and failed writes.",
 	})

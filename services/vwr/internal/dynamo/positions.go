@@ -28,7 +28,7 @@ type takeRequest struct {
 	ids     []uuid.UUID
 }
 
-func (t takeRequest) key(id uuid.UUID) positionID { return shardedPositionID(t.eventID, t.shards, id) }
+func (t takeRequest) key(id uuid.UUID) positionID { return positionIDOf(t.eventID, t.shards, id) }
 
 // findResult is what a search for a visitor's record found; ok is false when there is none.
 type findResult struct {
@@ -37,10 +37,24 @@ type findResult struct {
 }
 
 // TakePositions returns the records of the visitors who have one, and stores new positions for the
-// others. A visitor who would wait too long gets errs.ErrOverloaded at once. Concurrent calls form
-// groups: a call that is cancelled before its group starts has no effect. If it is cancelled later,
-// the position is stored nevertheless, and the visitor's next call returns it.
+// others. A visitor who would wait too long gets errs.ErrOverloaded at once, and no position. One
+// whose record is throttled for long gets it too, and joins the write by the next call.
+// Concurrent calls form groups: a call that is cancelled before its group starts has no effect. If
+// it is cancelled later, the position is stored nevertheless, and the visitor's next call returns it.
 func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []room.Taker) []room.Outcome[room.Record] {
+	issued, err := s.issueInGroups(ctx, c, takers)
+	out := slices.Repeat([]room.Outcome[room.Record]{{Err: err}}, len(takers))
+	for i, r := range issued {
+		if out[i].Err = r.Err; r.Err == nil {
+			out[i] = r.Value.await(ctx)
+		}
+	}
+	return out
+}
+
+// issueInGroups returns the records of the takers, of which some may not be stored yet. It may leave
+// out the last takers, and then returns their error.
+func (s *Store) issueInGroups(ctx context.Context, c room.Counters, takers []room.Taker) ([]batch.Result[*newRecord], error) {
 	backlog := s.backlogs.forEvent(c.EventID)
 	n, err := backlog.enter(len(takers))
 	defer backlog.leave(n)
@@ -48,11 +62,7 @@ func (s *Store) TakePositions(ctx context.Context, c room.Counters, takers []roo
 	for i, t := range takers[:n] {
 		requests[i] = takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: t.Visitor, ids: t.IDs}
 	}
-	out := slices.Repeat([]room.Outcome[room.Record]{{Err: err}}, len(takers))
-	for i, taken := range s.takes.DoAll(ctx, c.EventID, requests) {
-		out[i] = room.Outcome[room.Record](taken)
-	}
-	return out
+	return s.takes.DoAll(ctx, c.EventID, requests), err
 }
 
 // roundKey identifies a round of an event. Requests of one round share a write of the counter.
@@ -61,11 +71,11 @@ type roundKey struct {
 	round   room.Round
 }
 
-// takePositions assigns positions to a group of visitors of one event, for each round separately.
-func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[room.Record], error) {
+// takePositions issues positions to a group of visitors of one event, for each round separately.
+func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequest) ([]batch.Result[*newRecord], error) {
 	start := time.Now()
 	defer func() { s.backlogs.forEvent(eventID).observeGroup(len(in), time.Since(start)) }()
-	out := make([]batch.Result[room.Record], len(in))
+	out := make([]batch.Result[*newRecord], len(in))
 	groups := make(map[roundKey][]int, 1)
 	for i, t := range in {
 		groups[t.roundKey] = append(groups[t.roundKey], i)
@@ -78,119 +88,94 @@ func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequ
 	return out, nil
 }
 
-// assignRound answers the requests in[i] whose index i is in members, all of one round. One
-// consistent read finds stored records. One write of the counter issues positions for the other
-// requests in order of arrival. Then their records are written, 25 per call. A crash in between
-// leaves only gaps.
-func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
+// assignRound sets the results of the requests in[i] whose index i is in members, all of one round.
+// Requests whose record is under way join it. One consistent read finds stored records. One write of
+// the counter issues positions for the other requests in order of arrival, and their records are
+// queued: the next group need not wait until they are stored. A crash in between leaves only gaps.
+func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[*newRecord]) {
 	groupSize.Observe(float64(len(members)))
+	// This must precede the read, which finds those whose write ends in between.
+	members = slices.DeleteFunc(members, func(i int) bool {
+		out[i].Value = s.writes.find(k, in[i].ids)
+		return out[i].Value != nil
+	})
 	known, err := s.lookUpRecords(ctx, in, members)
-	fail := func(indexes []int, err error) {
-		for _, i := range indexes {
-			out[i].Err = err
-		}
-	}
-	var unassigned []takeRequest         // one per visitor, in order of arrival
-	waiters := make(map[uuid.UUID][]int) // indexes by request id; a double click gives two
-	if err != nil {
-		fail(members, err)
-		return
-	}
+	var unassigned []*newRecord             // one per visitor, in order of arrival
+	added := make(map[uuid.UUID]*newRecord) // the same by request id; a double click finds the first
 	for _, i := range members {
-		if rec, ok := findStored(known, in[i]); ok {
-			out[i].Value = rec
-			continue
-		}
 		id := in[i].ids[0]
-		if waiters[id] == nil {
-			unassigned = append(unassigned, in[i])
+		switch rec, ok := findStored(known, in[i]); {
+		case err != nil:
+			out[i].Err = err
+			continue
+		case ok:
+			out[i].Value = storedRecord(rec)
+			continue
+		case added[id] == nil:
+			if out[i].Err = s.writes.refuse(k.eventID, id, len(unassigned)); out[i].Err != nil {
+				continue
+			}
+			added[id] = newRecordFor(in[i])
+			unassigned = append(unassigned, added[id])
 		}
-		waiters[id] = append(waiters[id], i)
+		out[i].Value = added[id]
 	}
-	if len(unassigned) == 0 {
-		return
+	if len(unassigned) > 0 {
+		s.issueRecords(ctx, k, unassigned)
 	}
+}
+
+// issueRecords gives consecutive positions to the records, and queues them.
+func (s *Store) issueRecords(ctx context.Context, k roundKey, records []*newRecord) {
 	failpoint.Hit("vwr.before_counter")
-	first, err := s.issuePositions(ctx, k, int64(len(unassigned)))
-	if err != nil {
-		for _, indexes := range waiters {
-			fail(indexes, err)
-		}
-		return
+	first, err := s.issuePositions(ctx, k, int64(len(records)))
+	if err == nil {
+		failpoint.Hit("vwr.after_counter")
 	}
-	failpoint.Hit("vwr.after_counter")
-	s.putRecords(ctx, first, unassigned, func(id uuid.UUID, rec room.Record, err error) {
-		for _, i := range waiters[id] {
-			out[i] = batch.Result[room.Record]{Value: rec, Err: err}
+	now := time.Now()
+	for n, r := range records {
+		if r.Position, r.issued = first+int64(n), now; err != nil {
+			r.finish(room.Outcome[room.Record]{Err: err})
 		}
-	})
-	failpoint.Hit("vwr.records_stored")
-}
-
-// newRecord is a record to store, with its round's number of shards and the result of storing it.
-type newRecord struct {
-	room.Record
-
-	shards int
-	result error
-}
-
-func (r newRecord) item(now time.Time) item { return fromRecord(r.Record, r.shards, now) }
-
-func (r newRecord) key() positionID { return shardedPositionID(r.EventID, r.shards, r.RequestID) }
-
-// putRecords stores a record for each unassigned request, with consecutive positions beginning at
-// first, and calls done for each.
-func (s *Store) putRecords(ctx context.Context, first int64, unassigned []takeRequest, done func(uuid.UUID, room.Record, error)) {
-	records := make([]newRecord, len(unassigned))
-	for n, t := range unassigned {
-		records[n] = newRecord{shards: t.shards, Record: room.Record{
-			EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Position: first + int64(n), Visitor: t.visitor,
-		}}
 	}
-	dynamo.EachChunk(records, dynamo.MaxInsert, func(chunk []newRecord) {
-		s.insertRecords(ctx, chunk)
-		failpoint.Hit("vwr.record_stored")
-	})
-	known, err := s.readExisting(ctx, records)
-	for _, r := range records {
-		switch {
-		case r.result == nil:
-			done(r.RequestID, r.Record, nil)
-		case !errors.Is(r.result, dynamo.ErrExists):
-			gaps.Inc()
-			done(r.RequestID, room.Record{}, toUnavailable(r.result))
-		default:
-			stored, found := known[r.key()]
-			readErr := err
-			if err == nil && !found {
-				readErr = fmt.Errorf("the record of position %d was there and is not", r.Position)
-			}
-			if found && stored != r.Record { // else the response to an earlier attempt was lost
-				gaps.Inc()
-			}
-			done(r.RequestID, stored, toUnavailable(readErr))
-		}
+	if err == nil {
+		s.writes.add(context.WithoutCancel(ctx), k, records)
 	}
 }
 
-// insertRecords stores new records by one call, and sets the result of each.
-func (s *Store) insertRecords(ctx context.Context, records []newRecord) {
+// storeRecords stores new records by one call, and sets the result of each. A record that another
+// call has stored before, maybe at another replica, is read: it is the visitor's.
+func (s *Store) storeRecords(ctx context.Context, records []*newRecord) {
+	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
+	defer cancel()
 	items, now := make([]item, len(records)), s.now()
 	for i, r := range records {
-		items[i] = r.item(now)
+		items[i] = fromRecord(r.Record, r.shards, now)
 	}
 	for i, err := range dynamo.InsertNew(ctx, s.db, s.positions, items) {
-		records[i].result = err
+		records[i].err = err
 	}
+	failpoint.Hit("vwr.record_stored")
+	known, err := s.readExisting(ctx, records)
+	for _, r := range records {
+		if !errors.Is(r.err, dynamo.ErrExists) {
+			r.stored = r.Record
+			continue
+		}
+		r.stored, r.err = known[r.key()], err
+		if err == nil && r.stored.Position == 0 {
+			r.err = fmt.Errorf("the record of position %d was there and is not", r.Position)
+		}
+	}
+	failpoint.Hit("vwr.records_stored")
 }
 
 // readExisting reads those records that were stored before by other calls. If two replicas store a
 // record for one visitor, both return the first one.
-func (s *Store) readExisting(ctx context.Context, records []newRecord) (map[positionID]room.Record, error) {
+func (s *Store) readExisting(ctx context.Context, records []*newRecord) (map[positionID]room.Record, error) {
 	var ids []positionID
 	for _, r := range records {
-		if errors.Is(r.result, dynamo.ErrExists) {
+		if errors.Is(r.err, dynamo.ErrExists) {
 			ids = append(ids, r.key())
 		}
 	}
@@ -247,7 +232,7 @@ func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []i
 }
 
 func (s *Store) FindRecord(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, shardedPositionID(c.EventID, c.Shards, id))
+	got, err := s.finds.Do(ctx, positionIDOf(c.EventID, c.Shards, id))
 	return got.record, got.ok, err
 }
 

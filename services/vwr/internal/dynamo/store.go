@@ -19,12 +19,13 @@ const (
 	// minCounterInterval is the shortest time between two writes by which a replica issues positions
 	// of one event. All replicas share the item's limit of 1,000 writes/s.
 	minCounterInterval = 25 * time.Millisecond
-	maxReadsPerBatch   = 1000            // the most calls that share one read
-	readTimeout        = 3 * time.Second // the time limit of a shared read; callers may wait less
-	maxTakesPerGroup   = 500             // the most assigns that share one counter write
-	// takesTimeout is the time limit of a group of assigns. It is longer than the callers wait: then
-	// an issued position is stored late, but not lost, and the visitor's next call finds it.
-	takesTimeout = 10 * time.Second
+	maxReadsPerBatch   = 1000             // the most calls that share one read
+	readTimeout        = 3 * time.Second  // the time limit of a shared read; callers may wait less
+	maxTakesPerGroup   = 500              // the most assigns that share one counter write
+	takesTimeout       = 10 * time.Second // the time limit of a group of assigns, or of joins
+	// insertTimeout is the time limit of a call that stores records. It is longer than the callers
+	// wait: then an issued position is stored late, but not lost, and the visitor's next call finds it.
+	insertTimeout = 10 * time.Second
 	// maxEvents is the most events with assigns in progress. Only active events count.
 	maxEvents = 4096
 )
@@ -44,7 +45,8 @@ type Store struct {
 
 	reads    *batch.Coalescer[string, readResult]
 	finds    *batch.Coalescer[positionID, findResult]
-	takes    *batch.Groups[string, takeRequest, room.Record]
+	takes    *batch.Groups[string, takeRequest, *newRecord]
+	writes   recordWrites
 	pacer    writePacer
 	backlogs assignBacklogs
 }
@@ -63,6 +65,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readCounterGroup)
 	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)
+	s.writes = recordWrites{store: s.storeRecords, events: make(map[string]*eventWrites)}
 	// One group per event is in progress at a time, so that positions are issued in order of arrival.
 	// The slower the store, the larger the groups.
 	s.takes = batch.NewGroups(batch.Config{Max: maxTakesPerGroup, Inflight: 1, Timeout: takesTimeout}, maxEvents, s.takePositions)
@@ -70,7 +73,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 }
 
 func (s *Store) Close(ctx context.Context) error {
-	return errors.Join(s.takes.Close(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
+	return errors.Join(s.takes.Close(ctx), s.writes.wait(ctx), s.finds.Close(ctx), s.reads.Close(ctx))
 }
 
 // toUnavailable converts an error of the store to ErrUnavailable, with the cause for the log.

@@ -40,13 +40,8 @@ func tables(t *testing.T) func(dynamotest.Hook) *dynamo.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for name, shards := range map[string]int{"one partition": 1, "sharded": 7, "the most shards": room.MaxShards} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			open := tables(t)
-			roomtest.Suite(t, shards, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
-		})
-	}
+	open := tables(t)
+	roomtest.Suite(t, func(*testing.T) roomtest.Store { return open(dynamotest.Hook{}) })
 }
 
 // Failed writes of records leave gaps. No visitor gets a position that is not stored or belongs to

@@ -38,12 +38,12 @@ func text(v types.AttributeValue) string {
 	return s.Value
 }
 
-// playRound starts a round with a lobby and shards, shuffles the lobby or abandons it, serves
+// playRound starts a round with a lobby, shuffles the lobby or abandons it, serves
 // everybody, and ends the round.
 func (r *replica) playRound(t *testing.T, entries int, shuffled bool) {
 	t.Helper()
-	began, shards := r.kit.clock.Now(), 3
-	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Shards: &shards, Lobby: room.LobbyTerms{StartsAt: began.Add(time.Hour)}})
+	began := r.kit.clock.Now()
+	st, err := r.admin.Activate(t.Context(), event, room.SettingsChange{Lobby: room.LobbyTerms{StartsAt: began.Add(time.Hour)}})
 	require.NoError(t, err)
 	r.join(t, entries)
 	if shuffled {

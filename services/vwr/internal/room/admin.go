@@ -3,7 +3,6 @@ package room
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 )
 
@@ -54,7 +53,7 @@ const maxAttempts = 8
 // or ErrNoCampaign if the room would lead to something that does not exist. If that cannot be
 // checked, the round starts: an operator must be able to open a waiting room while other services
 // are overloaded. A new round begins with a lobby if its terms are given. A running round keeps its
-// lobby (ErrLobbyFixed) and its number of shards (ErrShardsFixed).
+// lobby (ErrLobbyFixed).
 func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsChange) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		active, before := found && c.Active, DefaultSettings()
@@ -73,20 +72,13 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsCha
 		}
 		if active {
 			err := a.requireSameLobby(ctx, c, change.Lobby)
-			if err == nil && change.Shards != nil && *change.Shards != c.Shards {
-				err = ErrShardsFixed.With("shards", strconv.Itoa(c.Shards))
-			}
 			if err != nil || s == c.Settings {
 				return false, err
 			}
 			return true, a.rooms.Configure(ctx, eventID, c.Round, s)
 		}
-		shards, err := change.shardCount()
-		if err != nil {
-			return false, err
-		}
 		// The number of the round must exceed every earlier one, even one from a clock that was ahead.
-		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s, Shards: shards}
+		next := Counters{EventID: eventID, Active: true, Round: max(Round(a.now().UnixMicro()), c.Round+1), Settings: s}
 		var opening *LobbyOpening
 		if change.Lobby.Given() {
 			if next.Lobby, opening, err = a.lobbies.OpenLobby(ctx, eventID, change.Lobby); err != nil {

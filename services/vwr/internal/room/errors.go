@@ -23,7 +23,6 @@ var (
 	ErrLobbyOpen       = errs.ErrLobbyOpen     // no positions are issued before the start of the room
 	ErrLobbyClosed     = errs.ErrLobbyClosed   // the lobby takes no entries at present, or there is none
 	ErrLobbyFixed      = errs.ErrLobbyFixed    // a running round has a lobby with other terms
-	ErrShardsFixed     = errs.ErrShardsFixed   // a running round has another number of shards
 	ErrLobbyNotFound   = errs.ErrLobbyNotFound // nothing is published about a lobby
 	// ErrUnavailable means that the store does not answer, or that the event changes too often. The
 	// caller may retry.

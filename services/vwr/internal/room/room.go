@@ -78,11 +78,7 @@ type SettingsChange struct {
 	SignIn      *bool
 	Next        *NextPage
 	Lobby       LobbyTerms // the lobby of a new round
-	Shards      *int       // the number of shards of a new round, 1 to MaxShards
 }
-
-// MaxShards is the most shards into which the positions of a round are divided.
-const MaxShards = 64
 
 // With returns the settings after a change. If the result is invalid, it fails with
 // ErrInvalidSettings, which has the name of the invalid setting.
@@ -113,15 +109,6 @@ func (s Settings) With(c SettingsChange) (Settings, error) {
 	return s, nil
 }
 
-func (c SettingsChange) shardCount() (int, error) {
-	n := 1
-	setIfGiven(&n, c.Shards)
-	if n < 1 || n > MaxShards {
-		return 0, invalidSettings("shards", fmt.Sprintf("must be from 1 to %d", MaxShards))
-	}
-	return n, nil
-}
-
 func setIfGiven[T any](dst, src *T) {
 	if src != nil {
 		*dst = *src
@@ -137,8 +124,8 @@ type Counters struct {
 	Serving  int64 // the last position served; at most Issued
 	Claimed  int64 // served positions whose visitors have fetched a token; Read does not set it
 	Settings Settings
-	// Shards is the number of partitions into which the positions of the round are divided. It never
-	// changes within a round, so that every replica finds every record by its key.
+	// Shards is how the store divides the positions of the round, which it decides when the round
+	// starts.
 	Shards    int
 	Lobby     Lobby
 	UpdatedAt time.Time

@@ -55,9 +55,6 @@ func toSettingsChange(req *vwrv1.ActivateRequest) room.SettingsChange {
 	if req.Next != nil {
 		c.Next = new(room.NextPage(req.GetNext()))
 	}
-	if req.Shards != nil {
-		c.Shards = new(int(req.GetShards()))
-	}
 	if at := req.GetLobbyOpensAt(); at != nil {
 		c.Lobby.OpensAt = at.AsTime()
 	}

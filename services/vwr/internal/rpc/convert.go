@@ -67,7 +67,7 @@ func toStatus(st room.State) *vwrv1.VwrStatus {
 		WaitingCount: st.Waiting(), UpdatedAt: st.UpdatedAt.UnixMilli(), ActivatedAt: int64(st.Round),
 		Batch: st.Settings.Batch, IntervalSeconds: int64(st.Settings.Interval / time.Second),
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
-		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: fromLobby(st.Lobby), Shards: int32(max(1, st.Shards)), //nolint:gosec // at most room.MaxShards
+		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: fromLobby(st.Lobby),
 		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), SignIn: proto.Bool(st.Settings.SignIn), Next: new(string(st.Settings.Next)),
 	}
 }

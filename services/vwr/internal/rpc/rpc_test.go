@@ -170,12 +170,12 @@ func TestOperators(t *testing.T) {
 	_, err := d.GetStatus(t.Context(), &vwrv1.GetStatusRequest{Caller: admin, EventId: "demo"})
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
-		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)), Shards: new(int32(4)),
+		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)),
 		ProofOfWork: new(int64(16)), SignIn: new(true), Next: new("QUEUE"),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
-		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), Shards: 4, ProofOfWork: new(int64(16)),
+		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), ProofOfWork: new(int64(16)),
 		SignIn: new(true), Next: new("QUEUE"),
 	}, st, protocmp.Transform()))
 	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(false)})

@@ -2065,9 +2065,6 @@ type ActivateRequest struct {
 	// bit doubles the work, and 16 are about 65,000 hashes. 0 = none, the default. It is in force
 	// within a second and can be changed at any time. Assigned positions stay.
 	ProofOfWork *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
-	// Partitions of the table that the positions of the new round are divided into, default 1. Each
-	// takes about 1,000 new positions per second. Fixed until the room is deactivated.
-	Shards *int32 `protobuf:"varint,12,opt,name=shards,proto3,oneof" json:"shards,omitempty"`
 	// Only signed-in users get a position, one each, which is theirs in every browser. Default: false.
 	// It is in force within a second and can be changed at any time. Assigned positions stay.
 	SignIn        *bool `protobuf:"varint,13,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
@@ -2178,13 +2175,6 @@ func (x *ActivateRequest) GetNext() string {
 func (x *ActivateRequest) GetProofOfWork() int64 {
 	if x != nil && x.ProofOfWork != nil {
 		return *x.ProofOfWork
-	}
-	return 0
-}
-
-func (x *ActivateRequest) GetShards() int32 {
-	if x != nil && x.Shards != nil {
-		return *x.Shards
 	}
 	return 0
 }
@@ -2487,8 +2477,6 @@ type VwrStatus struct {
 	Next *string `protobuf:"bytes,17,opt,name=next,proto3,oneof" json:"next,omitempty"`
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
-	// Partitions that the positions of the round are divided into.
-	Shards int32 `protobuf:"varint,19,opt,name=shards,proto3" json:"shards,omitempty"`
 	// As in ActivateRequest.
 	SignIn        *bool `protobuf:"varint,20,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2647,13 +2635,6 @@ func (x *VwrStatus) GetNext() string {
 func (x *VwrStatus) GetProofOfWork() int64 {
 	if x != nil && x.ProofOfWork != nil {
 		return *x.ProofOfWork
-	}
-	return 0
-}
-
-func (x *VwrStatus) GetShards() int32 {
-	if x != nil {
-		return x.Shards
 	}
 	return 0
 }
@@ -2830,7 +2811,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\x8e\x06\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xe9\x05\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2844,18 +2825,16 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x06beacon\x18\t \x01(\v2\x12.urr.vwr.v1.BeaconR\x06beacon\x124\n" +
 	"\x04next\x18\n" +
 	" \x01(\tB\x1b\xbaH\x18r\x16R\x05QUEUER\x05PROMOR\x06REWARDH\x04R\x04next\x88\x01\x01\x122\n" +
-	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x05R\vproofOfWork\x88\x01\x01\x12&\n" +
-	"\x06shards\x18\f \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x01H\x06R\x06shards\x88\x01\x01\x12\x1c\n" +
-	"\asign_in\x18\r \x01(\bH\aR\x06signIn\x88\x01\x01B\b\n" +
+	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x05R\vproofOfWork\x88\x01\x01\x12\x1c\n" +
+	"\asign_in\x18\r \x01(\bH\x06R\x06signIn\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
 	"\x0e_max_in_flightB\a\n" +
 	"\x05_nextB\x10\n" +
-	"\x0e_proof_of_workB\t\n" +
-	"\a_shardsB\n" +
+	"\x0e_proof_of_workB\n" +
 	"\n" +
-	"\b_sign_in\"\x89\x02\n" +
+	"\b_sign_inJ\x04\b\f\x10\rR\x06shards\"\x89\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2878,7 +2857,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xfb\x05\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf1\x05\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2900,8 +2879,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vlobby_phase\x18\x10 \x01(\tH\x02R\n" +
 	"lobbyPhase\x88\x01\x01\x12\x17\n" +
 	"\x04next\x18\x11 \x01(\tH\x03R\x04next\x88\x01\x01\x12'\n" +
-	"\rproof_of_work\x18\x12 \x01(\x03H\x04R\vproofOfWork\x88\x01\x01\x12\x16\n" +
-	"\x06shards\x18\x13 \x01(\x05R\x06shards\x12\x1c\n" +
+	"\rproof_of_work\x18\x12 \x01(\x03H\x04R\vproofOfWork\x88\x01\x01\x12\x1c\n" +
 	"\asign_in\x18\x14 \x01(\bH\x05R\x06signIn\x88\x01\x01B\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
@@ -2909,7 +2887,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\n" +
 	"\n" +
-	"\b_sign_in2\xd4\a\n" +
+	"\b_sign_inJ\x04\b\x13\x10\x14R\x06shards2\xd4\a\n" +
 	"\n" +
 	"VwrService\x12W\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x16\xa2\xbb\x18\x0f\n" +

@@ -523,8 +523,7 @@ type VwrAdminServiceClient interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
 	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
-	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
-	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
+	// other times or another beacon), BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(ctx context.Context, in *ActivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//
@@ -600,8 +599,7 @@ type VwrAdminServiceServer interface {
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, EVENT_NOT_FOUND, PROMOTION_NOT_FOUND or
 	// CAMPAIGN_NOT_FOUND (nothing of the kind that next names has the id), LOBBY_FIXED (the round has
-	// other times or another beacon), SHARDS_FIXED (the round has another number of shards),
-	// BEACON_UNAVAILABLE (no source shows that the beacon is alive).
+	// other times or another beacon), BEACON_UNAVAILABLE (no source shows that the beacon is alive).
 	Activate(context.Context, *ActivateRequest) (*VwrStatus, error)
 	// Ends the round: visitors no longer need a position.
 	//

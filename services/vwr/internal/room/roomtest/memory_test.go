@@ -10,5 +10,5 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	m := roomtest.NewMemory(time.Now)
-	roomtest.Suite(t, 1, func(*testing.T) roomtest.Store { return m })
+	roomtest.Suite(t, func(*testing.T) roomtest.Store { return m })
 }

@@ -16,28 +16,21 @@ import (
 	"urr.guru/services/vwr/internal/room"
 )
 
-// Suite tests a store. It calls replica at least twice, to get stores that share their data. Every
-// round has this number of shards.
-func Suite(t *testing.T, shards int, replica func(t *testing.T) Store) {
+// Suite tests a store. It calls replica at least twice, to get stores that share their data.
+func Suite(t *testing.T, replica func(t *testing.T) Store) {
 	t.Helper()
 	a, b := replica(t), replica(t)
-	t.Run("rounds", func(t *testing.T) { testRounds(t, shards, a, b) })
-	t.Run("serving", func(t *testing.T) { testServing(t, shards, a, b) })
-	t.Run("same position at two replicas", func(t *testing.T) { testSamePosition(t, shards, a, b) })
-	t.Run("unique and increasing", func(t *testing.T) { testUniquePositions(t, shards, a, b) })
-	t.Run("other round", func(t *testing.T) { testOtherRound(t, shards, a) })
+	t.Run("rounds", func(t *testing.T) { testRounds(t, a, b) })
+	t.Run("serving", func(t *testing.T) { testServing(t, a, b) })
+	t.Run("same position at two replicas", func(t *testing.T) { testSamePosition(t, a, b) })
+	t.Run("unique and increasing", func(t *testing.T) { testUniquePositions(t, a, b) })
+	t.Run("other round", func(t *testing.T) { testOtherRound(t, a) })
 }
 
 // StartRound starts the first round of an event.
 func StartRound(t *testing.T, s Store, eventID string, settings room.Settings) room.Counters {
 	t.Helper()
-	return StartShardedRound(t, s, eventID, 1, settings)
-}
-
-// StartShardedRound starts the first round of an event, with its positions divided into shards.
-func StartShardedRound(t *testing.T, s Store, eventID string, shards int, settings room.Settings) room.Counters {
-	t.Helper()
-	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings, Shards: shards}
+	c := room.Counters{EventID: eventID, Active: true, Round: 1_700_000_000_000_000, Settings: settings}
 	require.NoError(t, s.Start(t.Context(), c, 0, nil))
 	return Read(t, s, eventID)
 }
@@ -114,7 +107,7 @@ func requireListed(t *testing.T, want bool, s Store, eventID, message string) {
 	require.Equal(t, want, ok, message)
 }
 
-func testRounds(t *testing.T, shards int, a, b Store) {
+func testRounds(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "rounds"
@@ -122,10 +115,9 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	require.NoError(t, err)
 	require.False(t, found, "an event without a room")
 	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18, SignIn: true, Next: room.NextPromo}
-	c := StartShardedRound(t, a, event, shards, settings)
+	c := StartRound(t, a, event, settings)
 	require.True(t, c.Active)
 	require.Equal(t, settings, c.Settings)
-	require.Equal(t, shards, c.Shards)
 	require.Zero(t, c.Issued)
 	require.False(t, c.UpdatedAt.IsZero())
 	requireListed(t, true, b, event, "another replica finds the round in the registry")
@@ -152,15 +144,14 @@ func testRounds(t *testing.T, shards int, a, b Store) {
 	second := Read(t, b, event)
 	require.True(t, second.Active)
 	require.Equal(t, next.Round, second.Round)
-	require.LessOrEqual(t, second.Shards, 1, "a round that was started without a number of shards")
 	require.Zero(t, second.Issued)
 }
 
-func testServing(t *testing.T, shards int, a, b Store) {
+func testServing(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "serving"
-	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	for range 5 {
 		_, err := Take(ctx, a, c, "v", uuid.New())
 		require.NoError(t, err)
@@ -176,11 +167,11 @@ func testServing(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, int64(3), Read(t, a, event).Serving)
 }
 
-func testSamePosition(t *testing.T, shards int, a, b Store) {
+func testSamePosition(t *testing.T, a, b Store) {
 	t.Helper()
 	ctx := t.Context()
 	const event = "same"
-	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	ids := []uuid.UUID{uuid.New(), uuid.New()}
 	first, err := Take(ctx, a, c, "v", ids[1:]...)
 	require.NoError(t, err)
@@ -198,10 +189,10 @@ func testSamePosition(t *testing.T, shards int, a, b Store) {
 }
 
 // testUniquePositions has many visitors call two replicas at once, some twice (a double click).
-func testUniquePositions(t *testing.T, shards int, a, b Store) {
+func testUniquePositions(t *testing.T, a, b Store) {
 	t.Helper()
 	const event, visitors = "unique", 150
-	c := StartShardedRound(t, a, event, shards, room.DefaultSettings())
+	c := StartRound(t, a, event, room.DefaultSettings())
 	var (
 		got      [2][visitors]room.Record
 		failures [2][visitors]error
@@ -229,12 +220,12 @@ func testUniquePositions(t *testing.T, shards int, a, b Store) {
 	require.Equal(t, issued+1, late.Position, "who comes later")
 }
 
-func testOtherRound(t *testing.T, shards int, s Store) {
+func testOtherRound(t *testing.T, s Store) {
 	t.Helper()
 	const event = "other-round"
-	_, err := Take(t.Context(), s, room.Counters{EventID: event, Round: 1, Shards: shards}, "v", uuid.New())
+	_, err := Take(t.Context(), s, room.Counters{EventID: event, Round: 1}, "v", uuid.New())
 	requireStale(t, "no room", err)
-	c := StartShardedRound(t, s, event, shards, room.DefaultSettings())
+	c := StartRound(t, s, event, room.DefaultSettings())
 	earlier := c
 	earlier.Round--
 	_, err = Take(t.Context(), s, earlier, "v", uuid.New())
