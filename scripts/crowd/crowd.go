@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +23,11 @@ type Crowd struct {
 	arrive     time.Duration
 	seed       uint64
 	behaviours []Behaviour
-	rng        *rand.Rand // for choices that concern the crowd as a whole
-	entitled   []int      // numbers of the visitors who may buy in the presale
-	cards      int        // the maximum number of valid cards that a visitor tries
-	after      *afterSale // nil: buyers keep their tickets
+	rng        *rand.Rand    // for choices that concern the crowd as a whole
+	entitled   []int         // numbers of the visitors who may buy in the presale
+	presale    time.Duration // how long the presale lasts
+	cards      int           // the maximum number of valid cards that a visitor tries
+	after      *afterSale    // nil: buyers keep their tickets
 
 	soldOut      atomic.Bool
 	stolenPasses stolenPasses
@@ -151,7 +153,9 @@ func (c *Crowd) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	start := time.Now()
 	for i, behaviour := range c.behaviours {
-		v := &visitor{crowd: c, behaviour: behaviour, rng: c.visitorRand(i), userID: c.userID(i), session: c.api.NewSession()}
+		v := &visitor{
+			crowd: c, behaviour: behaviour, rng: c.visitorRand(i), userID: c.userID(i), session: c.api.NewSession(), entitled: slices.Contains(c.entitled, i),
+		}
 		wg.Go(func() {
 			if !loop.Sleep(ctx, time.Until(start.Add(arrivals[i]))) {
 				return
@@ -169,20 +173,19 @@ func (c *Crowd) userID(i int) string { return fmt.Sprintf("%s-%05d", c.behaviour
 // visitorRand returns the source of the random choices of visitor number i.
 func (c *Crowd) visitorRand(i int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(i)+2)) }
 
-// arrivals returns when each visitor arrives. Those who may buy in the presale arrive first.
+// arrivals returns when each visitor arrives. Those who may buy in the presale are among the crowd of
+// the opening, and come early enough to buy.
 func (c *Crowd) arrivals() []time.Duration {
 	out := spreadArrivals(c.visitors, c.arrive, c.rng)
-	if len(c.entitled) == 0 {
-		return out
-	}
-	for i := range out {
-		out[i] += presaleHeadStart
-	}
+	latest := min(openingShare*float64(c.arrive), float64(c.presale)/4)
 	for _, i := range c.entitled {
-		out[i] = 0
+		out[i] = time.Duration(c.rng.Float64() * latest)
 	}
 	return out
 }
+
+// openingShare is the first part of the arrivals' period, in which half of the visitors come.
+const openingShare = 0.2
 
 // spreadArrivals returns when each of n visitors arrives: half of them in the first fifth of the
 // period, as at the opening of a sale.
@@ -191,7 +194,7 @@ func spreadArrivals(n int, period time.Duration, rng *rand.Rand) []time.Duration
 	for i := range out {
 		fraction := rng.Float64()
 		if i%2 == 0 {
-			fraction *= 0.2
+			fraction *= openingShare
 		}
 		out[i] = time.Duration(fraction * float64(period))
 	}

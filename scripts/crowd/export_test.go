@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -53,6 +54,15 @@ func (c *Crowd) OrderBegins() (end func()) {
 	return end
 }
 
+// WaitAsEntitled waits for a slot as a visitor who may buy in the presale.
+func (c *Crowd) WaitAsEntitled(ctx context.Context) error {
+	v := &visitor{crowd: c, session: c.api.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), userID: "u", entitled: true}
+	if err := v.passRoom(ctx); err != nil {
+		return err
+	}
+	return v.waitInLine(ctx)
+}
+
 // SoldForGood reports whether a sale that was sold out at the time readAt stays sold out.
 func (c *Crowd) SoldForGood(readAt time.Time) bool { return c.after.soldOutForGood(readAt) }
 
@@ -65,5 +75,14 @@ var (
 // Ticket exports Tally.addTicket.
 func (t *Tally) Ticket(seat, user string) { t.addTicket(seat, user) }
 
-// ArrivalTimes returns when each visitor arrives.
-func (c *Crowd) ArrivalTimes() []time.Duration { return c.arrivals() }
+// ArrivalTimes returns when those arrive who may buy in the presale, and when others do.
+func (c *Crowd) ArrivalTimes() (entitled, others []time.Duration) {
+	for i, at := range c.arrivals() {
+		if slices.Contains(c.entitled, i) {
+			entitled = append(entitled, at)
+		} else {
+			others = append(others, at)
+		}
+	}
+	return entitled, others
+}

@@ -29,8 +29,6 @@ const (
 	// At least entitledAtLeast visitors, and this percentage of all, may buy in the presale.
 	entitledPercent = 2
 	entitledAtLeast = 2
-	// presaleHeadStart is how much earlier those visitors arrive than the first of the others.
-	presaleHeadStart = time.Second
 	// membershipPrice is the price of a membership, in KRW.
 	membershipPrice = 9900
 )
@@ -58,7 +56,7 @@ func (c *Crowd) PreparePresale(ctx context.Context, operator string, lasts time.
 	if p.Plan, err = office.beginPlan(ctx); err != nil {
 		return nil, err
 	}
-	c.entitled = entitledVisitors(c.behaviours)
+	c.entitled, c.presale = entitledVisitors(c.behaviours), lasts
 	errs := make([]error, len(c.entitled))
 	var wg sync.WaitGroup
 	for n, i := range c.entitled {

@@ -59,6 +59,16 @@ func (v *visitor) waitInRoom(ctx context.Context) error {
 	}
 }
 
+// passRoom waits until the visitor may join the line. Visitors who may buy in the presale only take a
+// position, as their page does, and do not wait for it.
+func (v *visitor) passRoom(ctx context.Context) error {
+	if !v.entitled {
+		return v.waitInRoom(ctx)
+	}
+	_, err := v.requestPosition(ctx)
+	return err
+}
+
 // requestPosition asks tier 1 for a position, with a proof of work if tier 1 asks for one.
 func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	header := map[string]string{}
@@ -161,7 +171,8 @@ func (v *visitor) soldOutWhileWaiting(ctx context.Context, polls int) (bool, err
 	return v.allSold(ctx)
 }
 
-// joinLine joins the line. A visitor whose tier-1 pass has expired first waits in the room again.
+// joinLine joins the line. A visitor whose tier-1 pass has expired first waits in the room again, as does
+// one without a pass who may buy in the presale, but not before the general sale.
 func (v *visitor) joinLine(ctx context.Context) (linePlace, error) {
 	for {
 		header := map[string]string{}
@@ -173,13 +184,28 @@ func (v *visitor) joinLine(ctx context.Context) (linePlace, error) {
 			return linePlace{}, err
 		}
 		if ans.Status == http.StatusForbidden && ans.Problem().Code == "VWR_TOKEN_REQUIRED" {
-			if err := v.waitInRoom(ctx); err != nil {
+			if err := v.returnToRoom(ctx); err != nil {
 				return linePlace{}, err
 			}
 			continue
 		}
 		return v.readPlace(StepQueueJoin, ans)
 	}
+}
+
+// returnToRoom waits in the room after the line has refused the visitor without a pass. That is wrong
+// of one who may buy in the presale while that still goes on.
+func (v *visitor) returnToRoom(ctx context.Context) error {
+	if v.entitled {
+		status, err := v.saleStatus(ctx)
+		if err != nil {
+			return err
+		}
+		if status == "PRESALE" {
+			v.crowd.tally.addWrongAnswer("%s may buy in the presale, and had to wait in the room", v.userID)
+		}
+	}
+	return v.waitInRoom(ctx)
 }
 
 func (v *visitor) readPlace(step Step, ans *Answer) (linePlace, error) {

@@ -34,6 +34,7 @@ type visitor struct {
 	userID    string
 	roles     []string
 	session   *Session
+	entitled  bool // may buy in the presale
 
 	queueTicket string
 	lastBeat    time.Time
@@ -54,7 +55,7 @@ func (v *visitor) visit(ctx context.Context) string {
 	if v.behaviour == Hoards {
 		return outcomeOfError(v.hoard(ctx))
 	}
-	if err := v.waitInRoom(ctx); err != nil {
+	if err := v.passRoom(ctx); err != nil {
 		return outcomeOfError(err)
 	}
 	if err := v.login(ctx); err != nil {

@@ -110,6 +110,7 @@ func TestPages(t *testing.T) {
 	t.Run("SwitchingTheLanguage", testSwitchingTheLanguage)
 	t.Run("SigningOut", testSigningOut)
 	t.Run("Presale", testPresale)
+	t.Run("PresaleBesideARoom", testPresaleBesideARoom)
 	t.Run("ReturnPathsStayOnSite", testReturnPathsStayOnSite)
 	t.Run("ServerFailure", testServerFailure)
 	t.Run("NarrowScreenAndDarkColours", testNarrowScreenAndDarkColours)

@@ -46,3 +46,33 @@ func testPresale(t *testing.T) {
 		})
 	}
 }
+
+// testPresaleBesideARoom: the page of an active room leads users to the line. Whoever is not entitled
+// comes back, keeps the number and reads why; one with a code is let in without waiting for it.
+func testPresaleBesideARoom(t *testing.T) {
+	parallelTab(t)
+	all := words(t, "en")
+	event := sale{opens: time.Hour, presale: []object{{"codeList": "friends"}}}.open(t)
+	openRoom(t, event, 1)
+	b := openTab(t, platformURL, phone, "en")
+	b.startSession(uniqueID("fan"))
+	b.visit("/vwr/" + event)
+	b.waitForText(all["vwr"]["membersFirst"])
+	b.checkPage("room in a presale")
+	kept := b.storedPlace(event)
+	b.click("#enter-presale")
+	b.waitForText(all["vwr"]["notEntitled"])
+	require.Equal(t, kept.Position, b.storedPlace(event).Position)
+
+	batch := signIn(t, "admin").call(http.MethodPost, "/api/v1/admin/events/"+event+"/codes", object{"codeList": "friends", "count": 1})
+	codes, _ := batch["codes"].([]any)
+	require.Len(t, codes, 1)
+	friend := uniqueID("friend")
+	signInAs(t, friend).call(http.MethodPost, "/api/v1/events/"+event+"/codes", object{"code": codes[0]})
+	member := openTab(t, platformURL, phone, "en")
+	member.startSession(friend)
+	member.visit("/vwr/" + event)
+	member.waitForText(all["vwr"]["enterPresale"])
+	member.click("#enter-presale")
+	member.waitForPath("/events/" + event + "/seats")
+}

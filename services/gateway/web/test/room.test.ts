@@ -20,6 +20,7 @@ async function play(
   replies: Reply[],
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
   captcha = "",
+  stopAt = "",
 ): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[]; presales: unknown[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
@@ -49,12 +50,15 @@ async function play(
   });
   const screen = new Proxy({}, { get: (_, name: string) => (of: { sale?: string }, ...more: unknown[]) => {
       shown.push(name);
+      if (name === stopAt) room.stop();
       if (name === "lobby") presales.push(more[1]);
       if (name === "progress") sales.push(of.sale);
     } }) as Screen;
+  let room: Room;
   const over = new Promise<void>((resolve) => {
     const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
-    void new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha).run().then(resolve);
+    room = new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha);
+    void room.run().then(resolve);
   });
   await over;
   return { calls, shown, proofs, tokens, sales, presales, kept: JSON.parse(storage.get(key) ?? "null") };
@@ -175,6 +179,13 @@ test("a cancelled event that may take place again is shown as cancelled, and the
   deepEqual(got.kept, stored);
   const unread = await play(stored, [paused, [503, { status: 503, code: "UNAVAILABLE" }], serving]);
   deepEqual(unread.sales, ["PAUSED", "PAUSED"]);
+});
+
+test("a page may end the polling; the number is kept", async () => {
+  const number = { requestId: entry.requestId, position: 42, ticket: "t0" };
+  const got = await play(number, [placed, placed], undefined, "", "progress");
+  deepEqual(got.calls, [`GET check/${event}/${entry.requestId}`]);
+  deepEqual(got.kept, { ...number, ticket: "t42" });
 });
 
 test("in a presale the lobby shows the way to the line, to who has joined and to others", async () => {

@@ -18,9 +18,10 @@ type EntitlementSource interface {
 }
 
 const (
-	// The ticket service is asked once per askAgainAfter about a polling user without an entitlement.
-	// A cached "no" is used for maxNegativeAgeForPolls when the user polls, and only for
-	// maxNegativeAgeForJoins at a join: the user may have just entered a code or a membership.
+	// The ticket service is asked once per askAgainAfter about a user without an entitlement who polls,
+	// or who comes without the required position, however often the waiting room gets the user back. A
+	// cached "no" is used for maxNegativeAgeForPolls when the user polls, and only for
+	// maxNegativeAgeForJoins at other joins: the user may have just entered a code or a membership.
 	askAgainAfter          = time.Minute
 	maxNegativeAgeForPolls = askAgainAfter - 10*time.Second
 	maxNegativeAgeForJoins = time.Second
@@ -75,12 +76,12 @@ func toEntitlement(entitled bool) Entitlement {
 
 // lookUp returns each visitor's entitlement, cached or asked for. If asking fails, the visitors
 // without a cached one get EntitlementUnknown. A cached "no" is used up to maxNegativeAge.
-func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Visitor, maxNegativeAge time.Duration) ([]Entitlement, error) {
+func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Visitor, join bool) ([]Entitlement, error) {
 	out := make([]Entitlement, len(visitors))
 	var ask []Visitor
 	var indexes []int
 	for i, v := range visitors {
-		if a, ok := e.answers.GetIfPresent(entitlementKey{eventID, v.UserID}); ok && (a.entitled || e.now().Sub(a.at) < maxNegativeAge) {
+		if a, ok := e.answers.GetIfPresent(entitlementKey{eventID, v.UserID}); ok && (a.entitled || e.now().Sub(a.at) < maxNegativeAge(v, join)) {
 			out[i] = toEntitlement(a.entitled)
 			continue
 		}
@@ -99,6 +100,18 @@ func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Vi
 		out[indexes[k]] = toEntitlement(yes)
 	}
 	return out, nil
+}
+
+// maxNegativeAge returns how old a "no" may be that is used when a visitor joins or polls.
+func maxNegativeAge(v Visitor, join bool) time.Duration {
+	switch {
+	case !join:
+		return maxNegativeAgeForPolls
+	case v.Tier1.Required && v.Tier1.Position == 0:
+		return askAgainAfter
+	default:
+		return maxNegativeAgeForJoins
+	}
 }
 
 // enqueue adds visitors about whom a worker is to ask the ticket service.
@@ -165,11 +178,7 @@ func (s *Service) answerEntitlements(ctx context.Context, eventID string, reqs [
 	for k, i := range indexes {
 		visitors[k] = reqs[i].Visitor
 	}
-	maxNegativeAge := maxNegativeAgeForPolls
-	if join {
-		maxNegativeAge = maxNegativeAgeForJoins
-	}
-	answers, err := s.entitlements.lookUp(ctx, eventID, visitors, maxNegativeAge)
+	answers, err := s.entitlements.lookUp(ctx, eventID, visitors, join)
 	if err != nil {
 		s.log.DebugContext(ctx, "entitlements not read", "event", eventID, "error", err) // a worker asks again, and logs a failure
 	}
@@ -198,7 +207,7 @@ func (s *Service) askPending(ctx context.Context, eventID string) {
 	visitors := s.entitlements.dequeue(eventID)
 	for len(visitors) > 0 && s.cache.beforeGeneral(eventID) {
 		chunk := visitors[:min(len(visitors), maxPendingPerAsk)]
-		answers, err := s.entitlements.lookUp(ctx, eventID, chunk, maxNegativeAgeForPolls)
+		answers, err := s.entitlements.lookUp(ctx, eventID, chunk, false)
 		s.logAskFailure(ctx, eventID, err)
 		s.keepEntitled(ctx, eventID, chunk, answers)
 		if err != nil {

@@ -13,12 +13,14 @@ type Visitor struct {
 
 // Tier1 is the visitor's state in the event's waiting room (tier 1).
 type Tier1 struct {
-	Required bool // whether joining the line requires a position in the waiting room
+	// Required means that joining the line requires a position in the waiting room. Until the general
+	// sale opens, users with an entitlement to the presale need none.
+	Required bool
 	// Round identifies, by its start in µs, the round in which the visitor has a position. Position is
 	// that position, from 1. Both are 0 without a valid tier-1 token.
 	Round, Position int64
-	// Lobby means that the waiting room has assigned no positions yet. Then a user with an entitlement
-	// to the presale needs none.
+	// Lobby means that the waiting room has assigned no positions yet. So a user about whom the ticket
+	// service does not answer cannot get one meanwhile, and is to ask again.
 	Lobby bool
 }
 

@@ -209,22 +209,48 @@ func TestPresaleWhileTicketIsAway(t *testing.T) {
 	require.LessOrEqual(t, len(p.ticket.askedAbout()), 1)
 }
 
-// While the ticket service is away, nobody is sent back to a lobby: all may be entitled.
+// checkAt makes a user join from an event's waiting room.
+func (p *presaleLine) checkAt(user string, tier1 line.Tier1) line.PlaceAnswer {
+	p.t.Helper()
+	return p.service.Check(p.t.Context(), []line.PlaceRequest{{EventID: p.event, Visitor: line.Visitor{UserID: user, Tier1: tier1}}})[0]
+}
+
+// While the ticket service is away, nobody is sent back to a lobby: all may be entitled. A room that
+// gives positions gets them back.
 func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
 	p := newPresaleLine(t, 5, "member")
-	check := func(user string) line.PlaceAnswer {
-		v := line.Visitor{UserID: user, Tier1: line.Tier1{Required: true, Lobby: true}}
-		return p.service.Check(t.Context(), []line.PlaceRequest{{EventID: p.event, Visitor: v}})[0]
-	}
+	lobby, room := line.Tier1{Required: true, Lobby: true}, line.Tier1{Required: true}
 	p.ticket.setError(errs.ErrUnavailable)
 	for _, user := range []string{"member", "nobody"} {
-		err := errs.From(check(user).Err)
+		err := errs.From(p.checkAt(user, lobby).Err)
 		require.Equal(t, errs.ErrUnavailable.Reason, err.Reason)
 		require.Positive(t, err.RetryAfter)
+		require.ErrorIs(t, p.checkAt(user, room).Err, line.ErrPassRequired)
 	}
 	p.ticket.setError(nil)
-	require.Equal(t, line.StatusActive, check("member").Place.Status)
-	require.ErrorIs(t, check("nobody").Err, line.ErrPassRequired)
+	require.Equal(t, line.StatusActive, p.checkAt("member", lobby).Place.Status)
+	require.ErrorIs(t, p.checkAt("nobody", lobby).Err, line.ErrPassRequired)
+}
+
+// A room gets a user without an entitlement back. However often the user comes without a position, the
+// ticket service is asked once a minute.
+func TestNoIsKeptBesideARoom(t *testing.T) {
+	p := newPresaleLine(t, 5, "member")
+	room := line.Tier1{Required: true}
+	require.Equal(t, line.StatusActive, p.checkAt("member", room).Place.Status)
+	require.ErrorIs(t, p.checkAt("new", room).Err, line.ErrPassRequired)
+	p.ticket.askedAbout()
+	p.ticket.setEntitled("member", "new")
+	p.seconds(59)
+	require.ErrorIs(t, p.checkAt("new", room).Err, line.ErrPassRequired)
+	require.Empty(t, p.ticket.askedAbout())
+	p.seconds(1)
+	require.Equal(t, line.StatusActive, p.checkAt("new", room).Place.Status)
+	require.Equal(t, [][]string{{"new"}}, p.ticket.askedAbout())
+
+	p.clock.Set(p.opens)
+	require.ErrorIs(t, p.checkAt("late member", room).Err, line.ErrPassRequired, "the room is required of all again")
+	require.Empty(t, p.ticket.askedAbout())
 }
 
 // The ticket service is also asked about visitors who come before the presale, or before the

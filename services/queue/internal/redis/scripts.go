@@ -147,7 +147,7 @@ func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	return append(args, entitledArg(c.Entitled))
 }
 
-// requiredArg encodes whether joining requires a position; "2" means only without an entitlement.
+// requiredArg encodes whether joining requires a position; "2" means that the room gives none yet.
 func requiredArg(t line.Tier1) string {
 	if t.Required && t.Lobby {
 		return "2"

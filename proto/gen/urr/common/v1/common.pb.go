@@ -361,7 +361,8 @@ func (x *CurrencyLimits) GetStep() int64 {
 // The visitor's state at tier 1, from a verified urr-vwr-token.
 type Tier1 struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The event's virtual waiting room is active: a newcomer to tier 2 needs a position.
+	// The event's virtual waiting room is active: a newcomer to tier 2 needs a position. Users who are
+	// entitled to the presale need none before the general sale.
 	Required bool `protobuf:"varint,1,opt,name=required,proto3" json:"required,omitempty"`
 	// Start of the round the position belongs to, µs since 1970.
 	Round int64 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
@@ -369,8 +370,8 @@ type Tier1 struct {
 	Position int64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// The UUID of the visitor at tier 1 in that round.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The waiting room gives no positions yet: its lobby is open, or the draw is not done. Users who are
-	// entitled to the presale need none then.
+	// The waiting room gives no positions yet: its lobby is open, or the draw is not done. Users of whom
+	// it is not known whether they are entitled to the presale ask again then.
 	Lobby         bool `protobuf:"varint,5,opt,name=lobby,proto3" json:"lobby,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

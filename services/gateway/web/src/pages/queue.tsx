@@ -15,6 +15,7 @@ import { readStored, writeStored } from "../lib/store";
 import type { EventStatus, Place, SaleEvent } from "../lib/types";
 import { Announce, Failure, Loading, Notice, useMainFocus } from "../lib/ui";
 import { Figures, placeText, type Waiting } from "../queue/figures";
+import { followPosition } from "../queue/position";
 
 const t = strings("queue");
 const common = strings("common");
@@ -88,6 +89,10 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
   // a cancelled event that may take place again.
   let last: SaleEvent | undefined;
   let paused = false;
+  // Whoever is entitled waits without a number of the waiting room. The page takes one all the same:
+  // joining again with it may move the place forward.
+  let following = false;
+  let served = false;
   return repeat(
     async () => {
       const event = answers % (paused ? pausedPollInterval : salePollInterval) === 0 ? await readSale(signal) : undefined;
@@ -100,8 +105,14 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
           return ++unknown < unknownPolls ? unknownSeconds : untilChange(event);
         }
       }
-      const place = await confirmOver(await (join ? line.check(signal) : line.status(signal)), show, signal);
+      const withNumber = served;
+      const place = await confirmOver(await (join || withNumber ? line.check(signal) : line.status(signal)), show, signal);
       answers++;
+      if (withNumber) served = false;
+      if (place.entitled && !following) {
+        following = true;
+        followPosition(eventId, () => (served = true), signal);
+      }
       // Unknown to the line: evicted after a long absence, or the line was lost. Joining again
       // restores the old place.
       const over = isOver(place.saleStatus);

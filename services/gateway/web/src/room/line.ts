@@ -125,6 +125,11 @@ export class Room {
     if (this.standing?.position) screen.kept(this.standing.position);
   }
 
+  /** Ends the polling; the number is kept. */
+  stop(): void {
+    this.polling.abort();
+  }
+
   /** Polls until the visitor is admitted, the sale is over, or the server refuses permanently. */
   run(): Promise<void> {
     const failed = (failure: unknown, retryIn: number | undefined): void => {

@@ -147,14 +147,21 @@ function showDrawn(eventId: string): void {
   element("drawn").hidden = false;
 }
 
+/** Offers the way past the room to who may buy in the presale. Whom the line has sent back reads why. */
+function showPresale(eventId: string, on: boolean): void {
+  const way = `/queue/${eventId}`; // /events asks for a number
+  element("enter-presale").setAttribute("href", onward(way));
+  element("not-entitled").hidden = !document.referrer.startsWith(location.origin + way);
+  element("presale").hidden = !on;
+}
+
 const screen = (eventId: string): Screen => ({
   taking: () => show(() => notice(texts[lang].taking)),
   solving: () => show(() => notice(texts[lang].solving)),
   kept: (position: number) => show(() => drawPosition(position)),
   lobby(schedule: Schedule, receipt: string | undefined, presale: boolean) {
     lobby = { schedule, receipt };
-    element("enter-presale").setAttribute("href", onward(`/queue/${eventId}`)); // /events asks for a number
-    element("presale").hidden = !presale;
+    showPresale(eventId, presale);
     element("line").hidden = true;
     element("signed-out").hidden = true;
     show(() => notice(""));
@@ -171,6 +178,7 @@ const screen = (eventId: string): Screen => ({
     const at = Date.now();
     sale = p.sale;
     drawSale();
+    showPresale(eventId, sale === "PRESALE");
     show(() => drawProgress(p, at));
   },
   renewed() {
@@ -205,6 +213,7 @@ const screen = (eventId: string): Screen => ({
     element("line").hidden = true;
     sale = undefined;
     drawSale();
+    showPresale(eventId, false);
     document.title = `${texts[lang].title} · URR`;
     show(() => notice(saleText(status, sales[lang], true)));
   },

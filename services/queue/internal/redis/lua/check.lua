@@ -4,8 +4,8 @@
 --
 -- KEYS   23.. t1:<round>:<page>, one for each page of positions among the items
 -- ARGV   16 seed of slot ids, then 13 per item:
---          user · join (1: enqueue a newcomer) · required (1: a newcomer needs a position; 2: the room
---          gives none yet, and users with an entitlement need none) ·
+--          user · join (1: enqueue a newcomer) · required (1: a newcomer without an entitlement needs a
+--          position; 2: likewise, and the room gives none yet) ·
 --          index of its t1 key (0 = no position) · round (µs) · position ·
 --          ticket: score ('' = none), epoch, issued at (ms) ·
 --          token: slot id ('' = none), epoch, slot's end (ms) ·
@@ -17,8 +17,8 @@
 --          { 'N' }: in no set
 --          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
---          { 'U' }: a position is required of users without an entitlement, and whether this one has
---            one is not known
+--          { 'U' }: a position is required of users without an entitlement, the room gives none yet,
+--            and whether this user has one is not known
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), waitingCount()
@@ -186,7 +186,7 @@ end
 
 local function newcomerScore(user, item, n)
   if item.join ~= '1' then return nil, { 'N' } end
-  local required = item.required == '1' or (item.required == '2' and not isEntitled(user))
+  local required = item.required ~= '0' and not isEntitled(user)
   if item.t1 > 0 then
     local score = positionScore(user, item, n)
     if score or required then return score, { 'P' } end
@@ -196,6 +196,29 @@ local function newcomerScore(user, item, n)
     return nil, { unknown and 'U' or 'V' }
   end
   return int(arrivalScore(n)), nil
+end
+
+-- mayAdvance reports whether the user has a position and may have joined without it: as entitled to the
+-- presale, also after the general sale has opened.
+local function mayAdvance(user, item)
+  return item.join == '1' and item.t1 > 0 and line.presale > 0 and call('SISMEMBER', kGranted, user) == 1
+end
+
+-- betterScore returns the lower of the score of a user's place and that of the item's position.
+local function betterScore(user, item, score, n)
+  local position = positionScore(user, item, n)
+  return position and tonumber(position) < tonumber(score) and position or score
+end
+
+-- advance moves a waiter forward to the place of the item's position.
+local function advance(user, item, n)
+  local old, key = scoreOf(user)
+  local score = old and betterScore(user, item, old, n)
+  if score == old then return end
+  call('ZADD', key, score, user)
+  local from = since(score)
+  if from then call('HSET', kSince, user, from) end
+  wrote = true
 end
 
 -- slotsKeptFrom returns how many free slots are kept for other, late visitors; a late user may take
@@ -240,11 +263,19 @@ local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
   if closed then return { 'N' } end
   if item.entitled ~= '' and setEntitlement(user, item.entitled) == 1 then wrote = true end
-  local found = heldSlot(user) or takeOver(user, item) or waitingAt(user)
+  local found = heldSlot(user) or takeOver(user, item)
+  if not found then
+    if mayAdvance(user, item) then advance(user, item, n) end
+    found = waitingAt(user)
+  end
   if found then return found end
   local score, parked = restoredScore(user, item)
   local refusal
-  if not score then score, refusal = newcomerScore(user, item, n) end
+  if not score then
+    score, refusal = newcomerScore(user, item, n)
+  elseif mayAdvance(user, item) then
+    score = betterScore(user, item, score, n)
+  end
   if not score then return refusal end
   found = enter(user, int(tonumber(score)), n)
   if parked and status() ~= C.scheduled and found[1] == 'Q' and (isForAll() or found[4]) then markLate(user, 0) end
