@@ -1,4 +1,4 @@
-package request_test
+package readcache_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/readcache"
 	"urr.guru/pkg/testkit"
-	"urr.guru/services/ingest/internal/request"
 )
 
 // A value is read once a second. If it cannot be read, the last one is returned for a minute.
@@ -18,7 +18,7 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
 	reads, failure := 0, error(nil)
-	cache := request.NewCache(clock.Now, time.Second, func(context.Context, string) (int, error) {
+	cache := readcache.New(clock.Now, time.Second, 9, func(context.Context, string) (int, error) {
 		if reads++; failure != nil {
 			return 0, failure
 		}
@@ -51,4 +51,15 @@ func TestCache(t *testing.T) {
 	failure = nil
 	cache.Forget("a")
 	expect(6, 6)
+}
+
+// A caller that stops waiting does not fail the read that others share.
+func TestReadOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	cache := readcache.New(time.Now, time.Minute, 9, func(ctx context.Context, key string) (string, error) { return key, ctx.Err() })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	got, err := cache.Get(gone, "a")
+	require.NoError(t, err)
+	require.Equal(t, "a", got)
 }
