@@ -30,12 +30,6 @@ type takeRequest struct {
 
 func (t takeRequest) key(id uuid.UUID) positionID { return shardedPositionID(t.eventID, t.shards, id) }
 
-// findResult is what a search for a visitor's record found; ok is false when there is none.
-type findResult struct {
-	record room.Record
-	ok     bool
-}
-
 // TakePositions returns the records of the visitors who have one, and stores new positions for the
 // others. A visitor who would wait too long gets errs.ErrOverloaded at once. Concurrent calls form
 // groups: a call that is cancelled before its group starts has no effect. If it is cancelled later,
@@ -84,7 +78,7 @@ func (s *Store) takePositions(ctx context.Context, eventID string, in []takeRequ
 // leaves only gaps.
 func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, members []int, out []batch.Result[room.Record]) {
 	groupSize.Observe(float64(len(members)))
-	known, err := s.lookUpRecords(ctx, in, members)
+	known, unread := s.lookUpRecords(ctx, in, members)
 	fail := func(indexes []int, err error) {
 		for _, i := range indexes {
 			out[i].Err = err
@@ -92,13 +86,12 @@ func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, m
 	}
 	var unassigned []takeRequest         // one per visitor, in order of arrival
 	waiters := make(map[uuid.UUID][]int) // indexes by request id; a double click gives two
-	if err != nil {
-		fail(members, err)
-		return
-	}
 	for _, i := range members {
 		if rec, ok := findStored(known, in[i]); ok {
 			out[i].Value = rec
+			continue
+		}
+		if out[i].Err = unreadError(unread, in[i]); out[i].Err != nil {
 			continue
 		}
 		id := in[i].ids[0]
@@ -236,54 +229,14 @@ func findStored(known map[positionID]room.Record, t takeRequest) (room.Record, b
 	return room.Record{}, false
 }
 
-func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []int) (map[positionID]room.Record, error) {
+// lookUpRecords reads the records of the requests in[i] whose index i is in members. unread has the
+// errors of those that could not be read.
+func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []int) (known map[positionID]room.Record, unread map[positionID]error) {
 	var ids []positionID
 	for _, i := range members {
 		for _, id := range in[i].ids {
 			ids = append(ids, in[i].key(id))
 		}
 	}
-	return s.readRecords(ctx, ids)
-}
-
-func (s *Store) FindRecord(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, shardedPositionID(c.EventID, c.Shards, id))
-	return got.record, got.ok, err
-}
-
-func (s *Store) findRecordGroup(ctx context.Context, ids []positionID) ([]findResult, error) {
-	records, err := s.readRecords(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]findResult, len(ids))
-	for i, id := range ids {
-		out[i].record, out[i].ok = records[id]
-	}
-	return out, nil
-}
-
-func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
-	added := make(map[positionID]bool, len(ids))
-	var keys []item
-	for _, id := range ids {
-		if !added[id] {
-			added[id] = true
-			keys = append(keys, positionKey(id))
-		}
-	}
-	items, err := s.batchGet(ctx, s.positions, keys)
-	if err != nil {
-		return nil, err
-	}
-	records := make(map[positionID]room.Record, len(items))
-	for _, it := range items {
-		rec, err := toRecord(it)
-		if err != nil {
-			return nil, toUnavailable(err)
-		}
-		r := dynamo.Reader{Item: it}
-		records[positionID{r.String(attrEvent), rec.RequestID}] = rec
-	}
-	return records, nil
+	return s.readEach(ctx, ids)
 }
