@@ -12,14 +12,11 @@ import (
 	"urr.guru/pkg/errs"
 )
 
-const (
-	staleFor = time.Minute // up to this age a value is returned if reading a newer one fails
-	// loadTimeout is the time limit of a read. It goes on when the caller that began it stops waiting,
-	// since other callers wait for it too.
-	loadTimeout = 5 * time.Second
-)
+// staleFor is up to which age a value is returned if reading a newer one fails.
+const staleFor = time.Minute
 
-// Cache keeps each value that load has read for a short time. Concurrent calls share a read.
+// Cache keeps each value that load has read for a short time. Concurrent calls share a read; if the
+// caller that began it gives up, another one reads.
 type Cache[K comparable, V any] struct {
 	now   func() time.Time
 	load  func(ctx context.Context, key K) (V, error)
@@ -65,8 +62,6 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 
 // read loads a value. A NotFound error is cached like a value; any other error makes read fail.
 func (c *Cache[K, V]) read(ctx context.Context, key K) (cached[V], error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-	defer cancel()
 	e := cached[V]{at: c.now()}
 	e.value, e.err = c.load(ctx, key)
 	var known *errs.Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -53,13 +54,25 @@ func TestCache(t *testing.T) {
 	expect(6, 6)
 }
 
-// A caller that stops waiting does not fail the read that others share.
-func TestReadOutlivesItsCaller(t *testing.T) {
+// If the caller whose read others share gives up, another one reads.
+func TestCallerWhoGivesUpFailsNoOther(t *testing.T) {
 	t.Parallel()
-	cache := readcache.New(time.Now, time.Minute, 9, func(ctx context.Context, key string) (string, error) { return key, ctx.Err() })
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	got, err := cache.Get(gone, "a")
-	require.NoError(t, err)
-	require.Equal(t, "a", got)
+	synctest.Test(t, func(t *testing.T) {
+		cache := readcache.New(time.Now, time.Minute, 9, func(ctx context.Context, key string) (string, error) {
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(time.Second):
+				return key, nil
+			}
+		})
+		gone, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = cache.Get(gone, "a") }()
+		synctest.Wait()
+		time.AfterFunc(time.Millisecond, cancel)
+		got, err := cache.Get(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, "a", got)
+		cache.Clear()
+	})
 }
