@@ -42,11 +42,11 @@ var routeCosts = map[string]edge.Cost{
 	ingestv1.IngestService_GetDrawProof_FullMethodName:    drawCost,
 	statsv1.StatsService_GetEventStats_FullMethodName:     {Reads: "PostgreSQL: an event's totals", Cached: "1 s"},
 	statsv1.StatsService_GetEventSeries_FullMethodName:    {Reads: "PostgreSQL: an event's minutes or quarters", Cached: "1 s"},
-	ticketv1.EventService_ListEvents_FullMethodName:       {Reads: "PostgreSQL: a page of events"},
-	ticketv1.EventService_GetEvent_FullMethodName:         {Reads: "PostgreSQL: an event", Cached: "0.25 s"},
+	ticketv1.EventService_ListEvents_FullMethodName:       {Reads: "PostgreSQL: a page of events, counts of seats", Cached: "1 s, counts 5 s"},
+	ticketv1.EventService_GetEvent_FullMethodName:         {Reads: "PostgreSQL: an event, counts of seats", Cached: "0.25 s"},
 	ticketv1.MembershipService_ListPlans_FullMethodName:   {Reads: "PostgreSQL: the plans"},
 	paymentv1.PaymentService_ListProviders_FullMethodName: inMemory,
-	rewardv1.RewardService_GetCampaign_FullMethodName:     {Reads: "PostgreSQL: a campaign"},
+	rewardv1.RewardService_GetCampaign_FullMethodName:     {Reads: "PostgreSQL: a campaign", Cached: "1 s"},
 }
 
 // declareCosts sets the cost of each route that has one.

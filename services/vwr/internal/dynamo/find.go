@@ -36,8 +36,10 @@ func (s *Store) findRecordGroup(ctx context.Context, ids []positionID) ([]batch.
 // readRecords reads all these records, or fails.
 func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
 	records, unread := s.readEach(ctx, ids)
-	for _, err := range unread {
-		return nil, err
+	for _, id := range ids {
+		if err := unread[id]; err != nil {
+			return nil, err
+		}
 	}
 	return records, nil
 }
