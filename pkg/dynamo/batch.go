@@ -24,21 +24,31 @@ const (
 // BatchGet reads items consistently, in parallel calls of at most 100 keys. keys must be unique.
 // The result has no particular order and lacks the items that do not exist.
 func BatchGet(ctx context.Context, client *dynamodb.Client, table string, keys []Item) ([]Item, error) {
-	var (
-		mu       sync.Mutex
-		items    []Item
-		failures []error
-	)
+	items, _, err := batchGet(ctx, client, table, keys, true)
+	return items, err
+}
+
+// BatchGetEventual is BatchGet with eventually consistent reads, which cost half as many read units.
+func BatchGetEventual(ctx context.Context, client *dynamodb.Client, table string, keys []Item) ([]Item, error) {
+	items, _, err := batchGet(ctx, client, table, keys, false)
+	return items, err
+}
+
+// BatchGetPartial is BatchGet for callers who can use a part of the items. unread are the keys that
+// could not be read, because of err.
+func BatchGetPartial(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items, unread []Item, err error) {
+	return batchGet(ctx, client, table, keys, true)
+}
+
+func batchGet(ctx context.Context, client *dynamodb.Client, table string, keys []Item, consistent bool) (items, unread []Item, err error) {
+	var mu sync.Mutex
 	EachChunk(keys, batchGetMax, func(chunk []Item) {
-		got, err := batchGetChunk(ctx, client, table, chunk)
+		got, left, failure := batchGetChunk(ctx, client, table, chunk, consistent)
 		mu.Lock()
 		defer mu.Unlock()
-		items = append(items, got...)
-		if err != nil {
-			failures = append(failures, err)
-		}
+		items, unread, err = append(items, got...), append(unread, left...), errors.Join(err, failure)
 	})
-	return items, errors.Join(failures...)
+	return items, unread, err
 }
 
 // EachChunk calls do concurrently with chunks of at most size items, and waits for the calls. The
@@ -55,9 +65,12 @@ func EachChunk[I any](items []I, size int, do func([]I)) {
 	work.Wait()
 }
 
-func batchGetChunk(ctx context.Context, client *dynamodb.Client, table string, keys []Item) (items []Item, err error) {
-	pending := map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
-	err = untilProcessed(ctx, table, pending, func(pending map[string]types.KeysAndAttributes) (map[string]types.KeysAndAttributes, error) {
+func batchGetChunk(
+	ctx context.Context, client *dynamodb.Client, table string, keys []Item, consistent bool,
+) (items, unread []Item, err error) {
+	type pendingKeys = map[string]types.KeysAndAttributes
+	pending := pendingKeys{table: {Keys: keys, ConsistentRead: &consistent}}
+	left, err := untilProcessed(ctx, table, pending, func(pending pendingKeys) (pendingKeys, error) {
 		out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending})
 		if err != nil {
 			return nil, err
@@ -65,7 +78,7 @@ func batchGetChunk(ctx context.Context, client *dynamodb.Client, table string, k
 		items = append(items, out.Responses[table]...)
 		return out.UnprocessedKeys, nil
 	})
-	return items, err
+	return items, left[table].Keys, err
 }
 
 // BatchDelete deletes items without conditions, in calls of at most 25 keys. keys must be unique.
@@ -91,7 +104,7 @@ func batchWrite(ctx context.Context, client *dynamodb.Client, table string, item
 			requests[i] = request(it)
 		}
 		pending := map[string][]types.WriteRequest{table: requests}
-		err := untilProcessed(ctx, table, pending, func(pending map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {
+		_, err := untilProcessed(ctx, table, pending, func(pending map[string][]types.WriteRequest) (map[string][]types.WriteRequest, error) {
 			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: pending})
 			if err != nil {
 				return nil, err
@@ -106,21 +119,26 @@ func batchWrite(ctx context.Context, client *dynamodb.Client, table string, item
 }
 
 // untilProcessed repeats a batch call with the keys that DynamoDB left unprocessed, until none is
-// left. After 6 calls it fails with ProvisionedThroughputExceededException.
-func untilProcessed[T any](ctx context.Context, table string, pending map[string]T, call func(map[string]T) (map[string]T, error)) (err error) {
+// left. After 6 calls it fails with ProvisionedThroughputExceededException. After a failure it returns
+// the keys that are left.
+func untilProcessed[T any](ctx context.Context, table string, pending map[string]T, call func(map[string]T) (map[string]T, error)) (map[string]T, error) {
 	wait := 20 * time.Millisecond
 	for range batchTries {
-		if pending, err = call(pending); err != nil || len(pending) == 0 {
-			return err
+		left, err := call(pending)
+		if err != nil {
+			return pending, err
+		}
+		if pending = left; len(pending) == 0 {
+			return nil, nil //nolint:nilnil // nothing is left
 		}
 		select {
 		case <-time.After(wait):
 			wait *= 2
 		case <-ctx.Done():
-			return ctx.Err()
+			return pending, ctx.Err()
 		}
 	}
-	return &types.ProvisionedThroughputExceededException{
+	return pending, &types.ProvisionedThroughputExceededException{
 		Message: aws.String(fmt.Sprintf("keys of %s stay unprocessed after %d attempts", table, batchTries)),
 	}
 }

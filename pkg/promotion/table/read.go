@@ -32,12 +32,13 @@ type PartitionQuery struct {
 	Descending    bool
 	Limit         int32
 	KeysOnly      bool // leaves out all other attributes
+	Eventual      bool // reads eventually consistently, for half the read units
 }
 
 // Query reads one page of a partition. more reports that there may be further pages.
 func (s Store) Query(ctx context.Context, p PartitionQuery) (items []dynamo.Item, more bool, err error) {
 	in := &dynamodb.QueryInput{
-		TableName: &s.Table, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!p.Descending),
+		TableName: &s.Table, ConsistentRead: aws.Bool(!p.Eventual), ScanIndexForward: aws.Bool(!p.Descending),
 		KeyConditionExpression:    aws.String("PK = :pk"),
 		ExpressionAttributeValues: dynamo.Item{":pk": dynamo.String(p.PK)},
 	}

@@ -47,6 +47,17 @@ func (s Store) BeginAt(now int64) *Tx {
 // Read reads the items with these keys consistently; absent items are left out. A repeated key is
 // read once, since DynamoDB refuses to read it twice.
 func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
+	return s.read(ctx, dynamo.BatchGet, keys)
+}
+
+// ReadEventual is Read with eventually consistent reads.
+func (s Store) ReadEventual(ctx context.Context, keys ...dynamo.Item) (Items, error) {
+	return s.read(ctx, dynamo.BatchGetEventual, keys)
+}
+
+type batchGet func(ctx context.Context, client *dynamodb.Client, table string, keys []dynamo.Item) ([]dynamo.Item, error)
+
+func (s Store) read(ctx context.Context, get batchGet, keys []dynamo.Item) (Items, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -58,7 +69,7 @@ func (s Store) Read(ctx context.Context, keys ...dynamo.Item) (Items, error) {
 			unique = append(unique, key)
 		}
 	}
-	got, err := dynamo.BatchGet(ctx, s.Client, s.Table, unique)
+	got, err := get(ctx, s.Client, s.Table, unique)
 	if err != nil {
 		return nil, dynamo.Err(err)
 	}

@@ -30,7 +30,7 @@ func TestRoutes(t *testing.T) {
 	w := newFixture(t)
 	var b strings.Builder
 	for _, r := range w.gateway.Routes() {
-		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s%s\n", r.Method, r.Pattern, r.Access, string(r.Event), r.ID, act(r))
+		fmt.Fprintf(&b, "%-7s %-55s %-8s %-6s %s%s%s\n", r.Method, r.Pattern, r.Access, string(r.Event), r.ID, act(r), cost(t, r))
 	}
 	if *update {
 		require.NoError(t, os.WriteFile("testdata/routes.txt", []byte(b.String()), 0o600))
@@ -53,6 +53,22 @@ func act(r *edge.Route) string {
 	default:
 		return ""
 	}
+}
+
+// cost returns the cost of a read that needs no session, and which rate limit it has. Each must
+// declare it.
+func cost(t *testing.T, r *edge.Route) string {
+	t.Helper()
+	if r.Mutates() || r.Page || r.Access != edge.Public && r.Access != edge.Visitor {
+		require.Empty(t, r.Cost, r.ID)
+		return ""
+	}
+	require.NotEmpty(t, r.Cost.Reads, "%s does not say in routeCosts what it costs", r.ID)
+	cached := r.Cost.Cached
+	if cached == "" {
+		cached = "no"
+	}
+	return fmt.Sprintf("  [%s; cached: %s; limit: %s]", r.Cost.Reads, cached, r.Limit())
 }
 
 // credential is a set of credentials, with what they give access to.

@@ -306,6 +306,7 @@ func (g *Gateway) newTable(ctx context.Context, e *endpoints) (*edge.Table, erro
 	}
 	routes := append(e.routes(), passthroughRoutes...)
 	docs.Annotate(routes)
+	declareCosts(routes)
 	if g.isRoom() {
 		routes = slices.DeleteFunc(routes, func(r *edge.Route) bool { return !ofRooms(r) })
 	}

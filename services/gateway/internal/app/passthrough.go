@@ -29,7 +29,7 @@ import (
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
 // knows which, so these calls always have it. Irreversible recognises a request that cancels an
 // event at once; that is refused too. Personal marks operators' reads of personal data, and Costly
-// what reads a database for anybody and each time.
+// what reads a database for anybody and each time, as for series of any period.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
@@ -65,6 +65,7 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName:   {Timeout: 15 * time.Second},
 	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
+	statsv1.StatsService_GetEventSeries_FullMethodName:                  {Costly: true},
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
 	ticketv1.MembershipAdminService_ListMembershipsOf_FullMethodName:    {Personal: true},
 	ticketv1.OrderAdminService_SearchOrders_FullMethodName:              {Personal: true},

@@ -283,7 +283,10 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 // of lists of users and the export of their versions, and the export of figures.
 func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
-		return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout}
+		return &edge.Route{
+			ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout,
+			Costly: access == edge.Public, // anybody may ask for any period
+		}
 	}
 	return []*edge.Route{
 		{

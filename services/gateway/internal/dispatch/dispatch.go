@@ -278,10 +278,10 @@ func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 // applyLimits counts the request, and fails with errs.ErrRateLimited if it exceeds a rate limit.
 func (d *Dispatcher) applyLimits(r *http.Request, q *edge.Request) error {
 	s := subject(q)
-	switch {
-	case q.Route.SignsIn:
+	switch q.Route.Limit() {
+	case edge.LimitSignIns:
 		return d.Limits.CountSignIn(r.Context(), s)
-	case q.Route.Mutates() && !q.Route.Poll || q.Route.Costly:
+	case edge.LimitMutations:
 		return d.Limits.CountMutation(r.Context(), s)
 	default:
 		return d.Limits.CountPoll(s)

@@ -83,9 +83,11 @@ type Route struct {
 	// Poll routes have no lasting effect, whatever their method. Their requests are counted for the
 	// rate limits in this process only, without Redis.
 	Poll bool
-	// Costly routes call servers outside the platform, or read a database for anybody and each time.
-	// They have the rate limits of mutations, whatever their method.
+	// Costly routes call servers outside the platform, or read a database for anybody and each time,
+	// also because anybody can ask for something that is not cached. They have the rate limits of mutations, whatever their method.
 	Costly bool
+	// Cost is what a request costs the stores; declared for reads that need no session.
+	Cost Cost
 	// SignsIn is set for the route to which the identity provider redirects browsers. Its requests
 	// have a separate limit per network.
 	SignsIn bool
@@ -137,6 +139,37 @@ type Route struct {
 	Handler Handler
 
 	params []string
+}
+
+// Cost says in words what a read asks of the stores. It is declared for people who plan capacity or
+// look for the weakest route.
+type Cost struct {
+	// Reads is what is read for a request that no cache answers.
+	Reads string
+	// Cached is how long what was read is used; "" if it is not.
+	Cached string
+}
+
+// Limit is the kind of rate limit for which the requests of a route count.
+type Limit string
+
+// Polls are counted in this process only, mutations and sign-ins in Redis.
+const (
+	LimitPolls     Limit = "polls"
+	LimitMutations Limit = "mutations"
+	LimitSignIns   Limit = "sign-ins"
+)
+
+// Limit returns the rate limit of the route.
+func (r *Route) Limit() Limit {
+	switch {
+	case r.SignsIn:
+		return LimitSignIns
+	case r.Mutates() && !r.Poll || r.Costly:
+		return LimitMutations
+	default:
+		return LimitPolls
+	}
 }
 
 // Header is a request header of a route.

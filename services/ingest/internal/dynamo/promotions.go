@@ -122,7 +122,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 		after = table.ListSK(after)
 	}
 	items, more, err := s.Query(ctx, table.PartitionQuery{
-		PK: table.PromotionList, After: after, Descending: true, Limit: int32(limit), //nolint:gosec // at most 100
+		PK: table.PromotionList, After: after, Descending: true, Eventual: true, Limit: int32(limit), //nolint:gosec // at most 100
 	})
 	if err != nil {
 		return nil, "", toUnavailable(err)
@@ -131,7 +131,7 @@ func (s *Store) List(ctx context.Context, after string, limit int) (page []promo
 	for i, it := range items {
 		keys[i] = table.PromotionKey(table.ListedEvent(it))
 	}
-	configs, err := s.Read(ctx, keys...)
+	configs, err := s.ReadEventual(ctx, keys...)
 	if err != nil {
 		return nil, "", toUnavailable(err)
 	}

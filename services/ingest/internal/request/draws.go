@@ -35,7 +35,7 @@ type Draws struct {
 	store      DrawStore
 	now        func() time.Time
 
-	states  *Cache[drawState]
+	states  *cacheOf[drawState]
 	indexes *SizedCache[string, *drawIndex] // apart from parts, as making one reads all chunks
 	parts   *SizedCache[partKey, drawPart]
 	loads   chan struct{} // limits how many parts are read at once
@@ -76,7 +76,7 @@ func (r *DrawResult) Won(requestID string) bool {
 // NewDraws returns Draws that use a store, and cache at most maxBytes of what they read.
 func NewDraws(promotions Promotions, store DrawStore, maxBytes int64, now func() time.Time) *Draws {
 	s := &Draws{promotions: promotions, store: store, now: now, loads: make(chan struct{}, parallelLoads)}
-	s.states = NewCache(now, freshFor, s.loadState)
+	s.states = newCache(now, freshFor, s.loadState)
 	s.indexes = NewSizedCache(maxBytes/4, s.loadIndex, func(x *drawIndex) int64 { return x.Size() })
 	s.parts = NewSizedCache(maxBytes/4*3, s.loadPart, func(p drawPart) int64 { return p.bytes })
 	return s

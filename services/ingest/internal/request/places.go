@@ -16,7 +16,7 @@ type ReadCapacity func(ctx context.Context, eventID string) (c promotion.Capacit
 
 // Places tells how many places first-come promotions have left, from a cache.
 type Places struct {
-	cache *Cache[placesLeft]
+	cache *cacheOf[placesLeft]
 }
 
 type placesLeft struct {
@@ -26,7 +26,7 @@ type placesLeft struct {
 
 // NewPlaces returns Places that call read to get a promotion's capacity.
 func NewPlaces(now func() time.Time, read ReadCapacity) *Places {
-	return &Places{NewCache(now, placesMaxAge, func(ctx context.Context, eventID string) (placesLeft, error) {
+	return &Places{newCache(now, placesMaxAge, func(ctx context.Context, eventID string) (placesLeft, error) {
 		c, limited, err := read(ctx, eventID)
 		return placesLeft{c.Remaining, limited}, err
 	})}

@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/plan"
 	"urr.guru/pkg/plan/planned"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/readcache"
 	"urr.guru/pkg/token"
 )
 
@@ -35,6 +36,7 @@ type PromotionStore interface {
 	// Change reads a promotion, calls decide, and writes the promotion if decide has changed it. It
 	// starts again if another operator has changed the promotion meanwhile.
 	Change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error)
+	// List reads a page of promotions, newest first, eventually consistently.
 	List(ctx context.Context, after string, limit int) (page []promotion.Promotion, next string, err error)
 }
 
@@ -52,24 +54,26 @@ type PromotionOptions struct {
 // PromotionService creates and changes promotions.
 type PromotionService struct {
 	store PromotionStore
-	cache *Cache[promotion.Promotion]
-	opts  PromotionOptions
-	now   func() time.Time
+	cache *cacheOf[promotion.Promotion]
+	pages *readcache.Cache[pageKey, promotionPage]
+	// reading is held by the one read of a page that is in progress.
+	reading chan struct{}
+	opts    PromotionOptions
+	now     func() time.Time
 }
 
 // NewPromotions returns a PromotionService that uses a store.
 func NewPromotions(store PromotionStore, o PromotionOptions) *PromotionService {
-	return &PromotionService{store: store, opts: o, now: o.Now, cache: NewCache(o.Now, freshFor, store.Promotion)}
+	s := &PromotionService{
+		store: store, opts: o, now: o.Now, cache: newCache(o.Now, freshFor, store.Promotion), reading: make(chan struct{}, 1),
+	}
+	s.pages = readcache.New(o.Now, freshFor, maxPages, s.readPage)
+	return s
 }
 
 // Get returns a promotion as it was at most a second ago.
 func (s *PromotionService) Get(ctx context.Context, eventID string) (promotion.Promotion, error) {
 	return s.cache.Get(ctx, eventID)
-}
-
-// List returns a page of promotions, newest first.
-func (s *PromotionService) List(ctx context.Context, after string, limit int) ([]promotion.Promotion, string, error) {
-	return s.store.List(ctx, after, limit)
 }
 
 // Create stores a new promotion, once per idempotency key. It makes the terms of a lottery's draw
@@ -78,6 +82,7 @@ func (s *PromotionService) List(ctx context.Context, after string, limit int) ([
 func (s *PromotionService) Create(
 	ctx context.Context, p promotion.Promotion, beacon *fairdraw.Beacon, key *idempotency.Key,
 ) (promotion.Promotion, error) {
+	defer s.pages.Clear()
 	return s.store.Create(ctx, key, func(ctx context.Context) (promotion.Promotion, error) {
 		if fields := s.checkNew(&p, beacon); len(fields) > 0 {
 			return p, errs.ErrInvalidRequest.WithFields(fields...)
@@ -140,5 +145,6 @@ func (s *PromotionService) ExpectedOpenings(ctx context.Context, since, until ti
 func (s *PromotionService) change(ctx context.Context, eventID string, decide DecideChange) (promotion.Promotion, error) {
 	p, err := s.store.Change(ctx, eventID, decide)
 	s.cache.Forget(eventID)
+	s.pages.Clear()
 	return p, err
 }

@@ -103,7 +103,7 @@ type Store interface {
 // Service stores users' applications as requests, sends these to the SQS queue, and withdraws them.
 type Service struct {
 	promotions Promotions
-	loads      *Cache[PromotionLoad]
+	loads      *cacheOf[PromotionLoad]
 	places     *Places
 	soldOut    *soldOut
 	store      Store
@@ -125,7 +125,7 @@ type Options struct {
 // NewService returns a Service.
 func NewService(promotions Promotions, store Store, sender Sender, o Options) *Service {
 	return &Service{
-		promotions: promotions, store: store, sender: sender, loads: NewCache(o.Now, freshFor, o.Load), places: o.Places,
+		promotions: promotions, store: store, sender: sender, loads: newCache(o.Now, freshFor, o.Load), places: o.Places,
 		soldOut: newSoldOut(store, o.Now), receipts: o.Receipts, sendWait: o.SendWait,
 	}
 }

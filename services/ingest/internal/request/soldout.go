@@ -8,6 +8,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/readcache"
 )
 
 // ErrSoldOut means that a first-come promotion has no place left, which never changes again.
@@ -47,7 +48,7 @@ type soldOut struct {
 
 func newSoldOut(store Refusals, now func() time.Time) *soldOut {
 	return &soldOut{store: store, now: now, known: otter.Must(&otter.Options[Applicant, EarlierApplications]{
-		MaximumSize: maxEarlier, Clock: clock(now), ExpiryCalculator: otter.ExpiryWriting[Applicant, EarlierApplications](earlierFor),
+		MaximumSize: maxEarlier, Clock: readcache.Clock(now), ExpiryCalculator: otter.ExpiryWriting[Applicant, EarlierApplications](earlierFor),
 	})}
 }
 

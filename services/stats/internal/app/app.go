@@ -33,7 +33,11 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	store := postgres.NewStore(pool)
+	readPool, err := pkgpostgres.AttachReads(ctx, a, cfg.readPoolConfig(), postgres.SearchPath())
+	if err != nil {
+		return err
+	}
+	store, reads := postgres.NewStore(pool), postgres.NewStore(readPool)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, figures.NewService(store, inbox.Retention, time.Now), store, store, log)
 	if err != nil {
 		return err
@@ -49,10 +53,12 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	if err := deadletter.Attach(a, server, deadLetters(cfg), inbox.NewRedrivenLetters(pool)); err != nil {
 		return err
 	}
-	statsv1.RegisterStatsServiceServer(server, rpc.New(store, figures.NewDays(store, ticket.NewZones(events, time.Now)), store))
+	statsv1.RegisterStatsServiceServer(server, rpc.New(
+		figures.NewCached(reads, time.Now), figures.NewDays(reads, ticket.NewZones(events, time.Now)), reads,
+	))
 	a.Go("consumer", consumer.Run)
 	a.Go("inbox", inbox.Pruner(pool, log))
-	a.Go("old minutes", store.MinutesFolder(time.Now, log))
+	a.Go("old minutes", store.MinutesPruner(time.Now, log))
 	a.Go("old acts", store.ActsPruner(cfg.AuditRetention, time.Now, log))
 	lifecycle.FollowSecrets(a, cfg, func(next *Config) error {
 		return errors.Join(server.Rekey(next.RPC.Accept), events.Rekey(next.Ticket.Key))

@@ -76,16 +76,17 @@ func (w *installation) rebuild(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// requireCreated waits until n reservations are counted, in total and by minute.
+// requireCreated waits until n reservations are counted, in total, by minute and by quarter.
 func (w *installation) requireCreated(t *testing.T, n int) {
 	t.Helper()
 	testkit.UntilNoError(t, func() error {
-		var total, minutes int
+		var total, minutes, quarters int
 		err := w.pool.QueryRow(t.Context(), `
-			SELECT (SELECT amount FROM totals WHERE event_id = 'e' AND figure = 'created'), (SELECT sum(amount) FROM minutes WHERE event_id = 'e' AND figure = 'created')`).
-			Scan(&total, &minutes)
-		if err == nil && (total != n || minutes != n) {
-			err = fmt.Errorf("%d in total and %d by minute, of %d", total, minutes, n)
+			SELECT (SELECT amount FROM totals WHERE event_id = 'e' AND figure = 'created'), (SELECT sum(amount) FROM minutes WHERE event_id = 'e' AND figure = 'created'),
+			       (SELECT sum(amount) FROM quarters WHERE event_id = 'e' AND figure = 'created')`).
+			Scan(&total, &minutes, &quarters)
+		if err == nil && (total != n || minutes != n || quarters != n) {
+			err = fmt.Errorf("%d in total, %d by minute and %d by quarter, of %d", total, minutes, quarters, n)
 		}
 		return err
 	})
@@ -125,11 +126,13 @@ func TestRebuildBesideTraffic(t *testing.T) {
 	w.requireCreated(t, n)
 	require.Equal(t, 1, acts())
 
-	_, err := w.pool.Exec(t.Context(), `UPDATE totals SET amount = amount + 1 WHERE figure = 'created'; DELETE FROM minutes WHERE figure = 'confirmed'`)
+	_, err := w.pool.Exec(t.Context(), `UPDATE totals SET amount = amount + 1 WHERE figure = 'created'; DELETE FROM minutes WHERE figure = 'confirmed';
+		UPDATE quarters SET times = times + 1 WHERE figure = 'created'`)
 	require.NoError(t, err)
 	out, err := w.rebuild(t)
 	require.ErrorContains(t, err, "the figures differ")
 	require.Contains(t, out, fmt.Sprintf("created : %d of %d, counted anew %d of %d\n", n+1, n, n, n))
+	require.Contains(t, out, " infinity created : ", "a quarter of an hour")
 	require.NotContains(t, out, "swapped")
 	out, err = w.rebuild(t, "--accept-differences")
 	require.NoError(t, err, out)

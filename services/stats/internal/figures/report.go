@@ -64,13 +64,16 @@ type Point struct {
 	Figures
 }
 
-// SeriesQuery asks for an event's figures from From to To, summed over steps of length Step. All
-// three are whole minutes. Only lists the figures to return; if it is empty, all are returned.
+// Public are the figures that everybody may see.
+var Public = []Figure{Created, Confirmed, Cancelled, Expired, Rejected, SeatsSold} //nolint:gochecknoglobals // never changed
+
+// SeriesQuery asks for an event's figures from From to To (UTC), summed over steps of length Step. All
+// three are whole minutes. Public selects only the figures that everybody may see.
 type SeriesQuery struct {
 	EventID  string
 	From, To time.Time
 	Step     time.Duration
-	Only     []Figure
+	Public   bool
 }
 
 // EventDay has the figures of an event on a calendar day in its time zone. Day is midnight UTC of

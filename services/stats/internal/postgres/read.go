@@ -29,9 +29,17 @@ func (s *Store) EventFigures(ctx context.Context, eventID string) (figures.Event
 
 // EventSeries returns the steps of q in which something was counted, in order of time.
 func (s *Store) EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error) {
-	p := db.EventSeriesParams{EventID: q.EventID, Since: q.From, Until: q.To, Seconds: q.Step.Seconds(), Figures: []string{}}
-	for _, f := range q.Only {
-		p.Figures = append(p.Figures, string(f))
+	now := time.Now()
+	if s.now != nil {
+		now = *s.now
+	}
+	p := db.EventSeriesParams{
+		EventID: q.EventID, Since: q.From, Until: q.To, MinutesSince: minutesSince(q, now), Seconds: q.Step.Seconds(), Figures: []string{},
+	}
+	if q.Public {
+		for _, f := range figures.Public {
+			p.Figures = append(p.Figures, string(f))
+		}
 	}
 	rows, err := s.q.EventSeries(ctx, s.pool, p)
 	if err != nil {

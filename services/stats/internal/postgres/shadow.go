@@ -169,32 +169,30 @@ func (s *Shadow) Compare(ctx context.Context, max int, catchUp func(context.Cont
 	if err != nil {
 		return 0, nil, err
 	}
-	if err = snapshot.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+shadowName+`.totals) + (SELECT count(*) FROM `+shadowName+`.minutes)`).Scan(&rows); err != nil {
+	anew := figuresOf(shadowName)
+	if err = snapshot.QueryRow(ctx, `SELECT count(*) FROM (`+anew+`) AS anew`).Scan(&rows); err != nil {
 		return 0, nil, postgres.Err(err)
 	}
-	diffRows, _ := snapshot.Query(ctx, compareFigures, max) // CollectRows returns its error
+	diffRows, _ := snapshot.Query(ctx, `WITH live AS (`+figuresOf(schema.Name)+`), anew AS (`+anew+`)`+compareFigures, max) // CollectRows returns its error
 	differences, err = pgx.CollectRows(diffRows, pgx.RowTo[string])
 	return rows, differences, postgres.Err(err)
 }
 
-// compareFigures lists the rows of the two schemas that differ. It compares minutes by quarter of
-// an hour if they are so old that one schema may already have merged them.
-const compareFigures = `
-WITH live AS (` + figuresOfSchema + schema.Name + minutesOfSchema + schema.Name + groupOfSchema + `),
-     anew AS (` + figuresOfSchema + shadowName + minutesOfSchema + shadowName + groupOfSchema + `)
-SELECT format('%s %s %s %s %s: %s of %s, counted anew %s of %s', event_id, minute, first_at, figure, currency, live.amount, live.times, anew.amount, anew.times)
-FROM live FULL JOIN anew USING (event_id, minute, first_at, figure, currency)
-WHERE (live.amount, live.times) IS DISTINCT FROM (anew.amount, anew.times)
-ORDER BY event_id, minute, figure, currency LIMIT $1`
+// figuresOf returns the query of all figures of a schema: totals, quarters, and those minutes that
+// cannot have been deleted yet. Two columns tell the kinds of rows apart.
+func figuresOf(schemaName string) string {
+	return `
+	SELECT event_id, '-infinity'::timestamptz AS since, first_at, figure, currency, amount, times FROM ` + schemaName + `.totals
+	UNION ALL SELECT event_id, quarter, 'infinity', figure, currency, amount, times FROM ` + schemaName + `.quarters
+	UNION ALL SELECT event_id, minute, '-infinity', figure, currency, amount, times FROM ` + schemaName + `.minutes WHERE minute >= now() - interval '90 days'`
+}
 
-const (
-	figuresOfSchema = `SELECT event_id, '-infinity'::timestamptz AS minute, first_at, figure, currency, amount, times FROM `
-	minutesOfSchema = `.totals UNION ALL
-		SELECT event_id, CASE WHEN minute < now() - interval '90 days' + interval '1 hour'
-		                      THEN date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') ELSE minute END AS minute, '-infinity', figure, currency,
-		       sum(amount), sum(times) FROM `
-	groupOfSchema = `.minutes GROUP BY 1, 2, 4, 5`
-)
+// compareFigures lists the rows of live and anew that differ.
+const compareFigures = `
+SELECT format('%s %s %s %s %s: %s of %s, counted anew %s of %s', event_id, since, first_at, figure, currency, live.amount, live.times, anew.amount, anew.times)
+FROM live FULL JOIN anew USING (event_id, since, first_at, figure, currency)
+WHERE (live.amount, live.times) IS DISTINCT FROM (anew.amount, anew.times)
+ORDER BY event_id, since, figure, currency LIMIT $1`
 
 // Swap calls catchUp while live counting is stopped, and then replaces the live figures by the
 // shadow. If either step fails, the live figures stay.

@@ -33,7 +33,7 @@ func SearchPath() postgres.Option { return postgres.Setting("search_path", schem
 type Store struct {
 	pool *pgxpool.Pool
 	q    *db.Queries
-	now  *time.Time // nil: the database's clock; tests set it
+	now  *time.Time // nil: the present, by the database's clock in its statements; tests set it
 	// shadow is true if the figures are a rebuild's, which nobody reads yet.
 	shadow bool
 }
@@ -80,7 +80,7 @@ func (s *Store) Apply(ctx context.Context, b figures.Batch) error {
 	return err
 }
 
-// add adds a delta to the figures by minute, and to the totals.
+// add adds a delta to the figures by minute and by quarter of an hour, and to the totals.
 func (s *Store) add(ctx context.Context, tx db.DBTX, d figures.Delta) error {
 	if len(d) == 0 {
 		return nil
@@ -91,6 +91,9 @@ func (s *Store) add(ctx context.Context, tx db.DBTX, d figures.Delta) error {
 		p.Currencies, p.Amounts, p.Counts = append(p.Currencies, k.Currency), append(p.Amounts, d[k].Amount), append(p.Counts, d[k].Times)
 	}
 	if err := s.q.AddMinutes(ctx, tx, p); err != nil {
+		return err
+	}
+	if err := s.q.AddQuarters(ctx, tx, db.AddQuartersParams(p)); err != nil {
 		return err
 	}
 	return s.q.AddTotals(ctx, tx, db.AddTotalsParams{

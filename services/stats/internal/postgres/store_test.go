@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ func TestFiguresAddUpByMinute(t *testing.T) {
 		{At: saturday.Add(2 * time.Minute), Figures: figures.Figures{created: sum(20, 20)}},
 		{At: saturday.Add(4 * time.Minute), Figures: figures.Figures{created: sum(10, 10)}},
 	}, points))
-	query.From, query.To, query.Only = saturday.Add(time.Minute), saturday.Add(5*time.Minute), []figures.Figure{figures.Created}
+	query.From, query.To, query.Public = saturday.Add(time.Minute), saturday.Add(5*time.Minute), true
 	points, err = store.EventSeries(t.Context(), query)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]figures.Point{{At: saturday.Add(3 * time.Minute), Figures: figures.Figures{created: sum(20, 20)}}}, points), "steps begin with from")
@@ -191,35 +192,100 @@ func TestDaysAreThoseOfTheEvent(t *testing.T) {
 	requireDays("2026-11-21 kathmandu 6", "2026-11-21 new-york 6")
 }
 
-// Old minutes are merged into quarters of an hour. Events of that time may still be added later.
-func TestOldMinutesAreFolded(t *testing.T) {
+// Minutes are deleted when they are old, and their quarters of an hour stay. Events of that time may
+// still be added later. A series shows quarters where minutes may be deleted.
+func TestOldMinutesAreDeleted(t *testing.T) {
 	t.Parallel()
 	store, pool := setup(t)
-	one := figures.Sum{Amount: 1, Times: 1}
 	minutes := func(list ...int) figures.Delta {
 		d := figures.Delta{}
 		for _, m := range list {
-			d[key("e", m, figures.Created, "")] = one
-			d[key("e", m, figures.Sale, "KRW")] = figures.Sum{Amount: 100, Times: 1}
+			d[key("e", m, figures.Created, "")] = sum(1, 1)
+			d[key("e", m, figures.Sale, "KRW")] = sum(100, 1)
 		}
 		return d
 	}
 	require.NoError(t, store.Apply(t.Context(), fixedBatch(1, minutes(0, 1, 14, 15, 16, 44, 45, 59, 60, 61), "1")))
-	folded, err := store.FoldMinutes(t.Context(), saturday.Add(time.Hour))
-	require.NoError(t, err)
-	require.EqualValues(t, 2*5, folded)
-	rows := func(want ...string) {
+	deleted := func(want int) {
 		t.Helper()
-		requireRows(t, pool, want, `
-			SELECT to_char(minute AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || amount || ' ' || times FROM minutes WHERE figure = 'created' ORDER BY 1`)
+		got, err := store.DeleteMinutes(t.Context(), saturday.Add(time.Hour))
+		require.NoError(t, err)
+		require.EqualValues(t, want, got)
 	}
-	rows("00:00 3 3", "00:15 2 2", "00:30 1 1", "00:45 2 2", "01:00 1 1", "01:01 1 1")
+	deleted(2 * 8)
 	require.NoError(t, store.Apply(t.Context(), fixedBatch(2, minutes(2, 30), "2")))
-	folded, err = store.FoldMinutes(t.Context(), saturday.Add(time.Hour))
-	require.NoError(t, err)
-	require.EqualValues(t, 2, folded)
-	rows("00:00 4 4", "00:15 2 2", "00:30 2 2", "00:45 2 2", "01:00 1 1", "01:01 1 1")
-	requireRows(t, pool, []string{"created 12", "sale 1200"}, `SELECT figure || ' ' || sum(amount) FROM minutes GROUP BY figure ORDER BY 1`)
+	quarters := []string{"00:00 4 4", "00:15 2 2", "00:30 2 2", "00:45 2 2", "01:00 2 2"}
+	rows := func(table, column string, want ...string) {
+		t.Helper()
+		requireRows(t, pool, want, fmt.Sprintf(
+			`SELECT to_char(%[2]s AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || amount || ' ' || times FROM %[1]s WHERE figure = 'created' ORDER BY 1`, table, column))
+	}
+	rows("quarters", "quarter", quarters...)
+	rows("minutes", "minute", "00:02 1 1", "00:30 1 1", "01:00 1 1", "01:01 1 1")
+	deleted(2 * 2)
+	rows("quarters", "quarter", quarters...)
+	requireRows(t, pool, []string{"created 12", "sale 1200"}, `SELECT figure || ' ' || sum(amount) FROM quarters GROUP BY figure ORDER BY 1`)
+
+	series := func(now time.Time, step time.Duration) (out []string) {
+		t.Helper()
+		points, err := store.At(now).EventSeries(t.Context(), figures.SeriesQuery{EventID: "e", From: saturday, To: saturday.Add(2 * time.Hour), Step: step, Public: true})
+		require.NoError(t, err)
+		for _, p := range points {
+			n := p.Figures[figures.ID{Figure: figures.Created}]
+			out = append(out, fmt.Sprintf("%s %d %d", p.At.Format("15:04"), n.Amount, n.Times))
+		}
+		return out
+	}
+	cut := saturday.Add(time.Hour + postgres.MinutesKept) // minutes are read from 01:00 on
+	require.Equal(t, []string{"00:00 4 4", "00:15 2 2", "00:30 2 2", "00:45 2 2", "01:00 1 1", "01:01 1 1"}, series(cut.Add(14*time.Minute), time.Minute))
+	require.Equal(t, quarters, series(cut.Add(15*time.Minute), time.Minute), "all of them are quarters")
+	require.Equal(t, quarters, series(noon, 15*time.Minute), "whole quarters need no minutes")
+}
+
+// The days and the series of whole quarters are the sums of the minutes, whatever was added when.
+func TestQuartersEqualMinutes(t *testing.T) {
+	t.Parallel()
+	store, pool := setup(t)
+	const seed, replicas = 7, 4
+	var work errgroup.Group
+	for r := range replicas {
+		random := rand.New(rand.NewPCG(seed, uint64(r)))
+		work.Go(func() error {
+			for n := range 20 {
+				d := figures.Delta{}
+				for range 30 {
+					minute := random.IntN(3 * 24 * 60)
+					d[key(fmt.Sprint("e", random.IntN(3)), minute, figures.Created, "")] = sum(random.Int64N(9)-4, 1)
+				}
+				b := fixedBatch(int64(n+1), d, fmt.Sprint(r, "-", n))
+				b.Partition = int32(r)
+				if err := store.Apply(t.Context(), b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, work.Wait())
+	requireRows(t, pool, []string{}, `
+		SELECT concat_ws(' ', event_id, quarter, q.amount, m.amount, q.times, m.times) FROM quarters AS q FULL JOIN (
+		    SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount) AS amount, sum(times) AS times
+		    FROM minutes GROUP BY 1, 2, 3, 4) AS m USING (event_id, quarter, figure, currency)
+		WHERE (q.amount, q.times) IS DISTINCT FROM (m.amount, m.times)`)
+	series := func(from time.Time) (total figures.Sum) {
+		t.Helper()
+		points, err := store.At(noon).EventSeries(t.Context(), figures.SeriesQuery{EventID: "e0", From: from, To: from.Add(25 * time.Hour), Step: 30 * time.Minute})
+		require.NoError(t, err)
+		for _, p := range points {
+			total = total.Add(p.Figures[figures.ID{Figure: figures.Created}])
+		}
+		return total
+	}
+	byQuarter := series(saturday)
+	var byMinute figures.Sum
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT sum(amount), sum(times) FROM minutes WHERE event_id = 'e0' AND minute >= $1 AND minute < $2`,
+		saturday, saturday.Add(25*time.Hour)).Scan(&byMinute.Amount, &byMinute.Times))
+	require.Equal(t, byMinute, byQuarter)
 }
 
 // requireRows fails the test unless the query returns the wanted lines.
@@ -333,10 +399,10 @@ func TestBatchIsOneTransaction(t *testing.T) {
 	var transactions, rows int
 	require.NoError(t, pool.QueryRow(t.Context(), `
 		SELECT count(DISTINCT x), count(*) FROM (
-		    SELECT xmin::text FROM processed_events UNION ALL SELECT xmin::text FROM minutes
+		    SELECT xmin::text FROM processed_events UNION ALL SELECT xmin::text FROM minutes UNION ALL SELECT xmin::text FROM quarters
 		    UNION ALL SELECT xmin::text FROM totals UNION ALL SELECT xmin::text FROM consumer_offsets) AS written (x)`).
 		Scan(&transactions, &rows))
-	require.Equal(t, 2+2*len(figuresOfE)+1, rows)
+	require.Equal(t, 2+3*len(figuresOfE)+1, rows)
 	require.Equal(t, 1, transactions)
 }
 

@@ -17,7 +17,7 @@ import (
 const maxSteps = 1440
 
 func (s *Stats) GetEventSeries(ctx context.Context, req *statsv1.GetEventSeriesRequest) (*statsv1.EventSeries, error) {
-	points, err := s.readSeries(ctx, req, publicFigures)
+	points, err := s.readSeries(ctx, req, true)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Stats) GetEventSeriesForOperators(ctx context.Context, req *statsv1.Get
 	if _, err := rpc.RequireRole(req, roleAdmin); err != nil {
 		return nil, err
 	}
-	points, err := s.readSeries(ctx, req, nil)
+	points, err := s.readSeries(ctx, req, false)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ type seriesRequest interface {
 	GetStep() int32
 }
 
-func (s *Stats) readSeries(ctx context.Context, req seriesRequest, only []figures.Figure) ([]figures.Point, error) {
+func (s *Stats) readSeries(ctx context.Context, req seriesRequest, public bool) ([]figures.Point, error) {
 	q := figures.SeriesQuery{
-		EventID: req.GetEventId(), From: req.GetFrom().AsTime(), To: req.GetTo().AsTime(), Step: time.Duration(cmp.Or(req.GetStep(), 60)) * time.Second, Only: only,
+		EventID: req.GetEventId(), From: req.GetFrom().AsTime(), To: req.GetTo().AsTime(), Step: time.Duration(cmp.Or(req.GetStep(), 60)) * time.Second, Public: public,
 	}
 	invalid := func(path, message string) ([]figures.Point, error) {
 		return nil, errs.ErrInvalidRequest.WithFields(errs.Field{Path: path, Message: message})

@@ -23,8 +23,7 @@ func TestGetEventSeries(t *testing.T) {
 	want := &statsv1.EventSeries{Items: []*statsv1.SeriesPoint{{At: from, Created: 3, Confirmed: 2, SeatsSold: 4}}}
 	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
 	require.Equal(t, time.Minute, store.series.Step)
-	require.NotContains(t, store.series.Only, figures.RewardsPaid)
-	require.NotContains(t, store.series.Only, figures.Sale)
+	require.True(t, store.series.Public)
 
 	all, err := stats.GetEventSeriesForOperators(t.Context(), &statsv1.GetEventSeriesForOperatorsRequest{
 		Caller: operator, EventId: "e", From: from, To: to, Step: 3600,

@@ -10,12 +10,6 @@ import (
 	"urr.guru/services/stats/internal/figures"
 )
 
-// Figures reads the figures of one event (a performance, campaign or promotion): totals and series.
-type Figures interface {
-	EventFigures(ctx context.Context, eventID string) (figures.EventFigures, error)
-	EventSeries(ctx context.Context, q figures.SeriesQuery) ([]figures.Point, error)
-}
-
 // Days lists figures by day.
 type Days interface {
 	List(ctx context.Context, f figures.DaysFilter) (days []figures.EventDay, next string, err error)
@@ -26,7 +20,7 @@ var _ Days = (*figures.Days)(nil)
 // Stats serves the RPCs of StatsService: figures of events, and the log of operators' acts.
 type Stats struct {
 	statsv1.UnimplementedStatsServiceServer
-	figures Figures
+	figures figures.EventStore
 	days    Days
 	acts    audit.Store
 }
@@ -34,7 +28,7 @@ type Stats struct {
 var _ statsv1.StatsServiceServer = (*Stats)(nil)
 
 // New makes a Stats that reads figures from f and days, and the acts of operators from acts.
-func New(f Figures, days Days, acts audit.Store) *Stats {
+func New(f figures.EventStore, days Days, acts audit.Store) *Stats {
 	return &Stats{figures: f, days: days, acts: acts}
 }
 
@@ -66,16 +60,11 @@ func (s *Stats) GetEventStatsForOperators(ctx context.Context, req *statsv1.GetE
 	}, nil
 }
 
-// publicFigures are the figures that everybody may see.
-var publicFigures = []figures.Figure{
-	figures.Created, figures.Confirmed, figures.Cancelled, figures.Expired, figures.Rejected, figures.SeatsSold,
-}
-
 func toCounts(eventID string, f figures.EventFigures) *statsv1.EventStats {
 	return &statsv1.EventStats{
 		EventId: eventID, Created: f.Count(figures.Created), Confirmed: f.Count(figures.Confirmed), Cancelled: f.Count(figures.Cancelled),
 		Expired: f.Count(figures.Expired), Rejected: f.Count(figures.Rejected), SeatsSold: f.Count(figures.SeatsSold),
-		UpdatedAt: rpc.Timestamp(f.UpdatedAt(publicFigures...)),
+		UpdatedAt: rpc.Timestamp(f.UpdatedAt(figures.Public...)),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -234,6 +235,58 @@ func TestUnprocessedKeysAreReadAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r, again)
 	require.Equal(t, int64(1), roomtest.Read(t, s, c.EventID).Issued, "who is known is not counted again")
+}
+
+// A record whose partition stays throttled fails only its own visitor.
+func TestThrottledReadFailsOnlyItsVisitor(t *testing.T) {
+	t.Parallel()
+	open := tables(t)
+	var throttled atomic.Value // the request id that is never read
+	throttled.Store("")
+	s := open(dynamotest.Hook{After: func(in, out any) error {
+		request, isRead := in.(*awsdynamo.BatchGetItemInput)
+		got, ok := out.(*awsdynamo.BatchGetItemOutput)
+		if !isRead || !ok {
+			return nil
+		}
+		for table, keys := range request.RequestItems {
+			for _, key := range keys.Keys {
+				if id, isID := key["requestId"].(*types.AttributeValueMemberS); isID && id.Value == throttled.Load() {
+					got.UnprocessedKeys = map[string]types.KeysAndAttributes{table: {Keys: []map[string]types.AttributeValue{key}, ConsistentRead: keys.ConsistentRead}}
+					got.Responses[table] = slices.DeleteFunc(got.Responses[table], func(it map[string]types.AttributeValue) bool {
+						return it["requestId"].(*types.AttributeValueMemberS).Value == id.Value //nolint:forcetypeassert // the sort key
+					})
+				}
+			}
+		}
+		return nil
+	}})
+	c := roomtest.StartRound(t, s, "throttled", room.DefaultSettings())
+	takers := make([]room.Taker, 5)
+	for i := range takers {
+		takers[i] = room.Taker{Visitor: fmt.Sprint("v", i), IDs: []uuid.UUID{uuid.New()}}
+	}
+	first := s.TakePositions(t.Context(), c, takers)
+	throttled.Store(takers[2].IDs[0].String())
+	again := s.TakePositions(t.Context(), c, takers)
+	var work sync.WaitGroup
+	for i, taker := range takers {
+		require.NoError(t, first[i].Err)
+		work.Go(func() {
+			rec, found, err := s.FindRecord(t.Context(), c, taker.IDs[0])
+			if i == 2 {
+				assert.ErrorIs(t, err, room.ErrUnavailable)
+				assert.ErrorIs(t, again[i].Err, room.ErrUnavailable)
+				return
+			}
+			assert.NoError(t, err)
+			assert.True(t, found)
+			assert.Equal(t, first[i].Value, rec)
+			assert.Equal(t, first[i], again[i])
+		})
+	}
+	work.Wait()
+	require.Equal(t, int64(5), roomtest.Read(t, s, c.EventID).Issued, "nobody gets a second position")
 }
 
 // All reads of positions and counters are consistent and by key.

@@ -30,12 +30,6 @@ type takeRequest struct {
 
 func (t takeRequest) key(id uuid.UUID) positionID { return positionIDOf(t.eventID, t.shards, id) }
 
-// findResult is what a search for a visitor's record found; ok is false when there is none.
-type findResult struct {
-	record room.Record
-	ok     bool
-}
-
 // TakePositions returns the records of the visitors who have one, and stores new positions for the
 // others. A visitor who would wait too long gets errs.ErrOverloaded at once, and no position. One
 // whose record is throttled for long gets it too, and joins the write by the next call.
@@ -99,19 +93,19 @@ func (s *Store) assignRound(ctx context.Context, k roundKey, in []takeRequest, m
 		out[i].Value = s.writes.find(k, in[i].ids)
 		return out[i].Value != nil
 	})
-	known, err := s.lookUpRecords(ctx, in, members)
+	known, unread := s.lookUpRecords(ctx, in, members)
 	var unassigned []*newRecord             // one per visitor, in order of arrival
 	added := make(map[uuid.UUID]*newRecord) // the same by request id; a double click finds the first
 	for _, i := range members {
-		id := in[i].ids[0]
-		switch rec, ok := findStored(known, in[i]); {
-		case err != nil:
-			out[i].Err = err
-			continue
-		case ok:
+		if rec, ok := findStored(known, in[i]); ok {
 			out[i].Value = storedRecord(rec)
 			continue
-		case added[id] == nil:
+		}
+		if out[i].Err = unreadError(unread, in[i]); out[i].Err != nil {
+			continue
+		}
+		id := in[i].ids[0]
+		if added[id] == nil {
 			if out[i].Err = s.writes.refuse(k.eventID, id, len(unassigned)); out[i].Err != nil {
 				continue
 			}
@@ -221,54 +215,14 @@ func findStored(known map[positionID]room.Record, t takeRequest) (room.Record, b
 	return room.Record{}, false
 }
 
-func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []int) (map[positionID]room.Record, error) {
+// lookUpRecords reads the records of the requests in[i] whose index i is in members. unread has the
+// errors of those that could not be read.
+func (s *Store) lookUpRecords(ctx context.Context, in []takeRequest, members []int) (known map[positionID]room.Record, unread map[positionID]error) {
 	var ids []positionID
 	for _, i := range members {
 		for _, id := range in[i].ids {
 			ids = append(ids, in[i].key(id))
 		}
 	}
-	return s.readRecords(ctx, ids)
-}
-
-func (s *Store) FindRecord(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, positionIDOf(c.EventID, c.Shards, id))
-	return got.record, got.ok, err
-}
-
-func (s *Store) findRecordGroup(ctx context.Context, ids []positionID) ([]findResult, error) {
-	records, err := s.readRecords(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]findResult, len(ids))
-	for i, id := range ids {
-		out[i].record, out[i].ok = records[id]
-	}
-	return out, nil
-}
-
-func (s *Store) readRecords(ctx context.Context, ids []positionID) (map[positionID]room.Record, error) {
-	added := make(map[positionID]bool, len(ids))
-	var keys []item
-	for _, id := range ids {
-		if !added[id] {
-			added[id] = true
-			keys = append(keys, positionKey(id))
-		}
-	}
-	items, err := s.batchGet(ctx, s.positions, keys)
-	if err != nil {
-		return nil, err
-	}
-	records := make(map[positionID]room.Record, len(items))
-	for _, it := range items {
-		rec, err := toRecord(it)
-		if err != nil {
-			return nil, toUnavailable(err)
-		}
-		r := dynamo.Reader{Item: it}
-		records[positionID{r.String(attrEvent), rec.RequestID}] = rec
-	}
-	return records, nil
+	return s.readEach(ctx, ids)
 }

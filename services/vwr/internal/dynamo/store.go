@@ -64,7 +64,7 @@ func New(db *dynamodb.Client, cfg dynamo.Config, now func() time.Time) *Store {
 		pacer: writePacer{gap: minCounterInterval, last: make(map[string]time.Time)},
 	}
 	s.reads = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 2, Timeout: readTimeout}, s.readCounterGroup)
-	s.finds = batch.NewCoalescer(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)
+	s.finds = batch.NewItems(batch.Config{Max: maxReadsPerBatch, Inflight: 4, Timeout: readTimeout}, s.findRecordGroup)
 	s.writes = recordWrites{store: s.storeRecords, events: make(map[string]*eventWrites)}
 	// One group per event is in progress at a time, so that positions are issued in order of arrival.
 	// The slower the store, the larger the groups.

@@ -118,6 +118,7 @@ type Service struct {
 	cache     *StateCache
 	counters  CounterReader
 	positions PositionStore
+	found     foundRecords // of positions
 	passes    PassSigner
 	claims    ClaimRecorder
 	lobbies   Lobbies
@@ -129,7 +130,9 @@ type Service struct {
 func NewService(
 	sc *StateCache, r CounterReader, p PositionStore, s PassSigner, c ClaimRecorder, l Lobbies, now func() time.Time, jitter func() float64,
 ) *Service {
-	return &Service{cache: sc, counters: r, positions: p, passes: s, claims: c, lobbies: l, now: now, jitter: jitter}
+	return &Service{
+		cache: sc, counters: r, positions: p, found: newFoundRecords(p, now), passes: s, claims: c, lobbies: l, now: now, jitter: jitter,
+	}
 }
 
 // maxRoundChanges is how often a call starts again because the event's round has changed.
@@ -220,6 +223,7 @@ func (s *Service) takePositions(ctx context.Context, st State, callers []Visitor
 		switch {
 		case got.Err == nil:
 			s.cache.RecordIssued(got.Value)
+			s.found.keep(got.Value)
 			out[i] = Outcome[AssignResult]{Value: s.assignResult(got.Value, st)}
 		case errors.Is(got.Err, ErrStale):
 			again = append(again, i)
@@ -238,8 +242,8 @@ func (s *Service) assignResult(rec Record, st State) AssignResult {
 	}
 }
 
-// Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it reads
-// the record. It fails with ErrUnknown if the ticket is invalid, or there is no such position of
+// Check reports whether the visitor is admitted, and if so signs a token. Without a ticket it finds
+// the record, at most once in the store. It fails with ErrUnknown if the ticket is invalid, or there is no such position of
 // this visitor in this round. It fails with ErrSignedOut if nobody is signed in and the id may be
 // that of a user's entry in a lobby.
 func (s *Service) Check(ctx context.Context, eventID string, caller VisitorIDs, id uuid.UUID, ticket string) (CheckResult, error) {
@@ -316,7 +320,7 @@ func (s *Service) findRecord(ctx context.Context, eventID string, caller Visitor
 		if !slices.Contains(s.passes.RequestIDs(eventID, st.Round, owner), id) {
 			continue
 		}
-		rec, found, err := s.positions.FindRecord(ctx, st.Counters, id)
+		rec, found, err := s.found.find(ctx, st.Counters, id)
 		if err == nil && (!found || rec.Visitor != owner) {
 			err = ErrUnknown
 		}

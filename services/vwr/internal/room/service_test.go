@@ -370,24 +370,48 @@ func (c *findCounter) FindRecord(ctx context.Context, of room.Counters, id uuid.
 }
 
 // An id is derived from the event, the round and the visitor, so another visitor's id is refused
-// without a read.
-func TestForeignIDCostsNoRead(t *testing.T) {
+// without a read. An own one is read once, if it exists, else once a second.
+func TestReadsOfRecords(t *testing.T) {
 	t.Parallel()
-	now := testkit.NewClock(epoch).Now
-	m, cache := roomtest.NewMemory(now), room.NewStateCache()
+	clock := testkit.NewClock(epoch)
+	m := roomtest.NewMemory(clock.Now)
 	passes, err := pass.New("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef")
 	require.NoError(t, err)
-	store := &findCounter{PositionStore: m}
-	d := testReplica{
-		Service: room.NewService(cache, m, store, passes, m, nil, now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales().Destinations(), nil, now), cache: cache,
+	replica := func() (testReplica, *findCounter) {
+		cache, store := room.NewStateCache(), &findCounter{PositionStore: m}
+		return testReplica{
+			Service: room.NewService(cache, m, store, passes, m, nil, clock.Now, func() float64 { return 0.5 }), Admin: room.NewAdmin(cache, m, roomtest.NewSales().Destinations(), nil, clock.Now), cache: cache,
+		}, store
 	}
+	d, store := replica()
 	d.activate(t)
 	own, foreign := d.assign(t, "a"), d.assign(t, "b")
 	for name, id := range map[string]uuid.UUID{"random": uuid.New(), "another visitor's": foreign.RequestID} {
 		_, err := d.Check(t.Context(), "e", room.VisitorIDs{Visitor: "a"}, id, "")
 		require.ErrorIs(t, err, room.ErrUnknown, name)
 	}
-	require.Zero(t, store.finds)
 	require.Equal(t, own.Position, d.check(t, "a", own, "").Position)
-	require.Equal(t, 1, store.finds, "the own one is read, since it may never have been stored")
+	require.Zero(t, store.finds, "what was assigned here is known")
+
+	other, reads := replica()
+	for range 3 {
+		require.Equal(t, own.Position, other.check(t, "a", own, "").Position)
+		clock.Advance(time.Minute)
+	}
+	require.Equal(t, 1, reads.finds, "it never changes")
+
+	unknown := func() {
+		t.Helper()
+		_, err := other.Check(t.Context(), "e", room.VisitorIDs{Visitor: "c"}, passes.RequestIDs("e", own.Round, "c")[0], "")
+		require.ErrorIs(t, err, room.ErrUnknown)
+	}
+	unknown()
+	unknown()
+	require.Equal(t, 2, reads.finds)
+	clock.Advance(time.Second)
+	unknown()
+	require.Equal(t, 3, reads.finds)
+	late := other.assign(t, "c")
+	require.Equal(t, late.Position, other.check(t, "c", late, "").Position, "assigned within the second")
+	require.Equal(t, 3, reads.finds)
 }

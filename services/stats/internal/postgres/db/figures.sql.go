@@ -41,6 +41,39 @@ func (q *Queries) AddMinutes(ctx context.Context, db DBTX, arg AddMinutesParams)
 	return err
 }
 
+const addQuarters = `-- name: AddQuarters :exec
+INSERT INTO quarters (event_id, quarter, figure, currency, amount, times)
+SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount), sum(times)
+FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::timestamptz[]) AS minute, unnest($3::text[]) AS figure,
+             unnest($4::text[]) AS currency, unnest($5::bigint[]) AS amount, unnest($6::bigint[]) AS times) AS added
+GROUP BY event_id, quarter, figure, currency ORDER BY event_id, quarter, figure, currency
+ON CONFLICT (event_id, quarter, figure, currency) DO UPDATE SET
+    amount = quarters.amount + excluded.amount,
+    times  = quarters.times + excluded.times
+`
+
+type AddQuartersParams struct {
+	EventIds   []string
+	At         []time.Time
+	Figures    []string
+	Currencies []string
+	Amounts    []int64
+	Counts     []int64
+}
+
+// The same rows, added up by quarter of an hour.
+func (q *Queries) AddQuarters(ctx context.Context, db DBTX, arg AddQuartersParams) error {
+	_, err := db.Exec(ctx, addQuarters,
+		arg.EventIds,
+		arg.At,
+		arg.Figures,
+		arg.Currencies,
+		arg.Amounts,
+		arg.Counts,
+	)
+	return err
+}
+
 const addTotals = `-- name: AddTotals :exec
 INSERT INTO totals (event_id, figure, currency, amount, times, first_at, last_at, updated_at)
 SELECT event_id, figure, currency, sum(amount), sum(times), min(minute), max(minute), coalesce($1::timestamptz, now())
@@ -136,25 +169,54 @@ func (q *Queries) CountedEvents(ctx context.Context, db DBTX, arg CountedEventsP
 	return items, nil
 }
 
+const deleteMinutes = `-- name: DeleteMinutes :execrows
+DELETE FROM minutes
+WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM minutes AS m WHERE m.minute < $1 ORDER BY m.minute LIMIT $2::int FOR UPDATE SKIP LOCKED))
+`
+
+type DeleteMinutesParams struct {
+	Before time.Time
+	Max    int32
+}
+
+// Deletes up to @max rows of before a time. Replicas skip each other's rows.
+func (q *Queries) DeleteMinutes(ctx context.Context, db DBTX, arg DeleteMinutesParams) (int64, error) {
+	result, err := db.Exec(ctx, deleteMinutes, arg.Before, arg.Max)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const eventDays = `-- name: EventDays :many
-WITH days AS (
-    SELECT timezone(z.zone, m.minute)::date AS day, m.event_id, m.figure, m.currency, sum(m.amount)::bigint AS amount, sum(m.times)::bigint AS times
-    FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS zone) AS z JOIN minutes AS m USING (event_id)
-    WHERE m.minute >= timezone(z.zone, $3::timestamp) AND m.minute < timezone(z.zone, $4::timestamp + interval '1 day')
-    GROUP BY 1, 2, 3, 4
+WITH active AS (
+    SELECT z.event_id, z.zone, greatest($1::date, timezone(z.zone, min(t.first_at))::date) AS first_day,
+           least($2::date, timezone(z.zone, max(t.last_at))::date) AS last_day
+    FROM (SELECT unnest($3::text[]) AS event_id, unnest($4::text[]) AS zone) AS z JOIN totals AS t USING (event_id)
+    GROUP BY z.event_id, z.zone
+), possible AS (
+    SELECT d::date AS day, event_id, timezone(zone, d) AS since, timezone(zone, d + interval '1 day') AS until
+    FROM active, generate_series(first_day::timestamp, last_day::timestamp, interval '1 day') AS d
+    WHERE (d::date, event_id) > ($5::date, $6::text)
+    ORDER BY day, event_id
 ), page AS (
-    SELECT day, event_id FROM days WHERE (day, event_id) > ($5::date, $6::text)
-    GROUP BY day, event_id ORDER BY day, event_id LIMIT $7::int
+    SELECT p.day, p.event_id, p.since, p.until FROM possible AS p
+    CROSS JOIN LATERAL (SELECT FROM quarters AS q WHERE q.event_id = p.event_id AND q.quarter >= p.since AND q.quarter < p.until LIMIT 1) AS counted
+    ORDER BY p.day, p.event_id LIMIT $7::int
 )
-SELECT d.day::date AS day, d.event_id, d.figure, d.currency, d.amount, d.times FROM days AS d JOIN page USING (day, event_id)
-ORDER BY d.day, d.event_id
+SELECT p.day::date AS day, p.event_id::text AS event_id, f.figure, f.currency, f.amount, f.times
+FROM page AS p CROSS JOIN LATERAL (
+    SELECT q.figure, q.currency, sum(q.amount)::bigint AS amount, sum(q.times)::bigint AS times FROM quarters AS q
+    WHERE q.event_id = p.event_id AND q.quarter >= p.since AND q.quarter < p.until
+    GROUP BY q.figure, q.currency) AS f
+ORDER BY p.day, p.event_id
 `
 
 type EventDaysParams struct {
-	EventIds   []string
-	Zones      []string
 	First      time.Time
 	Last       time.Time
+	EventIds   []string
+	Zones      []string
 	AfterDay   time.Time
 	AfterEvent string
 	Max        int32
@@ -169,13 +231,14 @@ type EventDaysRow struct {
 	Times    int64
 }
 
-// The days of events in their time zones, which come with them: a page of those after a day and event.
+// The days of events in their time zones, which come with them: a page of those after a day and event. The page is chosen before
+// anything is added up: the days on which an event may have figures are probed in order until there are enough.
 func (q *Queries) EventDays(ctx context.Context, db DBTX, arg EventDaysParams) ([]EventDaysRow, error) {
 	rows, err := db.Query(ctx, eventDays,
-		arg.EventIds,
-		arg.Zones,
 		arg.First,
 		arg.Last,
+		arg.EventIds,
+		arg.Zones,
 		arg.AfterDay,
 		arg.AfterEvent,
 		arg.Max,
@@ -208,17 +271,22 @@ func (q *Queries) EventDays(ctx context.Context, db DBTX, arg EventDaysParams) (
 const eventSeries = `-- name: EventSeries :many
 SELECT date_bin(make_interval(secs => $1), minute, $2::timestamptz)::timestamptz AS at, figure, currency,
        sum(amount)::bigint AS amount, sum(times)::bigint AS times
-FROM minutes
-WHERE event_id = $3 AND minute >= $2 AND minute < $4 AND (cardinality($5::text[]) = 0 OR figure = ANY ($5::text[]))
+FROM (SELECT q.quarter AS minute, q.figure, q.currency, q.amount, q.times FROM quarters AS q
+      WHERE q.event_id = $3 AND q.quarter >= $2 AND q.quarter < least($4::timestamptz, $5::timestamptz)
+      UNION ALL
+      SELECT m.minute, m.figure, m.currency, m.amount, m.times FROM minutes AS m
+      WHERE m.event_id = $3 AND m.minute >= greatest($2, $5) AND m.minute < $4) AS counted
+WHERE cardinality($6::text[]) = 0 OR figure = ANY ($6::text[])
 GROUP BY 1, 2, 3 ORDER BY 1
 `
 
 type EventSeriesParams struct {
-	Seconds float64
-	Since   time.Time
-	EventID string
-	Until   time.Time
-	Figures []string
+	Seconds      float64
+	Since        time.Time
+	EventID      string
+	Until        time.Time
+	MinutesSince time.Time
+	Figures      []string
 }
 
 type EventSeriesRow struct {
@@ -229,12 +297,14 @@ type EventSeriesRow struct {
 	Times    int64
 }
 
+// Quarters of an hour until @minutes_since, and minutes from then on.
 func (q *Queries) EventSeries(ctx context.Context, db DBTX, arg EventSeriesParams) ([]EventSeriesRow, error) {
 	rows, err := db.Query(ctx, eventSeries,
 		arg.Seconds,
 		arg.Since,
 		arg.EventID,
 		arg.Until,
+		arg.MinutesSince,
 		arg.Figures,
 	)
 	if err != nil {
@@ -297,38 +367,6 @@ func (q *Queries) EventTotals(ctx context.Context, db DBTX, eventID string) ([]E
 		return nil, err
 	}
 	return items, nil
-}
-
-const foldMinutes = `-- name: FoldMinutes :one
-WITH old AS (
-    DELETE FROM minutes
-    WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM minutes AS m
-                            WHERE m.minute < $1 AND m.minute <> date_bin('15 minutes', m.minute, '2000-01-01 00:00:00+00')
-                            ORDER BY m.minute LIMIT $2::int FOR UPDATE SKIP LOCKED))
-    RETURNING event_id, minute, figure, currency, amount, times
-), folded AS (
-    INSERT INTO minutes (event_id, minute, figure, currency, amount, times)
-    SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount), sum(times)
-    FROM old GROUP BY event_id, quarter, figure, currency ORDER BY event_id, quarter, figure, currency
-    ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET
-        amount = minutes.amount + excluded.amount,
-        times  = minutes.times + excluded.times
-)
-SELECT count(*) FROM old
-`
-
-type FoldMinutesParams struct {
-	Before time.Time
-	Max    int32
-}
-
-// Moves up to @max rows of before a time to the beginning of their quarters of an hour, and returns how many. Replicas skip each
-// other's rows.
-func (q *Queries) FoldMinutes(ctx context.Context, db DBTX, arg FoldMinutesParams) (int64, error) {
-	row := db.QueryRow(ctx, foldMinutes, arg.Before, arg.Max)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const nextOffset = `-- name: NextOffset :one

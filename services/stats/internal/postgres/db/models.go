@@ -51,6 +51,15 @@ type Minute struct {
 	Times    int64
 }
 
+type Quarter struct {
+	EventID  string
+	Quarter  time.Time
+	Figure   string
+	Currency string
+	Amount   int64
+	Times    int64
+}
+
 type RedrivenEvent struct {
 	EventKey string
 }

@@ -7,6 +7,17 @@ ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET
     amount = minutes.amount + excluded.amount,
     times  = minutes.times + excluded.times;
 
+-- name: AddQuarters :exec
+-- The same rows, added up by quarter of an hour.
+INSERT INTO quarters (event_id, quarter, figure, currency, amount, times)
+SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount), sum(times)
+FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@at::timestamptz[]) AS minute, unnest(@figures::text[]) AS figure,
+             unnest(@currencies::text[]) AS currency, unnest(@amounts::bigint[]) AS amount, unnest(@counts::bigint[]) AS times) AS added
+GROUP BY event_id, quarter, figure, currency ORDER BY event_id, quarter, figure, currency
+ON CONFLICT (event_id, quarter, figure, currency) DO UPDATE SET
+    amount = quarters.amount + excluded.amount,
+    times  = quarters.times + excluded.times;
+
 -- name: AddTotals :exec
 -- The same rows, added up by all but the minute. now is set by tests only.
 INSERT INTO totals (event_id, figure, currency, amount, times, first_at, last_at, updated_at)
@@ -21,24 +32,10 @@ ON CONFLICT (event_id, figure, currency) DO UPDATE SET
     last_at    = greatest(totals.last_at, excluded.last_at),
     updated_at = excluded.updated_at;
 
--- name: FoldMinutes :one
--- Moves up to @max rows of before a time to the beginning of their quarters of an hour, and returns how many. Replicas skip each
--- other's rows.
-WITH old AS (
-    DELETE FROM minutes
-    WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM minutes AS m
-                            WHERE m.minute < @before AND m.minute <> date_bin('15 minutes', m.minute, '2000-01-01 00:00:00+00')
-                            ORDER BY m.minute LIMIT @max::int FOR UPDATE SKIP LOCKED))
-    RETURNING event_id, minute, figure, currency, amount, times
-), folded AS (
-    INSERT INTO minutes (event_id, minute, figure, currency, amount, times)
-    SELECT event_id, date_bin('15 minutes', minute, '2000-01-01 00:00:00+00') AS quarter, figure, currency, sum(amount), sum(times)
-    FROM old GROUP BY event_id, quarter, figure, currency ORDER BY event_id, quarter, figure, currency
-    ON CONFLICT (event_id, minute, figure, currency) DO UPDATE SET
-        amount = minutes.amount + excluded.amount,
-        times  = minutes.times + excluded.times
-)
-SELECT count(*) FROM old;
+-- name: DeleteMinutes :execrows
+-- Deletes up to @max rows of before a time. Replicas skip each other's rows.
+DELETE FROM minutes
+WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM minutes AS m WHERE m.minute < @before ORDER BY m.minute LIMIT @max::int FOR UPDATE SKIP LOCKED));
 
 -- name: NextOffset :one
 SELECT coalesce((SELECT next_offset FROM consumer_offsets WHERE topic = @topic AND partition = @partition), 0)::bigint;
@@ -59,10 +56,15 @@ ON CONFLICT (topic, partition) DO UPDATE SET next_offset = greatest(consumer_off
 SELECT figure, currency, amount, times, updated_at FROM totals WHERE event_id = @event_id;
 
 -- name: EventSeries :many
+-- Quarters of an hour until @minutes_since, and minutes from then on.
 SELECT date_bin(make_interval(secs => @seconds), minute, @since::timestamptz)::timestamptz AS at, figure, currency,
        sum(amount)::bigint AS amount, sum(times)::bigint AS times
-FROM minutes
-WHERE event_id = @event_id AND minute >= @since AND minute < @until AND (cardinality(@figures::text[]) = 0 OR figure = ANY (@figures::text[]))
+FROM (SELECT q.quarter AS minute, q.figure, q.currency, q.amount, q.times FROM quarters AS q
+      WHERE q.event_id = @event_id AND q.quarter >= @since AND q.quarter < least(@until::timestamptz, @minutes_since::timestamptz)
+      UNION ALL
+      SELECT m.minute, m.figure, m.currency, m.amount, m.times FROM minutes AS m
+      WHERE m.event_id = @event_id AND m.minute >= greatest(@since, @minutes_since) AND m.minute < @until) AS counted
+WHERE cardinality(@figures::text[]) = 0 OR figure = ANY (@figures::text[])
 GROUP BY 1, 2, 3 ORDER BY 1;
 
 -- name: CountedEvents :many
@@ -71,15 +73,26 @@ SELECT event_id FROM totals
 GROUP BY event_id HAVING min(first_at) < @until::timestamptz AND max(last_at) >= @since::timestamptz ORDER BY event_id;
 
 -- name: EventDays :many
--- The days of events in their time zones, which come with them: a page of those after a day and event.
-WITH days AS (
-    SELECT timezone(z.zone, m.minute)::date AS day, m.event_id, m.figure, m.currency, sum(m.amount)::bigint AS amount, sum(m.times)::bigint AS times
-    FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@zones::text[]) AS zone) AS z JOIN minutes AS m USING (event_id)
-    WHERE m.minute >= timezone(z.zone, sqlc.arg(first)::timestamp) AND m.minute < timezone(z.zone, sqlc.arg(last)::timestamp + interval '1 day')
-    GROUP BY 1, 2, 3, 4
+-- The days of events in their time zones, which come with them: a page of those after a day and event. The page is chosen before
+-- anything is added up: the days on which an event may have figures are probed in order until there are enough.
+WITH active AS (
+    SELECT z.event_id, z.zone, greatest(sqlc.arg(first)::date, timezone(z.zone, min(t.first_at))::date) AS first_day,
+           least(sqlc.arg(last)::date, timezone(z.zone, max(t.last_at))::date) AS last_day
+    FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@zones::text[]) AS zone) AS z JOIN totals AS t USING (event_id)
+    GROUP BY z.event_id, z.zone
+), possible AS (
+    SELECT d::date AS day, event_id, timezone(zone, d) AS since, timezone(zone, d + interval '1 day') AS until
+    FROM active, generate_series(first_day::timestamp, last_day::timestamp, interval '1 day') AS d
+    WHERE (d::date, event_id) > (@after_day::date, @after_event::text)
+    ORDER BY day, event_id
 ), page AS (
-    SELECT day, event_id FROM days WHERE (day, event_id) > (@after_day::date, @after_event::text)
-    GROUP BY day, event_id ORDER BY day, event_id LIMIT @max::int
+    SELECT p.* FROM possible AS p
+    CROSS JOIN LATERAL (SELECT FROM quarters AS q WHERE q.event_id = p.event_id AND q.quarter >= p.since AND q.quarter < p.until LIMIT 1) AS counted
+    ORDER BY p.day, p.event_id LIMIT @max::int
 )
-SELECT d.day::date AS day, d.event_id, d.figure, d.currency, d.amount, d.times FROM days AS d JOIN page USING (day, event_id)
-ORDER BY d.day, d.event_id;
+SELECT p.day::date AS day, p.event_id::text AS event_id, f.figure, f.currency, f.amount, f.times
+FROM page AS p CROSS JOIN LATERAL (
+    SELECT q.figure, q.currency, sum(q.amount)::bigint AS amount, sum(q.times)::bigint AS times FROM quarters AS q
+    WHERE q.event_id = p.event_id AND q.quarter >= p.since AND q.quarter < p.until
+    GROUP BY q.figure, q.currency) AS f
+ORDER BY p.day, p.event_id;

@@ -2,7 +2,7 @@
 
 -- +goose Up
 -- What was counted of an event (a performance, campaign or promotion; '' for what belongs to none), whenever that was. The same
--- transactions write it into minutes; an event has a dozen rows here and thousands there.
+-- transactions write it into minutes and quarters; an event has a dozen rows here and thousands there.
 CREATE TABLE totals (
     event_id text   NOT NULL,
     figure   text   NOT NULL,
@@ -16,8 +16,7 @@ CREATE TABLE totals (
     PRIMARY KEY (event_id, figure, currency)
 );
 
--- The same by minute (UTC). What is older than 90 days is moved to the beginning of its quarter of an hour. Time zones differ by
--- such quarters, so that the days of each stay exact.
+-- The same by minute (UTC), for the last 90 days.
 CREATE TABLE minutes (
     event_id text        NOT NULL,
     minute   timestamptz NOT NULL,
@@ -27,7 +26,18 @@ CREATE TABLE minutes (
     times    bigint      NOT NULL,
     PRIMARY KEY (event_id, minute, figure, currency)
 );
-CREATE INDEX minutes_to_fold ON minutes (minute) WHERE minute <> date_bin('15 minutes', minute, '2000-01-01 00:00:00+00');
+CREATE INDEX minutes_by_time ON minutes (minute);
+
+-- The same by quarter of an hour, for ever. The day of every time zone is a whole number of them, so that days are exact.
+CREATE TABLE quarters (
+    event_id text        NOT NULL,
+    quarter  timestamptz NOT NULL, -- its beginning
+    figure   text        NOT NULL,
+    currency text        NOT NULL,
+    amount    bigint      NOT NULL,
+    times    bigint      NOT NULL,
+    PRIMARY KEY (event_id, quarter, figure, currency)
+);
 
 -- Dead letters that were published again and counted. A copy may come at any time, also when the inbox has forgotten the id.
 CREATE TABLE redriven_events (
@@ -43,4 +53,4 @@ CREATE TABLE consumer_offsets (
 );
 
 -- +goose Down
-DROP TABLE consumer_offsets, redriven_events, minutes, totals;
+DROP TABLE consumer_offsets, redriven_events, quarters, minutes, totals;

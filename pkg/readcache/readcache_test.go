@@ -1,16 +1,17 @@
-package request_test
+package readcache_test
 
 import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/readcache"
 	"urr.guru/pkg/testkit"
-	"urr.guru/services/ingest/internal/request"
 )
 
 // A value is read once a second. If it cannot be read, the last one is returned for a minute.
@@ -18,7 +19,7 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
 	reads, failure := 0, error(nil)
-	cache := request.NewCache(clock.Now, time.Second, func(context.Context, string) (int, error) {
+	cache := readcache.New(clock.Now, time.Second, 9, func(context.Context, string) (int, error) {
 		if reads++; failure != nil {
 			return 0, failure
 		}
@@ -51,4 +52,27 @@ func TestCache(t *testing.T) {
 	failure = nil
 	cache.Forget("a")
 	expect(6, 6)
+}
+
+// If the caller whose read others share gives up, another one reads.
+func TestCallerWhoGivesUpFailsNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cache := readcache.New(time.Now, time.Minute, 9, func(ctx context.Context, key string) (string, error) {
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(time.Second):
+				return key, nil
+			}
+		})
+		gone, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = cache.Get(gone, "a") }()
+		synctest.Wait()
+		time.AfterFunc(time.Millisecond, cancel)
+		got, err := cache.Get(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, "a", got)
+		cache.Clear()
+	})
 }
