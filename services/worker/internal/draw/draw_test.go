@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
