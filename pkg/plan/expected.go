@@ -11,6 +11,8 @@ import (
 const (
 	// SettledPerSecond is how many requests to one promotion the workers process per second, at most.
 	SettledPerSecond = 1000
+	// MaxUnsettled is how many requests to one promotion wait to be processed, at most.
+	MaxUnsettled = 100 * SettledPerSecond
 	// MaxWithinSeconds is the longest time in which a crowd is expected.
 	MaxWithinSeconds = 86_400
 

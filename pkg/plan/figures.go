@@ -28,32 +28,34 @@ func Kept() (f Figures, err error) { return f, json.Unmarshal(kept, &f) }
 
 // Cost says which part of which row of a report is the CPU time of a request in a process. If part
 // is empty, the cost is the row's elapsed time multiplied by the processors: an upper bound. The
-// first of the rows that was measured counts.
+// first of the rows that has the part counts.
 type Cost struct {
 	Process string
 	part    string
 	rows    []string
 }
 
-// Row returns the first row that was measured, or only its name if none was.
-func (f Figures) Row(names ...string) (r Row, measured bool) {
-	for _, name := range names {
-		if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
-			return f.Rows[i], true
-		}
+// Row returns a row, or only its name if it was not measured.
+func (f Figures) Row(name string) (r Row, measured bool) {
+	if i := slices.IndexFunc(f.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
+		return f.Rows[i], true
 	}
-	return Row{Name: names[0]}, false
+	return Row{Name: name}, false
 }
 
 // Cores returns the row with the CPU time of one request, this time in µs, and how many processors
 // are busy with perSecond such requests per second. ok is false if that was not measured.
 func (f Figures) Cores(c Cost, perSecond float64) (row string, µs, cores float64, ok bool) {
-	r, ok := f.Row(c.rows...)
-	if c.part == "" {
-		return r.Name, r.Value, r.Value * float64(f.Processors) * perSecond / 1e6, ok
+	for _, name := range c.rows {
+		r, measured := f.Row(name)
+		if c.part == "" {
+			return r.Name, r.Value, r.Value * float64(f.Processors) * perSecond / 1e6, measured
+		}
+		if µs, ok = r.Parts[c.part]; ok {
+			return r.Name, µs, µs * perSecond / 1e6, true
+		}
 	}
-	µs, ok = r.Parts[c.part]
-	return r.Name, µs, µs * perSecond / 1e6, ok
+	return c.rows[0], 0, 0, false
 }
 
 // Need returns the processors that a process needs so that it is only half busy at the peak, and the

@@ -28,6 +28,13 @@ const (
 	Admitted    = 100
 	mapSeconds  = 3  // between two polls of the seat map
 	beatSeconds = 10 // between two heartbeats of a slot
+	askSeconds  = 60 // between two questions whether a waiter of a presale has an entitlement
+	// LobbySeconds is the time between two polls of a visitor in a lobby (pkg/waits).
+	LobbySeconds = 30
+	// SweepSeconds is the time between two passes of ingest over the markers of requests without a
+	// result. In SweepTurns passes it also reads each request that waits in the queue once.
+	SweepSeconds = 5
+	SweepTurns   = 16
 	// Busy is the share of its processors that a process may use at the peak.
 	Busy = 0.5
 )
@@ -102,24 +109,28 @@ const (
 	rewards     = "reward, PostgreSQL"
 )
 
+func over(n float64, seconds int64) Rate {
+	return Rate{n / float64(seconds), fmt.Sprintf("%s/%d", Number(n), seconds)}
+}
+
+func cost(process, part string, rows ...string) Cost { return Cost{process, part, rows} }
+
+// arrivals is the rate at which the visitors come.
+func (o Opening) arrivals() Rate { return over(float64(o.Visitors), max(1, o.WithinSeconds)) }
+
 // Requests returns the requests of an opening, as if all kinds had their peak at the same time. It
-// assumes that to get a position, to apply or to attend costs the gateway as much as a poll of tier
-// 2: one batched call.
+// assumes that to apply or to attend costs the gateway as much as a poll of tier 2: one batched call.
 func (o Opening) Requests() []Requests {
-	over := func(n float64, seconds int64) Rate {
-		return Rate{n / float64(seconds), fmt.Sprintf("%s/%d", Number(n), seconds)}
-	}
 	fixed := func(n float64) Rate { return Rate{n, Number(n)} }
-	cost := func(process, part string, rows ...string) Cost { return Cost{process, part, rows} }
 	const status, seatMap = "queue_status_256", "availability_50k"
-	arrive, call, limits := over(float64(o.Visitors), max(1, o.WithinSeconds)), cost("gateway", "gateway", status), cost(limitsRedis, "redis_µs_per_allowed", "limits")
+	arrive, call, limits := o.arrivals(), cost("gateway", "gateway", status), cost(limitsRedis, "redis_µs_per_allowed", "limits")
 	beat := []Cost{call, cost("queue", "queue", status), cost(redis, "redis", status)}
 	page := []Cost{cost("gateway", "gateway", "event"), cost("ticket", "ticket", "event")}
 	switch o.Kind {
 	case Sale:
 		return []Requests{
 			{"read the event", arrive, page},
-			{"get a position", arrive, []Cost{call, cost("vwr", "vwr", "assign_cpu", "assign"), limits}},
+			{"get a position", arrive, []Cost{cost("gateway", "gateway", "limits", status), cost("vwr", "vwr", "assign_cpu", "assign"), limits}},
 			{"poll tier 1", PollRate(float64(o.Visitors), Tier1Polls), []Cost{cost("gateway", "gateway", "serving")}},
 			{"poll tier 2", PollRate(o.Line(), tier2Polls), beat},
 			{"poll the seat map", over(o.Slots(), mapSeconds), []Cost{cost("gateway", "gateway", seatMap), cost("ticket", "ticket", seatMap)}},
@@ -142,6 +153,16 @@ func (o Opening) Requests() []Requests {
 }
 
 func (o Opening) settled() float64 { return min(o.PerSecond(), SettledPerSecond) }
+
+// sweptPerUnit is how many markers of 0.2 KB one read unit reads.
+const sweptPerUnit = 20
+
+// swept returns how many read units per second ingest's passes need, once all have applied: for the
+// markers of the requests that wait, and for a part of these requests.
+func (o Opening) swept() float64 {
+	waiting := min(float64(o.Visitors)-o.settled()*float64(o.WithinSeconds), MaxUnsettled)
+	return waiting * (1.0/sweptPerUnit + 1.0/SweepTurns) / SweepSeconds
+}
 
 // Processes returns the names of the processes that an opening uses. A name with a comma stands for
 // several processes, which were measured together.
@@ -174,6 +195,7 @@ const spare = 1.5
 // application is stored (lock, request, log, marker). If it is not processed within a second it is
 // marked as queued (request, log, marker), which moves it in the indexes. Its result is stored with
 // its share of the items that ninety have in common, and then three logs; the marker is deleted.
+// Meanwhile ingest's passes read what waits.
 func (o Opening) Loads() []Load {
 	rate := o.PerSecond()
 	load := func(table, index string, perVisitor, perSettled, reads float64) Load {
@@ -193,7 +215,7 @@ func (o Opening) Loads() []Load {
 		return loads
 	case Promotion:
 		const table = "AsyncEventTable"
-		return []Load{load(table, "", 8+6, 3+4, rate+2*o.settled()), load(table, "GSI1", 1+2, 1, 0), load(table, "GSI2", 1+2, 1, 0)}
+		return []Load{load(table, "", 8+6, 3+4, rate+2*o.settled()+o.swept()), load(table, "GSI1", 1+2, 1, 0), load(table, "GSI2", 1+2, 1, 0)}
 	default:
 		return nil
 	}

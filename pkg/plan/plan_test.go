@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,6 +39,44 @@ func TestPollRate(t *testing.T) {
 			require.GreaterOrEqual(t, advised(int64(from)), it.Seconds)
 		}
 	}
+}
+
+// Visitors in a lobby poll as pkg/waits advises, until shortly before its end.
+func TestLobbyPolls(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2042, 3, 7, 11, 0, 0, 0, time.UTC)
+	require.InDelta(t, plan.LobbySeconds, waits.LobbyPoll(start.UnixMilli(), start.Add(-time.Hour), 0.5), 0)
+	sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: 60}}
+	require.Equal(t, "60,000/30 = 2,000", sale.Extras()[0].Text())
+}
+
+// Of a crowd that is processed as it comes, the passes of ingest find nothing waiting. Of a larger
+// one they read every marker and a part of the requests, up to the most that may wait.
+func TestReadsOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	reads := func(visitors int64) float64 {
+		o := plan.Opening{Kind: plan.Promotion, Expected: plan.Expected{Visitors: visitors, WithinSeconds: 10}}
+		return o.Loads()[0].Reads - o.PerSecond() - 2*min(o.PerSecond(), plan.SettledPerSecond)
+	}
+	require.InDelta(t, 0, reads(9000), 1e-6)
+	require.InDelta(t, 40_000*(1.0/20+1.0/plan.SweepTurns)/plan.SweepSeconds, reads(50_000), 1e-6)
+	require.InDelta(t, reads(110_000), reads(1_000_000), 1e-6)
+}
+
+// The gateway's cost of a position is that of a poll until it was measured.
+func TestMeasuredCostOfAPosition(t *testing.T) {
+	t.Parallel()
+	f := measured()
+	sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: 60}}
+	assumed, _ := f.Need("gateway", sale)
+	for i := range f.Rows {
+		if f.Rows[i].Name == "limits" {
+			f.Rows[i].Parts["gateway"] = 60
+		}
+	}
+	cores, missing := f.Need("gateway", sale)
+	require.Empty(t, missing)
+	require.InDelta(t, assumed+1000*(60-50)/1e6/plan.Busy, cores, 1e-9)
 }
 
 // measured returns figures with all rows except assign_cpu and promotion_sold_out.

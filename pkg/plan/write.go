@@ -71,7 +71,8 @@ a process is at most half busy. All peaks count at once, which overestimates.
 		o := Opening{kind, e}
 		f.writeProcesses(w, o)
 		writeStores(w, o)
-		f.writeArithmetic(w, o)
+		f.writeRequests(w, "requests", o.Requests())
+		f.writeConditions(w, o)
 		_ = w.Flush()
 	}
 	_, err := io.WriteString(out, b.String())
@@ -151,9 +152,10 @@ func writeStores(w io.Writer, o Opening) {
 	}
 }
 
-func (f Figures) writeArithmetic(w io.Writer, o Opening) {
-	fmt.Fprint(w, "\nrequests\tper second\tprocess\trow\tcores\n")
-	for _, r := range o.Requests() {
+// writeRequests writes the arithmetic of requests.
+func (f Figures) writeRequests(w io.Writer, title string, requests []Requests) {
+	fmt.Fprintf(w, "\n%s\tper second\tprocess\trow\tcores\n", title)
+	for _, r := range requests {
 		name, rate := r.Name, r.Text()
 		for _, c := range r.Costs {
 			row, µs, n, ok := f.Cores(c, r.PerSecond)

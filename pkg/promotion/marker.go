@@ -7,6 +7,7 @@ import "hash/fnv"
 // that never got into the queue or whose message was lost.
 type Marker struct {
 	RequestID, EventID string
+	EventType          Type // empty in markers that an earlier version has written
 	Gen                int64
 	// RequestedAt is copied from the request, so that markers are sorted by the time of acceptance.
 	RequestedAt int64
@@ -18,7 +19,7 @@ type Marker struct {
 
 // MarkerOf makes the marker of a request in its present generation.
 func MarkerOf(r *Request, now int64) Marker {
-	return Marker{RequestID: r.RequestID, EventID: r.EventID, Gen: r.Gen, RequestedAt: r.RequestedAt, MarkedAt: now}
+	return Marker{RequestID: r.RequestID, EventID: r.EventID, EventType: r.EventType, Gen: r.Gen, RequestedAt: r.RequestedAt, MarkedAt: now}
 }
 
 // Partitions is the number of partitions over which markers, and also announcements, are spread. To

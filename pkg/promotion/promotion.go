@@ -44,9 +44,9 @@ type Promotion struct {
 
 const (
 	// minUnsettled and maxUnsettled are the limits of MaxUnsettled. 100,000 requests are processed in
-	// 100 s. A pass of the sweeper reads their markers, of 0.2 KB each: 20 MB, or 2,500 read units.
+	// 100 s. plan.Opening.Loads has what a pass of the sweeper reads of them.
 	minUnsettled = 10_000
-	maxUnsettled = 100 * plan.SettledPerSecond
+	maxUnsettled = plan.MaxUnsettled
 )
 
 // Expect sets the expected crowd, and the number of shards for it. That number never decreases,

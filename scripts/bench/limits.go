@@ -106,7 +106,10 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 			flood = append(flood, v.reserve)
 		}
 	}
-	parts := map[string]float64{}
+	parts, err := r.assignAll(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
 	switch refused, err := r.countPer(ctx, "allowed", requests, parts); {
 	case err != nil:
 		return 0, nil, err
@@ -123,6 +126,22 @@ func (r *limitRow) measure(ctx context.Context) (float64, map[string]float64, er
 		}
 	}
 	return 0, nil, errors.New("some requests of the floods were allowed")
+}
+
+// assignAll gives new visitors their positions. It returns the CPU time of the gateways per visitor.
+func (r *limitRow) assignAll(ctx context.Context) (parts map[string]float64, err error) {
+	assigns := make([][]byte, limitVisitors)
+	for i := range assigns {
+		assigns[i] = r.newVisitor().assign
+	}
+	meter := cpuMeter(processesOf(r.platform, platform.Gateway).cpuTimes)
+	return meter.perRequest(ctx, len(assigns), func() error {
+		refused, err := r.send(ctx, assigns)
+		if refused > 0 {
+			err = fmt.Errorf("%d of %d visitors got no position", refused, len(assigns))
+		}
+		return err
+	})
 }
 
 // refuseAll uses up the allowances, then sends the flood. It reports whether the whole flood was

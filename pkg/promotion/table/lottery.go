@@ -26,8 +26,17 @@ func EntryItem(e *promotion.Entry) dynamo.Item {
 // longer changes.
 const entryCounterClosed = "closed"
 
-// EntryCounterKey is the key of a group's counter.
-func EntryCounterKey(event, group string) dynamo.Item { return Key(eventPK(event), "ENTRIES#"+group) }
+// EntryCounterKey is the key of a group's counter. Each has a partition of its own, since every
+// transaction with entries of the group writes it.
+func EntryCounterKey(event, group string) dynamo.Item {
+	return Key("ENTRIES#"+event+"#"+group, "ENTRIES")
+}
+
+// SharedEntryCounterKey is the key at which earlier versions counted: one partition had all counters
+// of a lottery. What such a counter has is a part of its group's number of entries.
+func SharedEntryCounterKey(event, group string) dynamo.Item {
+	return Key(eventPK(event), "ENTRIES#"+group)
+}
 
 // DecodeEntryCounter reads the counter of a group; if the item is absent there are 0 entries.
 func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {

@@ -33,6 +33,7 @@ func MarkerItem(m *promotion.Marker) dynamo.Item {
 	b.setString("entityType", "MARKER")
 	b.setString("requestId", m.RequestID)
 	b.setString("eventId", m.EventID)
+	b.setString("eventType", string(m.EventType))
 	b.setNumberOrZero("gen", m.Gen)
 	b.setNonZero("requestedAt", m.RequestedAt)
 	b.setNonZero("markedAt", m.MarkedAt)
@@ -46,8 +47,8 @@ func MarkerItem(m *promotion.Marker) dynamo.Item {
 func DecodeMarker(it dynamo.Item) (promotion.Marker, error) {
 	d := dynamo.Reader{Item: it}
 	m := promotion.Marker{
-		RequestID: d.String("requestId"), EventID: d.String("eventId"), Gen: d.Number("gen"), RequestedAt: d.Number("requestedAt"),
-		MarkedAt: d.Number("markedAt"), QueuedAt: d.Number("queuedAt"),
+		RequestID: d.String("requestId"), EventID: d.String("eventId"), EventType: promotion.Type(d.String("eventType")), Gen: d.Number("gen"),
+		RequestedAt: d.Number("requestedAt"), MarkedAt: d.Number("markedAt"), QueuedAt: d.Number("queuedAt"),
 	}
 	if err := d.Err(); err != nil || m.RequestID == "" || m.EventID == "" {
 		return markerOfKey(it), fmt.Errorf("marker: %w: %w", promotion.ErrUnreadable, cmp.Or(err, errors.New("an attribute is missing")))

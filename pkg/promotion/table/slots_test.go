@@ -232,6 +232,33 @@ func TestFurtherProcessesShareTheLeastUsedBlocks(t *testing.T) { //nolint:parall
 	})
 }
 
+// The groups of a lottery do not share the write units of a partition.
+func TestGroupsOfALotteryHaveTheirOwnUnits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rules, stores := newProcesses(t, 1)
+		groups := map[string]promotion.Request{}
+		for len(groups) < len(promotion.LotteryGroups()) {
+			id := uuid.NewString()
+			groups[promotion.LotteryGroup(id)] = promotion.Request{EventID: "demo", RequestID: id}
+		}
+		var work sync.WaitGroup
+		for _, r := range groups {
+			work.Go(func() {
+				for i := range 100 {
+					tx := stores[0].Begin()
+					tx.SetSentAt(&r, int64(i+1))
+					if err := tx.Commit(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		work.Wait() // 6,400 transactions in about a second; those of one partition take 13 s
+		require.Zero(t, rules.Counts().Throttled)
+	})
+}
+
 // The winners of a first-come promotion can be read from any place on.
 func TestWinnersBehindAPlace(t *testing.T) {
 	t.Parallel()

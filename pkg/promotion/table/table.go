@@ -16,7 +16,7 @@
 //	dead letter     DLQ#requests          <ms>#<id>           worker, for operators
 //	                DLQ#admissions        <ms>#<id>
 //	lottery entry   ENTRY#<event>#<gg>    <id>                worker
-//	entry counter   EVENT#<event>         ENTRIES#<gg>        worker
+//	entry counter   ENTRIES#<event>#<gg>  ENTRIES             worker
 //	excluded        EXCLUDED#<event>      <id>                with a result that is not an entry
 //	draw            EVENT#<event>         DRAW                worker
 //	entries, chunk  LIST#<event>#<n>      ENTRIES#<root>      worker, before the root is public

@@ -38,78 +38,92 @@ func (s *Store) Markers(ctx context.Context, partition int, before int64, cursor
 	return page, next, nil
 }
 
-func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (request.MarkedRequests, error) {
-	marked := request.MarkedRequests{
-		Requests: map[string]promotion.Request{}, Capacities: map[string]promotion.Capacity{}, Counters: map[string]promotion.EntryCounter{},
-		Voided: map[string]bool{},
-	}
+func (s *Store) ReadMarked(ctx context.Context, markers []promotion.Marker) (map[string]promotion.Request, error) {
 	keys := make([]dynamo.Item, len(markers))
 	for i, m := range markers {
 		keys[i] = table.RequestKey(m.RequestID)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return marked, err
+		return nil, err
 	}
+	requests := make(map[string]promotion.Request, len(items))
 	for _, m := range markers {
 		if it := items.Get(table.RequestKey(m.RequestID)); it != nil {
 			r, err := table.DecodeRequest(it)
 			if err != nil {
 				r = promotion.Request{} // so that the other requests are handled
 			}
-			marked.Requests[m.RequestID] = r
+			requests[m.RequestID] = r
 		}
 	}
-	return marked, s.readDecisionState(ctx, &marked)
+	return requests, nil
 }
 
-// readDecisionState reads what may decide that a request is rejected: the capacity of its
-// promotion, or the draw of a lottery and its counter of entries.
-func (s *Store) readDecisionState(ctx context.Context, marked *request.MarkedRequests) error {
+func (s *Store) ReadGroups(ctx context.Context, messages []promotion.Message) (map[string]request.GroupState, error) {
 	var keys []dynamo.Item
-	for _, r := range marked.Requests {
-		switch {
-		case r.Status == "" || r.Status.Final():
-		case r.EventType == promotion.Lottery:
-			keys = append(keys, table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID)), table.DrawKey(r.EventID))
-		default:
-			keys = append(keys, table.CapacityKey(r.EventID))
+	for _, m := range messages {
+		if m.EventType == promotion.Lottery {
+			keys = append(keys, table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID)), table.DrawKey(m.EventID))
+		} else {
+			keys = append(keys, table.CapacityKey(m.EventID))
 		}
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, r := range marked.Requests {
-		s.addDecisionState(ctx, marked, &r, items)
+	states := map[string]request.GroupState{}
+	for _, m := range messages {
+		if _, known := states[m.Group()]; !known {
+			states[m.Group()] = s.groupState(ctx, m, items)
+		}
 	}
-	return nil
+	return states, nil
 }
 
-// addDecisionState adds to marked what may decide about request r. It leaves out items that cannot
-// be decoded; the sweeper then does not reject r at once.
-func (s *Store) addDecisionState(ctx context.Context, marked *request.MarkedRequests, r *promotion.Request, items table.Items) {
-	if it := items.Get(table.CapacityKey(r.EventID)); it != nil {
-		if c, err := table.DecodeCapacity(it); err == nil {
-			marked.Capacities[r.EventID] = c
-		} else {
-			s.ReportSkipped(ctx, it, err)
-		}
+// groupState decodes the state of the group of a message from the capacity of its promotion, or from
+// the draw of a lottery and its counter of entries. The state lacks what cannot be decoded.
+func (s *Store) groupState(ctx context.Context, m promotion.Message, items table.Items) (g request.GroupState) {
+	if m.EventType == promotion.Lottery {
+		return s.entryGroupState(ctx, m, items)
 	}
-	if it := items.Get(table.DrawKey(r.EventID)); it != nil {
-		if d, err := table.DecodeDraw(r.EventID, it); err == nil {
-			marked.Voided[r.EventID] = d.Phase == promotion.DrawVoid
-		} else {
-			s.ReportSkipped(ctx, it, err)
-		}
+	it := items.Get(table.CapacityKey(m.EventID))
+	if it == nil {
+		return g
 	}
-	if it := items.Get(table.EntryCounterKey(r.EventID, promotion.LotteryGroup(r.RequestID))); it != nil {
-		if c, err := table.DecodeEntryCounter(it); err == nil {
-			marked.Counters[promotion.MessageOf(r).Group()] = c
-		} else {
-			s.ReportSkipped(ctx, it, err)
-		}
+	c, err := table.DecodeCapacity(it)
+	if err != nil {
+		s.ReportSkipped(ctx, it, err)
+		return g
 	}
+	if g.SentAt = c.SentAt; c.Remaining == 0 {
+		g.Rejection = promotion.RejectedCapacity
+	}
+	return g
+}
+
+func (s *Store) entryGroupState(ctx context.Context, m promotion.Message, items table.Items) (g request.GroupState) {
+	it := items.Get(table.EntryCounterKey(m.EventID, promotion.LotteryGroup(m.RequestID)))
+	counter, err := table.DecodeEntryCounter(it)
+	if err != nil {
+		s.ReportSkipped(ctx, it, err)
+		counter = promotion.EntryCounter{}
+	}
+	it = items.Get(table.DrawKey(m.EventID))
+	draw, err := table.DecodeDraw(m.EventID, it)
+	if err != nil {
+		s.ReportSkipped(ctx, it, err)
+		draw = promotion.Draw{}
+	}
+	g.SentAt = counter.SentAt
+	switch {
+	case draw.Phase == promotion.DrawVoid:
+		g.Rejection = promotion.RejectedVoid
+	case draw.ClosesGroup(counter):
+		g.Rejection = promotion.RejectedLate
+	}
+	return g
 }
 
 func (s *Store) DeleteMarkers(ctx context.Context, markers []promotion.Marker) error {

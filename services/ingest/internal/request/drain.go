@@ -145,19 +145,23 @@ func (s *Sweeper) sendChunk(ctx context.Context, d *drainPass, markers []promoti
 	if len(markers) == 0 {
 		return nil
 	}
-	marked, err := s.store.ReadMarked(ctx, markers)
+	requests, err := s.store.ReadMarked(ctx, markers)
 	if err != nil {
+		return err
+	}
+	groups := groupStates{store: s.store, known: map[string]GroupState{}}
+	if err := groups.readOf(ctx, requests); err != nil {
 		return err
 	}
 	var ends []promotion.Change
 	copies := map[string][]MessageCopy{}
 	for _, m := range markers {
-		r, found := marked.Requests[m.RequestID]
+		r, found := requests[m.RequestID]
 		_, listed := d.drainedAt[r.EventID]
 		if !found || !listed || r.Status == "" || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen {
 			continue // Sweep deletes the marker, or ends the request
 		}
-		if code, _ := marked.rejection(&r); code != "" {
+		if code := groups.of(promotion.MessageOf(&r)).Rejection; code != "" {
 			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,12 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/promotion"
 )
 
 const (
-	sweepEvery  = 5 * time.Second // the time between two sweeps of all partitions of markers
-	sweepSlices = 8               // each slice of the partitions has a lease
+	sweepEvery  = plan.SweepSeconds * time.Second // the time between two sweeps of all partitions of markers
+	sweepSlices = 8                               // each slice of the partitions has a lease
 )
 
 // PendingStore reads and changes requests without a result, for the sweeper.
@@ -29,8 +31,12 @@ type PendingStore interface {
 	// Markers reads a page of a partition's markers whose requests were made before a time. The page
 	// begins after a cursor; next is the cursor of the next page, empty at the end.
 	Markers(ctx context.Context, partition int, before int64, cursor string) (page []promotion.Marker, next string, err error)
-	// ReadMarked reads the requests of markers, and what may decide that they are rejected.
-	ReadMarked(ctx context.Context, markers []promotion.Marker) (MarkedRequests, error)
+	// ReadMarked reads the requests of markers, by id. A request whose item cannot be read has no
+	// status.
+	ReadMarked(ctx context.Context, markers []promotion.Marker) (map[string]promotion.Request, error)
+	// ReadGroups reads the states of the message groups of these messages, by promotion.Message.Group.
+	// It leaves out what cannot be read.
+	ReadGroups(ctx context.Context, messages []promotion.Message) (map[string]GroupState, error)
 	DeleteMarkers(ctx context.Context, markers []promotion.Marker) error
 	// FinishSettled writes the logs of requests that the worker service has processed without writing
 	// their logs, and then deletes the requests' markers.
@@ -42,16 +48,13 @@ type PendingStore interface {
 	End(ctx context.Context, ends []promotion.Change) error
 }
 
-// MarkedRequests has the requests of markers, and what may decide that they are rejected.
-type MarkedRequests struct {
-	// Requests has the requests by id. A request whose item cannot be read has no status.
-	Requests map[string]promotion.Request
-	// Capacities has the capacities of first-come promotions, by event.
-	Capacities map[string]promotion.Capacity
-	// Counters has the counters of lotteries' entries, by message group.
-	Counters map[string]promotion.EntryCounter
-	// Voided are the lotteries that an operator has cancelled.
-	Voided map[string]bool
+// GroupState is what may decide about the waiting requests of a message group without their messages.
+type GroupState struct {
+	// Rejection is the code with which they can be rejected at once: no place is left, the group of
+	// entries is closed, or the draw is cancelled. It never becomes empty again.
+	Rejection promotion.ResultCode
+	// SentAt is when the message was sent that the worker service has processed last in the group.
+	SentAt int64
 }
 
 // Resender sends messages that were never sent, or were lost.
@@ -89,6 +92,7 @@ type Sweeper struct {
 
 	draining   sync.Mutex
 	mu         sync.Mutex
+	pass       int64     // the number of the present sweep
 	emptySince time.Time // since when the SQS queue is empty; zero unless it is known to be empty
 	backlog    Backlog
 }
@@ -139,11 +143,13 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return err
 }
 
-// observeQueue reads the number of messages in the SQS queue and updates emptySince.
+// observeQueue begins a sweep: it reads the number of messages in the SQS queue and updates
+// emptySince.
 func (s *Sweeper) observeQueue(ctx context.Context) {
 	depth, err := s.queue.Depth(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pass++
 	switch {
 	case err != nil || depth > 0:
 		s.emptySince = time.Time{}
@@ -155,6 +161,7 @@ func (s *Sweeper) observeQueue(ctx context.Context) {
 // sweepPartition handles the markers of a partition that are older than SendAfter.
 func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Backlog) error {
 	before := s.opts.Now().Add(-s.opts.SendAfter).UnixMilli()
+	groups := groupStates{store: s.store, known: map[string]GroupState{}}
 	var failure error
 	for cursor := ""; ; {
 		page, next, err := s.store.Markers(ctx, partition, before, cursor)
@@ -164,7 +171,7 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 		for i := range page {
 			found.addMarker(&page[i])
 		}
-		if err := s.handleMarkers(ctx, page, found); err != nil {
+		if err := s.handleMarkers(ctx, page, &groups, found); err != nil {
 			failure = err // continue, since requests of the next page may be rejected at once
 		}
 		if cursor = next; cursor == "" {
@@ -173,12 +180,16 @@ func (s *Sweeper) sweepPartition(ctx context.Context, partition int, found *Back
 	}
 }
 
-func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker, backlog *Backlog) error {
-	if len(markers) == 0 {
-		return nil
+func (s *Sweeper) handleMarkers(ctx context.Context, page []promotion.Marker, groups *groupStates, backlog *Backlog) error {
+	markers, err := s.undecided(ctx, page, groups)
+	if err != nil || len(markers) == 0 {
+		return err
 	}
-	marked, err := s.store.ReadMarked(ctx, markers)
+	requests, err := s.store.ReadMarked(ctx, markers)
 	if err != nil {
+		return err
+	}
+	if err := groups.readOf(ctx, requests); err != nil {
 		return err
 	}
 	var (
@@ -189,8 +200,8 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 		failure  error
 	)
 	for _, m := range markers {
-		r, found := marked.Requests[m.RequestID]
-		code, sentAt := marked.rejection(&r)
+		r, found := requests[m.RequestID]
+		group := groups.of(promotion.MessageOf(&r))
 		switch {
 		case found && r.Status == "": // unreadable; the worker service may make it a dead letter
 			if s.opts.Now().UnixMilli()-max(m.MarkedAt, m.QueuedAt) >= s.opts.FailAfter.Milliseconds() {
@@ -200,13 +211,13 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 			settled = append(settled, r)
 		case !found || r.Status.Final() || r.EnteredAt != 0 || m.Gen < r.Gen:
 			obsolete = append(obsolete, m)
-		case code != "":
-			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, code))
+		case group.Rejection != "":
+			ends = append(ends, r.Ended(s.opts.Now().UnixMilli(), promotion.Rejected, group.Rejection))
 		case m.QueuedAt == 0 && m.MarkedAt > s.opts.Now().Add(-s.opts.SendAfter).UnixMilli(): // redriven just now
 		case m.QueuedAt == 0:
 			backlog.mustDrain = true
 			failure = errors.Join(failure, s.unsent.Add(ctx, r.EventID))
-		case s.isLost(m, sentAt):
+		case s.isLost(m, group.SentAt):
 			s.log.WarnContext(ctx, "message lost, sending another", "request_id", m.RequestID, "event_id", m.EventID)
 			lost = append(lost, MessageCopy{Request: r, ID: uuid.NewString()})
 		}
@@ -218,31 +229,76 @@ func (s *Sweeper) handleMarkers(ctx context.Context, markers []promotion.Marker,
 	return errors.Join(failure, refused, s.store.End(ctx, ends))
 }
 
+// undecided returns the markers of the requests that must be read. A request whose message waits in
+// the SQS queue needs no decision, and there may be many: its marker and the state of its group show
+// that. Since both may be out of date, every pass reads another part of such requests too.
+func (s *Sweeper) undecided(ctx context.Context, page []promotion.Marker, groups *groupStates) ([]promotion.Marker, error) {
+	var queued []promotion.Message
+	for i := range page {
+		if message, ok := queuedMessage(&page[i]); ok {
+			queued = append(queued, message)
+		}
+	}
+	if err := groups.read(ctx, queued); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(page), func(m promotion.Marker) bool {
+		message, ok := queuedMessage(&m)
+		if !ok || !s.emptySince.IsZero() || (m.RequestedAt+s.pass)%plan.SweepTurns == 0 {
+			return false
+		}
+		group := groups.of(message)
+		return group.Rejection == "" && group.SentAt < m.QueuedAt
+	}), nil
+}
+
+// queuedMessage returns what a marker shows of the message of its request. ok is false if the
+// message is not known to be in the SQS queue, or if the marker does not show its group.
+func queuedMessage(m *promotion.Marker) (message promotion.Message, ok bool) {
+	message = promotion.Message{RequestID: m.RequestID, EventID: m.EventID, EventType: m.EventType}
+	return message, m.QueuedAt != 0 && m.EventID != "" && m.EventType != ""
+}
+
+// groupStates remembers the states of message groups while a partition is swept. One that is out of
+// date delays a decision until the next sweep.
+type groupStates struct {
+	store PendingStore
+	known map[string]GroupState // by promotion.Message.Group
+}
+
+func (g *groupStates) of(m promotion.Message) GroupState { return g.known[m.Group()] }
+
+// read reads the states of those groups of the messages that are not known yet.
+func (g *groupStates) read(ctx context.Context, messages []promotion.Message) error {
+	unknown := slices.DeleteFunc(messages, func(m promotion.Message) bool {
+		_, known := g.known[m.Group()]
+		return known
+	})
+	if len(unknown) == 0 {
+		return nil
+	}
+	states, err := g.store.ReadGroups(ctx, unknown)
+	maps.Copy(g.known, states)
+	return err
+}
+
+// readOf reads the states of the groups of requests without a result.
+func (g *groupStates) readOf(ctx context.Context, requests map[string]promotion.Request) error {
+	var messages []promotion.Message
+	for _, r := range requests {
+		if r.Status != "" && !r.Status.Final() {
+			messages = append(messages, promotion.MessageOf(&r))
+		}
+	}
+	return g.read(ctx, messages)
+}
+
 // isLogDeferred reports whether the worker service has processed a request but not written its log.
 func isLogDeferred(r *promotion.Request) bool {
 	_, ok := r.SettledLog()
 	return ok
-}
-
-// rejection returns the code with which a request can be rejected at once: no place is left, its
-// group of entries is closed, or the draw is cancelled. Otherwise the code is empty. sentAt is when
-// the message was sent that the worker service has processed last in the request's group.
-func (g *MarkedRequests) rejection(r *promotion.Request) (code promotion.ResultCode, sentAt int64) {
-	if r.EventType == promotion.Lottery {
-		counter := g.Counters[promotion.MessageOf(r).Group()]
-		switch {
-		case g.Voided[r.EventID]:
-			code = promotion.RejectedVoid
-		case counter.ClosedAt != 0:
-			code = promotion.RejectedLate
-		}
-		return code, counter.SentAt
-	}
-	capacity, limited := g.Capacities[r.EventID]
-	if limited && capacity.Remaining == 0 {
-		code = promotion.RejectedCapacity
-	}
-	return code, capacity.SentAt
 }
 
 // send sends messages, unless down is set: the error with which SQS refuses all. It returns the

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"urr.guru/pkg/backendtest"
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
+	"urr.guru/pkg/plan"
 	"urr.guru/pkg/promotion"
+	"urr.guru/pkg/promotion/table"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 )
@@ -173,4 +176,71 @@ func TestSweeperFinishesSettlements(t *testing.T) {
 		require.Len(t, w.ofType(t, "STATUS_LOG"), 4)
 		require.Equal(t, want, path())
 	}
+}
+
+// requestsRead returns how many requests a call reads.
+func requestsRead(in any) (n int) {
+	if in, ok := in.(*awsdynamo.BatchGetItemInput); ok {
+		for _, keys := range in.RequestItems {
+			for _, key := range keys.Keys {
+				if pk := (pkgdynamo.Reader{Item: key}); strings.HasPrefix(pk.String(table.PK), "REQ#") {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// The sweeper reads the requests that need a decision, and of those that wait in the queue each once
+// in some passes: not all of them in every pass.
+func TestSweeperReadsWhatNeedsADecision(t *testing.T) {
+	t.Parallel()
+	const users, turns = 40, plan.SweepTurns
+	w := newEnvironment(t)
+	var read atomic.Int64
+	r := w.replica(t, options{dynamo: dynamotest.Hook{Before: func(in any) error {
+		read.Add(int64(requestsRead(in)))
+		return nil
+	}}})
+	lottery := r.lottery(t)
+	event := r.promotion(t)
+	var waiting []promotion.Request
+	for i := range users {
+		for _, e := range []string{event, lottery} {
+			id := r.applied(t, e, fmt.Sprint("u", i)).GetRequestId()
+			r.awaitQueued(t, id)
+			waiting = append(waiting, r.request(t, id))
+			w.clock.Advance(time.Millisecond)
+		}
+	}
+	w.clock.Advance(time.Minute)
+	sweep := func() int64 {
+		read.Store(0)
+		require.NoError(t, r.sweeper.Sweep(t.Context()))
+		return read.Load()
+	}
+	var sum int64
+	for range turns {
+		n := sweep()
+		require.LessOrEqual(t, n, int64(2*users/turns))
+		sum += n
+	}
+	require.Equal(t, int64(2*users), sum, "each once")
+
+	old := promotion.MarkerOf(&waiting[0], start.UnixMilli())
+	old.EventType, old.QueuedAt = "", start.UnixMilli() // by an earlier version
+	tx := r.store.Begin()
+	tx.Put(0, table.MarkerItem(&old), table.Condition{})
+	require.NoError(t, tx.Commit(t.Context()))
+	sum = 0
+	for range turns {
+		sum += sweep()
+	}
+	require.Equal(t, int64(2*users+turns-1), sum, "the first each time")
+
+	w.setRemaining(t, r, event, 0)
+	require.GreaterOrEqual(t, sweep(), int64(users), "all that wait for a place")
+	require.Equal(t, promotion.RejectedCapacity, r.request(t, waiting[0].RequestID).ResultCode)
+	require.Equal(t, promotion.Queued, r.request(t, waiting[1].RequestID).Status)
 }

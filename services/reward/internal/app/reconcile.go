@@ -17,7 +17,7 @@ import (
 	"urr.guru/services/reward/internal/reconcile"
 )
 
-const reconcileUsage = "reconcile [--ledger FILE|URL|-] [--kind POINT|COUPON] [--as-of TIME]"
+const reconcileUsage = "reconcile [--ledger FILE|URL|-] [--kind POINT|COUPON] [--since TIME] [--as-of TIME]"
 
 // The command's exit codes when there are differences, and when the comparison was not finished.
 const (
@@ -70,7 +70,7 @@ func reconcileArgs(cfg *Config, args []string) (source string, opts reconcile.Op
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&source, "ledger", "", "")
 	kind := flags.String("kind", "", "")
-	asOf := flags.String("as-of", "", "")
+	asOf, since := flags.String("as-of", "", ""), flags.String("since", "", "")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return "", opts, errors.New("usage: " + name + " " + reconcileUsage)
 	}
@@ -92,10 +92,20 @@ func reconcileArgs(cfg *Config, args []string) (source string, opts reconcile.Op
 	if source == "" {
 		source = strings.TrimSuffix(base, "/") + "/v1/ledger"
 	}
-	if *asOf != "" {
-		if opts.AsOf, err = time.Parse(time.RFC3339, *asOf); err != nil {
-			return "", opts, fmt.Errorf("--as-of %q: must be a time as 2026-03-07T12:00:00Z", *asOf)
-		}
+	opts.AsOf, err = parseTime("as-of", *asOf)
+	if err == nil {
+		opts.Since, err = parseTime("since", *since)
 	}
-	return source, opts, nil
+	return source, opts, err
+}
+
+// parseTime parses the time of a flag; the zero time if it is absent.
+func parseTime(flag, text string) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, fmt.Errorf("--%s %q: must be a time as 2026-03-07T12:00:00Z", flag, text)
+	}
+	return at, nil
 }

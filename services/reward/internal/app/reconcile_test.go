@@ -38,6 +38,7 @@ func TestReconcileCommand(t *testing.T) {
 		"no ledger":     {args: []string{"--kind", "COUPON"}, code: 2, err: "http://127.0.0.1:1/coupons/v1/ledger"},
 		"two providers": {code: 2, err: "name a --kind or a --ledger"},
 		"wrong kind":    {args: []string{"--kind", "GOLD"}, code: 2, err: "must be POINT or COUPON"},
+		"wrong since":   {args: []string{"--ledger", empty, "--since", "noon"}, code: 2, err: "--since"},
 		"wrong time":    {args: []string{"--ledger", empty, "--as-of", "noon"}, code: 2, err: "--as-of"},
 		"too many":      {args: []string{"now"}, code: 2, err: "usage: reward reconcile"},
 	} {

@@ -181,6 +181,27 @@ func TestSettledAfterTheLedger(t *testing.T) {
 	require.Equal(t, []string{"unknown_entry 0", "success_not_paid 1"}, found)
 }
 
+// A ledger that begins late lacks older payments, which are then not compared. What it has is compared
+// all the same, and so is what became SUCCESS since.
+func TestLedgerThatBeginsLate(t *testing.T) {
+	t.Parallel()
+	env := newEnvironment(t, 1)
+	since := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+	env.exec(t, `INSERT INTO event_entry (event_id, member_id, period, created_at) SELECT 'c', 'm' || n, 'CAMPAIGN', now() FROM generate_series(2, 3) AS n`)
+	env.exec(t, `
+		INSERT INTO event_reward_allocation
+			(event_id, member_id, entry_id, reward_kind, reward_value, reason, idempotency_key, reward_status, external_transaction_id, processed_at, next_retry_at)
+		SELECT 'c', member_id, id, 'POINT', 100, 'DRAW', 'k-' || id, 'SUCCESS', 't', '2026-03-07 12:00:00Z', NULL FROM event_entry WHERE member_id <> 'm1' ORDER BY id`)
+	env.set(t, 1, `processed_at = '2026-03-07 11:00:00Z'`)
+	env.set(t, 2, `processed_at = '2026-03-07 11:59:59Z'`)
+	env.pay(t, "k-1-R1", "m1", "POINT", 100)
+	found, counts := env.compare(t, reconcile.Options{Since: since})
+	require.Equal(t, []string{"unknown_entry 0", "success_not_paid 3"}, found, "the first was never sent again")
+	require.Equal(t, int64(2), counts.Allocations)
+	found, _ = env.compare(t, reconcile.Options{})
+	require.Equal(t, []string{"unknown_entry 0", "success_not_paid 2", "success_not_paid 3"}, found)
+}
+
 // TestManyPages has differences before and after the ends of pages.
 func TestManyPages(t *testing.T) {
 	t.Parallel()

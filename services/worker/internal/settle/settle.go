@@ -44,8 +44,10 @@ func (e *ItemError) Unwrap() error { return e.Err }
 type Snapshot struct {
 	// Capacity is the number of places of the promotion; nil when it has none.
 	Capacity *promotion.Capacity
-	// Group is the entry counter of the messages' group, in a lottery.
-	Group promotion.EntryCounter
+	// GroupClosed means that the messages' group of a lottery accepts no more entries. GroupSentAt is
+	// promotion.EntryCounter.SentAt of the group.
+	GroupClosed bool
+	GroupSentAt int64
 	// Voided means that the lottery was cancelled.
 	Voided   bool
 	Requests map[string]promotion.Request // by id

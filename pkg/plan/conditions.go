@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+)
+
+// Extras returns requests that Requests leaves out, since not every opening has them.
+func (o Opening) Extras() []Requests {
+	signIn := Requests{"sign in at the opening", o.arrivals(), []Cost{cost("gateway", "gateway", "sign_in")}}
+	if o.Kind != Sale {
+		return []Requests{signIn}
+	}
+	return []Requests{
+		{"wait in a lobby", over(float64(o.Visitors), LobbySeconds), []Cost{cost("gateway", "gateway", "serving")}},
+		{"ask who of a presale may buy", over(o.Line(), askSeconds), []Cost{cost("ticket", "ticket", "entitlements")}},
+		signIn,
+	}
+}
+
+// Conditions returns what the plan of an opening takes for granted, a sentence each.
+func (o Opening) Conditions() []string {
+	all := []string{
+		"The files of the pages come from a CDN, and TLS ends before the gateway: neither is counted, nor are new connections.",
+		"Visitors have IPv4 addresses. The limits count more networks of an IPv6 address, which costs their Redis up to half as much again.",
+		"Visitors are signed in, and do not repeat what was refused.",
+	}
+	switch o.Kind {
+	case Sale:
+		return append([]string{
+			"The table is warm: vwr migrate --warm.",
+			"There is neither a lobby nor a presale.",
+			fmt.Sprintf("Tier 1 lets in %d per second, so all have had their turn after %s h.", Admitted, Number(float64(o.Visitors)/Admitted/3600)),
+		}, all...)
+	case Promotion:
+		return append([]string{
+			"The table is warm: ingest migrate --warm.",
+			fmt.Sprintf("Of the read units %s are of the passes over what waits. A pass takes two seconds of every %d, so at its peak they are more.",
+				Number(o.swept()), SweepSeconds),
+		}, all...)
+	default:
+		return all
+	}
+}
+
+// writeConditions writes the conditions of a plan, and the requests that it leaves out.
+func (f Figures) writeConditions(w io.Writer, o Opening) {
+	f.writeRequests(w, "not counted, if there are", o.Extras())
+	fmt.Fprint(w, "\nThis holds under these conditions:\n")
+	for _, c := range o.Conditions() {
+		fmt.Fprintln(w, "- "+c)
+	}
+}
