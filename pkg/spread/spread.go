@@ -38,7 +38,7 @@ const lateShare = 4
 // come together are spread as they came, at most at 4/3 of their rate.
 func (i Instant) TurnOf(id string, made time.Time) time.Time {
 	if made.Unix() < i.Start.Unix() { // ids have whole seconds
-		return i.Start.Add(time.Duration(fraction(id, i.Round) * float64(i.Over)))
+		return i.Start.Add(share(id, i.Round, i.Over))
 	}
 	late := max(0, made.Sub(i.Start))
 	rest := i.Over - late/lateShare
@@ -46,13 +46,15 @@ func (i Instant) TurnOf(id string, made time.Time) time.Time {
 		return i.Start.Add(late)
 	}
 	// The visitors of one second are spread until the turns of the next second begin.
-	return i.Start.Add(late + rest + time.Duration(fraction(id, i.Round)*float64(time.Second-time.Second/lateShare)))
+	return i.Start.Add((late + rest).Truncate(time.Millisecond) + share(id, i.Round, time.Second-time.Second/lateShare))
 }
 
-// fraction returns a number in [0, 1) that is random for each id and round.
-func fraction(id string, round int64) float64 {
+// share returns a part of a time that is random for each id and round, in whole milliseconds, as times
+// are passed on.
+func share(id string, round int64, of time.Duration) time.Duration {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(id), uint64(round))) //nolint:gosec // any bits will do
-	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	fraction := float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	return time.Duration(fraction * float64(of)).Truncate(time.Millisecond)
 }
 
 // The times between two requests of a visitor for something that is overdue: the first, and the longest
