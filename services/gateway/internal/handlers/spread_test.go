@@ -57,18 +57,24 @@ type crowdRoom struct {
 
 const spreadSeconds = 10
 
-func newCrowdRoom(t *testing.T, opens time.Time) *crowdRoom {
+// newTokens makes a Verifier, outside of the bubble: its caches have goroutines.
+func newTokens(t *testing.T) *identity.Verifier {
+	t.Helper()
+	k := tokentest.KeySet(t, "a-secret-of-at-least-thirty-two-bytes")
+	tokens, err := identity.New(identity.Keys{Session: k, Visitor: k, Tier1: k, Ticket: k, Entry: k}, 10, nil, time.Now)
+	require.NoError(t, err)
+	return tokens
+}
+
+func newCrowdRoom(t *testing.T, tokens *identity.Verifier, opens time.Time) *crowdRoom {
 	t.Helper()
 	state := roomstate.Disabled()
 	state.ApplyCounter(&vwrv1.Counter{
 		EventId: "e", Active: true, Round: 5, OpenedAt: opens.UnixMilli(), SpreadMs: spreadSeconds * 1000,
 		Lobby: &vwrv1.Lobby{OpensAt: 1, ClosesAt: 2, StartsAt: opens.UnixMilli(), Sized: true},
 	})
-	k := tokentest.KeySet(t, "a-secret-of-at-least-thirty-two-bytes")
-	tokens, err := identity.New(identity.Keys{Session: k, Visitor: k, Tier1: k, Ticket: k, Entry: k}, 10, nil, time.Now)
-	require.NoError(t, err)
 	cookies := identity.Cookies{Now: time.Now}
-	table, err := edge.NewTable(&edge.Route{ID: "assign", Method: http.MethodPost, Pattern: "/assign/{event_id}"})
+	table, err := edge.NewTable(&edge.Route{ID: "assign", Method: http.MethodPost, Pattern: "/assign/{event_id}", Access: edge.Visitor})
 	require.NoError(t, err)
 	match, err := table.Match(http.MethodPost, "/assign/e")
 	require.NoError(t, err)
@@ -132,9 +138,10 @@ func (r *crowdRoom) visit(ctx context.Context, impatient bool) (time.Time, error
 // gains nothing.
 func TestCrowdAtTheDoorIsSpread(t *testing.T) {
 	t.Parallel()
+	tokens := newTokens(t)
 	synctest.Test(t, func(t *testing.T) {
 		const visitors, rate = 10_000, 1000
-		r := newCrowdRoom(t, time.Now().Add(20*time.Second))
+		r := newCrowdRoom(t, tokens, time.Now().Add(20*time.Second))
 		var mu sync.Mutex
 		wait := map[bool]time.Duration{}
 		var crowd sync.WaitGroup
@@ -170,8 +177,9 @@ func TestCrowdAtTheDoorIsSpread(t *testing.T) {
 // a new visitor. Who has waited before the door is before all who have not.
 func TestEarlyVisitors(t *testing.T) {
 	t.Parallel()
+	tokens := newTokens(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := newCrowdRoom(t, time.Now().Add(20*time.Second))
+		r := newCrowdRoom(t, tokens, time.Now().Add(20*time.Second))
 		waited := &browser{}
 		require.ErrorIs(t, r.assign(t.Context(), waited), errs.ErrLobbyOpen)
 		require.NotEmpty(t, waited.cookie)
