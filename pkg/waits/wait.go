@@ -6,6 +6,8 @@ package waits
 import (
 	"math"
 	"time"
+
+	"urr.guru/pkg/spread"
 )
 
 // EstimatedWait returns in how many whole seconds a position that is `ahead` positions behind the
@@ -53,23 +55,22 @@ func pollSeconds(ahead int64) int64 {
 	}
 }
 
-// Poll intervals in a lobby, in seconds: the longest, and the one shortly before the start.
-const (
-	farPoll  = 30
-	nearPoll = 3
-)
+// lobbyPoll is the poll interval of visitors for whom nothing happens soon. They poll since an operator
+// may end the wait early.
+const lobbyPoll = 30 * time.Second
 
-// LobbyPoll returns the advised poll interval, in seconds, for a visitor in a lobby that ends at
-// startsAt (epoch ms). Visitors poll when the room opens, spread over some seconds, and a few times
-// before, since an operator may open the room early. spread is a random number in [0, 1).
-func LobbyPoll(startsAt int64, now time.Time, spread float64) int64 {
-	secondsLeft := (startsAt-now.UnixMilli())/1000 + 1
-	switch {
-	case secondsLeft <= nearPoll:
-		return Spread(nearPoll, spread)
-	case secondsLeft > farPoll:
-		return Spread(farPoll, spread)
-	default:
-		return secondsLeft + int64(spread*nearPoll)
+// LobbyPoll returns when the visitor with an id should ask what a room that has not opened yet, or
+// whose shuffle is overdue, has for them: their turn after the opening, or after it some time that
+// grows. Poll is the advised interval until the next poll in whole seconds, which is shorter long
+// before the opening. jitter is a random number in [0, 1).
+func LobbyPoll(opening spread.Instant, id string, now time.Time, jitter float64) (asksAt time.Time, poll int64) {
+	if asksAt = opening.TurnOf(id, time.Time{}); !asksAt.After(now) {
+		asksAt = now.Add(opening.Again(now))
 	}
+	left, far := asksAt.Sub(now), max(lobbyPoll, 2*opening.Over) // the polls of all are half of the planned rate
+	poll = max(1, int64(math.Ceil(left.Seconds())))
+	if left > far {
+		poll = min(poll, Spread(int64(far/time.Second), jitter))
+	}
+	return asksAt, poll
 }

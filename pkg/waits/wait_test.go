@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/spread"
 	"urr.guru/pkg/waits"
 )
 
@@ -43,23 +44,32 @@ func TestNextPoll(t *testing.T) {
 	}
 }
 
-// Visitors in a lobby poll again at the start, not before, and spread over some seconds.
+// Visitors in a lobby poll at their turn, seldom long before it, and more and more seldom when the room
+// is late.
 func TestLobbyPoll(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_800_000_000_500)
 	for _, tt := range []struct {
-		left      time.Duration
-		low, high int64
+		left, over   time.Duration
+		asks         time.Duration // from now; for a crowd that is spread the earliest
+		lowest, most int64
 	}{
-		{time.Hour, 27, 33},
-		{30 * time.Second, 27, 33},
-		{29 * time.Second, 30, 32},
-		{10 * time.Second, 11, 13},
-		{2 * time.Second, 2, 4},
-		{-time.Minute, 2, 4},
+		{time.Hour, 0, time.Hour, 27, 33},
+		{29 * time.Second, 0, 29 * time.Second, 29, 29},
+		{500 * time.Millisecond, 0, 500 * time.Millisecond, 1, 1},
+		{-time.Second, 0, 6 * time.Second, 6, 6},
+		{-time.Minute, 0, 15 * time.Second, 15, 15},
+		{time.Hour, 100 * time.Second, time.Hour, 180, 220},
+		{10 * time.Second, 100 * time.Second, 10 * time.Second, 10, 110},
+		{-10 * time.Minute, 100 * time.Second, 200 * time.Second, 200, 200},
 	} {
-		starts := now.Add(tt.left).UnixMilli()
-		require.GreaterOrEqual(t, waits.LobbyPoll(starts, now, 0), tt.low, tt.left)
-		require.LessOrEqual(t, waits.LobbyPoll(starts, now, 0.999), tt.high, tt.left)
+		opening := spread.Instant{Start: now.Add(tt.left), Over: tt.over}
+		for _, jitter := range []float64{0, 0.5, 0.999} {
+			asksAt, poll := waits.LobbyPoll(opening, "visitor", now, jitter)
+			require.GreaterOrEqual(t, asksAt.Sub(now), tt.asks, tt)
+			require.LessOrEqual(t, asksAt.Sub(now), tt.asks+tt.over, tt)
+			require.GreaterOrEqual(t, poll, tt.lowest, tt)
+			require.LessOrEqual(t, poll, tt.most, tt)
+		}
 	}
 }

@@ -66,6 +66,8 @@ func (a *Answer) OK() bool { return a.Status/100 == 2 }
 // Problem is the part of a refusal (RFC 9457, problem details) that visitors use.
 type Problem struct {
 	Code string `json:"code"`
+	// AsksAt is when the visitor may ask for a position, epoch ms; 0 if the refusal is another one.
+	AsksAt int64 `json:"asksAt,string"`
 }
 
 // Problem decodes the problem details of a refusal. For other responses it returns the zero value.

@@ -28,6 +28,7 @@ type Crowd struct {
 	presale    time.Duration // how long the presale lasts
 	cards      int           // the maximum number of valid cards that a visitor tries
 	after      *afterSale    // nil: buyers keep their tickets
+	door       func(context.Context) error
 
 	soldOut      atomic.Bool
 	stolenPasses stolenPasses
@@ -47,13 +48,16 @@ type Options struct {
 	MaxPaymentAttempts int
 	// AfterSale makes buyers use their tickets; if nil, they only keep them.
 	AfterSale *AfterSale
+	// Door starts the round of the waiting room for which half of the visitors wait (Sale.OpenDoor). If
+	// nil, the room has been open for long.
+	Door func(context.Context) error
 }
 
 // New prepares the visitors of a sale, which must be open before Run.
 func New(sale Sale, api *API, o Options) *Crowd {
 	c := &Crowd{
 		sale: sale, api: api, visitors: o.Visitors, arrive: o.Arrive, seed: o.Seed, behaviours: o.Behaviours, rng: rand.New(rand.NewPCG(o.Seed, 1)),
-		cards: max(1, o.MaxPaymentAttempts),
+		cards: max(1, o.MaxPaymentAttempts), door: o.Door,
 	}
 	if c.behaviours == nil {
 		c.behaviours = Behaviours(c.visitors, c.rng)
@@ -75,12 +79,16 @@ type Tally struct {
 	Rejoined atomic.Int64
 	// Paid counts visitors whose payment was confirmed, and Ticketed those who saw their tickets.
 	Paid, Ticketed atomic.Int64
+	// Early counts the requests for a position before the visitor's turn.
+	Early atomic.Int64
 
 	Endings
 	doorTally
 	transferTally
 
-	mu      sync.Mutex
+	mu            sync.Mutex
+	openingFaults []string
+
 	forged  []string          // forgeries that were accepted
 	holders map[string]string // by seat: the user who holds its ticket
 	twice   []string          // seats of which two visitors hold a ticket
@@ -136,6 +144,9 @@ func (t *Tally) Violations() []string {
 	for _, id := range t.AdmittedAfterRefund() {
 		out = append(out, "a door let in a refunded ticket: "+id)
 	}
+	t.mu.Lock()
+	out = append(out, t.openingFaults...)
+	t.mu.Unlock()
 	return append(out, t.WrongAnswers()...)
 }
 
@@ -151,16 +162,23 @@ func (c *Crowd) Tally() *Tally { return &c.tally }
 func (c *Crowd) Run(ctx context.Context) {
 	arrivals := c.arrivals()
 	var wg sync.WaitGroup
-	start := time.Now()
+	start, opened := time.Now(), make(chan struct{})
+	if c.door != nil {
+		wg.Go(func() { c.openDoor(ctx, opened) })
+	}
 	for i, behaviour := range c.behaviours {
 		v := &visitor{
 			crowd: c, behaviour: behaviour, rng: c.visitorRand(i), userID: c.userID(i), session: c.api.NewSession(), entitled: slices.Contains(c.entitled, i),
+			impatient: i/2%impatienceth == 0, // as many before the door as after it
 		}
 		wg.Go(func() {
 			if !loop.Sleep(ctx, time.Until(start.Add(arrivals[i]))) {
 				return
 			}
 			c.tally.Arrived.Add(1)
+			if c.door != nil && arrivals[i] < doorAfter {
+				v.waitAtTheDoor(ctx, opened)
+			}
 			c.tally.End(v.visit(ctx))
 		})
 	}
@@ -177,6 +195,9 @@ func (c *Crowd) visitorRand(i int) *rand.Rand { return rand.New(rand.NewPCG(c.se
 // the opening, and come early enough to buy.
 func (c *Crowd) arrivals() []time.Duration {
 	out := spreadArrivals(c.visitors, c.arrive, c.rng)
+	if c.door != nil {
+		c.beforeTheDoor(out)
+	}
 	latest := min(openingShare*float64(c.arrive), float64(c.presale)/4)
 	for _, i := range c.entitled {
 		out[i] = time.Duration(c.rng.Float64() * latest)
@@ -270,10 +291,14 @@ func (s Sale) create(ctx context.Context, admin *Session) error {
 		err = s.uploadList(ctx, admin)
 	}
 	if err == nil {
-		room := map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
-		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, room)
+		err = callAsOperator(ctx, admin, http.MethodPost, "/api/v1/admin/vwr/activate/"+s.EventID, s.room())
 	}
 	return err
+}
+
+// room returns the settings of the sale's waiting room.
+func (s Sale) room() map[string]any {
+	return map[string]any{"batch": s.Rate, "intervalSeconds": 1, "proofOfWork": s.Proof}
 }
 
 // Close ends the sale and its waiting room at once, after an interrupted run.

@@ -21,6 +21,14 @@ func (a *API) Login(ctx context.Context, userID string) error {
 	return v.login(ctx)
 }
 
+// AskForPosition asks for a position of the waiting room as one visitor, and returns what was seen.
+func (a *API) AskForPosition(ctx context.Context, impatient bool) (*Tally, error) {
+	c := &Crowd{sale: Sale{EventID: "e"}}
+	v := &visitor{crowd: c, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1)), impatient: impatient}
+	_, err := v.requestPosition(ctx)
+	return &c.tally, err
+}
+
 // Pay pays for a reservation as a visitor who tries the given number of valid cards.
 func (a *API) Pay(ctx context.Context, cards int) error {
 	v := &visitor{crowd: &Crowd{cards: cards}, session: a.NewSession(), rng: rand.New(rand.NewPCG(1, 1))}

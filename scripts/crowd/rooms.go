@@ -69,11 +69,23 @@ func (v *visitor) passRoom(ctx context.Context) error {
 	return err
 }
 
-// requestPosition asks tier 1 for a position, with a proof of work if tier 1 asks for one.
+func (v *visitor) assignPath() string { return "/vwr-api/vwr/assign/" + v.crowd.sale.EventID }
+
+// requestPosition asks tier 1 for a position, at the visitor's turn, with a proof of work if tier 1
+// asks for one.
 func (v *visitor) requestPosition(ctx context.Context) (*Answer, error) {
 	header := map[string]string{}
 	for {
-		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, "/vwr-api/vwr/assign/"+v.crowd.sale.EventID, map[string]any{}, header)
+		ans, err := v.callWithRetries(ctx, StepAssign, http.MethodPost, v.assignPath(), map[string]any{}, header)
+		if err == nil && ans.Problem().Code == platform.AskLater {
+			if err := v.awaitTurn(ctx, ans); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err == nil && ans.OK() {
+			v.countTurn()
+		}
 		if err != nil || ans.Problem().Code != platform.ProofRequired {
 			return ans, err
 		}

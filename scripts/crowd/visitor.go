@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"urr.guru/pkg/loop"
+	"urr.guru/scripts/platform"
 )
 
 // How visits can end without an error.
@@ -39,6 +40,8 @@ type visitor struct {
 	queueTicket string
 	lastBeat    time.Time
 	away        bool // the visitor has paused once (ComesBack)
+	impatient   bool // asks for a position before the turn
+	turn        time.Time
 	paid        bool // a payment was confirmed
 	tickets     []ticket
 }
@@ -170,6 +173,8 @@ func (v *visitor) callWithRetries(ctx context.Context, step Step, method, path s
 		switch {
 		case err != nil:
 			last = err
+		case ans.Status == http.StatusTooManyRequests && ans.Problem().Code == platform.AskLater:
+			return ans, nil
 		case ans.Status == http.StatusTooManyRequests:
 			last = newRefusalError(step, ans)
 			wait = max(wait, retryAfter(ans))

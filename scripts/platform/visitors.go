@@ -13,6 +13,8 @@ import (
 const (
 	// ProofRequired is the error code with which a request without a proof is refused.
 	ProofRequired = "PROOF_REQUIRED"
+	// AskLater is the error code with which a request for a position before the visitor's turn is refused.
+	AskLater = "ASK_LATER"
 	// ProofHeader is the HTTP header with the proof.
 	ProofHeader = "x-vwr-proof"
 )

@@ -57,6 +57,7 @@ func Run(ctx context.Context, cfg *Config, layout platform.Layout) error {
 	after := &crowd.AfterSale{ProviderURL: wiring.SandboxURL}
 	r.crowd = crowd.New(r.sale, r.API, crowd.Options{
 		Visitors: cfg.Visitors, Arrive: cfg.Arrive, Seed: cfg.Seed, MaxPaymentAttempts: maxPaymentAttempts, AfterSale: after,
+		Door: func(ctx context.Context) error { return r.sale.OpenDoor(ctx, r.API, operator, cfg.Visitors) },
 	})
 	r.cancelled = newCancelled(r.sale, r.API, after, cfg.Seed)
 	r.cheats = crowd.NewCheats(r.sale, r.API, *after, cfg.Seed)
@@ -151,7 +152,7 @@ func (r *run) play(ctx context.Context) error {
 
 // presaleLasts is how long only members and users on a list may buy. Most visitors have arrived
 // before it ends.
-const presaleLasts = 10 * time.Second
+const presaleLasts = 20 * time.Second
 
 // openSales sells memberships to some visitors. It then opens the small sales, and the large one
 // with a presale for those visitors.
@@ -250,6 +251,7 @@ func (r *run) Report(_ context.Context, v audit.SaleVerdict) (*demo.Report, erro
 			r.sale.EventID, r.Ended().Sub(r.Began()).Seconds(), r.cfg.Rate, r.cfg.Threshold, r.cfg.Seed, &r.soldOut),
 		Outcomes: tally.Outcomes(), Plots: r.plots(),
 		Counts: demo.NumberTable{Title: "How the visits ended", Name: "ending", Number: "visits", Rows: []demo.NamedNumber{
+			{Name: "requests for positions before the visitor's turn", N: tally.Early.Load()},
 			{Name: "proofs of work for positions", N: proofs}, {Name: "attempts with forged, stolen or shared passes", N: tried},
 			{Name: "attempts to get something for nothing", N: int64(v.Cheats)},
 			{Name: "places that thieves held", N: r.thieves.Held.Load()}, {Name: "places that thieves bought and gave back", N: r.thieves.GivenBack.Load()},

@@ -130,12 +130,13 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.AssignPosition,
-			IssuesVisitorID: true, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}), Answer: &vwrv1.Assigned{},
+			IssuesVisitorID: true, RefusalFromMemory: e.rooms.RefuseEarly, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}),
+			Answer:  &vwrv1.Assigned{},
 			Headers: []edge.Header{docs.VWRProof, docs.VWRCaptcha},
 		},
 		{
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
-			IssuesVisitorID: true, Answer: &gatewayv1.Challenge{},
+			IssuesVisitorID: true, RefusalFromMemory: e.rooms.RefuseEarly, Answer: &gatewayv1.Challenge{},
 		},
 		e.waitingPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
 		e.waitingPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
@@ -273,7 +274,7 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
-			Handler: e.promotions.Apply, RememberedRefusal: e.promotions.RememberedRefusal, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
+			Handler: e.promotions.Apply, RefusalFromMemory: e.promotions.RefusalFromMemory, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
 	}

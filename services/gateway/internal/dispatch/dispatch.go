@@ -135,7 +135,7 @@ func (d *Dispatcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		err = d.limitRefusal(r, err)
 	} else {
-		err = d.identify(r, q)
+		err = d.identify(w, r, q)
 	}
 	if err != nil {
 		d.setSecurityHeaders(w.Header())
@@ -250,8 +250,8 @@ func (d *Dispatcher) limitRefusal(r *http.Request, err error) error {
 }
 
 // identify sets the session, the visitor and the address of a request from its cookies and headers.
-// It fails if another site sent the request, or if Route.RememberedRefusal returns an error.
-func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
+// It fails if another site sent the request, or if Route.RefusalFromMemory returns an error.
+func (d *Dispatcher) identify(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	if q.Route.Mutates() {
 		if err := d.origins.Check(r); err != nil {
 			return d.limitRefusal(r, errs.ErrCrossOrigin.Wrap(err))
@@ -265,10 +265,10 @@ func (d *Dispatcher) identify(r *http.Request, q *edge.Request) error {
 		}
 	}
 	q.Address = d.Proxies.Client(r)
-	if q.Route.RememberedRefusal == nil {
+	if q.Route.RefusalFromMemory == nil {
 		return nil
 	}
-	err := q.Route.RememberedRefusal(q)
+	err := q.Route.RefusalFromMemory(w, q)
 	if err != nil { // the refusal costs as much as a poll
 		err = cmp.Or(d.Limits.CountPoll(subject(q)), err)
 	}

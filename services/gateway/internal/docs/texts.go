@@ -59,7 +59,9 @@ var texts = map[string]routeText{
 	},
 	"vwr.assign": {
 		summary: "Gives the visitor a position, the same again when repeated",
-		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start), UNAUTHENTICATED (the event wants a signed-in user, as whose position it " +
+		description: "Errors: VWR_INACTIVE, LOBBY_OPEN (before the start; `asksAt` is when this visitor should ask, in epoch ms, and `opensAt` the start), ASK_LATER (the " +
+			"start was at `opensAt`, and a large crowd waited for it: each visitor asks at an own time, this one at `asksAt`; asking earlier gains nothing, and an id " +
+			"that was made after the start waits longest), UNAUTHENTICATED (the event wants a signed-in user, as whose position it " +
 			"counts), VISITOR_REQUIRED (a proof without the cookie that its challenge has set), PROOF_REQUIRED (a proof of work is owed: the event asks for one, or many " +
 			"new visitors come from this address; `challengeUrl` is where the challenge is, and a proof that was refused is of no use any more), " +
 			"CAPTCHA_REQUIRED (`captchaUrl` is the page of the test), OVERLOADED.",

@@ -131,10 +131,11 @@ type Route struct {
 	// Refusal returns the error with which every request is refused during an overload, else nil. It
 	// is called before the checks, which cost more. Nil: an overload refuses no request.
 	Refusal func() error
-	// RememberedRefusal returns the error of a user whom the service has refused for good a moment
-	// ago, else nil. It is called before mutations are counted for the rate limits, since that is a
-	// call to Redis. Nil: no refusal is remembered.
-	RememberedRefusal func(*Request) error
+	// RefusalFromMemory returns the error of a caller whom the service has refused for good a moment
+	// ago, or whose turn has not come, else nil. It is called before mutations are counted for the rate
+	// limits, since that is a call to Redis; a refusal counts as a poll. It may set headers of the
+	// response. Nil: nothing is refused from memory.
+	RefusalFromMemory func(http.ResponseWriter, *Request) error
 	// Handler serves the requests that have passed all checks.
 	Handler Handler
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/maypok86/otter/v2"
 
 	"urr.guru/pkg/batch"
@@ -46,9 +47,13 @@ func (h *RoomHandlers) JoinLobby(w http.ResponseWriter, r *http.Request, q *edge
 	return WriteMessage(w, http.StatusOK, j)
 }
 
-func lobbyOpenError(s *roomstate.State) error {
+// lobbyOpenError is the answer to who asks for a position before positions are given out. It says when
+// the visitor should ask, and after how many seconds before that, in case an operator opens the room.
+func lobbyOpenError(s *roomstate.State, id string, now time.Time) error {
+	asksAt, poll := waits.LobbyPoll(s.Opening, id, now, rand.Float64())
 	err := errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(s.Lobby.OpensAt, 10)).
-		With("closesAt", strconv.FormatInt(s.Lobby.ClosesAt, 10)).With("opensAt", strconv.FormatInt(s.Lobby.StartsAt, 10))
+		With("closesAt", strconv.FormatInt(s.Lobby.ClosesAt, 10)).With("opensAt", strconv.FormatInt(s.Lobby.StartsAt, 10)).
+		With("asksAt", strconv.FormatInt(asksAt.UnixMilli(), 10)).WithRetry(time.Duration(poll) * time.Second)
 	if s.Sale != "" {
 		err = err.With("saleStatus", s.Sale) // in a presale some users need no position
 	}
@@ -56,15 +61,19 @@ func lobbyOpenError(s *roomstate.State) error {
 }
 
 // appendLobbyPoll appends the JSON that a check responds with while the visitor's lobby is not
-// shuffled. The vwr service would respond with the same; a test compares the two.
-func appendLobbyPoll(b []byte, s *roomstate.State, now time.Time) []byte {
+// shuffled, or before the turn of the entry to ask. The vwr service would respond with the same; a test
+// compares the two.
+func appendLobbyPoll(b []byte, s *roomstate.State, entry uuid.UUID, now time.Time) []byte {
+	asksAt, poll := waits.LobbyPoll(s.Opening, entry.String(), now, rand.Float64())
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":0,"nextPoll":`...)
-	b = strconv.AppendInt(b, waits.LobbyPoll(s.Lobby.StartsAt, now, rand.Float64()), 10)
+	b = strconv.AppendInt(b, poll, 10)
 	b = append(b, s.SaleJSON...)
 	b = append(b, `,"phase":"LOBBY","opensAt":`...)
 	b = strconv.AppendInt(b, s.Lobby.StartsAt, 10)
+	b = append(b, `,"asksAt":`...)
+	b = strconv.AppendInt(b, asksAt.UnixMilli(), 10)
 	return append(b, '}')
 }
 

@@ -56,8 +56,8 @@ func NewPromotionHandlers(ingest ingestv1.IngestServiceClient, clock otter.Clock
 	}, nil
 }
 
-// RememberedRefusal returns the error of a user who got SOLD_OUT within the last minute, else nil.
-func (h *PromotionHandlers) RememberedRefusal(q *edge.Request) error {
+// RefusalFromMemory returns the error of a user who got SOLD_OUT within the last minute, else nil.
+func (h *PromotionHandlers) RefusalFromMemory(_ http.ResponseWriter, q *edge.Request) error {
 	user := q.User()
 	if user == "" {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/batch"
+	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
 	"urr.guru/pkg/waits"
@@ -59,7 +60,7 @@ func NewRoomHandlers(
 // responds from memory, unless the stream of room states is broken.
 func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event, q)
+	s, err := h.assignableRoom(w, r, q)
 	if err != nil {
 		return err
 	}
@@ -91,19 +92,22 @@ func (h *RoomHandlers) AssignPosition(w http.ResponseWriter, r *http.Request, q 
 
 // assignableRoom returns the state of the event's room, or an error if the caller can get no
 // position now. While the stream of room states is broken, the last state is used and the vwr
-// service decides.
-func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate.State, error) {
+// service decides. Whoever waits for the start gets an id, which shows later that it was made before.
+func (h *RoomHandlers) assignableRoom(w http.ResponseWriter, r *http.Request, q *edge.Request) (*roomstate.State, error) {
 	if h.assign == nil {
 		return nil, errs.ErrVWRInactive
 	}
-	s := h.state.Get(event)
+	s, now := h.state.Get(q.Param("event_id")), h.cookies.Now()
 	switch {
 	case !h.state.Connected():
 		return s, nil
 	case !s.Active:
 		return nil, errs.ErrVWRInactive
-	case !s.Lobby.AssignsPositions(h.cookies.Now().UnixMilli()):
-		return nil, lobbyOpenError(s)
+	case !s.Lobby.AssignsPositions(now.UnixMilli()):
+		if err := h.ids.Issue(r.Context(), w, q); err != nil {
+			return nil, err
+		}
+		return nil, lobbyOpenError(s, asker(s, q), now)
 	case s.SignIn && q.Session == nil:
 		return nil, q.SessionErr
 	}
@@ -113,6 +117,42 @@ func (h *RoomHandlers) assignableRoom(event string, q *edge.Request) (*roomstate
 // halted reports whether waits are not estimated: nobody is served, or that is not known here.
 func (h *RoomHandlers) halted(s *roomstate.State) bool { return s.Halted() || h.state.Silent() }
 
+// asker returns the id by which the turn of a visitor is chosen: the user's where positions are the
+// users', else the browser's.
+func asker(s *roomstate.State, q *edge.Request) string {
+	if s.SignIn && q.Session != nil {
+		return claims.UserPrefix + q.User()
+	}
+	return q.VisitorID
+}
+
+// RefuseEarly refuses, from memory, a visitor whose turn to ask for a position has not come, for
+// requests before which a large crowd waited. It gives an id to a visitor without one, so that the
+// turn stays the same.
+func (h *RoomHandlers) RefuseEarly(w http.ResponseWriter, q *edge.Request) error {
+	event, now := q.Param("event_id"), h.cookies.Now()
+	s := h.state.Get(event)
+	if h.assign == nil || !s.Active || s.Opening.Over == 0 || now.Before(s.Opening.Start) || s.SignIn && q.Session == nil {
+		return nil
+	}
+	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.VisitorID, q.User()); ok && t.Round == s.Round && t.Position > 0 {
+		return nil
+	}
+	made := time.Time{} // nobody makes users
+	if !s.SignIn {
+		if made = q.Visitor.Issued; q.VisitorID == "" {
+			made = now
+		}
+	}
+	turn := s.Opening.TurnOf(asker(s, q), made)
+	if !turn.After(now) {
+		return nil
+	}
+	h.ids.IssueUncounted(w, q)
+	return errs.ErrAskLater.With("asksAt", strconv.FormatInt(turn.UnixMilli(), 10)).
+		With("opensAt", strconv.FormatInt(s.Opening.Start.UnixMilli(), 10)).WithRetry(turn.Sub(now))
+}
+
 // workDebtOf returns the proof of work that the caller owes for a position in a room.
 func workDebtOf(event string, s *roomstate.State, q *edge.Request) proof.WorkDebt {
 	return proof.WorkDebt{Event: event, Round: s.Round, Visitor: q.VisitorID, Bits: max(s.ProofOfWork, q.Owes)}
@@ -120,7 +160,7 @@ func workDebtOf(event string, s *roomstate.State, q *edge.Request) proof.WorkDeb
 
 func (h *RoomHandlers) Challenge(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	event := q.Param("event_id")
-	s, err := h.assignableRoom(event, q)
+	s, err := h.assignableRoom(w, r, q)
 	if err != nil {
 		return err
 	}
@@ -150,8 +190,8 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 		switch {
 		case t.Round < s.Round:
 			return errs.ErrVWRRequestUnknown // a position of an ended round is void
-		case t.Round == s.Round && s.Active && t.Position == 0 && s.Lobby.Pending():
-			writeJSON(w, http.StatusOK, edge.NoStore, appendLobbyPoll(make([]byte, 0, 192), s, h.cookies.Now()))
+		case t.Round == s.Round && s.Active && t.Position == 0 && h.waitsForTurn(s, t.RequestID):
+			writeJSON(w, http.StatusOK, edge.NoStore, appendLobbyPoll(make([]byte, 0, 224), s, t.RequestID, h.cookies.Now()))
 			return nil
 		case t.Round == s.Round && s.Active && t.Position > s.Serving:
 			writeJSON(w, http.StatusOK, edge.NoStore, appendWaiting(make([]byte, 0, 192), s, t.Position, h.halted(s)))
@@ -180,6 +220,12 @@ func (h *RoomHandlers) CheckPosition(w http.ResponseWriter, r *http.Request, q *
 		h.cookies.Set(w, identity.Tier1Cookie, tok, time.Unix(c.GetExpiresAt(), 0))
 	}
 	return WriteMessage(w, http.StatusOK, c)
+}
+
+// waitsForTurn reports whether an entry of the lobby has no position yet, or whether it is not yet its
+// turn to ask for it. The counter does not move before all have asked.
+func (h *RoomHandlers) waitsForTurn(s *roomstate.State, entry uuid.UUID) bool {
+	return s.Lobby.Pending() || s.Opening.TurnOf(entry.String(), time.Time{}).After(h.cookies.Now())
 }
 
 // appendWaiting appends the JSON that a check responds with while the visitor's position is not

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/testing/protocmp"
 
@@ -49,11 +50,11 @@ func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 		if sale != nil {
 			rooms.SetSaleStatuses(map[string]string{"e": *sale})
 		}
-		got := appendLobbyPoll(nil, rooms.Get("e"), now)
+		got := appendLobbyPoll(nil, rooms.Get("e"), uuid.New(), now)
 		m := &vwrv1.Checked{}
 		require.NoError(t, wire.Unmarshal(got, m))
 		require.Empty(t, cmp.Diff(&vwrv1.Checked{
-			NextPoll: m.GetNextPoll(), SaleStatus: sale, Phase: new("LOBBY"), OpensAt: new(now.Add(time.Hour).UnixMilli()),
+			NextPoll: m.GetNextPoll(), SaleStatus: sale, Phase: new("LOBBY"), OpensAt: new(now.Add(time.Hour).UnixMilli()), AsksAt: new(now.Add(time.Hour).UnixMilli()),
 		}, m, protocmp.Transform()))
 		want, err := wire.Marshal(m)
 		require.NoError(t, err)

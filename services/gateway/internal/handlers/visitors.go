@@ -44,6 +44,22 @@ func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.R
 	return v.CountForPosition(ctx, w, q)
 }
 
+// IssueUncounted gives an id to a visitor without one, from memory. The visitor is counted as a new one
+// of its network when it asks for a position.
+func (v *VisitorIDs) IssueUncounted(w http.ResponseWriter, q *edge.Request) {
+	if q.VisitorID != "" {
+		return
+	}
+	id := claims.NewAnon(v.Cookies.Now())
+	id.Counted = time.Unix(0, 0)
+	v.set(w, id)
+	q.Visitor, q.VisitorID = id, id.String()
+}
+
+func (v *VisitorIDs) set(w http.ResponseWriter, id claims.Anon) {
+	v.Cookies.Set(w, identity.AnonCookie, v.Tokens.SealVisitor(id), v.Cookies.Now().Add(identity.AnonLife))
+}
+
 // CountForPosition counts a visitor who asks for a new position as a new visitor of the network, so
 // that ids collected before a sale are worth no more than new ones. It sets which proof of work the
 // visitor owes. A visitor without an id, or whose id has expired, gets a new one. It must be called
@@ -68,7 +84,7 @@ func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter
 		}
 		counted.Owes = uint8(min(owes, math.MaxUint8)) //nolint:gosec // fits
 		visitorsCounted.WithLabelValues(shown).Inc()
-		v.Cookies.Set(w, identity.AnonCookie, v.Tokens.SealVisitor(counted), now.Add(identity.AnonLife))
+		v.set(w, counted)
 		id = counted
 	}
 	q.Visitor, q.VisitorID, q.Owes = id, id.String(), v.Limits.OwedBits(int(id.Owes))

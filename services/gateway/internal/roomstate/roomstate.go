@@ -4,6 +4,7 @@
 package roomstate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/spread"
+
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
@@ -33,6 +36,8 @@ type State struct {
 	Stalled, Paused bool
 	// Lobby is the lobby before the round's start.
 	Lobby Lobby
+	// Opening is what the crowd of the round waits for, after which its requests are spread.
+	Opening spread.Instant
 	// ProofOfWork is the proof of work that each visitor owes for a position, in bits; 0 = none.
 	ProofOfWork int
 	// SignIn means that only signed-in users get positions.
@@ -64,6 +69,13 @@ func NewLobby(l *vwrv1.Lobby) Lobby {
 	return Lobby{
 		OpensAt: l.GetOpensAt(), ClosesAt: l.GetClosesAt(), StartsAt: l.GetStartsAt(), Sized: l.GetSized(), Shuffled: l.GetShuffled(),
 	}
+}
+
+// openingOf converts the opening that the vwr service reports. A replica of the release before reports
+// none: then nothing is spread.
+func openingOf(c *vwrv1.Counter) spread.Instant {
+	start := cmp.Or(c.GetOpenedAt(), c.GetLobby().GetStartsAt())
+	return spread.Instant{Start: time.UnixMilli(start), Over: time.Duration(c.GetSpreadMs()) * time.Millisecond, Round: c.GetRound()}
 }
 
 // Pending reports whether the entries of the lobby have no positions yet.
@@ -128,7 +140,7 @@ func mergeReport(old *State, next State) *State {
 	next.Sale, next.Paused, next.reported = old.Sale, old.Paused, true
 	if next.Active == old.Active && next.Round == old.Round && next.Serving == old.Serving && next.Issued == old.Issued &&
 		next.Rate == old.Rate && next.Configured == old.Configured && next.Lobby == old.Lobby && next.ProofOfWork == old.ProofOfWork &&
-		next.Next == old.Next && next.SignIn == old.SignIn && next.Stalled == old.Stalled {
+		next.Next == old.Next && next.SignIn == old.SignIn && next.Stalled == old.Stalled && next.Opening == old.Opening {
 		return old
 	}
 	return newState(next)
@@ -302,7 +314,7 @@ func (r *Rooms) applyCounters(counters []*vwrv1.Counter) {
 		e.state.Store(mergeReport(old, State{
 			Active: c.GetActive(), Round: c.GetRound(), Serving: c.GetServing(), Issued: c.GetIssued(),
 			Rate: c.GetRate(), Configured: c.GetConfiguredRate(), Lobby: NewLobby(c.GetLobby()), ProofOfWork: int(c.GetProofOfWork()),
-			Next: c.GetNext(), SignIn: c.GetSignIn(), Stalled: c.GetStalled(),
+			Next: c.GetNext(), SignIn: c.GetSignIn(), Stalled: c.GetStalled(), Opening: openingOf(c),
 		}))
 	}
 }

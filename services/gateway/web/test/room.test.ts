@@ -1,8 +1,8 @@
 import "./browser";
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 import type { Clock } from "../src/lib/clock";
-import { Room, type Screen } from "../src/room/line";
+import { Room, type Schedule, type Screen } from "../src/room/line";
 import type { Puzzle } from "../src/room/proof";
 
 const event = "concert";
@@ -21,7 +21,7 @@ async function play(
   solve: (puzzle: Puzzle) => string | undefined = () => undefined,
   captcha = "",
   stopAt = "",
-): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[]; presales: unknown[] }> {
+): Promise<{ calls: string[]; shown: string[]; kept: unknown; proofs: (string | undefined)[]; tokens: (string | undefined)[]; sales: unknown[]; presales: unknown[]; schedules: Schedule[]; waits: number[] }> {
   const storage = new Map([[key, JSON.stringify(stored)]]);
   const calls: string[] = [];
   const proofs: (string | undefined)[] = [];
@@ -29,6 +29,8 @@ async function play(
   const shown: string[] = [];
   const sales: unknown[] = [];
   const presales: unknown[] = [];
+  const waits: number[] = [];
+  const schedules: Schedule[] = [];
   const left = [...replies];
   Object.assign(globalThis, {
     addEventListener: () => undefined,
@@ -51,17 +53,24 @@ async function play(
   const screen = new Proxy({}, { get: (_, name: string) => (of: { sale?: string }, ...more: unknown[]) => {
       shown.push(name);
       if (name === stopAt) room.stop();
-      if (name === "lobby") presales.push(more[1]);
+      if (name === "lobby") {
+        presales.push(more[1]);
+        schedules.push(of as unknown as Schedule);
+      }
       if (name === "progress") sales.push(of.sale);
     } }) as Screen;
   let room: Room;
   const over = new Promise<void>((resolve) => {
-    const clock = { wait: () => (left.length > 0 ? Promise.resolve() : new Promise(() => resolve())) } as unknown as Clock;
+    const wait = (seconds: number): Promise<void> => {
+      waits.push(seconds);
+      return left.length > 0 ? Promise.resolve() : new Promise(() => resolve());
+    };
+    const clock = { wait } as unknown as Clock;
     room = new Room(event, clock, screen, () => "en", (puzzle) => Promise.resolve(solve(puzzle)), captcha);
     void room.run().then(resolve);
   });
   await over;
-  return { calls, shown, proofs, tokens, sales, presales, kept: JSON.parse(storage.get(key) ?? "null") };
+  return { calls, shown, proofs, tokens, sales, presales, schedules, waits, kept: JSON.parse(storage.get(key) ?? "null") };
 }
 
 const signedOut: Reply = [401, { status: 401, code: "UNAUTHENTICATED" }];
@@ -193,4 +202,24 @@ test("in a presale the lobby shows the way to the line, to who has joined and to
   deepEqual((await play({}, [outside])).presales, [true]);
   const presale: Reply = [200, { ...inLobby[1], saleStatus: "PRESALE" }];
   deepEqual((await play(entry, [inLobby, presale])).presales, [false, true]);
+});
+
+test("each visitor asks at the own turn, before and after the start, and never earlier", async () => {
+  const now = Date.now();
+  const opensAt = now + 10_000;
+  const before: Reply = [409, { status: 409, code: "LOBBY_OPEN", opensAt: String(opensAt), asksAt: String(now + 40_000), retryAfter: 40 }];
+  const early: Reply = [429, { status: 429, code: "ASK_LATER", opensAt: String(now), asksAt: String(now + 20_000), retryAfter: 20 }];
+  const got = await play({}, [before, early, number, placed]);
+  deepEqual(got.shown, ["taking", "lobby", "lobby", "progress"]);
+  deepEqual(got.schedules.map((s) => [s.opensAt, s.asksAt]), [[opensAt, now + 40_000], [now, now + 20_000]]);
+  for (const [i, seconds] of [40, 20].entries()) ok(Math.abs((got.waits[i] ?? 0) - seconds) < 2, `${got.waits[i]} s`);
+});
+
+test("who has joined asks at the own turn; long before the start the page looks as advised", async () => {
+  const asksAt = Date.now() + 30_000;
+  const near: Reply = [200, { ...inLobby[1], nextPoll: 30, asksAt }];
+  const far: Reply = [200, { ...inLobby[1], nextPoll: 30, asksAt: asksAt + 3_600_000 }];
+  const got = await play(entry, [far, near, placed]);
+  ok((got.waits[0] ?? 0) >= 27 && (got.waits[0] ?? 0) <= 33);
+  ok(Math.abs((got.waits[1] ?? 0) - 30) < 2);
 });

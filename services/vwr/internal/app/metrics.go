@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,6 +29,8 @@ var (
 	configuredRate = prometheus.NewDesc("urr_vwr_configured_rate", "Configured positions per second.", eventLabel, nil)
 	tierTwoFull    = prometheus.NewDesc("urr_vwr_tier2_full",
 		"1 while the inlet MAX_IN_FLIGHT serves nobody since tier 2 is full; 0 with any other inlet.", eventLabel, nil)
+	asking = prometheus.NewDesc("urr_vwr_asking",
+		"1 while the entrants of a shuffled lobby ask for their positions, each at an own time, so that nobody is served yet.", eventLabel, nil)
 	advances = prometheus.NewDesc("urr_vwr_advances_total",
 		"This replica's writes of serving counters: won, lost to another replica, failed.", []string{"result"}, nil)
 	claimsMissed = prometheus.NewDesc("urr_vwr_claims_missed_total",
@@ -60,7 +63,7 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (fu
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so list all of them.
 	for _, d := range []*prometheus.Desc{
-		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, advances, claimsMissed, fallbacks,
+		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, asking, advances, claimsMissed, fallbacks,
 		lobbyEntries, lobbyLate, drawKeyMissing, lobbyVoid, lobbyFailures, beaconFailures,
 	} {
 		out <- d
@@ -82,6 +85,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(rate, st.Rate, st.EventID)
 		gauge(configuredRate, st.Settings.Rate(), st.EventID)
 		gauge(tierTwoFull, gaugeValue(f.advancer.TierTwoFull(st.EventID)), st.EventID)
+		gauge(asking, gaugeValue(st.Lobby.Shuffled && !st.Serves(time.Now())), st.EventID)
 	}
 	f.collectLobbies(out)
 	stats := f.advancer.Stats()

@@ -184,6 +184,6 @@ func fromSettings(s room.Settings) item {
 	return item{
 		attrBatch: num(s.Batch), attrInterval: num(s.Interval.Milliseconds()), attrInlet: str(string(s.Inlet)),
 		attrMaxInFlight: num(s.MaxInFlight), attrProofOfWork: num(s.ProofOfWork), attrSignIn: boolean(s.SignIn),
-		attrNext: str(string(s.Next)),
+		attrNext: str(string(s.Next)), attrExpected: num(s.Expected), attrAskRate: num(s.AskRate),
 	}
 }

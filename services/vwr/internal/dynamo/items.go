@@ -29,6 +29,8 @@ const (
 	attrMaxInFlight = "maxInFlight"
 	attrProofOfWork = "proofOfWork" // leading zero bits
 	attrSignIn      = "signIn"      // absent: false
+	attrExpected    = "expected"    // visitors at the start; absent: unknown
+	attrAskRate     = "askRate"     // their requests per second; absent: room.DefaultAskRate
 	attrNext        = "next"        // absent: QUEUE
 	attrShards      = "shards"      // positionKeys, see positionIDOf
 )
@@ -161,6 +163,10 @@ func toCounters(it item) (room.Counters, error) {
 	c.Settings.MaxInFlight = r.Number(attrMaxInFlight)
 	c.Settings.ProofOfWork = r.Number(attrProofOfWork)
 	c.Settings.SignIn = r.Bool(attrSignIn)
+	c.Settings.Expected = r.Number(attrExpected)
+	if n := r.Number(attrAskRate); n > 0 {
+		c.Settings.AskRate = n
+	}
 	if s := r.String(attrNext); s != "" {
 		c.Settings.Next = room.NextPage(s)
 	}

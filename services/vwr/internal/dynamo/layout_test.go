@@ -44,7 +44,7 @@ func TestItemLayout(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_123)
 	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, func() time.Time { return now })
 	counters, positions := cfg.Prefix+"-vwr-counters", cfg.Prefix+"-vwr-positions"
-	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue})
+	c := roomtest.StartRound(t, store, "demo", room.Settings{Batch: 30, Interval: 2 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 17, Next: room.NextQueue, Expected: 70_000, AskRate: 500})
 	id := uuid.MustParse("fe3a9f10-5a73-4c8e-8f3e-2b8f7a1d0c55")
 	rec, err := roomtest.Take(t.Context(), store, c, "visitor", id)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"), "shards": n(1024),
+		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"), "shards": n(1024), "expected": n(70_000), "askRate": n(500),
 	}
 	for what, c := range map[string]struct {
 		table string

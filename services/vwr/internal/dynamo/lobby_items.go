@@ -39,7 +39,7 @@ func toLobby(r *dynamo.Reader) room.Lobby {
 	_, shuffled := r.Item[attrShuffledAt]
 	return room.Lobby{
 		OpensAt: r.Number(attrLobbyOpensAt), ClosesAt: r.Number(attrLobbyClosesAt), StartsAt: r.Number(attrStartsAt),
-		Sized: sized, Shuffled: shuffled,
+		Sized: sized, Shuffled: shuffled, Entries: r.Number(attrLobbySize), ShuffledAt: r.Number(attrShuffledAt),
 	}
 }
 

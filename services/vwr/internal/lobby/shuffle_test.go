@@ -33,7 +33,7 @@ func TestLobby(t *testing.T) {
 	require.ErrorIs(t, err, room.ErrLobbyOpen)
 	waiting, err := b.rooms.Check(t.Context(), event, who(3), joined[3].RequestID, joined[3].Ticket)
 	require.NoError(t, err)
-	require.Equal(t, room.CheckResult{LobbyUntil: starts.UnixMilli(), NextPoll: waiting.NextPoll}, waiting)
+	require.Equal(t, room.CheckResult{LobbyUntil: starts.UnixMilli(), NextPoll: waiting.NextPoll, AsksAt: starts.UnixMilli()}, waiting)
 	d, _ := a.published(t)
 	require.Equal(t, fairdraw.PhaseOpen, d.Phase)
 

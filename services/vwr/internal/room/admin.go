@@ -129,7 +129,7 @@ func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, er
 		if !found || !c.Active {
 			return false, ErrInactive
 		}
-		if c.Lobby.Pending() {
+		if !c.Serves(a.now()) {
 			return false, c.Lobby.NotYetError()
 		}
 		step := n

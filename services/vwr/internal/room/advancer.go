@@ -161,8 +161,8 @@ func (a *Advancer) Step(ctx context.Context) error {
 		}
 		tr := cmp.Or(a.trackers[c.EventID], new(tracker))
 		trackers[c.EventID] = tr
-		if c.Lobby.Pending() {
-			continue // before the shuffle nobody is served, and time earns nothing
+		if !c.Serves(now) {
+			continue // time earns nothing
 		}
 		tr.limiter.Observe(c, now)
 		tr.meter.Observe(c, now)

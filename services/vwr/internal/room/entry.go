@@ -63,9 +63,8 @@ func (s *Service) checkEntry(ctx context.Context, rec Record) (CheckResult, erro
 	if st.Active {
 		position, found := s.lobbies.PositionOf(rec.EventID, rec.Round, rec.RequestID)
 		if !found {
-			return CheckResult{
-				Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, NextPoll: waits.LobbyPoll(st.Lobby.StartsAt, s.now(), s.jitter()),
-			}, nil
+			asksAt, poll := waits.LobbyPoll(st.Opening(), rec.RequestID.String(), s.now(), s.jitter())
+			return CheckResult{Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, AsksAt: asksAt.UnixMilli(), NextPoll: poll}, nil
 		}
 		rec.Position = position
 	}

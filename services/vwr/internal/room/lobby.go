@@ -19,11 +19,14 @@ import (
 //	OpensAt … ClosesAt   users join
 //	ClosesAt … StartsAt  the entries become final (Sized) and public
 //	StartsAt …           once Sized, later arrivals get positions behind the entries;
-//	                     once Shuffled, the entries get positions and the counter moves
+//	                     once Shuffled, the entries get positions;
+//	                     once all have had the time to see theirs, the counter moves (Counters.Serves)
 type Lobby struct {
 	OpensAt, ClosesAt, StartsAt int64
 	Sized                       bool // the entries are final and Issued includes them
 	Shuffled                    bool // every entry has its position
+	// Entries is the number of entries, once Sized. ShuffledAt is when they got positions, once Shuffled.
+	Entries, ShuffledAt int64
 }
 
 func (l Lobby) Exists() bool { return l.StartsAt != 0 }
@@ -44,6 +47,7 @@ func (l Lobby) TakesEntries(now time.Time) bool {
 func (l Lobby) merge(old Lobby) Lobby {
 	l.Sized = l.Sized || old.Sized
 	l.Shuffled = l.Shuffled || old.Shuffled
+	l.Entries, l.ShuffledAt = max(l.Entries, old.Entries), max(l.ShuffledAt, old.ShuffledAt)
 	return l
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/proofofwork"
+	"urr.guru/pkg/spread"
 )
 
 // Round identifies one activation of an event's waiting room by its start, in µs since the Unix
@@ -39,6 +40,10 @@ type Settings struct {
 	// SignIn restricts positions to signed-in users, one for each user.
 	SignIn bool
 	Next   NextPage
+	// Expected is how many visitors are expected to wait for the start, those of a lobby included; 0:
+	// unknown. AskRate is the planned rate of their requests for positions, per second; at least 1.
+	// Neither has an influence on how fast the counter moves.
+	Expected, AskRate int64
 }
 
 // NextPage is where a room leads: the kind of page to which admitted visitors go.
@@ -60,10 +65,13 @@ func (n NextPage) checkID(id string) error {
 	return invalidSettings("next", fmt.Sprintf("must be %s: promotions and campaigns have UUIDs as ids", NextQueue))
 }
 
+// DefaultAskRate is what one partition of the table stores.
+const DefaultAskRate = 1000
+
 // DefaultSettings returns the settings of a round that is started without any: 500 positions per 10
 // s, and the room leads to the line of tier 2.
 func DefaultSettings() Settings {
-	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue}
+	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue, AskRate: DefaultAskRate}
 }
 
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
@@ -77,6 +85,8 @@ type SettingsChange struct {
 	ProofOfWork *int64
 	SignIn      *bool
 	Next        *NextPage
+	Expected    *int64
+	AskRate     *int64
 	Lobby       LobbyTerms // the lobby of a new round
 }
 
@@ -90,6 +100,8 @@ func (s Settings) With(c SettingsChange) (Settings, error) {
 	setIfGiven(&s.ProofOfWork, c.ProofOfWork)
 	setIfGiven(&s.SignIn, c.SignIn)
 	setIfGiven(&s.Next, c.Next)
+	setIfGiven(&s.Expected, c.Expected)
+	setIfGiven(&s.AskRate, c.AskRate)
 	switch {
 	case s.Batch < 1:
 		return s, invalidSettings("batch", "must be at least 1")
@@ -101,6 +113,10 @@ func (s Settings) With(c SettingsChange) (Settings, error) {
 		return s, invalidSettings("maxInFlight", fmt.Sprintf("must be at least 1 with inlet %s", MaxInFlight))
 	case s.ProofOfWork < 0 || s.ProofOfWork > proofofwork.MaxBits:
 		return s, invalidSettings("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
+	case s.Expected < 0:
+		return s, invalidSettings("expected", "must be at least 0")
+	case s.AskRate < 1:
+		return s, invalidSettings("askRate", "must be at least 1")
 	case s.Next != NextQueue && s.Next != NextPromo && s.Next != NextReward:
 		return s, invalidSettings("next", fmt.Sprintf("must be %s, %s or %s", NextQueue, NextPromo, NextReward))
 	case s.Inlet == MaxInFlight && s.Next != NextQueue:
@@ -132,6 +148,24 @@ type Counters struct {
 }
 
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
+
+// Opening is the instant for which the crowd of the round waits: the start of the lobby, else of the
+// round. The requests of the expected visitors, or of all entries if these are more, are spread after it.
+func (c Counters) Opening() spread.Instant {
+	i := spread.Instant{Start: time.UnixMicro(int64(c.Round)), Round: int64(c.Round)}
+	if c.Lobby.Exists() {
+		i.Start = time.UnixMilli(c.Lobby.StartsAt)
+	}
+	i.Over = spread.Over(max(c.Settings.Expected, c.Lobby.Entries), float64(c.Settings.AskRate))
+	return i
+}
+
+// Serves reports whether the counter may move at now: at once, or, after a lobby, once everybody has
+// had the time to see the drawn position. So nobody is late who follows the advice.
+func (c Counters) Serves(now time.Time) bool {
+	l := c.Lobby
+	return !l.Exists() || l.Shuffled && !now.Before(c.Opening().End(time.UnixMilli(l.ShuffledAt)))
+}
 
 // Record is one visitor's position. It is stored before the visitor gets the answer.
 type Record struct {

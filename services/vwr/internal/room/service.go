@@ -85,6 +85,7 @@ type CheckResult struct {
 	TokenExpiresAt time.Time
 	Ticket         string // set if the request had no ticket, or one without a position
 	LobbyUntil     int64  // the start of the room (epoch ms) for users who wait in the lobby; else 0
+	AsksAt         int64  // when such a user should ask again for the position, epoch ms
 }
 
 // VisitorIDs identifies a caller by the visitor id in the signed cookie and the id of the signed-in

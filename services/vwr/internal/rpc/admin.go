@@ -45,7 +45,7 @@ func (o *Operators) GetStatus(ctx context.Context, req *vwrv1.GetStatusRequest) 
 }
 
 func toSettingsChange(req *vwrv1.ActivateRequest) room.SettingsChange {
-	c := room.SettingsChange{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork, SignIn: req.SignIn}
+	c := room.SettingsChange{Batch: req.Batch, MaxInFlight: req.MaxInFlight, ProofOfWork: req.ProofOfWork, SignIn: req.SignIn, Expected: req.Expected, AskRate: req.AskRate}
 	if req.IntervalSeconds != nil {
 		c.Interval = new(time.Duration(req.GetIntervalSeconds()) * time.Second)
 	}

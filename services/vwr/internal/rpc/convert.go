@@ -44,7 +44,7 @@ func fromCheckResult(c room.CheckResult) *vwrv1.Checked {
 		out.Ticket = proto.String(c.Ticket)
 	}
 	if c.LobbyUntil != 0 {
-		out.Phase, out.OpensAt = proto.String(phaseLobby), proto.Int64(c.LobbyUntil)
+		out.Phase, out.OpensAt, out.AsksAt = proto.String(phaseLobby), proto.Int64(c.LobbyUntil), proto.Int64(c.AsksAt)
 	}
 	return out
 }
@@ -52,10 +52,12 @@ func fromCheckResult(c room.CheckResult) *vwrv1.Checked {
 func fromStates(states []room.State) []*vwrv1.Counter {
 	out := make([]*vwrv1.Counter, len(states))
 	for i, st := range states {
+		opening := st.Opening()
 		out[i] = &vwrv1.Counter{
 			EventId: st.EventID, Active: st.Active, Round: int64(st.Round), Serving: st.Serving, Issued: st.Issued,
 			Rate: st.Rate, ConfiguredRate: st.Settings.Rate(), Lobby: fromLobby(st.Lobby),
 			ProofOfWork: st.Settings.ProofOfWork, SignIn: st.Settings.SignIn, Next: string(st.Settings.Next), Stalled: st.Stalled,
+			OpenedAt: opening.Start.UnixMilli(), SpreadMs: opening.Over.Milliseconds(),
 		}
 	}
 	return out
@@ -69,6 +71,7 @@ func toStatus(st room.State) *vwrv1.VwrStatus {
 		Inlet: string(st.Settings.Inlet), MaxInFlight: st.Settings.MaxInFlight,
 		Claimed: st.Claimed, MeasuredRate: st.Rate, Lobby: fromLobby(st.Lobby),
 		ProofOfWork: proto.Int64(st.Settings.ProofOfWork), SignIn: proto.Bool(st.Settings.SignIn), Next: new(string(st.Settings.Next)),
+		Expected: proto.Int64(st.Settings.Expected), AskRate: proto.Int64(st.Settings.AskRate), SpreadMs: proto.Int64(st.Opening().Over.Milliseconds()),
 	}
 }
 

@@ -171,12 +171,12 @@ func TestOperators(t *testing.T) {
 	reason(t, "an event without a room", err, errs.ErrVWRInactive)
 	st := d.activate(t, &vwrv1.ActivateRequest{
 		Batch: new(int64(30)), IntervalSeconds: new(int64(2)), Inlet: new("MAX_IN_FLIGHT"), MaxInFlight: new(int64(100)),
-		ProofOfWork: new(int64(16)), SignIn: new(true), Next: new("QUEUE"),
+		ProofOfWork: new(int64(16)), SignIn: new(true), Next: new("QUEUE"), Expected: new(int64(5000)), AskRate: new(int64(500)),
 	})
 	require.Empty(t, cmp.Diff(&vwrv1.VwrStatus{
 		EventId: "demo", IsActive: true, Batch: 30, IntervalSeconds: 2, Inlet: "MAX_IN_FLIGHT", MaxInFlight: 100,
 		ActivatedAt: epoch.UnixMicro(), UpdatedAt: epoch.UnixMilli(), ProofOfWork: new(int64(16)),
-		SignIn: new(true), Next: new("QUEUE"),
+		SignIn: new(true), Next: new("QUEUE"), Expected: new(int64(5000)), AskRate: new(int64(500)), SpreadMs: new(int64(10_000)),
 	}, st, protocmp.Transform()))
 	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(false)})
 	d.assign(t, "a", "b")
@@ -217,11 +217,14 @@ func TestGetCounters(t *testing.T) {
 	d := serve(t)
 	d.activate(t, &vwrv1.ActivateRequest{ProofOfWork: new(int64(18))})
 	d.assign(t, "a")
-	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(true)})
+	d.activate(t, &vwrv1.ActivateRequest{SignIn: new(true), Expected: new(int64(3000))})
 	res, err := d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo", "unknown"}})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]*vwrv1.Counter{
-		{EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: 18, SignIn: true, Next: "QUEUE"},
+		{
+			EventId: "demo", Active: true, Round: epoch.UnixMicro(), Issued: 1, ConfiguredRate: 50, ProofOfWork: 18, SignIn: true, Next: "QUEUE",
+			OpenedAt: epoch.UnixMilli(), SpreadMs: 3000,
+		},
 	}, res.GetCounters(), protocmp.Transform()))
 	d.store.SetDown(true)
 	_, err = d.GetCounters(t.Context(), &vwrv1.GetCountersRequest{EventIds: []string{"demo"}})

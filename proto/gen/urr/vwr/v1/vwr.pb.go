@@ -614,7 +614,10 @@ type Checked struct {
 	OpensAt *int64 `protobuf:"varint,12,opt,name=opens_at,json=opensAt,proto3,oneof" json:"opens_at,omitempty"`
 	// Where an admitted visitor goes, as in ActivateRequest; absent if not admitted. Set by the
 	// gateway.
-	Next          *string `protobuf:"bytes,13,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	Next *string `protobuf:"bytes,13,opt,name=next,proto3,oneof" json:"next,omitempty"`
+	// With phase: when this visitor should ask for the drawn position, epoch milliseconds; opens_at or
+	// later, since all visitors of the lobby ask.
+	AsksAt        *int64 `protobuf:"varint,14,opt,name=asks_at,json=asksAt,proto3,oneof" json:"asks_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +741,13 @@ func (x *Checked) GetNext() string {
 		return *x.Next
 	}
 	return ""
+}
+
+func (x *Checked) GetAsksAt() int64 {
+	if x != nil && x.AsksAt != nil {
+		return *x.AsksAt
+	}
+	return 0
 }
 
 type JoinRequest struct {
@@ -1841,7 +1851,13 @@ type Counter struct {
 	// Visitors wait, and the counter has not moved for long.
 	Stalled bool `protobuf:"varint,11,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	// As in ActivateRequest.
-	SignIn        bool `protobuf:"varint,12,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
+	SignIn bool `protobuf:"varint,12,opt,name=sign_in,json=signIn,proto3" json:"sign_in,omitempty"`
+	// The instant for which the crowd waits, epoch milliseconds: starts_at of the lobby, else the start
+	// of the round.
+	OpenedAt int64 `protobuf:"varint,13,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	// Over how many milliseconds after opened_at the visitors' requests for positions are spread
+	// (pkg/spread); 0: not at all.
+	SpreadMs      int64 `protobuf:"varint,14,opt,name=spread_ms,json=spreadMs,proto3" json:"spread_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1960,6 +1976,20 @@ func (x *Counter) GetSignIn() bool {
 	return false
 }
 
+func (x *Counter) GetOpenedAt() int64 {
+	if x != nil {
+		return x.OpenedAt
+	}
+	return 0
+}
+
+func (x *Counter) GetSpreadMs() int64 {
+	if x != nil {
+		return x.SpreadMs
+	}
+	return 0
+}
+
 // The lobby of a round. Times are epoch milliseconds.
 type Lobby struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2067,7 +2097,15 @@ type ActivateRequest struct {
 	ProofOfWork *int64 `protobuf:"varint,11,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	// Only signed-in users get a position, one each, which is theirs in every browser. Default: false.
 	// It is in force within a second and can be changed at any time. Assigned positions stay.
-	SignIn        *bool `protobuf:"varint,13,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
+	SignIn *bool `protobuf:"varint,13,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
+	// How many visitors are expected to wait for the start, those of the lobby included. Their requests
+	// for positions are spread over expected / ask_rate seconds, at an own time each, if that is more
+	// than one second. The lobby's entries count where they are more. Default: 0. It can be changed at
+	// any time.
+	Expected *int64 `protobuf:"varint,14,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	// The planned rate of requests for positions, and of entrants' checks after a lobby, per second;
+	// default 1000. It has no influence on how fast visitors are served.
+	AskRate       *int64 `protobuf:"varint,15,opt,name=ask_rate,json=askRate,proto3,oneof" json:"ask_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2184,6 +2222,20 @@ func (x *ActivateRequest) GetSignIn() bool {
 		return *x.SignIn
 	}
 	return false
+}
+
+func (x *ActivateRequest) GetExpected() int64 {
+	if x != nil && x.Expected != nil {
+		return *x.Expected
+	}
+	return 0
+}
+
+func (x *ActivateRequest) GetAskRate() int64 {
+	if x != nil && x.AskRate != nil {
+		return *x.AskRate
+	}
+	return 0
 }
 
 // A beacon of the drand kind, as its /info publishes it.
@@ -2478,7 +2530,11 @@ type VwrStatus struct {
 	// Leading zero bits of the proof of work that each visitor owes for a position; 0 = none.
 	ProofOfWork *int64 `protobuf:"varint,18,opt,name=proof_of_work,json=proofOfWork,proto3,oneof" json:"proof_of_work,omitempty"`
 	// As in ActivateRequest.
-	SignIn        *bool `protobuf:"varint,20,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
+	SignIn   *bool  `protobuf:"varint,20,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
+	Expected *int64 `protobuf:"varint,21,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	AskRate  *int64 `protobuf:"varint,22,opt,name=ask_rate,json=askRate,proto3,oneof" json:"ask_rate,omitempty"`
+	// Over how many milliseconds the requests after the start are spread.
+	SpreadMs      *int64 `protobuf:"varint,23,opt,name=spread_ms,json=spreadMs,proto3,oneof" json:"spread_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2646,6 +2702,27 @@ func (x *VwrStatus) GetSignIn() bool {
 	return false
 }
 
+func (x *VwrStatus) GetExpected() int64 {
+	if x != nil && x.Expected != nil {
+		return *x.Expected
+	}
+	return 0
+}
+
+func (x *VwrStatus) GetAskRate() int64 {
+	if x != nil && x.AskRate != nil {
+		return *x.AskRate
+	}
+	return 0
+}
+
+func (x *VwrStatus) GetSpreadMs() int64 {
+	if x != nil && x.SpreadMs != nil {
+		return *x.SpreadMs
+	}
+	return 0
+}
+
 var File_urr_vwr_v1_vwr_proto protoreflect.FileDescriptor
 
 const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
@@ -2689,7 +2766,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\vCheckResult\x12/\n" +
 	"\achecked\x18\x01 \x01(\v2\x13.urr.vwr.v1.CheckedH\x00R\achecked\x122\n" +
 	"\aproblem\x18\x02 \x01(\v2\x16.urr.common.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\x86\x04\n" +
+	"\x06result\"\xb0\x04\n" +
 	"\aChecked\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x12'\n" +
@@ -2706,7 +2783,8 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"saleStatus\x88\x01\x01\x12\x19\n" +
 	"\x05phase\x18\v \x01(\tH\x05R\x05phase\x88\x01\x01\x12\x1e\n" +
 	"\bopens_at\x18\f \x01(\x03H\x06R\aopensAt\x88\x01\x01\x12\x17\n" +
-	"\x04next\x18\r \x01(\tH\aR\x04next\x88\x01\x01B\x11\n" +
+	"\x04next\x18\r \x01(\tH\aR\x04next\x88\x01\x01\x12\x1c\n" +
+	"\aasks_at\x18\x0e \x01(\x03H\bR\x06asksAt\x88\x01\x01B\x11\n" +
 	"\x0f_estimated_waitB\b\n" +
 	"\x06_tokenB\r\n" +
 	"\v_expires_atB\t\n" +
@@ -2714,7 +2792,9 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\f_sale_statusB\b\n" +
 	"\x06_phaseB\v\n" +
 	"\t_opens_atB\a\n" +
-	"\x05_next\"F\n" +
+	"\x05_nextB\n" +
+	"\n" +
+	"\b_asks_at\"F\n" +
 	"\vJoinRequest\x127\n" +
 	"\x05items\x18\x01 \x03(\v2\x14.urr.vwr.v1.JoinItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\"r\n" +
 	"\bJoinItem\x12-\n" +
@@ -2790,7 +2870,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x12GetCountersRequest\x12%\n" +
 	"\tevent_ids\x18\x01 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10dR\beventIds\"F\n" +
 	"\x13GetCountersResponse\x12/\n" +
-	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\xe4\x02\n" +
+	"\bcounters\x18\x01 \x03(\v2\x13.urr.vwr.v1.CounterR\bcounters\"\x9e\x03\n" +
 	"\aCounter\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x16\n" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12\x14\n" +
@@ -2804,14 +2884,16 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\rproof_of_work\x18\n" +
 	" \x01(\x03R\vproofOfWork\x12\x18\n" +
 	"\astalled\x18\v \x01(\bR\astalled\x12\x17\n" +
-	"\asign_in\x18\f \x01(\bR\x06signInB\b\n" +
+	"\asign_in\x18\f \x01(\bR\x06signIn\x12\x1b\n" +
+	"\topened_at\x18\r \x01(\x03R\bopenedAt\x12\x1b\n" +
+	"\tspread_ms\x18\x0e \x01(\x03R\bspreadMsB\b\n" +
 	"\x06_lobby\"\x8e\x01\n" +
 	"\x05Lobby\x12\x19\n" +
 	"\bopens_at\x18\x01 \x01(\x03R\aopensAt\x12\x1b\n" +
 	"\tcloses_at\x18\x02 \x01(\x03R\bclosesAt\x12\x1b\n" +
 	"\tstarts_at\x18\x03 \x01(\x03R\bstartsAt\x12\x14\n" +
 	"\x05sized\x18\x04 \x01(\bR\x05sized\x12\x1a\n" +
-	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xe9\x05\n" +
+	"\bshuffled\x18\x05 \x01(\bR\bshuffled\"\xdf\x06\n" +
 	"\x0fActivateRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
 	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\x12&\n" +
@@ -2826,7 +2908,9 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x04next\x18\n" +
 	" \x01(\tB\x1b\xbaH\x18r\x16R\x05QUEUER\x05PROMOR\x06REWARDH\x04R\x04next\x88\x01\x01\x122\n" +
 	"\rproof_of_work\x18\v \x01(\x03B\t\xbaH\x06\"\x04\x18\x18(\x00H\x05R\vproofOfWork\x88\x01\x01\x12\x1c\n" +
-	"\asign_in\x18\r \x01(\bH\x06R\x06signIn\x88\x01\x01B\b\n" +
+	"\asign_in\x18\r \x01(\bH\x06R\x06signIn\x88\x01\x01\x12-\n" +
+	"\bexpected\x18\x0e \x01(\x03B\f\xbaH\t\"\a\x18\x80\xc2\xd7/(\x00H\aR\bexpected\x88\x01\x01\x12+\n" +
+	"\bask_rate\x18\x0f \x01(\x03B\v\xbaH\b\"\x06\x18\xc0\x84=(\x01H\bR\aaskRate\x88\x01\x01B\b\n" +
 	"\x06_batchB\x13\n" +
 	"\x11_interval_secondsB\b\n" +
 	"\x06_inletB\x10\n" +
@@ -2834,7 +2918,9 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\n" +
 	"\n" +
-	"\b_sign_inJ\x04\b\f\x10\rR\x06shards\"\x89\x02\n" +
+	"\b_sign_inB\v\n" +
+	"\t_expectedB\v\n" +
+	"\t_ask_rateJ\x04\b\f\x10\rR\x06shards\"\x89\x02\n" +
 	"\x06Beacon\x12\x1f\n" +
 	"\x06scheme\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06scheme\x12&\n" +
 	"\n" +
@@ -2857,7 +2943,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\v_batch_size\"z\n" +
 	"\x10GetStatusRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x127\n" +
-	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xf1\x05\n" +
+	"\bevent_id\x18\x02 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xfc\x06\n" +
 	"\tVwrStatus\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1b\n" +
 	"\tis_active\x18\x02 \x01(\bR\bisActive\x12#\n" +
@@ -2880,14 +2966,21 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"lobbyPhase\x88\x01\x01\x12\x17\n" +
 	"\x04next\x18\x11 \x01(\tH\x03R\x04next\x88\x01\x01\x12'\n" +
 	"\rproof_of_work\x18\x12 \x01(\x03H\x04R\vproofOfWork\x88\x01\x01\x12\x1c\n" +
-	"\asign_in\x18\x14 \x01(\bH\x05R\x06signIn\x88\x01\x01B\b\n" +
+	"\asign_in\x18\x14 \x01(\bH\x05R\x06signIn\x88\x01\x01\x12\x1f\n" +
+	"\bexpected\x18\x15 \x01(\x03H\x06R\bexpected\x88\x01\x01\x12\x1e\n" +
+	"\bask_rate\x18\x16 \x01(\x03H\aR\aaskRate\x88\x01\x01\x12 \n" +
+	"\tspread_ms\x18\x17 \x01(\x03H\bR\bspreadMs\x88\x01\x01B\b\n" +
 	"\x06_lobbyB\x10\n" +
 	"\x0e_lobby_entriesB\x0e\n" +
 	"\f_lobby_phaseB\a\n" +
 	"\x05_nextB\x10\n" +
 	"\x0e_proof_of_workB\n" +
 	"\n" +
-	"\b_sign_inJ\x04\b\x13\x10\x14R\x06shards2\xd4\a\n" +
+	"\b_sign_inB\v\n" +
+	"\t_expectedB\v\n" +
+	"\t_ask_rateB\f\n" +
+	"\n" +
+	"_spread_msJ\x04\b\x13\x10\x14R\x06shards2\xd4\a\n" +
 	"\n" +
 	"VwrService\x12W\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x16\xa2\xbb\x18\x0f\n" +

@@ -531,7 +531,8 @@ type VwrAdminServiceClient interface {
 	Deactivate(ctx context.Context, in *DeactivateRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (the lobby is not shuffled, or its
+	// entrants still ask for their positions).
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//
@@ -607,7 +608,8 @@ type VwrAdminServiceServer interface {
 	Deactivate(context.Context, *DeactivateRequest) (*VwrStatus, error)
 	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
-	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (before the shuffle).
+	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (the lobby is not shuffled, or its
+	// entrants still ask for their positions).
 	Advance(context.Context, *AdvanceRequest) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//

@@ -1,10 +1,16 @@
 // The polling loop of all pages. No imports of page data: the single-file page uses it too.
 
 import type { Clock } from "./clock";
+import { serverNow } from "./now";
 import { backoff, Problem } from "./problem";
 
-/** Polls once; returns the seconds until the next poll, or undefined when done. */
-export type Attempt = (failures: number) => Promise<number | void>;
+/** An instant of the server's clock, in epoch ms, that was chosen for this visitor alone. */
+export interface Turn {
+  at: number;
+}
+
+/** Polls once; returns the seconds until the next poll or its very instant, or undefined when done. */
+export type Attempt = (failures: number) => Promise<number | Turn | void>;
 
 /** Called on each failure with the seconds until the retry, or undefined if there is none. */
 export type Failed = (failure: unknown, retryIn: number | undefined) => void;
@@ -17,9 +23,9 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
   for (let failures = 0; !signal?.aborted; ) {
     try {
       const pause = await attempt(failures);
-      if (typeof pause !== "number") return;
+      if (pause === undefined) return;
       failures = 0;
-      await clock.wait(spread(pause), signal);
+      await clock.wait(typeof pause === "number" ? spread(pause) : Math.max(0, pause.at - serverNow()) / 1000, signal);
     } catch (failure) {
       if (signal?.aborted) return;
       if (!(failure instanceof Problem) || !failure.temporary) return failed(failure, undefined);
@@ -29,6 +35,13 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
     }
   }
 }
+
+/**
+ * When to ask next whose turn is at asksAt (0: unknown) and who is advised to look again after so many
+ * seconds: at the turn, if it comes first.
+ */
+export const nextAsk = (asksAt: number, advised: number): number | Turn =>
+  asksAt && (asksAt - serverNow()) / 1000 <= 1.2 * advised ? { at: asksAt } : Math.max(1, advised);
 
 /**
  * Varies a pause by up to ±10 %: the server advises whole seconds, which would synchronise a crowd.

@@ -83,8 +83,11 @@ export async function request(url: string, init: RequestInit, seconds = 15): Pro
   }
 }
 
-/** Seconds before retry n (from 1): 1, 2, 4 … 30, ±20 % to spread a crowd. */
+/**
+ * Seconds before retry n (from 1): 1, 2, 4 … 30 ± 50 %, but at least as advised. The longer an outage
+ * lasts, the wider the crowd is spread that waits for its end.
+ */
 export function backoff(attempt: number, retryAfter = 0): number {
   const base = Math.min(30, 2 ** (attempt - 1));
-  return Math.max(retryAfter, base) * (0.8 + 0.4 * Math.random());
+  return Math.max(retryAfter, base / 2) + base * Math.random();
 }

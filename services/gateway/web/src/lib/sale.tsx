@@ -6,6 +6,7 @@ import { serverNow } from "./now";
 import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 import { shownEnd } from "./refund";
+import { untilTurn } from "./spread";
 import { isOver, saleText } from "./standing";
 import type { EventStatus, SaleEvent, Section } from "./types";
 import { Countdown, Notice } from "./ui";
@@ -41,11 +42,14 @@ export function statusByClock(event: SaleEvent): EventStatus {
   return event.presale && now >= Date.parse(event.presale.opensAt) ? "PRESALE" : "SCHEDULED";
 }
 
-/** Seconds until the presale or the sale opens, whichever is next, by the clock of the server; 0 afterwards. */
-export function untilOpening(event: SaleEvent): number {
+/** Milliseconds until the presale or the sale opens, whichever is next, by the clock of the server; negative afterwards. */
+function dueOpening(event: SaleEvent): number {
   const next = (statusByClock(event) === "SCHEDULED" && event.presale?.opensAt) || event.salesOpenAt;
-  return Math.max(0, (Date.parse(next) - serverNow()) / 1000);
+  return Date.parse(next) - serverNow();
 }
+
+/** The same in seconds; 0 afterwards. */
+export const untilOpening = (event: SaleEvent): number => Math.max(0, dueOpening(event) / 1000);
 
 /**
  * Seconds until the next poll of a sale: its next opening, delayed by up to `spread` seconds because all
@@ -54,7 +58,7 @@ export function untilOpening(event: SaleEvent): number {
 export function untilChange(event: SaleEvent, spread = 2): number | undefined {
   if (undoable(event)) return 30;
   if (isOver(event.status)) return undefined;
-  if (early(event.status)) return Math.min(300, 1 + untilOpening(event)) + spread * Math.random();
+  if (early(event.status)) return Math.min(300 + spread * Math.random(), untilTurn(dueOpening(event), spread));
   return event.status === "ON_SALE" ? 120 : 30;
 }
 

@@ -7,6 +7,7 @@ import { serverNow } from "../lib/now";
 import { keepCopy, keepReceipt } from "../lib/receipts";
 import { statementOf } from "../lib/drawn";
 import { isSoldOut, promotionPath, readPromotion } from "../lib/request";
+import { spreadOver, untilTurn } from "../lib/spread";
 import { readStored, writeStored } from "../lib/store";
 import type { Applied, EventRequest, Promotion } from "../lib/types";
 import { uuid } from "../lib/uuid";
@@ -69,41 +70,28 @@ async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocum
   }
 }
 
-// How many visitors may ask for a result in a second, and the longest time over which they are spread.
+// How many visitors may ask for a result in a second.
 const asksPerSecond = 10_000;
-const longestSpread = 60;
-
-/** Seconds over which the questions of so many entrants are spread. */
-export const spreadOver = (entries: number): number => Math.min(longestSpread, Math.max(2, entries / asksPerSecond));
+// Seconds over which visitors are spread whose number is not known.
+const unknownCrowd = 2;
 
 /**
- * Seconds until the result is asked for, given the ms until it is due and the time over which all are
- * spread; more and more seldom when it is overdue.
- */
-export function untilResult(due: number, over: number): number {
-  if (due > 0) return due / 1000 + 1 + over * Math.random();
-  return due > -1000 * (over + 30) ? 3 + Math.max(3, over) * Math.random() : 15 + over * Math.random();
-}
-
-/**
- * Seconds until the state is read again: at the opening, the end and the announcement, delayed by up
- * to 2 s, or by more where there are many entries, since everybody waits for them; and while the
- * request is pending, as the server advises or more and more seldom. A promotion that is sold out
- * changes no more.
+ * Seconds until the state is read again: at the opening, the end and the announcement, at an own time
+ * after them, since everybody waits for them; and while the request is pending, as the server advises or
+ * more and more seldom. A promotion that is sold out changes no more.
  */
 export function untilChange(state: State): number | undefined {
   const { own, promotion } = state;
   const now = serverNow();
-  const until = (time: string | undefined): number =>
-    Math.max(0, Date.parse(time ?? "") - now || 0) / 1000 + 1 + 2 * Math.random();
-  const over = spreadOver((state.draw && statementOf(state.draw)?.count) ?? 0);
+  const until = (time: string | undefined): number => untilTurn(Date.parse(time ?? "") - now || 0, unknownCrowd);
+  const over = spreadOver((state.draw && statementOf(state.draw)?.count) ?? 0, asksPerSecond);
   const waits: number[] = [];
   if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt));
   if (promotion.status === "Open" && !isSoldOut(promotion)) waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
   if (promotion.status === "Closed" && isLottery(promotion)) {
     const due = Date.parse(promotion.announcedAt ?? "") - now;
     // Meanwhile the draw goes on, which is the same for everybody.
-    waits.push(untilResult(due, over), Math.max(15, 5 * over));
+    waits.push(untilTurn(due, over), Math.max(15, 5 * over));
   }
   if (own?.uiResult === "PENDING" && (!own.uiPhase || own.uiPhase === "ANNOUNCED")) {
     waits.push(state.advised || Math.min(30, Math.max(1, (now - own.requestedAt) / 5000)));

@@ -28,6 +28,7 @@ export interface Checked {
   saleStatus?: EventStatus;
   phase?: "LOBBY";
   opensAt?: number;
+  asksAt?: number;
   next?: Next;
 }
 

@@ -7,7 +7,7 @@
 
 import type { Clock } from "../lib/clock";
 import { observeServerTime, serverNow } from "../lib/now";
-import { poll } from "../lib/poll";
+import { nextAsk, poll, type Turn } from "../lib/poll";
 import { Problem, problemOf, request } from "../lib/problem";
 import { keepLobbyReceipt } from "../lib/receipts";
 import { isOver } from "../lib/standing";
@@ -35,6 +35,8 @@ export interface Schedule {
   lobbyOpensAt: number;
   closesAt: number;
   opensAt: number;
+  // When it is this visitor's turn to ask for a number, or for the drawn one.
+  asksAt: number;
 }
 
 export interface Progress {
@@ -57,7 +59,8 @@ export interface Screen {
   // A number from an earlier visit; progress follows with the first response.
   kept(position: number): void;
   progress(p: Progress): void;
-  // Before the start. The receipt is that of who has joined. In a presale some may enter without a number.
+  // Before the start, and then before the visitor's turn. The receipt is that of who has joined. In a
+  // presale some may enter without a number.
   lobby(schedule: Schedule, receipt: string | undefined, presale: boolean): void;
   // The position was drawn.
   drawn(): void;
@@ -86,6 +89,8 @@ const overLimit = 3;
 const challengeRetry = 5;
 // The least time between two reads of an event whose sale is paused.
 const pausedMs = 20_000;
+// Seconds between two looks at a lobby from outside, without advice.
+const outsidePoll = 30;
 // Seconds between two polls of who has to sign in again.
 const signedOutPoll = 30;
 
@@ -150,7 +155,7 @@ export class Room {
     if (!answer.ok) throw await problemOf(answer);
     const joined = (await answer.json()) as Joined;
     this.standing = { requestId: joined.requestId, position: 0, ticket: joined.ticket, receipt: joined.receipt };
-    this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt };
+    this.schedule = { lobbyOpensAt: 0, closesAt: joined.closesAt, opensAt: joined.opensAt, asksAt: 0 };
     this.taken = true;
     this.keep(this.standing);
     keepLobbyReceipt(this.eventId, joined.requestId, joined.receipt);
@@ -163,11 +168,11 @@ export class Room {
     return true;
   }
 
-  /** Polls once, and returns the seconds until the next poll. */
-  private async pollOnce(failures: number): Promise<number | undefined> {
+  /** Polls once, and returns when to poll next. */
+  private async pollOnce(failures: number): Promise<number | Turn | undefined> {
     const standing = this.standing ?? (await this.assign());
-    if (typeof standing === "number") return standing;
-    if (!standing) return undefined;
+    if (!standing) return standing;
+    if (typeof standing === "number" || "at" in standing) return standing;
     this.standing = standing;
     // After a failure the other URL is used: a cache may fail while the gateway works.
     const personal = this.polls % checkEvery === 0 || failures % 2 === 1;
@@ -213,13 +218,14 @@ export class Room {
     return this.cancelled ? "CANCELLED" : this.sale;
   }
 
-  private inLobby(standing: Standing, checked: Checked): number | undefined {
+  private inLobby(standing: Standing, checked: Checked): number | Turn | undefined {
     this.polls++;
     if (isOver(checked.saleStatus)) return this.over(checked.saleStatus);
     this.overs = 0;
     const opensAt = checked.opensAt ?? 0;
-    this.screen.lobby({ lobbyOpensAt: 0, closesAt: 0, ...this.schedule, opensAt }, standing.receipt, checked.saleStatus === "PRESALE");
-    return Math.max(1, checked.nextPoll);
+    const asksAt = checked.asksAt ?? 0;
+    this.screen.lobby({ lobbyOpensAt: 0, closesAt: 0, ...this.schedule, opensAt, asksAt }, standing.receipt, checked.saleStatus === "PRESALE");
+    return nextAsk(asksAt, checked.nextPoll);
   }
 
   /** The position of an entry was drawn. */
@@ -229,15 +235,17 @@ export class Room {
     this.screen.drawn();
   }
 
-  /** Waits outside the lobby for its start, looking now and then whether an operator opens the room. */
-  private outside(failure: Problem): number {
+  /**
+   * Waits outside the lobby for its start, looking now and then whether an operator opens the room; and
+   * after the start of any room for the turn of this visitor.
+   */
+  private outside(failure: Problem): number | Turn {
     const times = failure.body as Partial<Record<keyof Schedule, string>>;
     const at = (name: keyof Schedule): number => Number(times[name] ?? 0) || 0;
-    this.schedule = { lobbyOpensAt: at("lobbyOpensAt"), closesAt: at("closesAt"), opensAt: at("opensAt") };
+    this.schedule = { lobbyOpensAt: at("lobbyOpensAt"), closesAt: at("closesAt"), opensAt: at("opensAt"), asksAt: at("asksAt") };
     const { saleStatus } = failure.body as { saleStatus?: EventStatus };
     this.screen.lobby(this.schedule, undefined, saleStatus === "PRESALE");
-    const left = (this.schedule.opensAt - serverNow()) / 1000;
-    return Math.min(60, Math.max(2, left + 3 * Math.random()));
+    return nextAsk(this.schedule.asksAt, failure.retryAfter || outsidePoll);
   }
 
   /** Keeps the entry, and looks now and then whether the user has signed in, in another tab. */
@@ -282,10 +290,10 @@ export class Room {
   }
 
   /**
-   * Takes a number; undefined when no waiting room is active, so that everybody may enter, and the
-   * seconds until the next attempt while there are no numbers.
+   * Takes a number; undefined when no waiting room is active, so that everybody may enter, and when to
+   * try again while there are no numbers for this visitor.
    */
-  private async assign(): Promise<Standing | number | undefined> {
+  private async assign(): Promise<Standing | number | Turn | undefined> {
     if (!this.schedule) this.screen.taking();
     const headers: Record<string, string> = {};
     if (this.proof) headers["x-vwr-proof"] = this.proof;
@@ -294,7 +302,7 @@ export class Room {
     if (answer.status === 404) return this.pass();
     if (!answer.ok) {
       const failure = await problemOf(answer);
-      if (failure.code === "LOBBY_OPEN") return this.outside(failure);
+      if (failure.code === "LOBBY_OPEN" || failure.code === "ASK_LATER") return this.outside(failure);
       if (failure.code === "PROOF_REQUIRED") return this.prove();
       if (failure.status === 401 && failure.code !== "VISITOR_REQUIRED") {
         this.screen.signIn();

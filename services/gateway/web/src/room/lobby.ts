@@ -16,6 +16,10 @@ interface Text {
   lobbyClosed: string;
   lobbyJoined: string;
   drawing: string;
+  opened: string;
+  turn: string;
+  countdown: string;
+  turnIn: string;
   join: string;
   find: string;
 }
@@ -37,20 +41,25 @@ export function countdown(ms: number): string {
 }
 
 export function drawLobby({ schedule, receipt }: Lobby, text: Text, lang: string): void {
-  const { closesAt, lobbyOpensAt, opensAt } = schedule;
+  const { asksAt, closesAt, lobbyOpensAt, opensAt } = schedule;
   const now = serverNow();
   const left = opensAt - now;
+  // Where only few came, everybody asks at the start.
+  const own = asksAt >= opensAt + 1000 && asksAt > now;
   const form = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "short" });
   const times = { time: form.format(opensAt), closes: form.format(closesAt), opens: form.format(lobbyOpensAt) };
   const sentence = (): string => {
+    if (left <= 0 && own) return text.opened;
     if (receipt) return left > 0 ? text.lobbyJoined : text.drawing;
     if (now >= closesAt) return text.lobbyClosed;
     return now < lobbyOpensAt ? `${text.lobby} ${text.lobbySoon}` : text.lobby;
   };
   element("lobby").hidden = false;
   setText("schedule", fill(sentence(), times));
-  setText("countdown", countdown(left));
-  element("joining").hidden = Boolean(receipt) || now < lobbyOpensAt;
+  setText("turn", own ? fill(text.turn, { time: new Intl.DateTimeFormat(lang, { timeStyle: "medium" }).format(asksAt) }) : "");
+  setText("until", left > 0 || !own ? text.countdown : text.turnIn);
+  setText("countdown", countdown(left > 0 || !own ? left : asksAt - now));
+  element("joining").hidden = Boolean(receipt) || now < lobbyOpensAt || !closesAt;
   // Who has joined elsewhere finds the entry.
   setText("join", now >= closesAt ? text.find : text.join);
   element("receipt").hidden = !receipt;
