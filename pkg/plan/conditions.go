@@ -3,6 +3,9 @@ package plan
 import (
 	"fmt"
 	"io"
+	"math"
+
+	"urr.guru/pkg/spread"
 )
 
 // Extras returns requests that Requests leaves out, since not every opening has them.
@@ -12,10 +15,16 @@ func (o Opening) Extras() []Requests {
 		return []Requests{signIn}
 	}
 	return []Requests{
-		{"wait in a lobby", over(float64(o.Visitors), LobbySeconds), []Cost{cost("gateway", "gateway", "serving")}},
+		{"wait in a lobby", over(float64(o.Visitors), o.lobbySeconds()), []Cost{cost("gateway", "gateway", "serving")}},
 		{"ask who of a presale may buy", over(o.Line(), askSeconds), []Cost{cost("ticket", "ticket", "entitlements")}},
 		signIn,
 	}
+}
+
+// lobbySeconds returns the time between two polls of a visitor in a lobby. A larger crowd, whose turns
+// after the lobby are spread, polls less often.
+func (o Opening) lobbySeconds() int64 {
+	return max(LobbySeconds, int64(math.Round(2*spread.Over(o.Visitors, o.PerSecond()).Seconds())))
 }
 
 // Conditions returns what the plan of an opening takes for granted, a sentence each.

@@ -29,7 +29,7 @@ const (
 	mapSeconds  = 3  // between two polls of the seat map
 	beatSeconds = 10 // between two heartbeats of a slot
 	askSeconds  = 60 // between two questions whether a waiter of a presale has an entitlement
-	// LobbySeconds is the time between two polls of a visitor in a lobby (pkg/waits).
+	// LobbySeconds is the shortest time between two polls of a visitor in a lobby (pkg/waits).
 	LobbySeconds = 30
 	// SweepSeconds is the time between two passes of ingest over the markers of requests without a
 	// result. In SweepTurns passes it also reads each request that waits in the queue once.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/plan"
+	"urr.guru/pkg/spread"
 	"urr.guru/pkg/waits"
 )
 
@@ -45,9 +46,13 @@ func TestPollRate(t *testing.T) {
 func TestLobbyPolls(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2042, 3, 7, 11, 0, 0, 0, time.UTC)
-	require.InDelta(t, plan.LobbySeconds, waits.LobbyPoll(start.UnixMilli(), start.Add(-time.Hour), 0.5), 0)
-	sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: 60}}
-	require.Equal(t, "60,000/30 = 2,000", sale.Extras()[0].Text())
+	for within, want := range map[int64]string{10: "60,000/30 = 2,000", 60: "60,000/120 = 500"} {
+		sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: within}}
+		require.Equal(t, want, sale.Extras()[0].Text())
+		opening := spread.Instant{Start: start, Over: spread.Over(sale.Visitors, sale.PerSecond())}
+		_, poll := waits.LobbyPoll(opening, "entry", start.Add(-time.Hour), 0.5)
+		require.InDelta(t, sale.Extras()[0].PerSecond, float64(sale.Visitors)/float64(poll), 0)
+	}
 }
 
 // Of a crowd that is processed as it comes, the passes of ingest find nothing waiting. Of a larger
