@@ -140,8 +140,11 @@ func (h *RoomHandlers) RefuseEarly(w http.ResponseWriter, q *edge.Request) error
 	}
 	made := time.Time{} // nobody makes users
 	if !s.SignIn {
-		if made = q.Visitor.Issued; q.VisitorID == "" {
-			made = now
+		if s.Opening.TurnOf("", now).After(now) { // whoever comes only now is early
+			h.ids.IssueUncounted(w, q)
+		}
+		if made = now; q.VisitorID != "" {
+			made = q.Visitor.Issued.Truncate(time.Second) // as the cookie has it
 		}
 	}
 	turn := s.Opening.TurnOf(asker(s, q), made)
