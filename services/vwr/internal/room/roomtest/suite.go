@@ -114,7 +114,7 @@ func testRounds(t *testing.T, a, b Store) {
 	_, found, err := a.Read(ctx, event)
 	require.NoError(t, err)
 	require.False(t, found, "an event without a room")
-	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18, SignIn: true, Next: room.NextPromo}
+	settings := room.Settings{Batch: 7, Interval: 3 * time.Second, Inlet: room.MaxInFlight, MaxInFlight: 9, ProofOfWork: 18, SignIn: true, Next: room.NextPromo, Expected: 5000, AskRate: 700}
 	c := StartRound(t, a, event, settings)
 	require.True(t, c.Active)
 	require.Equal(t, settings, c.Settings)
