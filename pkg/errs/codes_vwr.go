@@ -9,8 +9,8 @@ var (
 	ErrCaptchaRequired   = declare(Forbidden, "CAPTCHA_REQUIRED", "The test of the challenge provider is required")
 	ErrLobbyOpen         = declare(Conflict, "LOBBY_OPEN", "Positions are not given out yet")
 	// ErrAskLater has when the visitor may ask, as asksAt (epoch ms) and Retry-After.
-	ErrAskLater          = declare(Exhausted, "ASK_LATER", "Each visitor asks at an own time, and this one's has not come")
-	ErrLobbyClosed       = declare(Conflict, "LOBBY_CLOSED", "The lobby takes no entries now")
-	ErrLobbyFixed        = declare(Conflict, "LOBBY_FIXED", "The lobby of the running round cannot be changed")
-	ErrLobbyNotFound     = declare(NotFound, "LOBBY_NOT_FOUND", "Nothing is published about a lobby of this event")
+	ErrAskLater      = declare(Exhausted, "ASK_LATER", "Each visitor asks at an own time, and this one's has not come")
+	ErrLobbyClosed   = declare(Conflict, "LOBBY_CLOSED", "The lobby takes no entries now")
+	ErrLobbyFixed    = declare(Conflict, "LOBBY_FIXED", "The lobby of the running round cannot be changed")
+	ErrLobbyNotFound = declare(NotFound, "LOBBY_NOT_FOUND", "Nothing is published about a lobby of this event")
 )

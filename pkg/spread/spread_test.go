@@ -84,6 +84,7 @@ func (h histogram) busiest() (n int) {
 
 // log prints the histogram in at most about 30 lines.
 func (h histogram) log(t *testing.T, name string, rate float64) {
+	t.Helper()
 	last := 0
 	for s := range h {
 		last = max(last, s)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -41,18 +40,22 @@ func TestListIsReadOnceASecond(t *testing.T) {
 	list := func(want ...string) {
 		t.Helper()
 		var work sync.WaitGroup
-		for range 20 {
+		var pages [20]*ingestv1.ListPromotionsResponse
+		var errs [20]error
+		for i := range pages {
 			work.Go(func() {
-				page, err := r.ListPromotions(t.Context(), &ingestv1.ListPromotionsRequest{Limit: 9})
-				assert.NoError(t, err)
-				var got []string
-				for _, p := range page.GetItems() {
-					got = append(got, p.GetEventId())
-				}
-				assert.Equal(t, want, got)
+				pages[i], errs[i] = r.ListPromotions(t.Context(), &ingestv1.ListPromotionsRequest{Limit: 9})
 			})
 		}
 		work.Wait()
+		for i, page := range pages {
+			require.NoError(t, errs[i])
+			var got []string
+			for _, p := range page.GetItems() {
+				got = append(got, p.GetEventId())
+			}
+			require.Equal(t, want, got)
+		}
 	}
 	first := r.promotion(t)
 	calls.Store(0)
