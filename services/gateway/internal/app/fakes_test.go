@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
-	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
-	statsv1 "urr.guru/proto/gen/urr/stats/v1"
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
 
@@ -295,180 +292,4 @@ func (f *fakeQueue) GetLine(_ context.Context, in *queuev1.GetLineRequest) (*que
 		return nil, errs.ErrUnavailable
 	}
 	return &queuev1.LineStatus{EventId: in.GetEventId(), Waiting: 30, Active: 20}, nil
-}
-
-type fakePayment struct {
-	paymentv1.UnimplementedPaymentServiceServer
-	paymentv1.UnimplementedRefundServiceServer
-	paymentv1.UnimplementedRefundAdminServiceServer
-	paymentv1.UnimplementedDisputeAdminServiceServer
-	paymentv1.UnimplementedDifferenceAdminServiceServer
-	paymentv1.UnimplementedPaymentAdminServiceServer
-	callLog
-	// down makes FindPayments fail.
-	down atomic.Bool
-}
-
-func (f *fakePayment) register(r grpc.ServiceRegistrar) {
-	paymentv1.RegisterPaymentServiceServer(r, f)
-	paymentv1.RegisterRefundServiceServer(r, f)
-	paymentv1.RegisterRefundAdminServiceServer(r, f)
-	paymentv1.RegisterDisputeAdminServiceServer(r, f)
-	paymentv1.RegisterDifferenceAdminServiceServer(r, f)
-	paymentv1.RegisterPaymentAdminServiceServer(r, f)
-}
-
-func (f *fakePayment) ListProviders(_ context.Context, in *paymentv1.ListProvidersRequest) (*paymentv1.ListProvidersResponse, error) {
-	f.add("ListProviders", in.GetCaller(), in)
-	return &paymentv1.ListProvidersResponse{Providers: []string{"sandbox"}}, nil
-}
-
-func (f *fakePayment) CancelPayment(_ context.Context, in *paymentv1.CancelPaymentRequest) (*paymentv1.Payment, error) {
-	f.add("CancelPayment", in.GetCaller(), in)
-	return &paymentv1.Payment{PaymentId: in.GetPaymentId(), Status: "EXPIRED"}, nil
-}
-
-func (f *fakePayment) ReturnPayment(_ context.Context, in *paymentv1.ReturnPaymentRequest) (*paymentv1.ReturnPaymentResponse, error) {
-	if in.GetProvider() != "sandbox" || in.GetParams()["token"] != "t" {
-		return nil, errs.ErrPaymentNotFound
-	}
-	status := "OPEN"
-	if in.GetLooks() {
-		status = "PENDING"
-	}
-	paymentType := "reservation"
-	if suffix, found := strings.CutPrefix(in.GetParams()["orderId"], "o-"); found && suffix != "1" {
-		paymentType = suffix
-	}
-	return &paymentv1.ReturnPaymentResponse{PaymentId: "p-1", PaymentType: paymentType, ReferenceId: requestID, Status: status}, nil
-}
-
-func (f *fakePayment) RefundPayment(_ context.Context, in *paymentv1.RefundPaymentRequest) (*paymentv1.Refund, error) {
-	f.add("RefundPayment", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
-}
-
-func (f *fakePayment) RefundMembership(_ context.Context, in *paymentv1.RefundMembershipRequest) (*paymentv1.Refund, error) {
-	f.add("RefundMembership", in.GetCaller(), in)
-	return &paymentv1.Refund{}, nil
-}
-
-func (f *fakePayment) RefundAnyPayment(_ context.Context, in *paymentv1.RefundAnyPaymentRequest) (*paymentv1.Refund, error) {
-	f.add("RefundAnyPayment", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "PENDING"}, nil
-}
-
-func (f *fakePayment) AssignByHand(_ context.Context, in *paymentv1.AssignByHandRequest) (*paymentv1.Refund, error) {
-	f.add("AssignByHand", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: requestID, PaymentId: in.GetPaymentId(), Status: "DONE"}, nil
-}
-
-func (f *fakePayment) ListRefunds(_ context.Context, in *paymentv1.ListRefundsRequest) (*paymentv1.ListRefundsResponse, error) {
-	f.add("ListRefunds", in.GetCaller(), in)
-	return &paymentv1.ListRefundsResponse{}, nil
-}
-
-func (f *fakePayment) HoldRefund(_ context.Context, in *paymentv1.HoldRefundRequest) (*paymentv1.Refund, error) {
-	f.add("HoldRefund", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "HELD"}, nil
-}
-
-func (f *fakePayment) RetryRefund(_ context.Context, in *paymentv1.RetryRefundRequest) (*paymentv1.Refund, error) {
-	f.add("RetryRefund", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "PENDING"}, nil
-}
-
-func (f *fakePayment) ResolveRefund(_ context.Context, in *paymentv1.ResolveRefundRequest) (*paymentv1.Refund, error) {
-	f.add("ResolveRefund", in.GetCaller(), in)
-	return &paymentv1.Refund{RefundId: in.GetRefundId(), Status: "DONE"}, nil
-}
-
-func (f *fakePayment) ListDisputes(_ context.Context, in *paymentv1.ListDisputesRequest) (*paymentv1.ListDisputesResponse, error) {
-	f.add("ListDisputes", in.GetCaller(), in)
-	return &paymentv1.ListDisputesResponse{}, nil
-}
-
-func (f *fakePayment) ListDifferences(_ context.Context, in *paymentv1.ListDifferencesRequest) (*paymentv1.ListDifferencesResponse, error) {
-	f.add("ListDifferences", in.GetCaller(), in)
-	return &paymentv1.ListDifferencesResponse{}, nil
-}
-
-func (f *fakePayment) CloseDifference(_ context.Context, in *paymentv1.CloseDifferenceRequest) (*paymentv1.Difference, error) {
-	f.add("CloseDifference", in.GetCaller(), in)
-	return &paymentv1.Difference{DifferenceId: in.GetDifferenceId(), Status: "CLOSED"}, nil
-}
-
-func (f *fakePayment) Prepare(_ context.Context, in *paymentv1.PrepareRequest) (*paymentv1.PrepareResponse, error) {
-	f.add("Prepare", in.GetCaller(), in)
-	return &paymentv1.PrepareResponse{PaymentId: requestID, Amount: 55000}, nil
-}
-
-func (f *fakePayment) Confirm(_ context.Context, in *paymentv1.ConfirmRequest) (*paymentv1.ConfirmResponse, error) {
-	f.add("Confirm", in.GetCaller(), in)
-	return &paymentv1.ConfirmResponse{Status: "CONFIRMED"}, nil
-}
-
-func (f *fakePayment) GetPayment(_ context.Context, in *paymentv1.GetPaymentRequest) (*paymentv1.Payment, error) {
-	f.add("GetPayment", in.GetCaller(), in)
-	return &paymentv1.Payment{PaymentId: in.GetPaymentId(), ReferenceId: requestID}, nil
-}
-
-func (f *fakePayment) HandleWebhook(_ context.Context, in *paymentv1.HandleWebhookRequest) (*paymentv1.HandleWebhookResponse, error) {
-	f.add("HandleWebhook", nil, in)
-	return &paymentv1.HandleWebhookResponse{}, nil
-}
-
-type fakeStats struct {
-	statsv1.UnimplementedStatsServiceServer
-	callLog
-}
-
-func (f *fakeStats) GetEventStats(_ context.Context, in *statsv1.GetEventStatsRequest) (*statsv1.EventStats, error) {
-	f.add("GetEventStats", nil, in)
-	return &statsv1.EventStats{EventId: in.GetEventId()}, nil
-}
-
-func (f *fakeStats) GetEventStatsForOperators(_ context.Context, in *statsv1.GetEventStatsForOperatorsRequest) (*statsv1.OperatorEventStats, error) {
-	f.add("GetEventStatsForOperators", in.GetCaller(), in)
-	return &statsv1.OperatorEventStats{
-		Counts: &statsv1.EventStats{EventId: in.GetEventId(), SeatsSold: 30, Rejected: 1}, Rewards: &statsv1.RewardStats{Failed: 2},
-		Requests: &statsv1.RequestStats{Failed: 4},
-	}, nil
-}
-
-func (f *fakeStats) GetEventSeries(_ context.Context, in *statsv1.GetEventSeriesRequest) (*statsv1.EventSeries, error) {
-	f.add("GetEventSeries", nil, in)
-	return &statsv1.EventSeries{Items: []*statsv1.SeriesPoint{{At: in.GetFrom(), Created: 3, SeatsSold: -1}}}, nil
-}
-
-// fakeFigures returns figures with revenue in two currencies.
-func fakeFigures() *statsv1.Figures {
-	return &statsv1.Figures{Created: 3, SeatsSold: -1, Revenue: []*statsv1.Revenue{
-		{Currency: "EUR", Confirmed: 5, Net: 5, Payments: 1, ByCause: &statsv1.MoneyByCause{Membership: 5}},
-		{Currency: "KRW", Confirmed: 70, Refunded: 80, Net: -10, Payments: 1, Refunds: 2, ByCause: &statsv1.MoneyByCause{Sale: 70, SaleRefund: 80}},
-	}}
-}
-
-func (f *fakeStats) GetEventSeriesForOperators(_ context.Context, in *statsv1.GetEventSeriesForOperatorsRequest) (*statsv1.OperatorEventSeries, error) {
-	f.add("GetEventSeriesForOperators", in.GetCaller(), in)
-	return &statsv1.OperatorEventSeries{Items: []*statsv1.OperatorSeriesPoint{{At: in.GetFrom(), Figures: fakeFigures()}}}, nil
-}
-
-// ListDays returns two pages. The second one fails for the event "broken".
-func (f *fakeStats) ListDays(_ context.Context, in *statsv1.ListDaysRequest) (*statsv1.ListDaysResponse, error) {
-	f.add("ListDays", in.GetCaller(), in)
-	switch {
-	case in.GetCursor() == "":
-		first := &statsv1.EventDay{Day: in.GetFrom(), EventId: "calm", TimeZone: "Asia/Seoul", Figures: fakeFigures()}
-		return &statsv1.ListDaysResponse{Items: []*statsv1.EventDay{first}, NextCursor: "2"}, nil
-	case in.GetEventId() == "broken":
-		return nil, errs.ErrUnavailable
-	default:
-		return &statsv1.ListDaysResponse{Items: []*statsv1.EventDay{{Day: in.GetTo(), TimeZone: "Asia/Seoul", Figures: &statsv1.Figures{}}}}, nil
-	}
-}
-
-func (f *fakeStats) ListActs(_ context.Context, in *statsv1.ListActsRequest) (*statsv1.ListActsResponse, error) {
-	f.add("ListActs", in.GetCaller(), in)
-	return &statsv1.ListActsResponse{}, nil
 }

@@ -229,8 +229,8 @@ func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	)
 }
 
-// tell sends a report to the gateway, and waits until it has arrived. It sends the report again
-// after a while: on a slow machine a stream may break with a message that it has taken.
+// tell sends a report of a line to the gateway, and waits until it has arrived. It sends the report
+// again after a while: on a slow machine a stream may break with a message that it has taken.
 func (w *fixture) tell(send func(), arrived func() bool, message ...any) {
 	w.t.Helper()
 	var sent time.Time
@@ -246,11 +246,6 @@ func (w *fixture) tell(send func(), arrived func() bool, message ...any) {
 // lineReport returns a function that sends a line to the gateway as the queue service does.
 func (w *fixture) lineReport(line *queuev1.Line) (send func()) {
 	return func() { w.sendLines(&queuev1.WatchLinesResponse{Lines: []*queuev1.Line{line}}) }
-}
-
-// roomsReport returns a function that reports rooms to the gateway as the vwr service does.
-func (w *fixture) roomsReport(rooms ...*vwrv1.Counter) (send func()) {
-	return func() { w.vwr.report(rooms...) }
 }
 
 // sendLines sends a message of the queue service to the gateway; nil breaks the stream.

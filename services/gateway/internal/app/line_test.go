@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	queuev1 "urr.guru/proto/gen/urr/queue/v1"
@@ -220,7 +221,8 @@ func TestPositionIsPassedToTheLine(t *testing.T) {
 			w := newFixture(t)
 			cookies, visitor := w.visitor()
 			if c.room != nil {
-				w.tell(w.roomsReport(c.room, &vwrv1.Counter{EventId: "seen", Active: true, Round: 1}), func() bool {
+				w.vwr.report(c.room, &vwrv1.Counter{EventId: "seen", Active: true, Round: 1})
+				testkit.Until(t, func() bool {
 					return strings.Contains(w.do(http.MethodGet, "/vwr-api/vwr/status/seen", "", nil).Body.String(), `"isActive":true`)
 				}, "the change")
 			}

@@ -13,6 +13,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/testkit"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -27,8 +28,8 @@ func (w *fixture) openLobby() time.Time {
 // sendLobby sends a lobby to the gateway as the vwr service does, and waits until it has arrived.
 func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 	w.t.Helper()
-	send := w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: lobbyRound, Lobby: l})
-	w.tell(send, func() bool {
+	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: lobbyRound, Lobby: l})
+	testkit.Until(w.t, func() bool {
 		got := w.gateway.Rooms.Get(busy).Lobby
 		return got.StartsAt == l.GetStartsAt() && got.Shuffled == l.GetShuffled() && got.Sized == l.GetSized()
 	}, "the lobby at the gateway")

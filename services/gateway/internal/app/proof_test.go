@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/proofofwork"
+	"urr.guru/pkg/testkit"
 	"urr.guru/services/gateway/internal/app"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
@@ -19,8 +20,8 @@ import (
 func (w *fixture) askForWork(bits int64) {
 	w.t.Helper()
 	serving := w.gateway.Rooms.Get(busy).Serving + 1 // shows that the report has arrived
-	send := w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: serving, Issued: 5000, ProofOfWork: bits})
-	w.tell(send, func() bool { return w.gateway.Rooms.Get(busy).Serving == serving }, "the report of vwr")
+	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: serving, Issued: 5000, ProofOfWork: bits})
+	testkit.Until(w.t, func() bool { return w.gateway.Rooms.Get(busy).Serving == serving }, "the report of vwr")
 }
 
 func (w *fixture) assign(c credentials) *httptest.ResponseRecorder {

@@ -162,7 +162,8 @@ func TestServingAndStatus(t *testing.T) {
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag})
 	require.Equal(t, http.StatusNotModified, rec.Code)
 
-	w.tell(w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100}), func() bool {
+	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 150, Issued: 5100})
+	testkit.Until(t, func() bool {
 		return w.do(http.MethodGet, "/vwr-api/vwr/serving/busy", "", credentials{"If-None-Match": etag}).Code == http.StatusOK
 	}, "the changed counters")
 	rec = w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)
@@ -186,8 +187,8 @@ func TestNextOfARoom(t *testing.T) {
 	status := func() map[string]any { return jsonOf(t, w.do(http.MethodGet, "/vwr-api/vwr/status/busy", "", nil)) }
 	require.Nil(t, status()["next"], "vwr has not told yet")
 	for _, active := range []bool{true, false} {
-		send := w.roomsReport(&vwrv1.Counter{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: "PROMO"})
-		w.tell(send, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
+		w.vwr.report(&vwrv1.Counter{EventId: busy, Active: active, Round: round, Serving: 100, Issued: 5000, Next: "PROMO"})
+		testkit.Until(t, func() bool { s := status(); return s["isActive"] == active && s["next"] == "PROMO" }, "the report")
 		admitted = false
 		require.Nil(t, check())
 		admitted = true
@@ -290,8 +291,8 @@ func TestActivationNeedsNoRestart(t *testing.T) {
 		status := map[bool]int{true: http.StatusFound, false: http.StatusOK}
 		require.Equal(t, status[!active], w.do(http.MethodGet, "/events/calm", "", nil).Code)
 		require.Equal(t, !active, required(), "what queue is told")
-		send := w.roomsReport(&vwrv1.Counter{EventId: calm, Active: active, Round: round + int64(i/2)})
-		w.tell(send, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
+		w.vwr.report(&vwrv1.Counter{EventId: calm, Active: active, Round: round + int64(i/2)})
+		testkit.Until(t, func() bool { return w.do(http.MethodGet, "/events/calm", "", nil).Code == status[active] }, "active: %v", active)
 		require.Equal(t, active, required(), "what queue is told")
 	}
 }

@@ -91,7 +91,8 @@ func TestNoEstimateWhileNobodyIsLetIn(t *testing.T) {
 			return w.lineReport(&queuev1.Line{EventId: busy, Epoch: epoch, SaleStatus: "ON_SALE", Paused: halt})
 		},
 		"stalled": func(halt bool) func() {
-			return w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50, Stalled: halt})
+			room := &vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50, Stalled: halt}
+			return func() { w.vwr.report(room) }
 		},
 	} {
 		for _, halt := range []bool{true, false} {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/testkit"
 
 	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
@@ -15,8 +16,8 @@ import (
 func TestRoomForSignedInUsers(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	send := w.roomsReport(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 101, Issued: 5000, SignIn: true})
-	w.tell(send, func() bool { return w.gateway.Rooms.Get(busy).SignIn }, "the report of vwr")
+	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 101, Issued: 5000, SignIn: true})
+	testkit.Until(t, func() bool { return w.gateway.Rooms.Get(busy).SignIn }, "the report of vwr")
 	rec := w.assign(nil)
 	require.Equal(t, http.StatusUnauthorized, rec.Code)
 	require.Equal(t, "UNAUTHENTICATED", problemOf(t, rec)["code"])
