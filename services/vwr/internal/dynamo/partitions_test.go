@@ -305,7 +305,7 @@ func TestThrottledRecordIsJoined(t *testing.T) {
 			require.Equal(t, int64(1), issued())
 		}
 		time.Sleep(11 * time.Second)
-		_, err = takeWithID(t.Context(), store, c, second)
+		_, err := takeWithID(t.Context(), store, c, second)
 		require.ErrorIs(t, err, errs.ErrOverloaded)
 		require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
 		require.Equal(t, int64(1), issued())
