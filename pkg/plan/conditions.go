@@ -24,7 +24,13 @@ func (o Opening) Extras() []Requests {
 // lobbySeconds returns the time between two polls of a visitor in a lobby. A larger crowd, whose turns
 // after the lobby are spread, polls less often.
 func (o Opening) lobbySeconds() int64 {
-	return max(LobbySeconds, int64(math.Round(2*spread.Over(o.Visitors, o.PerSecond()).Seconds())))
+	return max(LobbySeconds, int64(math.Round(2*spread.Over(o.Visitors, o.askRate()).Seconds())))
+}
+
+// askRate returns at what rate a crowd asks for positions that waits for the start: as it would
+// come, but within the longest spread of a room.
+func (o Opening) askRate() float64 {
+	return max(o.PerSecond(), float64(o.Visitors)/spread.Longest.Seconds())
 }
 
 // Conditions returns what the plan of an opening takes for granted, a sentence each.
@@ -38,6 +44,7 @@ func (o Opening) Conditions() []string {
 	case Sale:
 		return append([]string{
 			"The table is warm: vwr migrate --warm.",
+			fmt.Sprintf(`The room is activated with "expected": %d and "askRate": %.0f, if the crowd waits for its start.`, o.Visitors, math.Ceil(o.askRate())),
 			"There is neither a lobby nor a presale.",
 			fmt.Sprintf("Tier 1 lets in %d per second, so all have had their turn after %s h.", Admitted, Number(float64(o.Visitors)/Admitted/3600)),
 		}, all...)

@@ -50,8 +50,18 @@ func TestLobbyPolls(t *testing.T) {
 		sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 60_000, WithinSeconds: within}}
 		require.Equal(t, want, sale.Extras()[0].Text())
 		opening := spread.Instant{Start: start, Over: spread.Over(sale.Visitors, sale.PerSecond())}
-		_, poll := waits.LobbyPoll(opening, "entry", start.Add(-time.Hour), 0.5)
+		_, poll := waits.LobbyPoll(opening, opening.TurnOf("entry", time.Time{}), start.Add(-time.Hour), 0.5)
 		require.InDelta(t, sale.Extras()[0].PerSecond, float64(sale.Visitors)/float64(poll), 0)
+	}
+}
+
+// The plan says with what settings a room spreads the crowd: as it would come, but within ten
+// minutes.
+func TestSettingsOfTheRoom(t *testing.T) {
+	t.Parallel()
+	for within, want := range map[int64]string{60: `"expected": 1000000 and "askRate": 16667,`, 3600: `"expected": 1000000 and "askRate": 1667,`} {
+		sale := plan.Opening{Kind: plan.Sale, Expected: plan.Expected{Visitors: 1_000_000, WithinSeconds: within}}
+		require.Contains(t, strings.Join(sale.Conditions(), "\n"), want)
 	}
 }
 

@@ -27,26 +27,33 @@ type Instant struct {
 	Round int64         // makes the order of the visitors another one at each instant
 }
 
-// lateShare is the part of the time since the start by which the wait of a new id gets shorter.
-const lateShare = 4
+// Longest is the longest spread of a room: nobody is served before all who waited have asked.
+const Longest = 10 * time.Minute
+
+// lateShare is the part of the time since the start by which the spread of new ids gets shorter.
+const lateShare = 6
 
 // TurnOf returns when the visitor with an id may ask: for an id that was made before the start (or a
 // zero time, for ids that nobody can make) some time of the spread, chosen by the id.
 //
-// An id made later waits for the whole spread, so that making ids does not help, less a quarter of the
-// time since the start. So the wait ends gradually: who comes later never asks earlier, and those who
-// come together are spread as they came, at most at 4/3 of their rate.
+// An id that was made `late` after the start asks after all these, within a spread of its own,
+// which gets shorter with time until nobody waits any more:
+//
+//	from Start + Over + 5/6·late, for Over − late/6
+//
+// So another crowd that comes after the start is spread like the first one, a steady stream asks at
+// most at 1.34 (6·ln 5/4) of its rate, and a later id with the same hash never asks earlier.
 func (i Instant) TurnOf(id string, made time.Time) time.Time {
 	if made.Unix() < i.Start.Unix() { // ids have whole seconds
 		return i.Start.Add(share(id, i.Round, i.Over))
 	}
 	late := max(0, made.Sub(i.Start))
-	rest := i.Over - late/lateShare
-	if rest <= 0 {
+	if late/lateShare >= i.Over {
 		return i.Start.Add(late)
 	}
-	// The visitors of one second are spread until the turns of the next second begin.
-	return i.Start.Add((late + rest).Truncate(time.Millisecond) + share(id, i.Round, time.Second-time.Second/lateShare))
+	late += share(id, ^i.Round, time.Second) // when in its second it may have been made
+	turn := i.Over + late - late/lateShare + share(id, i.Round, max(0, i.Over-late/lateShare))
+	return i.Start.Add(turn.Truncate(time.Millisecond))
 }
 
 // share returns a part of a time that is random for each id and round, in whole milliseconds, as times

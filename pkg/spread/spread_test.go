@@ -53,8 +53,12 @@ func TestTurns(t *testing.T) {
 	}
 	require.InDelta(t, 500, moved, 100, "each round has another order")
 
-	// Whoever gets an id after the start waits for the whole spread, and never gains by a later one.
-	require.WithinDuration(t, start.Add(time.Minute), i.TurnOf("new", start), time.Second)
+	// Whoever gets an id after the start asks after those who waited, and never gains by a later one.
+	for n := range 1000 {
+		turn := i.TurnOf(fmt.Sprint(n), start)
+		require.False(t, turn.Before(start.Add(time.Minute)))
+		require.True(t, turn.Before(start.Add(2*time.Minute+time.Second)))
+	}
 	last := start
 	for made := start; made.Before(start.Add(10 * time.Minute)); made = made.Add(time.Second) {
 		turn := i.TurnOf("new", made)
@@ -62,7 +66,7 @@ func TestTurns(t *testing.T) {
 		require.False(t, turn.Before(made))
 		last = turn
 	}
-	require.Equal(t, start.Add(4*time.Minute), i.TurnOf("new", start.Add(4*time.Minute)), "the spread is over")
+	require.Equal(t, start.Add(6*time.Minute), i.TurnOf("new", start.Add(6*time.Minute)), "the spread is over")
 
 	few := spread.Instant{Start: start}
 	require.Equal(t, start, few.TurnOf("early", time.Time{}))
@@ -136,6 +140,31 @@ func TestOpeningModel(t *testing.T) {
 		answered.log(t, fmt.Sprintf("%d visitors", c.visitors), c.rate)
 		require.LessOrEqual(t, float64(answered.busiest()), 1.5*c.rate)
 		require.Greater(t, mean(impatient), mean(patient)-i.Over/50, "asking early gains nothing")
+	}
+}
+
+// A whole crowd that comes within 3 s after the start is spread like one that waited, and asks
+// after those. A stream that goes on at the planned rate asks at most at 1.34 of it.
+func TestLateCrowdModel(t *testing.T) {
+	t.Parallel()
+	for _, c := range crowds {
+		i := spread.Instant{Start: start, Over: spread.Over(int64(c.visitors), c.rate)}
+		for name, stream := range map[string]time.Duration{"at once": 3 * time.Second, "stream": 8 * i.Over} {
+			visitors := c.visitors
+			if name == "stream" {
+				visitors = int(min(1000, c.rate) * stream.Seconds())
+			}
+			asked := histogram{}
+			for n := range visitors {
+				arrives := start.Add(stream * time.Duration(n) / time.Duration(visitors))
+				turn := i.TurnOf(fmt.Sprint(n), arrives.Truncate(time.Second))
+				require.False(t, turn.Before(start.Add(i.Over)))
+				asked.add(slices.MaxFunc([]time.Time{arrives, turn}, time.Time.Compare))
+			}
+			rate := min(c.rate, float64(visitors)/stream.Seconds())
+			asked.log(t, fmt.Sprintf("%d visitors, %s", visitors, name), rate)
+			require.LessOrEqual(t, float64(asked.busiest()), 1.5*rate)
+		}
 	}
 }
 

@@ -59,12 +59,12 @@ func pollSeconds(ahead int64) int64 {
 // may end the wait early.
 const lobbyPoll = 30 * time.Second
 
-// LobbyPoll returns when the visitor with an id should ask what a room that has not opened yet, or
-// whose shuffle is overdue, has for them: their turn after the opening, or after it some time that
-// grows. Poll is the advised interval until the next poll in whole seconds, which is shorter long
-// before the opening. jitter is a random number in [0, 1).
-func LobbyPoll(opening spread.Instant, id string, now time.Time, jitter float64) (asksAt time.Time, poll int64) {
-	if asksAt = opening.TurnOf(id, time.Time{}); !asksAt.After(now) {
+// LobbyPoll returns when a visitor should ask what a room that has not opened yet, or whose shuffle
+// is overdue, has for them: at their turn after the opening, or after it some time that grows. Poll
+// is the advised interval until the next poll in whole seconds, which is shorter long before the
+// opening. jitter is a random number in [0, 1).
+func LobbyPoll(opening spread.Instant, turn, now time.Time, jitter float64) (asksAt time.Time, poll int64) {
+	if asksAt = turn; !asksAt.After(now) {
 		asksAt = now.Add(opening.Again(now))
 	}
 	left, far := asksAt.Sub(now), max(lobbyPoll, 2*opening.Over) // the polls of all are half of the planned rate

@@ -65,7 +65,7 @@ func TestLobbyPoll(t *testing.T) {
 	} {
 		opening := spread.Instant{Start: now.Add(tt.left), Over: tt.over}
 		for _, jitter := range []float64{0, 0.5, 0.999} {
-			asksAt, poll := waits.LobbyPoll(opening, "visitor", now, jitter)
+			asksAt, poll := waits.LobbyPoll(opening, opening.TurnOf("visitor", time.Time{}), now, jitter)
 			require.GreaterOrEqual(t, asksAt.Sub(now), tt.asks, tt)
 			require.LessOrEqual(t, asksAt.Sub(now), tt.asks+tt.over, tt)
 			require.GreaterOrEqual(t, poll, tt.lowest, tt)

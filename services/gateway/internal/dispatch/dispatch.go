@@ -4,7 +4,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,8 +268,12 @@ func (d *Dispatcher) identify(w http.ResponseWriter, r *http.Request, q *edge.Re
 		return nil
 	}
 	err := q.Route.RefusalFromMemory(w, q)
-	if err != nil { // the refusal costs as much as a poll
-		err = cmp.Or(d.Limits.CountPoll(subject(q)), err)
+	if err == nil {
+		return nil
+	}
+	if limited := d.Limits.CountPoll(subject(q)); limited != nil { // the refusal costs as much as a poll
+		w.Header().Del("Set-Cookie") // a limited call gets no id
+		return limited
 	}
 	return err
 }

@@ -126,6 +126,22 @@ func TestOverloadedRouteRefuses(t *testing.T) {
 	require.Equal(t, rec.Header().Get("X-Request-Id"), doc["requestId"])
 }
 
+// A refusal from memory counts as a poll. Beyond the limit it gives the caller no cookie.
+func TestLimitedRefusalGivesNoCookie(t *testing.T) {
+	t.Parallel()
+	f, _ := build(t, map[string]edge.Handler{"regular": func(http.ResponseWriter, *http.Request, *edge.Request) error { panic("handled") }})
+	f.Limits = limit.New(limit.Config{Keys: 10, Polls: limit.Rules{Network: limit.RateRule{Rate: 0.1, Burst: 2}}}, nil, time.Now)
+	f.Table.Routes()[0].RefusalFromMemory = func(w http.ResponseWriter, _ *edge.Request) error {
+		http.SetCookie(w, &http.Cookie{Name: "id", Value: "1"})
+		return errs.ErrAskLater
+	}
+	for i := range 10 {
+		rec := get(f, "/regular")
+		require.Equal(t, http.StatusTooManyRequests, rec.Code)
+		require.Equal(t, i < 2, rec.Header().Get("Set-Cookie") != "", "request %d", i)
+	}
+}
+
 // Only a browser that has gone away gets CANCELED. Another may ask again.
 func TestCallGivenUpInside(t *testing.T) {
 	t.Parallel()

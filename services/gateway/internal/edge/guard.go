@@ -126,7 +126,7 @@ func (g *Guard) findEvent(q *Request) error {
 		q.Event = m.GetEventId()
 	case FromToken:
 		tokens := g.Tokens.EntryTokens(q.Header, "", q.User())
-		entry := cmp.Or(g.currentEntry(tokens[0]), g.currentEntry(tokens[1]), tokens[0], tokens[1])
+		entry := cmp.Or(CurrentEntry(g.Lines, tokens[0]), CurrentEntry(g.Lines, tokens[1]), tokens[0], tokens[1])
 		if entry == nil {
 			return tokenRequiredError(q, "/")
 		}
@@ -134,16 +134,16 @@ func (g *Guard) findEvent(q *Request) error {
 	case None:
 	}
 	tokens := g.Tokens.EntryTokens(q.Header, q.Event, q.User())
-	q.Entry, q.secondEntry = g.currentEntry(tokens[0]), g.currentEntry(tokens[1])
+	q.Entry, q.secondEntry = CurrentEntry(g.Lines, tokens[0]), CurrentEntry(g.Lines, tokens[1])
 	if q.Entry == nil {
 		q.Entry, q.secondEntry = q.secondEntry, nil
 	}
 	return nil
 }
 
-// currentEntry returns the entry token e, or nil if its line has moved to another epoch.
-func (g *Guard) currentEntry(e *claims.Entry) *claims.Entry {
-	if e == nil || g.Lines.Verdict(e.EventID, e.Epoch) == Refused {
+// CurrentEntry returns the entry token e, or nil if its line has moved to another epoch.
+func CurrentEntry(lines Lines, e *claims.Entry) *claims.Entry {
+	if e == nil || lines.Verdict(e.EventID, e.Epoch) == Refused {
 		return nil
 	}
 	return e

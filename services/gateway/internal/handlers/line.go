@@ -24,16 +24,23 @@ type (
 // LineHandlers serves tier 2, the waiting line of an event: check, status, heartbeat and leave.
 type LineHandlers struct {
 	rooms                    edge.Rooms
+	lines                    edge.Lines
 	tokens                   *identity.Verifier
 	cookies                  identity.Cookies
 	queue                    queuev1.QueueServiceClient
 	check, status, heartbeat *lineGroup
 }
 
+// KnownLines knows which lines there are, and their epochs.
+type KnownLines interface {
+	KnownEvents
+	edge.Lines
+}
+
 // NewLineHandlers makes the handlers of tier 2.
-func NewLineHandlers(rooms edge.Rooms, known KnownEvents, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
+func NewLineHandlers(rooms edge.Rooms, known KnownLines, tokens *identity.Verifier, cookies identity.Cookies, queue queuev1.QueueServiceClient) *LineHandlers {
 	return &LineHandlers{
-		rooms: rooms, tokens: tokens, cookies: cookies, queue: queue,
+		rooms: rooms, lines: known, tokens: tokens, cookies: cookies, queue: queue,
 		check:     newLineBatches(known, batchConfig(callTimeout), newLineBatchCall(queue.Check)),
 		status:    newLineBatches(known, pollBatchConfig(), newLineBatchCall(queue.Status)),
 		heartbeat: newLineBatches(known, pollBatchConfig(), newLineBatchCall(queue.Heartbeat)),
@@ -47,9 +54,10 @@ func newLineBatchCall(method lineCall) batchCall[*queuev1.LineItem, *queuev1.Pla
 }
 
 // Check puts the user into the line. That the event has no room to pass before must be certain,
-// except for users with a slot.
+// except for users with a token of a slot in the line's epoch.
 func (h *LineHandlers) Check(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
-	if event := q.Param("event_id"); h.tokens.EntryToken(q.Header, event, q.User()) == nil {
+	event := q.Param("event_id")
+	if tokens := h.tokens.EntryTokens(q.Header, event, q.User()); edge.CurrentEntry(h.lines, tokens[0]) == nil && edge.CurrentEntry(h.lines, tokens[1]) == nil {
 		if err := h.rooms.Settle(r.Context(), event); err != nil {
 			return err
 		}

@@ -49,8 +49,8 @@ func (h *RoomHandlers) JoinLobby(w http.ResponseWriter, r *http.Request, q *edge
 
 // lobbyOpenError is the answer to who asks for a position before positions are given out. It says when
 // the visitor should ask, and after how many seconds before that, in case an operator opens the room.
-func lobbyOpenError(s *roomstate.State, id string, now time.Time) error {
-	asksAt, poll := waits.LobbyPoll(s.Opening, id, now, rand.Float64())
+func lobbyOpenError(s *roomstate.State, turn, now time.Time) error {
+	asksAt, poll := waits.LobbyPoll(s.Opening, turn, now, rand.Float64())
 	err := errs.ErrLobbyOpen.With("lobbyOpensAt", strconv.FormatInt(s.Lobby.OpensAt, 10)).
 		With("closesAt", strconv.FormatInt(s.Lobby.ClosesAt, 10)).With("opensAt", strconv.FormatInt(s.Lobby.StartsAt, 10)).
 		With("asksAt", strconv.FormatInt(asksAt.UnixMilli(), 10)).WithRetry(time.Duration(poll) * time.Second)
@@ -64,7 +64,7 @@ func lobbyOpenError(s *roomstate.State, id string, now time.Time) error {
 // shuffled, or before the turn of the entry to ask. The vwr service would respond with the same; a test
 // compares the two.
 func appendLobbyPoll(b []byte, s *roomstate.State, entry uuid.UUID, now time.Time) []byte {
-	asksAt, poll := waits.LobbyPoll(s.Opening, entry.String(), now, rand.Float64())
+	asksAt, poll := waits.LobbyPoll(s.Opening, s.Opening.TurnOf(entry.String(), time.Time{}), now, rand.Float64())
 	b = append(b, `{"admitted":false,"position":0,"servingCounter":`...)
 	b = strconv.AppendInt(b, s.Serving, 10)
 	b = append(b, `,"ahead":0,"nextPoll":`...)

@@ -107,7 +107,7 @@ func (h *RoomHandlers) assignableRoom(w http.ResponseWriter, r *http.Request, q 
 		if err := h.ids.Issue(r.Context(), w, q); err != nil {
 			return nil, err
 		}
-		return nil, lobbyOpenError(s, asker(s, q), now)
+		return nil, lobbyOpenError(s, turnOf(s, q), now)
 	case s.SignIn && q.Session == nil:
 		return nil, q.SessionErr
 	}
@@ -117,18 +117,24 @@ func (h *RoomHandlers) assignableRoom(w http.ResponseWriter, r *http.Request, q 
 // halted reports whether waits are not estimated: nobody is served, or that is not known here.
 func (h *RoomHandlers) halted(s *roomstate.State) bool { return s.Halted() || h.state.Silent() }
 
-// asker returns the id by which the turn of a visitor is chosen: the user's where positions are the
-// users', else the browser's.
-func asker(s *roomstate.State, q *edge.Request) string {
+// turnOf returns when the caller may ask for a position. An id that was never counted counts as
+// made after the start: it costs nothing, so anybody could have many, of which some have early
+// turns.
+func turnOf(s *roomstate.State, q *edge.Request) time.Time {
 	if s.SignIn && q.Session != nil {
-		return claims.UserPrefix + q.User()
+		return s.Opening.TurnOf(claims.UserPrefix+q.User(), time.Time{}) // nobody makes users
 	}
-	return q.VisitorID
+	made := q.Visitor.Issued
+	if !wasCounted(q.Visitor) && made.Before(s.Opening.Start) {
+		made = s.Opening.Start
+	}
+	return s.Opening.TurnOf(q.Visitor.String(), made)
 }
 
 // RefuseEarly refuses, from memory, a visitor whose turn to ask for a position has not come, for
-// requests before which a large crowd waited. It gives an id to a visitor without one, so that the
-// turn stays the same.
+// requests before which a large crowd waited. Where turns belong to ids, it first gives one to a
+// visitor without one, or whose id has expired: an id must not get a position by another one's
+// turn.
 func (h *RoomHandlers) RefuseEarly(w http.ResponseWriter, q *edge.Request) error {
 	event, now := q.Param("event_id"), h.cookies.Now()
 	s := h.state.Get(event)
@@ -138,20 +144,16 @@ func (h *RoomHandlers) RefuseEarly(w http.ResponseWriter, q *edge.Request) error
 	if t, _, ok := h.tokens.Tier1Ticket(q.Header, event, q.VisitorID, q.User()); ok && t.Round == s.Round && t.Position > 0 {
 		return nil
 	}
-	made := time.Time{} // nobody makes users
-	if !s.SignIn {
-		if s.Opening.TurnOf("", now).After(now) { // whoever comes only now is early
-			h.ids.IssueUncounted(w, q)
-		}
-		if made = now; q.VisitorID != "" {
-			made = q.Visitor.Issued.Truncate(time.Second) // as the cookie has it
-		}
+	if !s.Opening.TurnOf("", now).After(now) {
+		return nil // not even who comes only now waits any more
 	}
-	turn := s.Opening.TurnOf(asker(s, q), made)
+	if !s.SignIn {
+		h.ids.IssueUncounted(w, q)
+	}
+	turn := turnOf(s, q)
 	if !turn.After(now) {
 		return nil
 	}
-	h.ids.IssueUncounted(w, q)
 	return errs.ErrAskLater.With("asksAt", strconv.FormatInt(turn.UnixMilli(), 10)).
 		With("opensAt", strconv.FormatInt(s.Opening.Start.UnixMilli(), 10)).WithRetry(turn.Sub(now))
 }

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
+	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/edge"
@@ -68,6 +71,11 @@ func newTokens(t *testing.T) *identity.Verifier {
 
 func newCrowdRoom(t *testing.T, tokens *identity.Verifier, opens time.Time) *crowdRoom {
 	t.Helper()
+	return newLimitedRoom(t, tokens, opens, limit.Config{Keys: 10})
+}
+
+func newLimitedRoom(t *testing.T, tokens *identity.Verifier, opens time.Time, limits limit.Config) *crowdRoom {
+	t.Helper()
 	state := roomstate.Disabled()
 	state.ApplyCounter(&vwrv1.Counter{
 		EventId: "e", Active: true, Round: 5, OpenedAt: opens.UnixMilli(), SpreadMs: spreadSeconds * 1000,
@@ -79,7 +87,7 @@ func newCrowdRoom(t *testing.T, tokens *identity.Verifier, opens time.Time) *cro
 	match, err := table.Match(http.MethodPost, "/assign/e")
 	require.NoError(t, err)
 	r := &crowdRoom{positions: &positions{opened: opens, given: map[int]int{}}, visitor: tokens, match: match}
-	ids := &VisitorIDs{Tokens: tokens, Cookies: cookies, Limits: limit.New(limit.Config{Keys: 10}, nil, time.Now)}
+	ids := &VisitorIDs{Tokens: tokens, Cookies: cookies, Limits: limit.New(limits, nil, time.Now)}
 	r.rooms = NewRoomHandlers(state, tokens, cookies, ids, &proof.Proofs{}, r.positions)
 	return r
 }
@@ -87,20 +95,38 @@ func newCrowdRoom(t *testing.T, tokens *identity.Verifier, opens time.Time) *cro
 // browser keeps the cookie of one visitor.
 type browser struct{ cookie string }
 
-// assign asks for a position as the dispatcher does: first whether the visitor is too early.
+// browserWith returns a browser with an id.
+func (r *crowdRoom) browserWith(id claims.Anon) *browser {
+	return &browser{identity.AnonCookie + "=" + r.visitor.SealVisitor(id)}
+}
+
+// id returns the browser's id.
+func (r *crowdRoom) id(t *testing.T, b *browser) claims.Anon {
+	t.Helper()
+	id, ok := r.visitor.Visitor(http.Header{"Cookie": {b.cookie}})
+	require.True(t, ok)
+	return id
+}
+
+// assign asks for a position.
 func (r *crowdRoom) assign(ctx context.Context, b *browser) error {
+	return r.call(ctx, b, r.rooms.AssignPosition)
+}
+
+// call calls a handler as the dispatcher does: first it asks whether the visitor is too early.
+func (r *crowdRoom) call(ctx context.Context, b *browser, handler edge.Handler) error {
 	h := http.Header{}
 	if b.cookie != "" {
 		h.Set("Cookie", b.cookie)
 	}
-	q := &edge.Request{Match: r.match, Header: h}
+	q := &edge.Request{Match: r.match, Header: h, Address: netip.MustParseAddr("192.0.2.1")}
 	if visitor, ok := r.visitor.Visitor(h); ok {
 		q.Visitor, q.VisitorID = visitor, visitor.String()
 	}
 	rec := httptest.NewRecorder()
 	err := r.rooms.RefuseEarly(rec, q)
 	if err == nil {
-		err = r.rooms.AssignPosition(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), q)
+		err = handler(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), q)
 	}
 	for _, c := range rec.Result().Cookies() {
 		b.cookie = c.Name + "=" + c.Value
@@ -187,9 +213,7 @@ func TestEarlyVisitors(t *testing.T) {
 		late := &browser{}
 		first := r.assign(t.Context(), late)
 		require.ErrorIs(t, first, errs.ErrAskLater)
-		id, ok := r.visitor.Visitor(http.Header{"Cookie": {late.cookie}})
-		require.True(t, ok)
-		require.Zero(t, id.Counted.Unix())
+		require.Zero(t, r.id(t, late).Counted.Unix())
 		time.Sleep(time.Second)
 		again := r.assign(t.Context(), late)
 		require.Equal(t, errs.From(first).Metadata, errs.From(again).Metadata)
@@ -198,8 +222,100 @@ func TestEarlyVisitors(t *testing.T) {
 		time.Sleep((spreadSeconds - 1) * time.Second)
 		require.NoError(t, r.assign(t.Context(), waited))
 		require.ErrorIs(t, r.assign(t.Context(), &browser{}), errs.ErrAskLater, "another id waits longer")
-		time.Sleep(time.Second)
+		sleepUntilTurn(t, first)
 		require.NoError(t, r.assign(t.Context(), late))
+		require.NoError(t, r.rooms.Close(t.Context()))
+	})
+}
+
+// turnIn returns the time to ask that a refusal names.
+func turnIn(t *testing.T, refusal error) time.Time {
+	t.Helper()
+	require.Error(t, refusal)
+	ms, err := strconv.ParseInt(errs.From(refusal).Metadata["asksAt"], 10, 64)
+	require.NoError(t, err)
+	return time.UnixMilli(ms)
+}
+
+func sleepUntilTurn(t *testing.T, refusal error) {
+	t.Helper()
+	time.Sleep(time.Until(turnIn(t, refusal)))
+}
+
+// An id of more than a day gets no position by its early turn, however often it is shown: each time
+// it is replaced by another one, which is late. With that the visitor gets a challenge and one
+// position.
+func TestExpiredIDIsLate(t *testing.T) {
+	t.Parallel()
+	tokens := newTokens(t)
+	proofs, err := proof.New(tokens, proof.HumanTest{}, nil, 0, time.Now)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowdRoom(t, tokens, time.Now().Add(20*time.Second))
+		r.rooms.proofs = proofs
+		old := claims.NewAnon(time.Now().Add(-25 * time.Hour))
+		time.Sleep(time.Until(r.opened) + spreadSeconds*time.Second)
+		for range 20 {
+			turn := turnIn(t, r.assign(t.Context(), r.browserWith(old)))
+			require.False(t, turn.Before(r.opened.Add(spreadSeconds*time.Second)))
+		}
+		require.Empty(t, r.given)
+		b := r.browserWith(old)
+		refusal := r.call(t.Context(), b, r.rooms.Challenge)
+		require.ErrorIs(t, refusal, errs.ErrAskLater)
+		require.Equal(t, old.ID, r.id(t, b).Former)
+		sleepUntilTurn(t, refusal)
+		require.NoError(t, r.call(t.Context(), b, r.rooms.Challenge))
+		require.NoError(t, r.assign(t.Context(), b), "the challenge is no new beginning")
+		require.NoError(t, r.rooms.Close(t.Context()))
+	})
+}
+
+// Ids that nobody has counted cost nothing. Though made before the start, they are late.
+func TestUncountedIDsAreLate(t *testing.T) {
+	t.Parallel()
+	tokens := newTokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowdRoom(t, tokens, time.Now().Add(20*time.Second))
+		made := make([]claims.Anon, 100)
+		for i := range made {
+			made[i] = claims.NewAnon(time.Now())
+			made[i].Counted = time.Unix(0, 0)
+		}
+		time.Sleep(time.Until(r.opened))
+		for _, id := range made {
+			turn := turnIn(t, r.assign(t.Context(), r.browserWith(id)))
+			require.False(t, turn.Before(r.opened.Add(spreadSeconds*time.Second)))
+		}
+		require.NoError(t, r.rooms.Close(t.Context()))
+	})
+}
+
+// Beyond its network's limit of new visitors, a visitor still learns of the lobby, and gets an id
+// that is late. Once the network may have another visitor, a counted id replaces it.
+func TestLobbyBehindACrowdedNetwork(t *testing.T) {
+	t.Parallel()
+	tokens := newTokens(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := newLimitedRoom(t, tokens, time.Now().Add(time.Minute), limit.Config{Keys: 10, NewVisitors: limit.RateRule{Rate: 0.1, Burst: 1}})
+		early, late := r.opened, r.opened.Add(spreadSeconds*time.Second)
+		first, second := &browser{}, &browser{}
+		refusal := r.assign(t.Context(), first)
+		require.ErrorIs(t, refusal, errs.ErrLobbyOpen)
+		require.WithinRange(t, turnIn(t, refusal), early, late)
+		kept := r.id(t, first)
+		refusal = r.assign(t.Context(), second)
+		require.ErrorIs(t, refusal, errs.ErrLobbyOpen)
+		require.False(t, turnIn(t, refusal).Before(late))
+		uncounted := r.id(t, second)
+		require.Equal(t, turnIn(t, refusal), turnIn(t, r.assign(t.Context(), second)), "limited again")
+		time.Sleep(10 * time.Second)
+		refusal = r.assign(t.Context(), second)
+		require.WithinRange(t, turnIn(t, refusal), early, late)
+		require.NotEqual(t, uncounted.ID, r.id(t, second).ID)
+		require.Equal(t, uuid.Nil, r.id(t, second).Former)
+		require.ErrorIs(t, r.assign(t.Context(), first), errs.ErrLobbyOpen)
+		require.Equal(t, kept, r.id(t, first))
 		require.NoError(t, r.rooms.Close(t.Context()))
 	})
 }

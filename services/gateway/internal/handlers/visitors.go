@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"urr.guru/pkg/claims"
+	"urr.guru/pkg/errs"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
 	"urr.guru/services/gateway/internal/limit"
@@ -26,7 +28,7 @@ const (
 )
 
 var visitorsCounted = promauto.NewCounterVec(prometheus.CounterOpts{
-	Name: "urr_new_visitors_total", Help: "Visitors counted as new ones of their network, by the id that they showed.",
+	Name: "urr_new_visitors_total", Help: "Visitors counted as new ones of their network: for the first time (none), again (counted), with an expired id.",
 }, []string{"id"})
 
 // VisitorIDs issues the ids of visitors (cookie urr-anon). It is safe for concurrent use.
@@ -36,25 +38,52 @@ type VisitorIDs struct {
 	Limits  *limit.Limiter
 }
 
-// Issue gives an id to a visitor without one.
+// Issue gives an id to a visitor who waits for a start: a counted one, or beyond the limit of the
+// network an uncounted one. It replaces that later, and does not count it: else one could make
+// many, and have only the best ones counted.
 func (v *VisitorIDs) Issue(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
-	if q.VisitorID != "" {
+	if !v.expired(q.Visitor) && wasCounted(q.Visitor) {
 		return nil
 	}
-	return v.CountForPosition(ctx, w, q)
+	err := v.count(ctx, w, q, v.renewed(q.Visitor))
+	if errors.Is(err, errs.ErrRateLimited) {
+		v.IssueUncounted(w, q)
+		return nil
+	}
+	return err
 }
 
 // IssueUncounted gives an id to a visitor without one, from memory. The visitor is counted as a new one
-// of its network when it asks for a position.
+// of its network when it asks for a position, and is late at every start until then (turnOf).
 func (v *VisitorIDs) IssueUncounted(w http.ResponseWriter, q *edge.Request) {
-	if q.VisitorID != "" {
+	if !v.expired(q.Visitor) {
 		return
 	}
-	id := claims.NewAnon(v.Cookies.Now())
-	id.Counted = time.Unix(0, 0)
+	id := v.renewed(q.Visitor)
 	v.set(w, id)
 	q.Visitor, q.VisitorID = id, id.String()
 }
+
+// expired reports whether a visitor has no id that gets new positions.
+func (v *VisitorIDs) expired(id claims.Anon) bool {
+	return id.ID == uuid.Nil || v.Cookies.Now().Sub(id.Issued) >= idLife
+}
+
+// renewed returns a new id in place of one, or of none. Positions of the former id stay the
+// visitor's.
+func (v *VisitorIDs) renewed(id claims.Anon) claims.Anon {
+	next := claims.NewAnon(v.Cookies.Now())
+	next.Counted, next.Former = neverCounted, id.ID
+	if !wasCounted(id) {
+		next.Former = id.Former // the id has no positions
+	}
+	return next
+}
+
+// neverCounted is when an id was counted that never was.
+var neverCounted = time.Unix(0, 0)
+
+func wasCounted(id claims.Anon) bool { return id.Counted.After(neverCounted) }
 
 func (v *VisitorIDs) set(w http.ResponseWriter, id claims.Anon) {
 	v.Cookies.Set(w, identity.AnonCookie, v.Tokens.SealVisitor(id), v.Cookies.Now().Add(identity.AnonLife))
@@ -65,27 +94,31 @@ func (v *VisitorIDs) set(w http.ResponseWriter, id claims.Anon) {
 // visitor owes. A visitor without an id, or whose id has expired, gets a new one. It must be called
 // after all other checks, so that refused requests are not counted.
 func (v *VisitorIDs) CountForPosition(ctx context.Context, w http.ResponseWriter, q *edge.Request) error {
+	id := q.Visitor
+	if v.expired(id) {
+		id = v.renewed(id)
+	}
+	return v.count(ctx, w, q, id)
+}
+
+// count makes id the visitor's, and counts it unless it was counted within countLife.
+func (v *VisitorIDs) count(ctx context.Context, w http.ResponseWriter, q *edge.Request, id claims.Anon) error {
 	now := v.Cookies.Now()
-	id, shown := q.Visitor, "none"
-	expired := id.ID == uuid.Nil || now.Sub(id.Issued) >= idLife
-	if expired || now.Sub(id.Counted) >= countLife {
+	if now.Sub(id.Counted) >= countLife {
 		owes, err := v.Limits.CountNewVisitor(ctx, q.Address)
 		if err != nil {
 			return err
 		}
-		counted := claims.NewAnon(now)
+		shown := "counted"
 		switch {
-		case !expired:
-			shown = "counted"
-			counted.ID, counted.Issued, counted.Former = id.ID, id.Issued, id.Former
-		case id.ID != uuid.Nil:
+		case !wasCounted(q.Visitor):
+			shown = "none"
+		case id.ID != q.Visitor.ID:
 			shown = "expired"
-			counted.Former = id.ID
 		}
-		counted.Owes = uint8(min(owes, math.MaxUint8)) //nolint:gosec // fits
+		id.Counted, id.Owes = now, uint8(min(owes, math.MaxUint8)) //nolint:gosec // fits
 		visitorsCounted.WithLabelValues(shown).Inc()
-		v.set(w, counted)
-		id = counted
+		v.set(w, id)
 	}
 	q.Visitor, q.VisitorID, q.Owes = id, id.String(), v.Limits.OwedBits(int(id.Owes))
 	return nil

@@ -192,6 +192,25 @@ func TestStoreIsAwayForAllReplicas(t *testing.T) {
 	})
 }
 
+// A gateway that has started long before it hears of a first replica, which has lost its store,
+// does not pass anybody at once: that replica may not know a room which another one has activated.
+func TestFirstReplicaIsStalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		src := &source{streams: make(chan *stream, 1)}
+		r := startWatch(t, src)
+		time.Sleep(time.Minute)
+		<-src.streams // given up
+		st := <-src.streams
+		st.msgs <- &vwrv1.WatchCountersResponse{Snapshot: true, Stalled: true}
+		synctest.Wait()
+		require.True(t, r.Ready())
+		require.ErrorIs(t, r.Settle(t.Context(), "new"), errs.ErrUnavailable)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, r.Settle(t.Context(), "new"), "vwr is taken for away")
+	})
+}
+
 // A stream is in doubt before it counts as broken. Whoever waits for certainty passes with the next
 // message.
 func TestSilentStreamIsInDoubt(t *testing.T) {

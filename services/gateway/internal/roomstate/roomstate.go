@@ -169,9 +169,10 @@ type Rooms struct {
 	events atomic.Pointer[map[string]*roomEntry]
 	// lost is closed and replaced by nil when the states are current again; nil: they are. While they
 	// may be old, callers of Get record which events they need.
-	lost    atomic.Pointer[chan struct{}]
-	begun   time.Time
-	heard   atomic.Int64 // when the states were last current, as a time.Duration since begun
+	lost  atomic.Pointer[chan struct{}]
+	begun time.Time
+	// heard is when the states were last current, or first known, as a time.Duration since begun.
+	heard   atomic.Int64
 	ready   atomic.Bool
 	unknown unknownEvents
 }
@@ -258,8 +259,10 @@ const (
 
 // Settle waits, up to a second, until it is certain whether the event has an active room: while the
 // states are old, another replica of vwr may have activated one that is not known here. It fails
-// with errs.ErrUnavailable if they stay old. After doubtfulFor it is assumed that no replica serves,
-// so that none activates rooms either, and the last states apply again.
+// with errs.ErrUnavailable if they stay old. After doubtfulFor it is assumed that no replica
+// serves, so that none activates rooms either, and the last states apply again. Otherwise an outage
+// of vwr would close the sales without a room. The price: a gateway that alone is cut off from vwr
+// for longer lets visitors pass a room that was activated meanwhile.
 func (r *Rooms) Settle(ctx context.Context, event string) error {
 	lost := r.lost.Load()
 	if lost == nil || r.ActiveRound(event) != 0 || r.silence() > doubtfulFor {
@@ -290,9 +293,12 @@ func (r *Rooms) lose() {
 	r.lost.CompareAndSwap(nil, &over)
 }
 
+// setHeard starts the time of silence anew.
+func (r *Rooms) setHeard() { r.heard.Store(int64(time.Since(r.begun))) }
+
 // regain records that the states are current.
 func (r *Rooms) regain() {
-	r.heard.Store(int64(time.Since(r.begun)))
+	r.setHeard()
 	if over := r.lost.Swap(nil); over != nil {
 		close(*over)
 	}

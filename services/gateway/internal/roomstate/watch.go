@@ -63,7 +63,9 @@ func (r *Rooms) readStream(ctx context.Context, src Source, begun *freshStream) 
 		r.applyCounters(msg.GetCounters())
 		if msg.GetSnapshot() {
 			complete, unlisted = true, r.activeRoomsMissingIn(msg.GetCounters())
-			r.ready.Store(true)
+			if !r.ready.Swap(true) {
+				r.setHeard() // also of a stalled replica: else nothing would be in doubt any more
+			}
 		}
 		if msg.GetStalled() {
 			r.lose()

@@ -17,9 +17,10 @@ var (
 	recordsWaiting = promauto.NewGauge(prometheus.GaugeOpts{
 		Name: "urr_vwr_records_waiting", Help: "Positions that this replica has issued and not stored yet.",
 	})
-	gaps = promauto.NewCounter(prometheus.CounterOpts{
-		Name: "urr_vwr_gaps_total", Help: "Positions given out and not stored: lost races of one visitor, and failed writes.",
-	})
+	gaps = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "urr_vwr_gaps_total",
+		Help: "Positions issued that nobody has, by cause: not_stored (the write failed), issued_twice (the visitor has another one).",
+	}, []string{"cause"})
 	claimsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "urr_vwr_claims_total",
 		Help: "Claims by what became of them: counted, dropped (queue full), failed (set not written, tried again), lost (count not written).",

@@ -20,6 +20,7 @@ import (
 	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest/strict"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/telemetry/metricstest"
 	"urr.guru/services/vwr/internal/dynamo"
 	"urr.guru/services/vwr/internal/room"
 	"urr.guru/services/vwr/internal/room/roomtest"
@@ -229,23 +230,69 @@ func TestPartitionsFigures(t *testing.T) {
 	}
 }
 
+// openThrottled returns a function that opens stores on one table, which throttles writes of
+// records until it is healthy.
+func openThrottled(t *testing.T, healthy *atomic.Bool) func() *dynamo.Store {
+	t.Helper()
+	memory := strict.NewMemory()
+	db, err := strict.Open(t.Context(), func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
+		if !healthy.Load() && operation == "BatchExecuteStatement" {
+			return strict.Failure("ThrottlingException", "slow"), nil
+		}
+		return memory.Serve(ctx, operation, body)
+	})
+	require.NoError(t, err)
+	cfg := pkgdynamo.Config{Prefix: herdEvent}
+	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
+	return func() *dynamo.Store { return dynamo.New(db, cfg, time.Now) }
+}
+
+// A visitor whose record is throttled and who asks another replica has one position, at both,
+// before those who came later. That another one was issued in vain is no failed write. Not
+// parallel: the counters of gaps are global.
+func TestThrottledVisitorAsksElsewhere(t *testing.T) { //nolint:paralleltest // see above
+	synctest.Test(t, func(t *testing.T) {
+		var healthy atomic.Bool
+		open := openThrottled(t, &healthy)
+		stores := []*dynamo.Store{open(), open()}
+		c := roomtest.StartRound(t, stores[0], herdEvent, room.DefaultSettings())
+		before := metricstest.ByLabel(t, "urr_vwr_gaps_total", "cause")
+		first, second := uuid.New(), uuid.New()
+		copy(second[:2], first[:2]) // of the same key
+		for i, id := range []uuid.UUID{first, first, second} {
+			_, err := takeWithID(t.Context(), stores[min(i, 1)], c, id)
+			require.ErrorIs(t, err, errs.ErrOverloaded)
+		}
+		require.Equal(t, int64(3), roomtest.Read(t, stores[0], herdEvent).Issued)
+		healthy.Store(true)
+		time.Sleep(5 * time.Second)
+		var got []room.Record
+		for _, s := range stores {
+			for _, id := range []uuid.UUID{first, second} {
+				r, err := takeWithID(t.Context(), s, c, id)
+				require.NoError(t, err)
+				got = append(got, r)
+			}
+		}
+		require.Equal(t, got[:2], got[2:], "the same at both")
+		require.Less(t, got[0].Position, got[1].Position)
+		require.Equal(t, int64(3), roomtest.Read(t, stores[0], herdEvent).Issued)
+		after := metricstest.ByLabel(t, "urr_vwr_gaps_total", "cause")
+		require.InDelta(t, before["issued_twice"]+1, after["issued_twice"], 0)
+		require.InDelta(t, before["not_stored"], after["not_stored"], 0)
+		for _, s := range stores {
+			require.NoError(t, s.Close(t.Context()))
+		}
+	})
+}
+
 // An assign whose record is under way joins it. Once a throttled record has waited for 10 s, others
 // of its key are refused, and no position is issued for them.
 func TestThrottledRecordIsJoined(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var healthy atomic.Bool
-		memory := strict.NewMemory()
-		db, err := strict.Open(t.Context(), func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
-			if !healthy.Load() && operation == "BatchExecuteStatement" {
-				return strict.Failure("ThrottlingException", "slow"), nil
-			}
-			return memory.Serve(ctx, operation, body)
-		})
-		require.NoError(t, err)
-		cfg := pkgdynamo.Config{Prefix: herdEvent}
-		require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
-		store := dynamo.New(db, cfg, time.Now)
+		store := openThrottled(t, &healthy)()
 		c := roomtest.StartRound(t, store, herdEvent, room.DefaultSettings())
 		first, second, other := uuid.New(), uuid.New(), uuid.New()
 		copy(second[:2], first[:2])
@@ -254,10 +301,11 @@ func TestThrottledRecordIsJoined(t *testing.T) {
 		for range 3 {
 			_, err := takeWithID(t.Context(), store, c, first)
 			require.ErrorIs(t, err, errs.ErrOverloaded)
+			require.Equal(t, 5*time.Second, errs.From(err).RetryAfter)
 			require.Equal(t, int64(1), issued())
 		}
 		time.Sleep(11 * time.Second)
-		_, err = takeWithID(t.Context(), store, c, second)
+		_, err := takeWithID(t.Context(), store, c, second)
 		require.ErrorIs(t, err, errs.ErrOverloaded)
 		require.Equal(t, 10*time.Second, errs.From(err).RetryAfter)
 		require.Equal(t, int64(1), issued())

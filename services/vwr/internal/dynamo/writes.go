@@ -33,6 +33,9 @@ const (
 	// behind it. Assigns come in batches, whose answer waits for the slowest, and a gateway has few
 	// batches in flight.
 	maxLateness = 500 * time.Millisecond
+	// lateRetry is when the visitor of a late record asks again: when most such records are stored.
+	// Before, another replica, which does not know the record, would issue a second position in vain.
+	lateRetry = 5 * time.Second
 )
 
 // newRecord is a record to store, and its outcome.
@@ -78,7 +81,7 @@ func (r *newRecord) await(ctx context.Context) room.Outcome[room.Record] {
 	select {
 	case <-r.done:
 	case <-r.late:
-		err = errs.ErrOverloaded.WithRetry(time.Second)
+		err = errs.ErrOverloaded.WithRetry(lateRetry)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -213,8 +216,11 @@ func (w *recordWrites) endCall(ctx context.Context, e *eventWrites, keys []uint1
 			w.pause(ctx, e, key, r)
 			continue
 		}
-		if r.err != nil || r.stored != r.Record { // else a lost response was to an attempt of this record
-			gaps.Inc()
+		switch {
+		case r.err != nil:
+			gaps.WithLabelValues("not_stored").Inc()
+		case r.stored != r.Record: // else a lost response was to an attempt of this record
+			gaps.WithLabelValues("issued_twice").Inc()
 		}
 		recordsWaiting.Dec()
 		r.finish(room.Outcome[room.Record]{Value: r.stored, Err: toUnavailable(r.err)})

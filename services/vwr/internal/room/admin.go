@@ -75,6 +75,9 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsCha
 			if err != nil || s == c.Settings {
 				return false, err
 			}
+			if err := c.requireNotHalted(s, a.now()); err != nil {
+				return false, err
+			}
 			return true, a.rooms.Configure(ctx, eventID, c.Round, s)
 		}
 		// The number of the round must exceed every earlier one, even one from a clock that was ahead.
@@ -87,6 +90,16 @@ func (a *Admin) Activate(ctx context.Context, eventID string, change SettingsCha
 		}
 		return true, a.rooms.Start(ctx, next, c.Round, opening)
 	})
+}
+
+// requireNotHalted fails with ErrInvalidSettings if s would stop the counter, which may move at
+// now, until a longer spread is over.
+func (c Counters) requireNotHalted(s Settings, now time.Time) error {
+	next := c
+	if next.Settings = s; !c.Serves(now) || next.Serves(now) {
+		return nil
+	}
+	return invalidSettings("expected", "must not lengthen the spread, now that all have asked: the counter would stop until it is over")
 }
 
 // requireSameLobby fails with ErrLobbyFixed if the terms differ from the running round's lobby. It
@@ -124,13 +137,14 @@ func (a *Admin) Deactivate(ctx context.Context, eventID string) (State, error) {
 }
 
 // Advance moves the serving counter by n positions (0: one batch), at most to the last position.
+// After a lobby it fails with ErrLobbyOpen until the counter may move.
 func (a *Admin) Advance(ctx context.Context, eventID string, n int64) (State, error) {
 	return a.readModifyWrite(ctx, eventID, func(c Counters, found bool) (bool, error) {
 		if !found || !c.Active {
 			return false, ErrInactive
 		}
 		if !c.Serves(a.now()) {
-			return false, c.Lobby.NotYetError()
+			return false, c.notServedError(a.now())
 		}
 		step := n
 		if step <= 0 {

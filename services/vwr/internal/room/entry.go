@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -63,7 +64,8 @@ func (s *Service) checkEntry(ctx context.Context, rec Record) (CheckResult, erro
 	if st.Active {
 		position, found := s.lobbies.PositionOf(rec.EventID, rec.Round, rec.RequestID)
 		if !found {
-			asksAt, poll := waits.LobbyPoll(st.Opening(), rec.RequestID.String(), s.now(), s.jitter())
+			opening := st.Opening()
+			asksAt, poll := waits.LobbyPoll(opening, opening.TurnOf(rec.RequestID.String(), time.Time{}), s.now(), s.jitter())
 			return CheckResult{Serving: st.Serving, LobbyUntil: st.Lobby.StartsAt, AsksAt: asksAt.UnixMilli(), NextPoll: poll}, nil
 		}
 		rec.Position = position

@@ -64,6 +64,16 @@ func (l Lobby) withSchedule(e *errs.Error) *errs.Error {
 // NotYetError is the error of a request for a position while no positions are issued.
 func (l Lobby) NotYetError() error { return l.withSchedule(ErrLobbyOpen) }
 
+// notServedError is the error of an operator's advance before the counter may move. While the
+// entrants ask, it has the end of that as servesAt (epoch ms) and Retry-After.
+func (c Counters) notServedError(now time.Time) error {
+	e := c.Lobby.withSchedule(ErrLobbyOpen)
+	if end := c.asked(); c.Lobby.Shuffled {
+		e = e.With("servesAt", strconv.FormatInt(end.UnixMilli(), 10)).WithRetry(end.Sub(now))
+	}
+	return e
+}
+
 // ClosedError is the error of a join while the lobby accepts no entries.
 func (l Lobby) ClosedError() error { return l.withSchedule(ErrLobbyClosed) }
 

@@ -41,8 +41,9 @@ type Settings struct {
 	SignIn bool
 	Next   NextPage
 	// Expected is how many visitors are expected to wait for the start, those of a lobby included; 0:
-	// unknown. AskRate is the planned rate of their requests for positions, per second; at least 1.
-	// Neither has an influence on how fast the counter moves.
+	// unknown. AskRate is the planned rate of their requests for positions, per second; at least 1,
+	// and so high that these ask within spread.Longest. Neither has an influence on how fast the
+	// counter moves.
 	Expected, AskRate int64
 }
 
@@ -73,6 +74,9 @@ const DefaultAskRate = 1000
 func DefaultSettings() Settings {
 	return Settings{Batch: 500, Interval: 10 * time.Second, Inlet: Periodic, Next: NextQueue, AskRate: DefaultAskRate}
 }
+
+// leastAskRate is the lowest AskRate at which the expected visitors ask within spread.Longest.
+func (s Settings) leastAskRate() int64 { return (s.Expected-1)/int64(spread.Longest.Seconds()) + 1 }
 
 func (s Settings) Rate() float64 { return float64(s.Batch) / s.Interval.Seconds() }
 
@@ -115,8 +119,8 @@ func (s Settings) With(c SettingsChange) (Settings, error) {
 		return s, invalidSettings("proofOfWork", fmt.Sprintf("must be from 0 to %d", proofofwork.MaxBits))
 	case s.Expected < 0:
 		return s, invalidSettings("expected", "must be at least 0")
-	case s.AskRate < 1:
-		return s, invalidSettings("askRate", "must be at least 1")
+	case s.AskRate < s.leastAskRate():
+		return s, invalidSettings("askRate", fmt.Sprintf("must be at least %d, so that all who are expected ask within %g minutes", s.leastAskRate(), spread.Longest.Minutes()))
 	case s.Next != NextQueue && s.Next != NextPromo && s.Next != NextReward:
 		return s, invalidSettings("next", fmt.Sprintf("must be %s, %s or %s", NextQueue, NextPromo, NextReward))
 	case s.Inlet == MaxInFlight && s.Next != NextQueue:
@@ -149,23 +153,27 @@ type Counters struct {
 
 func (c Counters) Waiting() int64 { return max(0, c.Issued-c.Serving) }
 
-// Opening is the instant for which the crowd of the round waits: the start of the lobby, else of the
-// round. The requests of the expected visitors, or of all entries if these are more, are spread after it.
+// Opening is the instant for which the crowd of the round waits: the start of the lobby, else of
+// the round. The requests of the expected visitors, or of all entries if these are more, are spread
+// after it. More entries than were expected ask faster than planned rather than for longer than
+// spread.Longest.
 func (c Counters) Opening() spread.Instant {
 	i := spread.Instant{Start: time.UnixMicro(int64(c.Round)), Round: int64(c.Round)}
 	if c.Lobby.Exists() {
 		i.Start = time.UnixMilli(c.Lobby.StartsAt)
 	}
-	i.Over = spread.Over(max(c.Settings.Expected, c.Lobby.Entries), float64(c.Settings.AskRate))
+	i.Over = min(spread.Longest, spread.Over(max(c.Settings.Expected, c.Lobby.Entries), float64(c.Settings.AskRate)))
 	return i
 }
 
 // Serves reports whether the counter may move at now: at once, or, after a lobby, once everybody has
 // had the time to see the drawn position. So nobody is late who follows the advice.
 func (c Counters) Serves(now time.Time) bool {
-	l := c.Lobby
-	return !l.Exists() || l.Shuffled && !now.Before(c.Opening().End(time.UnixMilli(l.ShuffledAt)))
+	return !c.Lobby.Exists() || c.Lobby.Shuffled && !now.Before(c.asked())
 }
+
+// asked returns when all entrants of a shuffled lobby have asked for their positions.
+func (c Counters) asked() time.Time { return c.Opening().End(time.UnixMilli(c.Lobby.ShuffledAt)) }
 
 // Record is one visitor's position. It is stored before the visitor gets the answer.
 type Record struct {

@@ -2098,10 +2098,12 @@ type ActivateRequest struct {
 	// Only signed-in users get a position, one each, which is theirs in every browser. Default: false.
 	// It is in force within a second and can be changed at any time. Assigned positions stay.
 	SignIn *bool `protobuf:"varint,13,opt,name=sign_in,json=signIn,proto3,oneof" json:"sign_in,omitempty"`
-	// How many visitors are expected to wait for the start, those of the lobby included. Their requests
-	// for positions are spread over expected / ask_rate seconds, at an own time each, if that is more
-	// than one second. The lobby's entries count where they are more. Default: 0. It can be changed at
-	// any time.
+	// How many visitors are expected to wait for the start, those of the lobby included. Their
+	// requests for positions are spread over expected / ask_rate seconds, at an own time each, if
+	// that is more than one second; 600 at most, so ask_rate must be at least expected / 600. The
+	// lobby's entries count where they are more, and then ask faster than at ask_rate if 600 seconds
+	// are too few. Default: 0. It can be changed at any time; but once the entrants of a lobby have
+	// asked, not so that the counter would stop.
 	Expected *int64 `protobuf:"varint,14,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
 	// The planned rate of requests for positions, and of entrants' checks after a lobby, per second;
 	// default 1000. It has no influence on how fast visitors are served.

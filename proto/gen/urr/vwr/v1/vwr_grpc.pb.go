@@ -532,7 +532,7 @@ type VwrAdminServiceClient interface {
 	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (the lobby is not shuffled, or its
-	// entrants still ask for their positions).
+	// entrants still ask for their positions, until `servesAt`, in epoch ms).
 	Advance(ctx context.Context, in *AdvanceRequest, opts ...grpc.CallOption) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//
@@ -609,7 +609,7 @@ type VwrAdminServiceServer interface {
 	// Moves the serving counter manually, unless the advancer has moved it at the same time.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, VWR_INACTIVE, LOBBY_OPEN (the lobby is not shuffled, or its
-	// entrants still ask for their positions).
+	// entrants still ask for their positions, until `servesAt`, in epoch ms).
 	Advance(context.Context, *AdvanceRequest) (*VwrStatus, error)
 	// The event's settings and counters, as they are in the table.
 	//
