@@ -253,12 +253,14 @@ func TestNoIsKeptBesideARoom(t *testing.T) {
 
 // A "no" that one replica has kept does not undo the later "yes" of another.
 func TestKeptNoLeavesAWaiterEntitled(t *testing.T) {
-	p := newPresaleLine(t, 0)
+	p := newPresaleLine(t, 1, "inside")
 	room := line.Tier1{Required: true}
+	p.join("inside")
 	other := &presaleLine{testEnv: p.testEnv, replica: p.replicaAsking(p.ticket)}
-	other.poll("nobody") // it learns of the presale
+	other.poll("nobody")
+	p.second(other.replica) // it learns of the presale
 	require.ErrorIs(t, p.checkAt("new", room).Err, line.ErrPassRequired)
-	p.ticket.setEntitled("new")
+	p.ticket.setEntitled("inside", "new")
 	require.True(t, other.checkAt("new", room).Place.Entitled)
 	require.True(t, p.checkAt("new", room).Place.Entitled)
 }
