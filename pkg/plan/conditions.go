@@ -10,15 +10,10 @@ import (
 
 // Extras returns requests that Requests leaves out, since not every opening has them.
 func (o Opening) Extras() []Requests {
-	signIn := Requests{"sign in at the opening", o.arrivals(), []Cost{cost("gateway", "gateway", "sign_in")}}
 	if o.Kind != Sale {
-		return []Requests{signIn}
+		return nil
 	}
-	return []Requests{
-		{"wait in a lobby", over(float64(o.Visitors), o.lobbySeconds()), []Cost{cost("gateway", "gateway", "serving")}},
-		{"ask who of a presale may buy", over(o.Line(), askSeconds), []Cost{cost("ticket", "ticket", "entitlements")}},
-		signIn,
-	}
+	return []Requests{{"wait in a lobby", over(float64(o.Visitors), o.lobbySeconds()), []Cost{cost("gateway", "gateway", "serving")}}}
 }
 
 // lobbySeconds returns the time between two polls of a visitor in a lobby. A larger crowd, whose turns
@@ -38,14 +33,16 @@ func (o Opening) Conditions() []string {
 	all := []string{
 		"The files of the pages come from a CDN, and TLS ends before the gateway: neither is counted, nor are new connections.",
 		"Visitors have IPv4 addresses. The limits count more networks of an IPv6 address, which costs their Redis up to half as much again.",
-		"Visitors are signed in, and do not repeat what was refused.",
+		fmt.Sprintf("Visitors have signed in before: what %s sign-ins per second cost is not measured. They do not repeat what was refused.",
+			Number(o.PerSecond())),
 	}
 	switch o.Kind {
 	case Sale:
 		return append([]string{
 			"The table is warm: vwr migrate --warm.",
 			fmt.Sprintf(`The room is activated with "expected": %d and "askRate": %.0f, if the crowd waits for its start.`, o.Visitors, math.Ceil(o.askRate())),
-			"There is neither a lobby nor a presale.",
+			fmt.Sprintf("There is neither a lobby nor a presale, which asks ticket about %s users per second, up to 500 in a call: that is not measured.",
+				Number(o.Line()/askSeconds)),
 			fmt.Sprintf("Tier 1 lets in %d per second, so all have had their turn after %s h.", Admitted, Number(float64(o.Visitors)/Admitted/3600)),
 		}, all...)
 	case Promotion:
@@ -61,7 +58,9 @@ func (o Opening) Conditions() []string {
 
 // writeConditions writes the conditions of a plan, and the requests that it leaves out.
 func (f Figures) writeConditions(w io.Writer, o Opening) {
-	f.writeRequests(w, "not counted, if there are", o.Extras())
+	if more := o.Extras(); len(more) > 0 {
+		f.writeRequests(w, "not counted, if there are", more)
+	}
 	fmt.Fprint(w, "\nThis holds under these conditions:\n")
 	for _, c := range o.Conditions() {
 		fmt.Fprintln(w, "- "+c)

@@ -7,7 +7,7 @@ import "hash/fnv"
 // that never got into the queue or whose message was lost.
 type Marker struct {
 	RequestID, EventID string
-	EventType          Type // empty in markers that an earlier version has written
+	EventType          Type
 	Gen                int64
 	// RequestedAt is copied from the request, so that markers are sorted by the time of acceptance.
 	RequestedAt int64

@@ -37,6 +37,7 @@ type alertRule struct {
 // alertCase is one case of testdata/alerts.yaml.
 type alertCase struct {
 	Fires, Silent string
+	Every         string // between two samples, and two evaluations; empty: a minute
 	Series        map[string]string
 	Labels        map[string]string
 }
@@ -68,29 +69,35 @@ func TestAlertsFireAndStaySilent(t *testing.T) {
 	}
 }
 
-// check evaluates the rules of one alert every minute, until the last sample.
+// check evaluates the rules of one alert at each sample.
 func (c alertCase) check(t *testing.T, rules []alertRule) {
 	t.Helper()
-	data, minutes := series(t, c.Series, alertNamespace)
-	firing := make([]map[string]labels.Labels, minutes)
+	every := time.Minute
+	if c.Every != "" {
+		var err error
+		every, err = time.ParseDuration(c.Every)
+		require.NoError(t, err)
+	}
+	data, samples := series(t, c.Series, every, alertNamespace)
+	firing := make([]map[string]labels.Labels, samples)
 	for _, rule := range rules {
-		for minute, alerts := range rule.firing(t, data, minutes) {
-			if firing[minute] == nil {
-				firing[minute] = make(map[string]labels.Labels)
+		for i, alerts := range rule.firing(t, data, samples, every) {
+			if firing[i] == nil {
+				firing[i] = make(map[string]labels.Labels)
 			}
 			for id, l := range alerts {
-				firing[minute][id] = l
+				firing[i][id] = l
 			}
 		}
 	}
 	if c.Silent != "" {
-		for minute, alerts := range firing {
-			require.Empty(t, alerts, "fires in minute %d", minute)
+		for i, alerts := range firing {
+			require.Empty(t, alerts, "fires at sample %d", i)
 		}
 		return
 	}
-	require.Len(t, firing[minutes-1], 1, "alerts that fire at the end")
-	for _, l := range firing[minutes-1] {
+	require.Len(t, firing[samples-1], 1, "alerts that fire at the end")
+	for _, l := range firing[samples-1] {
 		for name, value := range c.Labels {
 			require.Equal(t, value, l.Get(name), "label %s", name)
 		}
@@ -101,25 +108,25 @@ func (c alertCase) check(t *testing.T, rules []alertRule) {
 	if strings.Contains(rules[0].Expr, "absent(") {
 		return
 	}
-	elsewhere, _ := series(t, c.Series, "another")
+	elsewhere, _ := series(t, c.Series, every, "another")
 	for _, rule := range rules {
-		for _, alerts := range rule.firing(t, elsewhere, minutes) {
+		for _, alerts := range rule.firing(t, elsewhere, samples, every) {
 			require.Empty(t, alerts, "fires for series of another namespace")
 		}
 	}
 }
 
-// firing returns, for each minute, the alerts that fire: those whose expression has returned the
+// firing returns, for each sample, the alerts that fire: those whose expression has returned the
 // same labels for the time For.
-func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[string]labels.Labels {
+func (r alertRule) firing(t *testing.T, data seriesData, samples int, every time.Duration) []map[string]labels.Labels {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 	wait, err := model.ParseDuration(r.For)
 	require.NoError(t, err)
-	firing := make([]map[string]labels.Labels, minutes)
+	firing := make([]map[string]labels.Labels, samples)
 	since := make(map[string]int)
-	for minute := range minutes {
-		query, err := engine.NewInstantQuery(t.Context(), data, nil, r.Expr, time.Unix(int64(minute)*60, 0))
+	for i := range samples {
+		query, err := engine.NewInstantQuery(t.Context(), data, nil, r.Expr, time.Unix(0, 0).Add(time.Duration(i)*every))
 		require.NoError(t, err, r.Expr)
 		result := query.Exec(t.Context())
 		require.NoError(t, result.Err, r.Expr)
@@ -127,16 +134,16 @@ func (r alertRule) firing(t *testing.T, data seriesData, minutes int) []map[stri
 		vector, err := result.Vector()
 		require.NoError(t, err)
 		active := make(map[string]int)
-		firing[minute] = make(map[string]labels.Labels)
+		firing[i] = make(map[string]labels.Labels)
 		for _, sample := range vector {
 			id := sample.Metric.String()
 			begin, pending := since[id]
 			if !pending {
-				begin = minute
+				begin = i
 			}
 			active[id] = begin
-			if time.Duration(minute-begin)*time.Minute >= time.Duration(wait) {
-				firing[minute][id] = sample.Metric.Copy()
+			if time.Duration(i-begin)*every >= time.Duration(wait) {
+				firing[i][id] = sample.Metric.Copy()
 			}
 		}
 		since = active
@@ -171,23 +178,23 @@ func alertRules(t *testing.T, b fixture) map[string][]alertRule {
 // seriesData is a Prometheus storage that has the series of a case.
 type seriesData []storage.Series
 
-// series parses the series of a case, with one sample a minute. It also returns the minutes.
-func series(t *testing.T, described map[string]string, namespace string) (data seriesData, minutes int) {
+// series parses the series of a case. It also returns the number of samples.
+func series(t *testing.T, described map[string]string, every time.Duration, namespace string) (data seriesData, n int) {
 	t.Helper()
 	for name, values := range described {
 		l, samples, err := parser.ParseSeriesDesc(name + " " + values)
 		require.NoError(t, err, "%s %s", name, values)
 		require.False(t, l.Has("namespace"), "%s: every series is of the release's namespace", name)
 		var list []chunks.Sample
-		for minute, v := range samples {
+		for i, v := range samples {
 			if !v.Omitted {
-				list = append(list, sample{int64(minute) * 60_000, v.Value})
+				list = append(list, sample{int64(i) * every.Milliseconds(), v.Value})
 			}
 		}
-		minutes = max(minutes, len(samples))
+		n = max(n, len(samples))
 		data = append(data, storage.NewListSeries(labels.NewBuilder(l).Set("namespace", namespace).Labels(), list))
 	}
-	return data, minutes
+	return data, n
 }
 
 // sample is a sample of a series; t is in milliseconds.

@@ -42,7 +42,7 @@ func TestAlerts(t *testing.T) {
 		require.Regexp(t, `^Urr[A-Za-z]+$`, a.Alert)
 		require.Contains(t, []string{"warning", "critical"}, a.Severity, a.Alert)
 		require.NotEmpty(t, a.Summary, a.Alert)
-		require.Regexp(t, `^\d+m$`, a.For, a.Alert)
+		require.Regexp(t, `^\d+[ms]$`, a.For, a.Alert)
 
 		selectors := regexp.MustCompile(`\b((?:urr|kube)_\w+|up\b)(\{[^}]*\})?`).FindAllStringSubmatch(a.Expr, -1)
 		require.NotEmpty(t, selectors, a.Alert)

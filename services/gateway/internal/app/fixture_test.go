@@ -97,7 +97,7 @@ func newFixture(t testing.TB, opts ...option) *fixture {
 		ingest: &fakeIngest{}, worker: &fakeWorker{}, letters: newLetters(), acts: &fakeActs{},
 		vwr: newFakeVWR(
 			&vwrv1.Counter{EventId: busy, Active: true, Round: round, Serving: 100, Issued: 5000, Rate: 50},
-			&vwrv1.Counter{EventId: lobbied, Active: true, Round: round, Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
+			&vwrv1.Counter{EventId: lobbied, Active: true, Round: round, OpenedAt: start.Add(time.Hour).UnixMilli(), Lobby: &vwrv1.Lobby{StartsAt: start.Add(time.Hour).UnixMilli()}},
 		),
 		queue:  &fakeQueue{lines: make(chan *queuev1.WatchLinesResponse), ended: map[string]bool{}},
 		ticket: &fakeTicket{},

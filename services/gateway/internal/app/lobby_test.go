@@ -28,7 +28,7 @@ func (w *fixture) openLobby() time.Time {
 // sendLobby sends a lobby to the gateway as the vwr service does, and waits until it has arrived.
 func (w *fixture) sendLobby(l *vwrv1.Lobby) {
 	w.t.Helper()
-	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: lobbyRound, Lobby: l})
+	w.vwr.report(&vwrv1.Counter{EventId: busy, Active: true, Round: lobbyRound, OpenedAt: l.GetStartsAt(), Lobby: l})
 	testkit.Until(w.t, func() bool {
 		got := w.gateway.Rooms.Get(busy).Lobby
 		return got.StartsAt == l.GetStartsAt() && got.Shuffled == l.GetShuffled() && got.Sized == l.GetSized()

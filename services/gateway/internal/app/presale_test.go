@@ -3,32 +3,9 @@ package app_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	vwrv1 "urr.guru/proto/gen/urr/vwr/v1"
 )
-
-// The queue service is told while the room gives no positions yet: entitled users need none then.
-func TestLineKnowsWhetherTheRoomGivesPositions(t *testing.T) {
-	t.Parallel()
-	w := newFixture(t)
-	lobby := func() bool {
-		before := len(w.queue.of("Check"))
-		require.Equal(t, http.StatusOK, w.do(http.MethodPost, "/api/v1/queue/check/busy", "", w.session(alice)).Code)
-		got := w.queue.of("Check")[before].caller.GetTier1()
-		require.True(t, got.GetRequired())
-		return got.GetLobby()
-	}
-	require.False(t, lobby(), "a room without a lobby")
-	starts := w.openLobby()
-	require.True(t, lobby())
-	w.clock.Advance(time.Hour)
-	require.True(t, lobby(), "the positions are not counted yet")
-	w.sendLobby(&vwrv1.Lobby{OpensAt: 1, ClosesAt: starts.Add(-3 * time.Minute).UnixMilli(), StartsAt: starts.UnixMilli(), Sized: true})
-	require.False(t, lobby())
-}
 
 // A visitor who gets no position yet gets the status PRESALE, since some users need none.
 func TestLobbyTellsOfThePresale(t *testing.T) {

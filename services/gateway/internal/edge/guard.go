@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
@@ -28,8 +27,6 @@ type Rooms interface {
 	// LatestRound returns the latest known round of the waiting room of an event, 0 for none, and whether
 	// it is active.
 	LatestRound(event string) (round int64, active bool)
-	// InLobby reports whether the room is active but does not assign positions yet.
-	InLobby(event string, now time.Time) bool
 	// Settle waits until it is certain whether the event has an active room. It fails if that remains
 	// uncertain.
 	Settle(ctx context.Context, event string) error

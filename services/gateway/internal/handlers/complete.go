@@ -54,6 +54,7 @@ func (c *Completer) Complete(_ context.Context, rpc string, m proto.Message) {
 			EventId: m.GetEventId(), Active: m.GetIsActive(), Round: m.GetActivatedAt(), Serving: m.GetServingCounter(),
 			Issued: m.GetNextPosition(), Rate: rate, ConfiguredRate: configured,
 			Lobby: m.GetLobby(), ProofOfWork: m.GetProofOfWork(), SignIn: m.GetSignIn(), Next: m.GetNext(),
+			OpenedAt: cmp.Or(m.GetLobby().GetStartsAt(), m.GetActivatedAt()/1000), SpreadMs: m.GetSpreadMs(),
 		})
 	}
 }

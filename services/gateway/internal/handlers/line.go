@@ -109,9 +109,6 @@ func (h *LineHandlers) requestPlace(w http.ResponseWriter, r *http.Request, q *e
 	}{}
 	round, active := h.rooms.LatestRound(event)
 	call.caller.UserId, call.caller.Tier1 = q.User(), q.Tier1(h.tokens, event, round, active)
-	if call.caller.Tier1 != nil {
-		call.caller.Tier1.Lobby = h.rooms.InLobby(event, h.cookies.Now())
-	}
 	if q.Session != nil && calls != h.heartbeat { // presales may admit users by e-mail address or claims
 		call.caller.Email, call.caller.Claims = q.Session.Email, q.Session.Claims
 	}

@@ -45,7 +45,8 @@ func TestLobbyResponseMatchesTheMessage(t *testing.T) {
 	t.Parallel()
 	rooms := roomstate.New()
 	now := time.UnixMilli(1_800_000_000_000)
-	rooms.ApplyCounter(&vwrv1.Counter{EventId: "e", Active: true, Lobby: &vwrv1.Lobby{StartsAt: now.Add(time.Hour).UnixMilli()}})
+	starts := now.Add(time.Hour).UnixMilli()
+	rooms.ApplyCounter(&vwrv1.Counter{EventId: "e", Active: true, OpenedAt: starts, Lobby: &vwrv1.Lobby{StartsAt: starts}})
 	for _, sale := range []*string{nil, new("SCHEDULED")} {
 		if sale != nil {
 			rooms.SetSaleStatuses(map[string]string{"e": *sale})

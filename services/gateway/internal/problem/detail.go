@@ -67,6 +67,7 @@ var details = map[string]sentences{
 	"LOBBY_FIXED":         {"The start of a running waiting room cannot be changed. Deactivate it first.", "운영 중인 대기실의 시작 시각은 변경할 수 없습니다. 먼저 비활성화해 주세요."},
 	"LOBBY_NOT_FOUND":     {"There is nothing to see about this draw yet.", "아직 공개된 추첨 정보가 없습니다."},
 
+	"ENTITLEMENT_UNKNOWN":  {"It is not known at the moment whether you may buy in the presale.", "지금은 선예매 대상인지 확인할 수 없습니다."},
 	"PASS_USED":            {"This place in the waiting room was used by another account.", "이 대기 순번은 다른 계정에서 이미 사용했습니다."},
 	"QUEUE_TOKEN_REQUIRED": {"Please wait in line for this event first.", "먼저 대기열을 통과해 주세요."},
 	"SLOT_ENDED":           {"Your time in the shop has ended. Please queue again.", "이용 시간이 종료되었습니다. 대기열에 다시 참여해 주세요."},

@@ -4,7 +4,6 @@
 package roomstate
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -71,11 +70,9 @@ func NewLobby(l *vwrv1.Lobby) Lobby {
 	}
 }
 
-// openingOf converts the opening that the vwr service reports. A replica of the release before reports
-// none: then nothing is spread.
+// openingOf converts the opening that the vwr service reports.
 func openingOf(c *vwrv1.Counter) spread.Instant {
-	start := cmp.Or(c.GetOpenedAt(), c.GetLobby().GetStartsAt())
-	return spread.Instant{Start: time.UnixMilli(start), Over: time.Duration(c.GetSpreadMs()) * time.Millisecond, Round: c.GetRound()}
+	return spread.Instant{Start: time.UnixMilli(c.GetOpenedAt()), Over: time.Duration(c.GetSpreadMs()) * time.Millisecond, Round: c.GetRound()}
 }
 
 // Pending reports whether the entries of the lobby have no positions yet.
@@ -225,12 +222,6 @@ func (r *Rooms) recordRequest(event string, e *roomEntry) {
 func (r *Rooms) LatestRound(event string) (round int64, active bool) {
 	s := r.Get(event)
 	return s.Round, s.Active
-}
-
-// InLobby reports whether the room of an event is active but does not assign positions yet.
-func (r *Rooms) InLobby(event string, now time.Time) bool {
-	s := r.Get(event)
-	return s.Active && !s.Lobby.AssignsPositions(now.UnixMilli())
 }
 
 // ActiveRound returns the active round of the waiting room of an event, 0 when none is active.

@@ -1,7 +1,7 @@
 import "./browser";
 import { equal } from "node:assert/strict";
 import { test } from "node:test";
-import { clearTab, loginPath, onward, restoreFragment } from "../src/lib/onward";
+import { cameFrom, clearTab, loginPath, onward, restoreFragment } from "../src/lib/onward";
 import { ownPath } from "../src/lib/page";
 
 /** Opens a page. */
@@ -25,6 +25,20 @@ test("no link leads to another site", () => {
     const path = onward("/events/e");
     equal(new URL(path, location.origin).pathname, "/events/e");
     equal(ownPath(path), path);
+  }
+});
+
+test("where a visitor comes from is the whole path", () => {
+  open("/vwr/E1");
+  for (const [referrer, came] of [
+    ["https://tickets.example/queue/E1", true],
+    ["https://tickets.example/queue/E1/?x=1#y", true],
+    ["https://tickets.example/queue/E10", false],
+    ["https://other.example/queue/E1", false],
+    ["", false],
+  ] as const) {
+    Object.assign(document, { referrer });
+    equal(cameFrom("/queue/E1"), came, referrer);
   }
 });
 

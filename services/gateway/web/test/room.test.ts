@@ -215,6 +215,24 @@ test("each visitor asks at the own turn, before and after the start, and never e
   for (const [i, seconds] of [40, 20].entries()) ok(Math.abs((got.waits[i] ?? 0) - seconds) < 2, `${got.waits[i]} s`);
 });
 
+test("a browser whose clock is ahead does not ask without a pause", async () => {
+  const early: Reply = [429, { status: 429, code: "ASK_LATER", opensAt: "1", asksAt: String(Date.now() - 500), retryAfter: 1 }];
+  const got = await play({}, [early, early, number, placed]);
+  for (const seconds of got.waits.slice(0, 2)) ok(seconds >= 0.9, `${seconds} s`);
+});
+
+test("outside a lobby whose start is not spread the page varies the time", async () => {
+  const opensAt = Date.now() + 10_000;
+  const reply: Reply = [409, { status: 409, code: "LOBBY_OPEN", opensAt: String(opensAt), asksAt: String(opensAt), retryAfter: 10 }];
+  const random = Math.random;
+  for (const part of [0, 0.9]) {
+    Math.random = () => part;
+    const [seconds = 0] = (await play({}, [reply, number, placed])).waits;
+    ok(Math.abs(seconds - 10 - 3 * part) < 1, `${seconds} s`);
+  }
+  Math.random = random;
+});
+
 test("who has joined asks at the own turn; long before the start the page looks as advised", async () => {
   const asksAt = Date.now() + 30_000;
   const near: Reply = [200, { ...inLobby[1], nextPoll: 30, asksAt }];

@@ -255,10 +255,10 @@ func (s *Sweeper) undecided(ctx context.Context, page []promotion.Marker, groups
 }
 
 // queuedMessage returns what a marker shows of the message of its request. ok is false if the
-// message is not known to be in the SQS queue, or if the marker does not show its group.
+// message is not known to be in the SQS queue.
 func queuedMessage(m *promotion.Marker) (message promotion.Message, ok bool) {
 	message = promotion.Message{RequestID: m.RequestID, EventID: m.EventID, EventType: m.EventType}
-	return message, m.QueuedAt != 0 && m.EventID != "" && m.EventType != ""
+	return message, m.QueuedAt != 0
 }
 
 // groupStates remembers the states of message groups while a partition is swept. One that is out of

@@ -228,17 +228,6 @@ func TestSweeperReadsWhatNeedsADecision(t *testing.T) {
 	}
 	require.Equal(t, int64(2*users), sum, "each once")
 
-	old := promotion.MarkerOf(&waiting[0], start.UnixMilli())
-	old.EventType, old.QueuedAt = "", start.UnixMilli() // by an earlier version
-	tx := r.store.Begin()
-	tx.Put(0, table.MarkerItem(&old), table.Condition{})
-	require.NoError(t, tx.Commit(t.Context()))
-	sum = 0
-	for range turns {
-		sum += sweep()
-	}
-	require.Equal(t, int64(2*users+turns-1), sum, "the first each time")
-
 	w.setRemaining(t, r, event, 0)
 	require.GreaterOrEqual(t, sweep(), int64(users), "all that wait for a place")
 	require.Equal(t, promotion.RejectedCapacity, r.request(t, waiting[0].RequestID).ResultCode)

@@ -67,22 +67,24 @@ func newEntitlements(source EntitlementSource, meter Meter, now func() time.Time
 	return e
 }
 
-func toEntitlement(entitled bool) Entitlement {
+// toEntitlement converts an answer of the ticket service; no is what a "no" is worth.
+func toEntitlement(entitled bool, no Entitlement) Entitlement {
 	if entitled {
 		return Entitled
 	}
-	return NotEntitled
+	return no
 }
 
 // lookUp returns each visitor's entitlement, cached or asked for. If asking fails, the visitors
-// without a cached one get EntitlementUnknown. A cached "no" is used up to maxNegativeAge.
+// without a cached one get EntitlementUnknown. A cached "no" is used up to maxNegativeAge, as
+// NotEntitledBefore.
 func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Visitor, join bool) ([]Entitlement, error) {
 	out := make([]Entitlement, len(visitors))
 	var ask []Visitor
 	var indexes []int
 	for i, v := range visitors {
 		if a, ok := e.answers.GetIfPresent(entitlementKey{eventID, v.UserID}); ok && (a.entitled || e.now().Sub(a.at) < maxNegativeAge(v, join)) {
-			out[i] = toEntitlement(a.entitled)
+			out[i] = toEntitlement(a.entitled, NotEntitledBefore)
 			continue
 		}
 		ask, indexes = append(ask, v), append(indexes, i)
@@ -97,7 +99,7 @@ func (e *entitlements) lookUp(ctx context.Context, eventID string, visitors []Vi
 	}
 	for k, yes := range entitled {
 		e.answers.Set(entitlementKey{eventID, ask[k].UserID}, entitlementAnswer{yes, e.now()})
-		out[indexes[k]] = toEntitlement(yes)
+		out[indexes[k]] = toEntitlement(yes, NotEntitled)
 	}
 	return out, nil
 }

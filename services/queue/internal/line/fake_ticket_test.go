@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"urr.guru/pkg/errs"
 	"urr.guru/services/queue/internal/line"
 )
 
@@ -145,11 +146,13 @@ func (w *testEnv) opened(tickets *fakeTicket) *replica {
 	return r
 }
 
-// open opens an event's line by the call of a visitor who needs a position, and so gets no place.
+// open opens an event's line by the call of a visitor who needs a position, or in a presale an
+// entitlement, and so gets no place.
 func (r *replica) open(t *testing.T, event string) {
 	t.Helper()
 	opener := line.Visitor{UserID: "opener", Tier1: line.Tier1{Required: true}}
-	require.ErrorIs(t, r.service.Check(t.Context(), []line.PlaceRequest{{EventID: event, Visitor: opener}})[0].Err, line.ErrPassRequired)
+	err := errs.From(r.service.Check(t.Context(), []line.PlaceRequest{{EventID: event, Visitor: opener}})[0].Err)
+	require.Contains(t, []string{line.ErrPassRequired.Reason, errs.ErrEntitlementUnknown.Reason}, err.Reason)
 }
 
 // requirePlace checks the status of a place, and the status of the sale in it.

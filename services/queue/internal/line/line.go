@@ -19,9 +19,6 @@ type Tier1 struct {
 	// Round identifies, by its start in µs, the round in which the visitor has a position. Position is
 	// that position, from 1. Both are 0 without a valid tier-1 token.
 	Round, Position int64
-	// Lobby means that the waiting room has assigned no positions yet. So a user about whom the ticket
-	// service does not answer cannot get one meanwhile, and is to ask again.
-	Lobby bool
 }
 
 // EntryClaims has the content of a verified entry token. Times are epoch milliseconds.
@@ -233,11 +230,14 @@ type PlaceClaim struct {
 // Entitlement is what is known of a user's entitlement to a presale.
 type Entitlement int
 
-// EntitlementUnknown has the effect of NotEntitled, but does not change what the line has stored.
+// EntitlementUnknown and NotEntitledBefore do not change what the line has stored.
 const (
 	EntitlementUnknown Entitlement = iota
 	NotEntitled
 	Entitled
+	// NotEntitledBefore is a cached "no". Another replica may know better, so it only tells a newcomer to
+	// get a position, where EntitlementUnknown tells to ask again.
+	NotEntitledBefore
 )
 
 // EntitlementAnswer is the answer of the ticket service about one user.

@@ -215,21 +215,19 @@ func (p *presaleLine) checkAt(user string, tier1 line.Tier1) line.PlaceAnswer {
 	return p.service.Check(p.t.Context(), []line.PlaceRequest{{EventID: p.event, Visitor: line.Visitor{UserID: user, Tier1: tier1}}})[0]
 }
 
-// While the ticket service is away, nobody is sent back to a lobby: all may be entitled. A room that
-// gives positions gets them back.
-func TestEntitledWaitForTicketOutsideALobby(t *testing.T) {
+// While the ticket service is away, nobody is sent back to a room: all may be entitled.
+func TestEntitledWaitForTicketBesideARoom(t *testing.T) {
 	p := newPresaleLine(t, 5, "member")
-	lobby, room := line.Tier1{Required: true, Lobby: true}, line.Tier1{Required: true}
+	room := line.Tier1{Required: true}
 	p.ticket.setError(errs.ErrUnavailable)
 	for _, user := range []string{"member", "nobody"} {
-		err := errs.From(p.checkAt(user, lobby).Err)
-		require.Equal(t, errs.ErrUnavailable.Reason, err.Reason)
+		err := errs.From(p.checkAt(user, room).Err)
+		require.Equal(t, errs.ErrEntitlementUnknown.Reason, err.Reason)
 		require.Positive(t, err.RetryAfter)
-		require.ErrorIs(t, p.checkAt(user, room).Err, line.ErrPassRequired)
 	}
 	p.ticket.setError(nil)
-	require.Equal(t, line.StatusActive, p.checkAt("member", lobby).Place.Status)
-	require.ErrorIs(t, p.checkAt("nobody", lobby).Err, line.ErrPassRequired)
+	require.Equal(t, line.StatusActive, p.checkAt("member", room).Place.Status)
+	require.ErrorIs(t, p.checkAt("nobody", room).Err, line.ErrPassRequired)
 }
 
 // A room gets a user without an entitlement back. However often the user comes without a position, the
@@ -251,6 +249,20 @@ func TestNoIsKeptBesideARoom(t *testing.T) {
 	p.clock.Set(p.opens)
 	require.ErrorIs(t, p.checkAt("late member", room).Err, line.ErrPassRequired, "the room is required of all again")
 	require.Empty(t, p.ticket.askedAbout())
+}
+
+// A "no" that one replica has kept does not undo the later "yes" of another.
+func TestKeptNoLeavesAWaiterEntitled(t *testing.T) {
+	p := newPresaleLine(t, 1, "inside")
+	room := line.Tier1{Required: true}
+	p.join("inside")
+	other := &presaleLine{testEnv: p.testEnv, replica: p.replicaAsking(p.ticket)}
+	other.poll("nobody")
+	p.second(other.replica) // it learns of the presale
+	require.ErrorIs(t, p.checkAt("new", room).Err, line.ErrPassRequired)
+	p.ticket.setEntitled("inside", "new")
+	require.True(t, other.checkAt("new", room).Place.Entitled)
+	require.True(t, p.checkAt("new", room).Place.Entitled)
 }
 
 // The ticket service is also asked about visitors who come before the presale, or before the

@@ -271,7 +271,7 @@ func (s *Service) answerOf(r PlaceRequest, state LineState, o ClaimOutcome, titl
 	case PassMissing:
 		return PlaceAnswer{Err: ErrPassRequired.With("redirectTo", "/vwr/"+r.EventID)}
 	case AnswerMissing:
-		return PlaceAnswer{Err: errs.ErrUnavailable.WithRetry(askRetry)}
+		return PlaceAnswer{Err: errs.ErrEntitlementUnknown.WithRetry(askRetry)}
 	case Blocked:
 		return PlaceAnswer{Err: ErrBlocked}
 	default:

@@ -44,6 +44,22 @@ func TestPositionOutlivesAdmissionsOfThePresale(t *testing.T) {
 	require.Equal(t, f.clock().UnixMicro(), joinAt("at once", 12, line.EntitlementUnknown).Score, "still one turn")
 }
 
+// A member who was admitted in the presale by arrival is not in front a second time with a position.
+func TestAdmissionByArrivalInAPresaleIsATurn(t *testing.T) {
+	f := presale(t, 1)
+	require.Equal(t, line.Inside, f.joinAs("at once", line.Entitled).Standing)
+	require.Equal(t, line.Waiting, f.joinAs("by a tick", line.Entitled).Standing)
+	f.endSlots("at once")
+	f.tick()
+	f.endSlots("by a tick")
+	require.Equal(t, []string{"at once", "by a tick"}, f.admitted())
+	f.apply(line.Settings{Threshold: ptr(0)})
+	require.Equal(t, line.Waiting, f.joinAs("other", line.Entitled).Standing)
+	f.requireBehindAll("at once", 10)
+	f.requireBehindAll("by a tick", 11)
+	require.Equal(t, f.round+12, f.joinAt("other", 12).Score, "who only waits moves forward")
+}
+
 // A replica of an older release may put a user into both sets. Then the lower place is kept.
 func TestWaiterInBothSetsKeepsTheLowerPlace(t *testing.T) {
 	for name, repair := range map[string]func(f *fixture){

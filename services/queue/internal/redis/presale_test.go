@@ -262,33 +262,32 @@ func TestUnclaimedSlotsReturnToTheirSet(t *testing.T) {
 }
 
 // Beside an active waiting room only entitled users may join the line without a position. Others are
-// sent to the room, unless it assigns none yet and the ticket service has not answered about them.
+// sent to the room, unless the ticket service has not answered about them.
 func TestEntitledNeedNoPosition(t *testing.T) {
 	f := presale(t, 5)
-	ask := func(user string, lobby bool, entitled line.Entitlement) line.VisitorStanding {
-		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true, Lobby: lobby}}).Standing
+	claim := func(user string, entitled line.Entitlement) line.ClaimOutcome {
+		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true}})
 	}
-	require.Equal(t, line.PassMissing, ask("n", true, line.NotEntitled))
-	require.Equal(t, line.PassMissing, ask("n", false, line.NotEntitled))
-	require.Equal(t, line.AnswerMissing, ask("u", true, line.EntitlementUnknown))
-	require.Equal(t, line.PassMissing, ask("u", false, line.EntitlementUnknown))
-	for _, lobby := range []bool{true, false} {
-		require.Equal(t, line.Inside, ask("e", lobby, line.Entitled))
+	ask := func(user string, entitled line.Entitlement) line.VisitorStanding { return claim(user, entitled).Standing }
+	require.Equal(t, line.PassMissing, ask("n", line.NotEntitled))
+	require.Equal(t, line.PassMissing, ask("n", line.NotEntitledBefore))
+	require.Equal(t, line.AnswerMissing, ask("u", line.EntitlementUnknown))
+	require.Equal(t, line.Inside, ask("e", line.Entitled))
+	for _, entitled := range []line.Entitlement{line.EntitlementUnknown, line.NotEntitledBefore} {
 		f.endSlots("e")
-		require.Equal(t, line.Inside, ask("e", lobby, line.EntitlementUnknown), "the line knows it")
-		f.endSlots("e")
+		require.Equal(t, line.Inside, ask("e", entitled), "the line knows it")
 	}
-	require.Equal(t, line.Inside, ask("in", false, line.Entitled))
-	require.Equal(t, line.PassMissing, ask("e", false, line.NotEntitled), "withdrawn since")
+	f.endSlots("e")
+	require.Equal(t, line.Inside, ask("in", line.Entitled))
+	require.Equal(t, line.PassMissing, ask("e", line.NotEntitled), "withdrawn since")
 	f.apply(line.Settings{Threshold: ptr(0)})
-	require.Equal(t, line.Waiting, ask("waits", false, line.Entitled))
+	require.Equal(t, line.Waiting, ask("waits", line.Entitled))
+	require.True(t, claim("waits", line.NotEntitledBefore).Entitled)
 	f.openSale("in", "waits")
-	for _, lobby := range []bool{true, false} {
-		require.Equal(t, line.PassMissing, ask("e2", lobby, line.Entitled), "the presale is over")
-		require.Equal(t, line.PassMissing, ask("u", lobby, line.EntitlementUnknown))
-		require.Equal(t, line.Waiting, ask("waits", lobby, line.EntitlementUnknown), "keeps the place")
-		require.Equal(t, line.Inside, ask("in", lobby, line.EntitlementUnknown), "keeps the slot")
-	}
+	require.Equal(t, line.PassMissing, ask("e2", line.Entitled), "the presale is over")
+	require.Equal(t, line.PassMissing, ask("u", line.EntitlementUnknown))
+	require.Equal(t, line.Waiting, ask("waits", line.EntitlementUnknown), "keeps the place")
+	require.Equal(t, line.Inside, ask("in", line.EntitlementUnknown), "keeps the slot")
 }
 
 // An entitled user who joined without a position counts by that of the waiting room once it is served,

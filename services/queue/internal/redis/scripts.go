@@ -133,7 +133,7 @@ func commonArgs(now string, m line.KnownState, begin bool) []any {
 // appendClaim appends the thirteen script arguments of a claim. keyIndex is the index of the key
 // for the claim's tier-1 position, 0 without a position.
 func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
-	args = append(args, c.UserID, flagArg(c.Join), requiredArg(c.Tier1), keyIndex, c.Tier1.Round, c.Tier1.Position)
+	args = append(args, c.UserID, flagArg(c.Join), flagArg(c.Tier1.Required), keyIndex, c.Tier1.Round, c.Tier1.Position)
 	if c.Ticket != nil {
 		args = append(args, c.Ticket.Score, c.Ticket.Epoch, c.Ticket.IssuedAt)
 	} else {
@@ -147,18 +147,13 @@ func appendClaim(args []any, c line.PlaceClaim, keyIndex int) []any {
 	return append(args, entitledArg(c.Entitled))
 }
 
-// requiredArg encodes whether joining requires a position; "2" means that the room gives none yet.
-func requiredArg(t line.Tier1) string {
-	if t.Required && t.Lobby {
-		return "2"
-	}
-	return flagArg(t.Required)
-}
-
 // entitledArg encodes the answer of the ticket service about a user's entitlement.
 func entitledArg(e line.Entitlement) string {
-	if e == line.EntitlementUnknown {
+	switch e {
+	case line.EntitlementUnknown:
 		return ""
+	case line.NotEntitledBefore:
+		return "no"
 	}
 	return flagArg(e == line.Entitled)
 }

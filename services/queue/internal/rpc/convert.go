@@ -19,7 +19,7 @@ func toRequest(it *queuev1.LineItem) (line.PlaceRequest, error) {
 func toVisitor(c *commonv1.Caller) line.Visitor {
 	t := c.GetTier1()
 	return line.Visitor{UserID: c.GetUserId(), Email: c.GetEmail(), Claims: c.GetClaims(), Tier1: line.Tier1{
-		Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition(), Lobby: t.GetLobby(),
+		Required: t.GetRequired(), Round: t.GetRound(), Position: t.GetPosition(),
 	}}
 }
 

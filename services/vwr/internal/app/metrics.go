@@ -27,6 +27,7 @@ var (
 	claimed        = prometheus.NewDesc("urr_vwr_claimed", "Served positions whose visitor came.", eventLabel, nil)
 	rate           = prometheus.NewDesc("urr_vwr_rate", "Measured positions per second; 0 until measured.", eventLabel, nil)
 	configuredRate = prometheus.NewDesc("urr_vwr_configured_rate", "Configured positions per second.", eventLabel, nil)
+	askRate        = prometheus.NewDesc("urr_vwr_ask_rate", "Planned requests for positions per second.", eventLabel, nil)
 	tierTwoFull    = prometheus.NewDesc("urr_vwr_tier2_full",
 		"1 while the inlet MAX_IN_FLIGHT serves nobody since tier 2 is full; 0 with any other inlet.", eventLabel, nil)
 	asking = prometheus.NewDesc("urr_vwr_asking",
@@ -63,7 +64,7 @@ func registerMetrics(sc *room.StateCache, a *room.Advancer, d *lobby.Driver) (fu
 func (f *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	// Unregister identifies a collector by its descriptors, so list all of them.
 	for _, d := range []*prometheus.Desc{
-		serving, issued, waiting, claimed, rate, configuredRate, tierTwoFull, asking, advances, claimsMissed, fallbacks,
+		serving, issued, waiting, claimed, rate, configuredRate, askRate, tierTwoFull, asking, advances, claimsMissed, fallbacks,
 		lobbyEntries, lobbyLate, drawKeyMissing, lobbyVoid, lobbyFailures, beaconFailures,
 	} {
 		out <- d
@@ -84,6 +85,7 @@ func (f *stateCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(claimed, float64(st.Claimed), st.EventID)
 		gauge(rate, st.Rate, st.EventID)
 		gauge(configuredRate, st.Settings.Rate(), st.EventID)
+		gauge(askRate, float64(st.Settings.AskRate), st.EventID)
 		gauge(tierTwoFull, gaugeValue(f.advancer.TierTwoFull(st.EventID)), st.EventID)
 		gauge(asking, gaugeValue(st.Lobby.Shuffled && !st.Serves(time.Now())), st.EventID)
 	}

@@ -27,7 +27,7 @@ func TestMetricsOfActiveEvents(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]float64{
 			"urr_vwr_serving": 12, "urr_vwr_issued": 30, "urr_vwr_waiting": 18, "urr_vwr_claimed": 9, "urr_vwr_rate": 0, "urr_vwr_configured_rate": 50,
-			"urr_vwr_tier2_full": 0, "urr_vwr_asking": 0,
+			"urr_vwr_ask_rate": 1000, "urr_vwr_tier2_full": 0, "urr_vwr_asking": 0,
 		}, metricstest.ByName(t, "event", event))
 
 		c.Serving = 20

@@ -122,7 +122,7 @@ func (s *Store) newRoundItem(next room.Counters) item {
 	it[attrEvent] = str(next.EventID)
 	it[attrIssued], it[attrServing] = num(0), num(0)
 	it[attrActive], it[attrRound] = boolean(true), num(int64(next.Round))
-	it[attrUpdated], it[attrShards] = num(s.now().UnixMilli()), num(positionKeys)
+	it[attrUpdated] = num(s.now().UnixMilli())
 	if l := next.Lobby; l.Exists() {
 		it[attrLobbyOpensAt], it[attrLobbyClosesAt], it[attrStartsAt] = num(l.OpensAt), num(l.ClosesAt), num(l.StartsAt)
 	}

@@ -9,7 +9,7 @@ import (
 // SetFlushTimeout sets the time limit of writing queued claims at the end of Run.
 func (c *Claims) SetFlushTimeout(d time.Duration) { c.flushTimeout = d }
 
-// PositionPartition returns the partition key of a position in a round with this attribute shards.
-func PositionPartition(eventID string, shards int, id uuid.UUID) string {
-	return positionIDOf(eventID, shards, id).partition
+// PositionPartition returns the partition key of a position.
+func PositionPartition(eventID string, id uuid.UUID) string {
+	return positionIDOf(eventID, id).partition
 }

@@ -17,7 +17,7 @@ type findResult struct {
 }
 
 func (s *Store) FindRecord(ctx context.Context, c room.Counters, id uuid.UUID) (room.Record, bool, error) {
-	got, err := s.finds.Do(ctx, positionIDOf(c.EventID, c.Shards, id))
+	got, err := s.finds.Do(ctx, positionIDOf(c.EventID, id))
 	return got.record, got.ok, err
 }
 

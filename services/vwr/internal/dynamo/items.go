@@ -32,7 +32,6 @@ const (
 	attrExpected    = "expected"    // visitors at the start; absent: unknown
 	attrAskRate     = "askRate"     // their requests per second; absent: room.DefaultAskRate
 	attrNext        = "next"        // absent: QUEUE
-	attrShards      = "shards"      // positionKeys, see positionIDOf
 )
 
 // The registries of active events and of unfinished lobbies are the only items of the counters
@@ -117,18 +116,8 @@ const positionKeys = 1024
 // get equally many positions.
 func keyNumber(id uuid.UUID) uint16 { return binary.BigEndian.Uint16(id[:]) % positionKeys }
 
-// positionIDOf returns the key of a position. shards is the stored attribute of the round: other
-// values than positionKeys (and 0, a round that is not stored) are of rounds that were activated by
-// an earlier version.
-func positionIDOf(eventID string, shards int, id uuid.UUID) positionID {
-	switch shards {
-	case 0, positionKeys:
-		return positionID{fmt.Sprintf("%s%s%03x", eventID, shardSign, keyNumber(id)), id}
-	case 1:
-		return positionID{eventID, id}
-	}
-	shard := binary.BigEndian.Uint32(id[:]) % uint32(shards) //nolint:gosec // at most 64
-	return positionID{eventID + shardSign + strconv.FormatUint(uint64(shard), 10), id}
+func positionIDOf(eventID string, id uuid.UUID) positionID {
+	return positionID{fmt.Sprintf("%s%s%03x", eventID, shardSign, keyNumber(id)), id}
 }
 
 func numbers(ns []int64) types.AttributeValue {
@@ -170,7 +159,6 @@ func toCounters(it item) (room.Counters, error) {
 	if s := r.String(attrNext); s != "" {
 		c.Settings.Next = room.NextPage(s)
 	}
-	c.Shards = int(max(1, r.Number(attrShards)))
 	c.Lobby = toLobby(&r)
 	if r.Err() != nil {
 		return c, fmt.Errorf("counters of %s: %w", c.EventID, r.Err())
@@ -195,8 +183,8 @@ func toRecord(it item) (room.Record, error) {
 	return rec, nil
 }
 
-func fromRecord(rec room.Record, shards int, now time.Time) item {
-	it := positionKey(positionIDOf(rec.EventID, shards, rec.RequestID))
+func fromRecord(rec room.Record, now time.Time) item {
+	it := positionKey(positionIDOf(rec.EventID, rec.RequestID))
 	it[attrRound] = num(int64(rec.Round))
 	it[attrPosition] = num(rec.Position)
 	it[attrVisitor] = str(rec.Visitor)

@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsdynamo "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/pkg/dynamo/dynamotest"
@@ -66,40 +65,3 @@ func TestKeysDivideAllPositions(t *testing.T) {
 }
 
 func byPosition(a, b room.Record) int { return cmp.Compare(a.Position, b.Position) }
-
-// A round that an earlier version has started keeps its partition keys: all positions have one, or
-// they are divided by the attribute shards.
-func TestRoundsOfEarlierVersionsKeepTheirKeys(t *testing.T) {
-	t.Parallel()
-	cfg, db := dynamotest.Tables(t)
-	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
-	store := dynamo.New(awsdynamo.New(db.Options(), dynamotest.Hook{}.Options), cfg, time.Now)
-	id := uuid.MustParse("00000007-5a73-4c8e-8f3e-2b8f7a1d0c55")
-	for name, round := range map[string]struct {
-		change    string
-		partition string
-	}{
-		"one":     {"REMOVE shards", "one"},
-		"sharded": {"SET shards = :n", "sharded#2"},
-	} {
-		roomtest.StartRound(t, store, name, room.DefaultSettings())
-		update := &awsdynamo.UpdateItemInput{
-			TableName: aws.String(cfg.Prefix + "-vwr-counters"), Key: stored{"eventId": s(name)}, UpdateExpression: &round.change,
-		}
-		if name == "sharded" {
-			update.ExpressionAttributeValues = stored{":n": n(5)}
-		}
-		_, err := db.UpdateItem(t.Context(), update)
-		require.NoError(t, err)
-		c := roomtest.Read(t, store, name)
-		want, err := takeWithID(t.Context(), store, c, id)
-		require.NoError(t, err)
-		require.NotEmpty(t, get(t, db, cfg.Prefix+"-vwr-positions", stored{"eventId": s(round.partition), "requestId": s(id.String())}))
-		got, err := takeWithID(t.Context(), store, c, id)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.NoError(t, store.Stop(t.Context(), name, c.Round))
-		require.NoError(t, store.Start(t.Context(), room.Counters{EventID: name, Active: true, Round: c.Round + 1, Settings: room.DefaultSettings()}, c.Round, nil))
-		require.Equal(t, 1024, roomtest.Read(t, store, name).Shards, "the next round")
-	}
-}

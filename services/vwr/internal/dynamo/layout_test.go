@@ -55,7 +55,7 @@ func TestItemLayout(t *testing.T) {
 	counter := stored{
 		"eventId": s("demo"), "nextPosition": n(1), "servingCounter": n(1), "isActive": &types.AttributeValueMemberBOOL{Value: true},
 		"updatedAt": n(1_800_000_000_123), "activatedAt": round, "batch": n(30), "intervalMs": n(2000), "inlet": s("MAX_IN_FLIGHT"),
-		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"), "shards": n(1024), "expected": n(70_000), "askRate": n(500),
+		"maxInFlight": n(9), "proofOfWork": n(17), "signIn": &types.AttributeValueMemberBOOL{}, "next": s("QUEUE"), "expected": n(70_000), "askRate": n(500),
 	}
 	for what, c := range map[string]struct {
 		table string

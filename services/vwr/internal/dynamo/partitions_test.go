@@ -31,7 +31,6 @@ type crowd struct {
 	partitions, placement int
 	fraction              float64 // of AWS's units that a partition accepts
 	index                 dynamo.PositionIndex
-	shards                int // of an earlier version; 0: none
 	perSecond, seconds    int
 }
 
@@ -79,9 +78,6 @@ func (c crowd) come(t *testing.T) (fits, stored float64) {
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, c.index))
 	h.store, h.begin = dynamo.New(db, cfg, time.Now), time.Now()
 	h.room = roomtest.StartRound(t, h.store, herdEvent, room.DefaultSettings())
-	if c.shards > 0 {
-		h.room.Shards = c.shards
-	}
 	const tick = 10 * time.Millisecond
 	var work sync.WaitGroup
 	n := 0
@@ -89,7 +85,7 @@ func (c crowd) come(t *testing.T) (fits, stored float64) {
 		ids := make([]uuid.UUID, int(float64(c.perSecond)*at.Seconds())-n)
 		for i := range ids {
 			ids[i] = uuid.New()
-			h.offers[dynamo.PositionPartition(herdEvent, h.room.Shards, ids[i])]++
+			h.offers[dynamo.PositionPartition(herdEvent, ids[i])]++
 		}
 		n += len(ids)
 		work.Go(func() { h.ask(ids) })
@@ -122,7 +118,7 @@ func (h *herd) record(next strict.Server) strict.Server {
 		for _, s := range in.Statements {
 			key := s.Parameters[2]["S"] // eventId, after activatedAt and createdAt
 			position, err := strconv.ParseInt(s.Parameters[3]["N"], 10, 64)
-			if h.shards == 0 && (err != nil || position <= h.last[key]) {
+			if err != nil || position <= h.last[key] {
 				h.t.Errorf("position %d of %s is stored after %d: %v", position, key, h.last[key], err)
 			}
 			h.last[key] = position
@@ -216,15 +212,15 @@ func TestPartitionsFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("needs -figures")
 	}
-	for _, row := range []struct{ shards, partitions int }{{17, 17}, {17, 25}, {17, 34}, {0, 17}, {0, 25}, {0, 34}} {
+	for _, partitions := range []int{17, 25, 34} {
 		for placement := range 5 {
 			synctest.Test(t, func(t *testing.T) {
 				c := crowd{
-					partitions: row.partitions, placement: placement, fraction: 0.05, index: dynamo.WithPositionIndex,
-					shards: row.shards, perSecond: 16_667 / 20, seconds: 5,
+					partitions: partitions, placement: placement, fraction: 0.05, index: dynamo.WithPositionIndex,
+					perSecond: 16_667 / 20, seconds: 5,
 				}
 				fits, stored := c.come(t)
-				t.Logf("%d shards, %d partitions: %.0f%% fits, %.0f%% stored", row.shards, row.partitions, 100*fits, 100*stored)
+				t.Logf("%d partitions: %.0f%% fits, %.0f%% stored", partitions, 100*fits, 100*stored)
 			})
 		}
 	}

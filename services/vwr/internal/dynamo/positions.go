@@ -23,12 +23,11 @@ import (
 type takeRequest struct {
 	roundKey
 
-	shards  int // of the round
 	visitor string
 	ids     []uuid.UUID
 }
 
-func (t takeRequest) key(id uuid.UUID) positionID { return positionIDOf(t.eventID, t.shards, id) }
+func (t takeRequest) key(id uuid.UUID) positionID { return positionIDOf(t.eventID, id) }
 
 // TakePositions returns the records of the visitors who have one, and stores new positions for the
 // others. A visitor who would wait too long gets errs.ErrOverloaded at once, and no position. One
@@ -54,7 +53,7 @@ func (s *Store) issueInGroups(ctx context.Context, c room.Counters, takers []roo
 	defer backlog.leave(n)
 	requests := make([]takeRequest, n)
 	for i, t := range takers[:n] {
-		requests[i] = takeRequest{roundKey: roundKey{c.EventID, c.Round}, shards: c.Shards, visitor: t.Visitor, ids: t.IDs}
+		requests[i] = takeRequest{roundKey: roundKey{c.EventID, c.Round}, visitor: t.Visitor, ids: t.IDs}
 	}
 	return s.takes.DoAll(ctx, c.EventID, requests), err
 }
@@ -144,7 +143,7 @@ func (s *Store) storeRecords(ctx context.Context, records []*newRecord) {
 	defer cancel()
 	items, now := make([]item, len(records)), s.now()
 	for i, r := range records {
-		items[i] = fromRecord(r.Record, r.shards, now)
+		items[i] = fromRecord(r.Record, now)
 	}
 	for i, err := range dynamo.InsertNew(ctx, s.db, s.positions, items) {
 		records[i].err = err

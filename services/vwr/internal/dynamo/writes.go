@@ -42,7 +42,6 @@ const (
 type newRecord struct {
 	room.Record
 
-	shards int       // of the round
 	issued time.Time // when its position was issued
 	pause  time.Duration
 	// stored and err are the result of the last call that stored it: the visitor's record, or why
@@ -57,7 +56,7 @@ type newRecord struct {
 func newRecordFor(t takeRequest) *newRecord {
 	return &newRecord{
 		Record: room.Record{EventID: t.eventID, Round: t.round, RequestID: t.ids[0], Visitor: t.visitor},
-		shards: t.shards, late: make(chan struct{}), done: make(chan struct{}),
+		late:   make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
@@ -68,7 +67,7 @@ func storedRecord(rec room.Record) *newRecord {
 	return r
 }
 
-func (r *newRecord) key() positionID { return positionIDOf(r.EventID, r.shards, r.RequestID) }
+func (r *newRecord) key() positionID { return positionIDOf(r.EventID, r.RequestID) }
 
 func (r *newRecord) finish(o room.Outcome[room.Record]) {
 	r.outcome = o

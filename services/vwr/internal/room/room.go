@@ -144,9 +144,6 @@ type Counters struct {
 	Serving  int64 // the last position served; at most Issued
 	Claimed  int64 // served positions whose visitors have fetched a token; Read does not set it
 	Settings Settings
-	// Shards is how the store divides the positions of the round, which it decides when the round
-	// starts.
-	Shards    int
 	Lobby     Lobby
 	UpdatedAt time.Time
 }

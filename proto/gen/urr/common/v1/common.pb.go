@@ -369,10 +369,7 @@ type Tier1 struct {
 	// From 1; 0 without a valid token.
 	Position int64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// The UUID of the visitor at tier 1 in that round.
-	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The waiting room gives no positions yet: its lobby is open, or the draw is not done. Users of whom
-	// it is not known whether they are entitled to the presale ask again then.
-	Lobby         bool `protobuf:"varint,5,opt,name=lobby,proto3" json:"lobby,omitempty"`
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,13 +430,6 @@ func (x *Tier1) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
-}
-
-func (x *Tier1) GetLobby() bool {
-	if x != nil {
-		return x.Lobby
-	}
-	return false
 }
 
 // The failure of one item of a batch; the gRPC status is that of the whole call.
@@ -556,14 +546,13 @@ const file_urr_common_v1_common_proto_rawDesc = "" +
 	"^[A-Z]{3}$R\bcurrency\x12#\n" +
 	"\bsmallest\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\bsmallest\x12!\n" +
 	"\alargest\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\alargest\x12\x1b\n" +
-	"\x04step\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\x04step\"\x8a\x01\n" +
+	"\x04step\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x01R\x04step\"\x81\x01\n" +
 	"\x05Tier1\x12\x1a\n" +
 	"\brequired\x18\x01 \x01(\bR\brequired\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x03R\bposition\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05lobby\x18\x05 \x01(\bR\x05lobby\"\xf4\x01\n" +
+	"request_id\x18\x04 \x01(\tR\trequestIdJ\x04\b\x05\x10\x06R\x05lobby\"\xf4\x01\n" +
 	"\aProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +

@@ -40,8 +40,8 @@ type QueueServiceClient interface {
 	// Joins the line, or returns the place of a user who is in it; may admit at once. One result per
 	// item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
-	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo),
+	// ENTITLEMENT_UNKNOWN, PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(ctx context.Context, in *LineRequest, opts ...grpc.CallOption) (*LineResponse, error)
 	// The place of a user who is in the line; does not join it. One result per item, in their order.
 	//
@@ -179,8 +179,8 @@ type QueueServiceServer interface {
 	// Joins the line, or returns the place of a user who is in it; may admit at once. One result per
 	// item, in their order.
 	//
-	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo), PASS_USED,
-	// USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
+	// Problems of an item: UNAUTHENTICATED, VWR_TOKEN_REQUIRED (metadata redirectTo),
+	// ENTITLEMENT_UNKNOWN, PASS_USED, USER_BLOCKED, EVENT_NOT_FOUND, UNAVAILABLE.
 	Check(context.Context, *LineRequest) (*LineResponse, error)
 	// The place of a user who is in the line; does not join it. One result per item, in their order.
 	//

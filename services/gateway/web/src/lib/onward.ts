@@ -4,6 +4,9 @@
 import { readStored, writeStored } from "./store";
 import { uuid } from "./uuid";
 
+/** Whether the page at a path of this site has sent the visitor here. */
+export const cameFrom = (path: string): boolean => document.referrer.replace(/\/?([?#].*)?$/, "") === location.origin + path;
+
 // What the gateway keeps of a sign-in.
 const maxReturnPath = 1024;
 

@@ -38,10 +38,13 @@ export async function poll(clock: Clock, attempt: Attempt, failed: Failed, signa
 
 /**
  * When to ask next whose turn is at asksAt (0: unknown) and who is advised to look again after so many
- * seconds: at the turn, if it comes first.
+ * seconds: at the turn, if it comes first. Whose clock is ahead was told too early that it had come, and
+ * would ask without a pause until it has.
  */
-export const nextAsk = (asksAt: number, advised: number): number | Turn =>
-  asksAt && (asksAt - serverNow()) / 1000 <= 1.2 * advised ? { at: asksAt } : Math.max(1, advised);
+export function nextAsk(asksAt: number, advised: number): number | Turn {
+  const left = (asksAt - serverNow()) / 1000;
+  return left > 0 && left <= 1.2 * advised ? { at: asksAt } : Math.max(1, advised);
+}
 
 /**
  * Varies a pause by up to ±10 %: the server advises whole seconds, which would synchronise a crowd.

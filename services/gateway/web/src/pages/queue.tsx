@@ -89,10 +89,14 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
   // a cancelled event that may take place again.
   let last: SaleEvent | undefined;
   let paused = false;
-  // Whoever is entitled waits without a number of the waiting room. The page takes one all the same:
-  // joining again with it may move the place forward.
+  // Whoever is entitled, or about whom that is not known yet, waits without a number of the waiting room.
+  // The page takes one all the same: joining with it may move the place forward, or be the only way.
   let following = false;
   let served = false;
+  const takeNumber = (): void => {
+    if (!following) followPosition(eventId, () => (served = true), signal);
+    following = true;
+  };
   return repeat(
     async () => {
       const event = answers % (paused ? pausedPollInterval : salePollInterval) === 0 ? await readSale(signal) : undefined;
@@ -109,10 +113,7 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
       const place = await confirmOver(await (join || withNumber ? line.check(signal) : line.status(signal)), show, signal);
       answers++;
       if (withNumber) served = false;
-      if (place.entitled && !following) {
-        following = true;
-        followPosition(eventId, () => (served = true), signal);
-      }
+      if (place.entitled) takeNumber();
       // Unknown to the line: evicted after a long absence, or the line was lost. Joining again
       // restores the old place.
       const over = isOver(place.saleStatus);
@@ -127,6 +128,7 @@ function waitInLine(show: Show, signal: AbortSignal): Promise<void> {
       return lost ? 0 : clampPoll(place.nextPoll);
     },
     (failure, retryIn) => {
+      if (failure instanceof Problem && failure.code === "ENTITLEMENT_UNKNOWN") takeNumber();
       if (!follow(failure)) show.failure(failure, retryIn !== undefined);
     },
     signal,

@@ -89,6 +89,9 @@ const overLimit = 3;
 const challengeRetry = 5;
 // The least time between two reads of an event whose sale is paused.
 const pausedMs = 20_000;
+// Over so many ms the crowd outside a lobby asks at its start where the server spreads nothing, as for a
+// crowd that it does not know.
+const unspreadMs = 3_000;
 // Seconds between two looks at a lobby from outside, without advice.
 const outsidePoll = 30;
 // Seconds between two polls of who has to sign in again.
@@ -245,7 +248,9 @@ export class Room {
     this.schedule = { lobbyOpensAt: at("lobbyOpensAt"), closesAt: at("closesAt"), opensAt: at("opensAt"), asksAt: at("asksAt") };
     const { saleStatus } = failure.body as { saleStatus?: EventStatus };
     this.screen.lobby(this.schedule, undefined, saleStatus === "PRESALE");
-    return nextAsk(this.schedule.asksAt, failure.retryAfter || outsidePoll);
+    const { asksAt, opensAt } = this.schedule;
+    const next = nextAsk(asksAt, failure.retryAfter || outsidePoll);
+    return asksAt === opensAt && typeof next !== "number" ? { at: asksAt + unspreadMs * Math.random() } : next;
   }
 
   /** Keeps the entry, and looks now and then whether the user has signed in, in another tab. */

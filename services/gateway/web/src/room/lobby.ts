@@ -51,14 +51,15 @@ export function drawLobby({ schedule, receipt }: Lobby, text: Text, lang: string
   const sentence = (): string => {
     if (left <= 0 && own) return text.opened;
     if (receipt) return left > 0 ? text.lobbyJoined : text.drawing;
+    if (!closesAt) return text.opened; // there is, or was, nothing to join
     if (now >= closesAt) return text.lobbyClosed;
     return now < lobbyOpensAt ? `${text.lobby} ${text.lobbySoon}` : text.lobby;
   };
   element("lobby").hidden = false;
   setText("schedule", fill(sentence(), times));
   setText("turn", own ? fill(text.turn, { time: new Intl.DateTimeFormat(lang, { timeStyle: "medium" }).format(asksAt) }) : "");
-  setText("until", left > 0 || !own ? text.countdown : text.turnIn);
-  setText("countdown", countdown(left > 0 || !own ? left : asksAt - now));
+  setText("until", left > 0 ? text.countdown : text.turnIn);
+  setText("countdown", countdown(left > 0 ? left : asksAt - now));
   element("joining").hidden = Boolean(receipt) || now < lobbyOpensAt || !closesAt;
   // Who has joined elsewhere finds the entry.
   setText("join", now >= closesAt ? text.find : text.join);

@@ -3,7 +3,7 @@
 import { sale as englishSale, vwr as english, wait as englishWait } from "../../../internal/web/lang/en.json";
 import { sale as koreanSale, vwr as korean, wait as koreanWait } from "../../../internal/web/lang/ko.json";
 import { Clock } from "../lib/clock";
-import { loginPath, onward, restoreFragment, returnPath } from "../lib/onward";
+import { cameFrom, loginPath, onward, restoreFragment, returnPath } from "../lib/onward";
 import { Problem } from "../lib/problem";
 import { saleText } from "../lib/standing";
 import { readStored, writeStored } from "../lib/store";
@@ -151,7 +151,7 @@ function showDrawn(eventId: string): void {
 function showPresale(eventId: string, on: boolean): void {
   const way = `/queue/${eventId}`; // /events asks for a number
   element("enter-presale").setAttribute("href", onward(way));
-  element("not-entitled").hidden = !document.referrer.startsWith(location.origin + way);
+  element("not-entitled").hidden = !cameFrom(way);
   element("presale").hidden = !on;
 }
 

@@ -212,7 +212,7 @@ local function selectWaiters(heads, users, entitled, admitted, room)
       due[at + 1], due[at + 2] = deadlines[p], user
       values[at + 1], values[at + 2] = user, id .. ' ' .. score .. ' 0 0'
       spent[at + 1], spent[at + 2] = spentAt, user
-      if tonumber(score) <= reach then -- isEarly
+      if not forAll or tonumber(score) <= reach then -- isEarly
         turns[at + 1], turns[at + 2] = user, forAll and score or turnMark(score) -- early places are before all others
       end
       local since = entitled[i] and from[i] or not entitled[i] and presence(score, from[i])

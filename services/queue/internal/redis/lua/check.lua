@@ -5,11 +5,11 @@
 -- KEYS   23.. t1:<round>:<page>, one for each page of positions among the items
 -- ARGV   16 seed of slot ids, then 13 per item:
 --          user · join (1: enqueue a newcomer) · required (1: a newcomer without an entitlement needs a
---          position; 2: likewise, and the room gives none yet) ·
---          index of its t1 key (0 = no position) · round (µs) · position ·
+--          position) · index of its t1 key (0 = no position) · round (µs) · position ·
 --          ticket: score ('' = none), epoch, issued at (ms) ·
 --          token: slot id ('' = none), epoch, slot's end (ms) ·
---          whether ticket holds the user entitled to the presale ('' = not known, 0, 1)
+--          whether ticket holds the user entitled to the presale ('' = not known, 0, 1; 'no' = it did
+--          not when it was asked before, so what the line knows counts)
 -- reply  { head, { per item } }, each item one of
 --          { 'A', slot id, slot's end (ms), n }: slot holder; n = 1 if this call claims the slot,
 --            2 if it also assigned it, else 0
@@ -17,8 +17,8 @@
 --          { 'N' }: in no set
 --          { 'P' }: the position is another user's, and one is required
 --          { 'V' }: a position is required
---          { 'U' }: a position is required of users without an entitlement, the room gives none yet,
---            and whether this user has one is not known
+--          { 'U' }: a position is required of users without an entitlement, and whether this user has
+--            one is not known
 --          { 'B' }: blocked
 local seed = ARGV[OWN]
 local active, old, waiting = activeCount(), call('ZCARD', kOld), waitingCount()
@@ -192,7 +192,7 @@ local function newcomerScore(user, item, n)
     if score or required then return score, { 'P' } end
   end
   if required then
-    local unknown = item.required == '2' and item.entitled == '' and not isForAll()
+    local unknown = item.entitled == '' and not isForAll()
     return nil, { unknown and 'U' or 'V' }
   end
   return int(arrivalScore(n)), nil
@@ -245,7 +245,7 @@ local function enter(user, score, n)
     local slot, from = { user, id .. ' ' .. score .. ' 0 0' }, since(score)
     call('HSET', kSlot, unpack(slot))
     markSpent(int(now), user)
-    if isEarly(score) then markTurns({ user, turnMark(score) }) end
+    if isEarly(score) or not isForAll() then markTurns({ user, turnMark(score) }) end
     call('ZREM', kLate, user)
     active = active + 1
     record(slot, from and { user, from } or {})
@@ -262,7 +262,7 @@ end
 local function answer(user, item, n)
   if anyBlocked and call('SISMEMBER', kBlocked, user) == 1 then return { 'B' } end
   if closed then return { 'N' } end
-  if item.entitled ~= '' and setEntitlement(user, item.entitled) == 1 then wrote = true end
+  if (item.entitled == '0' or item.entitled == '1') and setEntitlement(user, item.entitled) == 1 then wrote = true end
   local found = heldSlot(user) or takeOver(user, item)
   if not found then
     if mayAdvance(user, item) then advance(user, item, n) end

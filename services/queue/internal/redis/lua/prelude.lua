@@ -299,9 +299,10 @@ local function markSpent(...)
   spentChanged = true
 end
 
--- markTurns records early places that were used or given up: users and their scores in turn. A user
--- is early once per round. The record is complete for a day, as long as a pass can be used: ticks
--- move `turns` to `turns-before` a day after `turnsAt` (forgetTurns); the TTL is for lines without.
+-- markTurns records early places that were used or given up, and admissions in a presale: users and
+-- their scores in turn (turnMark). A user is early once per round. The record is complete for a day, as
+-- long as a pass can be used: ticks move `turns` to `turns-before` a day after `turnsAt` (forgetTurns);
+-- the TTL is for lines without.
 local function markTurns(scores)
   if #scores == 0 then return end
   if line.turnsAt == 0 then set({ turnsAt = now }) end

@@ -76,9 +76,13 @@ local function raiseHigh(score)
   if isForAll() then line.highAll = math.max(line.highAll, score) end
 end
 
--- turnMark is the record in `turns` of an admission. In a presale it is no tier-1 score: else a user
+-- turnMark is the record in `turns` of an admission of an early place, or of any in a presale: an entitled
+-- user who had a turn by arrival must not be early too. In a presale it is no tier-1 score: else a user
 -- without the entitlement any more, to whom `high` does not apply, would be early again.
-local function turnMark(score) return isForAll() and score or score .. '.5' end
+local function turnMark(score)
+  if isForAll() then return score end
+  return isEarly(score) and score .. '.5' or int(us) -- later than every position of this round
+end
 
 local function head()
   return { line.epoch, line.rev, now, line['until'], fresh, waitingCount(), activeCount(), call('ZCARD', kOld),
