@@ -29,8 +29,8 @@ import (
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
 // knows which, so these calls always have it. Irreversible recognises a request that cancels an
 // event at once; that is refused too. Personal marks operators' reads of personal data, and Costly
-// what reads a database for anybody and each time: lists from any cursor, campaigns, sums and series of any
-// event. An event or a promotion is a single read and the page that a crowd opens, so it counts as a poll.
+// what reads a database for anybody and each time: lists from any cursor, campaigns, sums and series of
+// any event. An event or a promotion is a single read, and the page that a crowd opens: a poll.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
