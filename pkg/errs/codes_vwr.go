@@ -8,7 +8,8 @@ var (
 	ErrProofRequired     = declare(Forbidden, "PROOF_REQUIRED", "A proof of work is required")
 	ErrCaptchaRequired   = declare(Forbidden, "CAPTCHA_REQUIRED", "The test of the challenge provider is required")
 	ErrLobbyOpen         = declare(Conflict, "LOBBY_OPEN", "Positions are not given out yet")
-	// ErrAskLater has when the visitor may ask, as asksAt (epoch ms) and Retry-After.
+	// ErrAskLater has when the visitor may ask, as asksAt (epoch ms) and Retry-After. It is also for
+	// applications to promotions.
 	ErrAskLater      = declare(Exhausted, "ASK_LATER", "Each visitor asks at an own time, and this one's has not come")
 	ErrLobbyClosed   = declare(Conflict, "LOBBY_CLOSED", "The lobby takes no entries now")
 	ErrLobbyFixed    = declare(Conflict, "LOBBY_FIXED", "The lobby of the running round cannot be changed")

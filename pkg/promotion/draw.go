@@ -78,10 +78,6 @@ func (d *Draw) DecidingRound(terms *fairdraw.Commitment) (uint64, error) {
 // Public reports whether the signed statement, with the lists of entries and exclusions, is public.
 func (d *Draw) Public() bool { return d.Signature != "" }
 
-// ClosesGroup reports whether a group with this counter of entries accepts no more of them. Of a group
-// that an earlier version closed, the counter does not say so.
-func (d *Draw) ClosesGroup(c EntryCounter) bool { return d.ClosedAt != 0 || c.ClosedAt != 0 }
-
 // Announced reports whether the result is public. One process stores the seed at the announcement,
 // so that all readers agree.
 func (d *Draw) Announced() bool { return d.Seed != "" }

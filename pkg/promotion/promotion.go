@@ -13,7 +13,12 @@
 //	FAILED_FINAL        → QUEUED                 an operator has redriven it
 package promotion
 
-import "urr.guru/pkg/plan"
+import (
+	"time"
+
+	"urr.guru/pkg/plan"
+	"urr.guru/pkg/spread"
+)
 
 // Promotion is an offer to which users apply. In code an application is a Request.
 type Promotion struct {
@@ -60,6 +65,14 @@ func (p *Promotion) Expect(e plan.Expected) {
 // for some seconds. Requests of the expected crowd are below it and wait in their order instead.
 func (p *Promotion) MaxUnsettled() int64 {
 	return min(max(minUnsettled, p.Expected.Visitors), maxUnsettled)
+}
+
+// Spread is over what time from the opening users apply, each at an own time: the expected crowd over
+// the rate at which it is expected, but at least what the workers settle. It is at most half of the time
+// in which the promotion is open, so that everybody's time comes long before the end.
+func (p *Promotion) Spread() time.Duration {
+	over := spread.Over(p.Expected.Visitors, max(plan.SettledPerSecond, p.Expected.PerSecond()))
+	return min(over, time.Duration(p.ClosesAt-p.OpensAt)*time.Millisecond/2).Round(time.Millisecond)
 }
 
 // PromotionStatus is computed from the stored promotion and the time.

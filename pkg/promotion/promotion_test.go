@@ -3,6 +3,7 @@ package promotion_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -207,5 +208,24 @@ func TestExpect(t *testing.T) {
 	} {
 		p.Expect(plan.Expected{Visitors: tc.visitors, WithinSeconds: tc.within})
 		require.Equal(t, []int64{tc.shards, tc.unsettled}, []int64{p.Shards, p.MaxUnsettled()})
+	}
+}
+
+// Applications are spread so that as many come a second as workers settle, or as are expected, and in
+// the first half of the time in which the promotion is open.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		expected     plan.Expected
+		open, spread time.Duration
+	}{
+		{plan.Expected{}, time.Hour, 0},
+		{plan.Expected{Visitors: 1000, WithinSeconds: 1}, time.Hour, 0},
+		{plan.Expected{Visitors: 60_000, WithinSeconds: 3600}, 24 * time.Hour, time.Minute},
+		{plan.Expected{Visitors: 1_000_000, WithinSeconds: 60}, time.Hour, time.Minute},
+		{plan.Expected{Visitors: 1_000_000, WithinSeconds: 60}, time.Minute, 30 * time.Second},
+	} {
+		p := promotion.Promotion{Expected: c.expected, OpensAt: now, ClosesAt: now + c.open.Milliseconds()}
+		require.Equal(t, c.spread, p.Spread(), "%v", c)
 	}
 }

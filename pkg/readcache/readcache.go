@@ -60,6 +60,12 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	return e.value, e.err
 }
 
+// Fresh returns what Get would return without reading; ok is false if Get would read.
+func (c *Cache[K, V]) Fresh(key K) (value V, ok bool) {
+	e, ok := c.fresh.GetIfPresent(key)
+	return e.value, ok
+}
+
 // read loads a value. A NotFound error is cached like a value; any other error makes read fail.
 func (c *Cache[K, V]) read(ctx context.Context, key K) (cached[V], error) {
 	e := cached[V]{at: c.now()}

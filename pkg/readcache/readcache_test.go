@@ -76,3 +76,20 @@ func TestCallerWhoGivesUpFailsNoOther(t *testing.T) {
 		cache.Clear()
 	})
 }
+
+// Only what is in memory and no older than a value that Get returns is there without a read.
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	clock := testkit.NewClock(time.UnixMilli(1_800_000_000_000))
+	cache := readcache.New(clock.Now, time.Second, 9, func(context.Context, string) (int, error) { return 7, nil })
+	_, ok := cache.Fresh("a")
+	require.False(t, ok)
+	_, err := cache.Get(t.Context(), "a")
+	require.NoError(t, err)
+	got, ok := cache.Fresh("a")
+	require.True(t, ok)
+	require.Equal(t, 7, got)
+	clock.Advance(time.Second)
+	_, ok = cache.Fresh("a")
+	require.False(t, ok)
+}

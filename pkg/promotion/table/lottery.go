@@ -32,12 +32,6 @@ func EntryCounterKey(event, group string) dynamo.Item {
 	return Key("ENTRIES#"+event+"#"+group, "ENTRIES")
 }
 
-// SharedEntryCounterKey is the key at which earlier versions counted: one partition had all counters
-// of a lottery. What such a counter has is a part of its group's number of entries.
-func SharedEntryCounterKey(event, group string) dynamo.Item {
-	return Key(eventPK(event), "ENTRIES#"+group)
-}
-
 // DecodeEntryCounter reads the counter of a group; if the item is absent there are 0 entries.
 func DecodeEntryCounter(it dynamo.Item) (promotion.EntryCounter, error) {
 	d := dynamo.Reader{Item: it}

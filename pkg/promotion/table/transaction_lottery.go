@@ -15,17 +15,14 @@ type entryGroup struct{ event, group string }
 // groupChange is the change of a group's counter: entries is added, sentAt is set.
 type groupChange struct{ entries, sentAt int64 }
 
-// exclusionWrite is a write to the list of a lottery's excluded requests, and the conditions on
-// other items that it requires.
+// exclusionWrite is a write to the list of a lottery's excluded requests, and the condition on
+// another item that it requires.
 type exclusionWrite struct {
-	owner    int
-	item     types.TransactWriteItem
-	required []itemCondition
-}
+	owner int
+	item  types.TransactWriteItem
 
-type itemCondition struct {
-	key dynamo.Item
-	Condition
+	key      dynamo.Item
+	required Condition
 }
 
 // addLotteryWrites adds the writes of the entry, the group's counter and the exclusion that follow
@@ -47,18 +44,17 @@ func (t *Tx) addLotteryWrites(owner int, c promotion.Change) {
 		t.countsOf(after.EventID).Entered--
 	}
 	key := Key(ExclusionPartition(after.EventID), after.RequestID)
-	notDrawn := itemCondition{DrawKey(after.EventID), Absent()}
 	switch {
 	case after.EnteredAt != 0:
 	case after.Status.Final():
 		e := promotion.Exclusion{EventID: after.EventID, RequestID: after.RequestID, Reason: after.ResultCode, At: after.StatusAt, EndsAt: after.EndsAt}
 		t.exclusions = append(t.exclusions, exclusionWrite{
-			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, []itemCondition{notDrawn},
+			owner, types.TransactWriteItem{Put: &types.Put{TableName: &t.table, Item: ExclusionItem(&e)}}, DrawKey(after.EventID), Absent(),
 		})
 	case before.Status.Final(): // redriven: included again, unless its group is closed, since it can then only be late
 		t.exclusions = append(t.exclusions, exclusionWrite{
 			owner, types.TransactWriteItem{Delete: &types.Delete{TableName: &t.table, Key: key}},
-			[]itemCondition{notDrawn, {EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen()}},
+			EntryCounterKey(after.EventID, promotion.LotteryGroup(after.RequestID)), entryCounterOpen(),
 		})
 	}
 }
@@ -89,18 +85,16 @@ func (t *Tx) writeGroupCounters() {
 	}
 }
 
-// addExclusions adds the writes of exclusions with their checks: that the draw has no item yet, and,
+// addExclusions adds the writes of exclusions with their checks: that the draw has no item yet, or,
 // for a deletion, that the group is open. It returns the checked keys by the index of the check.
 func (t *Tx) addExclusions() map[int]string {
 	checks := map[int]string{}
 	checked := map[string]bool{}
 	for _, e := range t.exclusions {
-		for _, c := range e.required {
-			if name := keyText(c.key); !checked[name] {
-				checked[name] = true
-				checks[len(t.items)] = name
-				t.Check(Shared, c.key, c.Condition)
-			}
+		if name := keyText(e.key); !checked[name] {
+			checked[name] = true
+			checks[len(t.items)] = name
+			t.Check(Shared, e.key, e.required)
 		}
 		t.addWrite(e.owner, e.item)
 	}
@@ -123,8 +117,6 @@ func (t *Tx) dropExclusions(canceled *dynamo.CanceledError, checks map[int]strin
 	if _, invalid := canceled.FirstInvalid(); invalid || len(final) == 0 {
 		return false
 	}
-	t.exclusions = slices.DeleteFunc(t.exclusions, func(e exclusionWrite) bool {
-		return slices.ContainsFunc(e.required, func(c itemCondition) bool { return final[keyText(c.key)] })
-	})
+	t.exclusions = slices.DeleteFunc(t.exclusions, func(e exclusionWrite) bool { return final[keyText(e.key)] })
 	return true
 }

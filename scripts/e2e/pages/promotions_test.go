@@ -165,8 +165,8 @@ func applyTwice(t *testing.T, b *tab, event, user string) {
 	again.checkPage("applied twice")
 }
 
-// testPromotionTrouble: while too many requests wait for results, the page says so and lets the
-// visitor try again. An application whose responses were lost counts once, and not as repeated.
+// testPromotionTrouble: while too many requests wait for results, the page says so and tries again. An
+// application whose responses were lost counts once, and not as repeated.
 func testPromotionTrouble(t *testing.T) {
 	parallelUnlimited(t)
 	says, event := words(t, "en"), promotion{}.open(t)
@@ -184,7 +184,7 @@ func testPromotionTrouble(t *testing.T) {
 	b.visit("/promo/" + event)
 	b.click(".enter button")
 	b.waitForText("VERY MANY PEOPLE")
-	b.waitForText(says["promo"]["tryAgain"])
+	b.waitForText(says["common"]["retrying"])
 	b.checkPage("overloaded")
 	trouble.Store("")
 	applyUntil(b, says, says["request"]["place"])

@@ -36,17 +36,17 @@ var routeCosts = map[string]edge.Cost{
 	"draws.chunk":               drawCost,
 	"stats.series":              {Reads: "PostgreSQL: an event's minutes or quarters", Cached: "1 s"},
 
-	vwrv1.VwrService_ListShuffles_FullMethodName:          {Reads: "DynamoDB: a page of lobbies"},
-	ingestv1.IngestService_ListPromotions_FullMethodName:  {Reads: "DynamoDB: 2 eventually consistent reads, one page at a time", Cached: "1 s"},
+	vwrv1.VwrService_ListShuffles_FullMethodName:          {Reads: "DynamoDB: a page of lobbies", Cached: "1 s"},
+	ingestv1.IngestService_ListPromotions_FullMethodName:  {Reads: "DynamoDB: 2 eventually consistent reads, of later pages one at a time", Cached: "1 s"},
 	ingestv1.IngestService_GetPromotion_FullMethodName:    {Reads: "DynamoDB: a promotion, its capacity", Cached: "1 s, capacity 0.5 s"},
 	ingestv1.IngestService_GetDrawProof_FullMethodName:    drawCost,
 	statsv1.StatsService_GetEventStats_FullMethodName:     {Reads: "PostgreSQL: an event's totals", Cached: "1 s"},
 	statsv1.StatsService_GetEventSeries_FullMethodName:    {Reads: "PostgreSQL: an event's minutes or quarters", Cached: "1 s"},
 	ticketv1.EventService_ListEvents_FullMethodName:       {Reads: "PostgreSQL: a page of events, counts of seats", Cached: "1 s, counts 5 s"},
 	ticketv1.EventService_GetEvent_FullMethodName:         {Reads: "PostgreSQL: an event, counts of seats", Cached: "0.25 s"},
-	ticketv1.MembershipService_ListPlans_FullMethodName:   {Reads: "PostgreSQL: the plans"},
+	ticketv1.MembershipService_ListPlans_FullMethodName:   {Reads: "PostgreSQL: the plans", Cached: "1 s"},
 	paymentv1.PaymentService_ListProviders_FullMethodName: inMemory,
-	rewardv1.RewardService_GetCampaign_FullMethodName:     {Reads: "PostgreSQL: a campaign", Cached: "1 s"},
+	rewardv1.RewardService_GetCampaign_FullMethodName:     {Reads: "PostgreSQL: a campaign, its milestones and prizes", Cached: "1 s"},
 }
 
 // declareCosts sets the cost of each route that has one.

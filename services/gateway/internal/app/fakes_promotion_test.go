@@ -3,6 +3,9 @@ package app_test
 import (
 	"context"
 	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
@@ -25,11 +28,21 @@ type fakeIngest struct {
 // soldOut is a sold-out promotion to which no user has applied before.
 const soldOut = "sold-out"
 
+// awaited and ended are promotions with a crowd, of which the first opens in a minute.
+const (
+	awaited = "awaited"
+	ended   = "ended"
+)
+
 func promotionOf(event string) (*ingestv1.Promotion, error) {
 	if event == "absent" {
 		return nil, errs.ErrPromotionNotFound
 	}
-	return &ingestv1.Promotion{EventId: event, Title: "Shoes", EventType: "FIRST_COME", CapacityTotal: 5, Status: "Open"}, nil
+	p := &ingestv1.Promotion{EventId: event, Title: "Shoes", EventType: "FIRST_COME", CapacityTotal: 5, Status: "Open"}
+	if event == awaited || event == ended {
+		p.Status, p.OpensAt, p.SpreadMs = map[string]string{awaited: "Scheduled", ended: "Closed"}[event], timestamppb.New(start.Add(time.Minute)), 60_000
+	}
+	return p, nil
 }
 
 func (f *fakeIngest) Apply(ctx context.Context, in *ingestv1.ApplyRequest) (*ingestv1.ApplyResponse, error) {

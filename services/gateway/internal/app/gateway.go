@@ -238,12 +238,12 @@ func (g *Gateway) newEndpoints(
 		},
 	}
 	g.closers = append(g.closers, seatHandlers.Close, eventHandlers.Close, e.rooms.Close, e.line.Close, g.changes.Close)
-	return e, g.addOptionalEndpoints(e, vwr)
+	return e, g.addOptionalEndpoints(e, vwr, now)
 }
 
 // addOptionalEndpoints adds the handlers of those optional services that are deployed. vwr is nil
 // if the vwr service is not deployed.
-func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient) (err error) {
+func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient, now func() time.Time) (err error) {
 	if vwr != nil {
 		if e.shuffles, err = handlers.NewShuffleHandlers(vwr); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (g *Gateway) addOptionalEndpoints(e *endpoints, vwr vwrv1.VwrServiceClient)
 	}
 	if g.services.Ingest != nil {
 		ingest := ingestv1.NewIngestServiceClient(g.services.Ingest)
-		if e.promotions, err = handlers.NewPromotionHandlers(ingest, nil); err != nil {
+		if e.promotions, err = handlers.NewPromotionHandlers(ingest, now); err != nil {
 			return err
 		}
 		if e.publicPromotions, err = handlers.NewPublicPromotions(ingest); err != nil {

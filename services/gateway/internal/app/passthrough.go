@@ -29,7 +29,8 @@ import (
 // sale instead. A new threshold or new room settings let in more people or fewer. Only the service
 // knows which, so these calls always have it. Irreversible recognises a request that cancels an
 // event at once; that is refused too. Personal marks operators' reads of personal data, and Costly
-// what reads a database for anybody and each time, as for series of any period.
+// what reads a database for anybody and each time: lists from any cursor, campaigns, sums and series of
+// any event. An event or a promotion is a single read, and the page that a crowd opens: a poll.
 var passThroughDetails = map[string]edge.RouteDetails{
 	queuev1.QueueAdminService_SetThreshold_FullMethodName:        {ServedWithoutKafka: true},
 	queuev1.QueueAdminService_Pause_FullMethodName:               {ServedWithoutKafka: true},
@@ -53,7 +54,6 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	ticketv1.CompService_CreateComp_FullMethodName:               {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.CompService_ListComps_FullMethodName:                {Personal: true},
 	ticketv1.TransferService_OfferTicket_FullMethodName:          {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
-	ticketv1.MembershipService_ListPlans_FullMethodName:          {Costly: true},
 	ticketv1.MembershipService_BuyMembership_FullMethodName:      {Status: http.StatusCreated},
 	ticketv1.MembershipAdminService_CreatePlan_FullMethodName:    {Status: http.StatusCreated, Headers: []edge.Header{docs.RequiredKey}},
 	ticketv1.EventAdminService_PutEvent_FullMethodName:           {Headers: []edge.Header{docs.IfMatch}},
@@ -65,6 +65,11 @@ var passThroughDetails = map[string]edge.RouteDetails{
 	workerv1.WorkerAdminService_RedriveRequests_FullMethodName:   {Timeout: 15 * time.Second},
 	kafkav1.DeadLetterService_RedriveTopic_FullMethodName:        {Timeout: handlers.DeadLettersTimeout},
 
+	ticketv1.EventService_ListEvents_FullMethodName:                     {Costly: true},
+	ingestv1.IngestService_ListPromotions_FullMethodName:                {Costly: true},
+	vwrv1.VwrService_ListShuffles_FullMethodName:                        {Costly: true},
+	rewardv1.RewardService_GetCampaign_FullMethodName:                   {Costly: true},
+	statsv1.StatsService_GetEventStats_FullMethodName:                   {Costly: true},
 	statsv1.StatsService_GetEventSeries_FullMethodName:                  {Costly: true},
 	statsv1.StatsService_ListActs_FullMethodName:                        {Personal: true},
 	ticketv1.MembershipAdminService_ListMembershipsOf_FullMethodName:    {Personal: true},

@@ -2,9 +2,14 @@ package app_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"urr.guru/services/gateway/internal/app"
 
 	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	workerv1 "urr.guru/proto/gen/urr/worker/v1"
@@ -58,6 +63,43 @@ func TestApplyToASoldOutPromotion(t *testing.T) {
 	require.Len(t, w.ingest.of("Apply"), 2)
 	rec := w.do(http.MethodPost, "/api/v1/promotions/calm/requests", "{}", w.session(alice))
 	require.Equal(t, http.StatusAccepted, rec.Code, "another promotion")
+}
+
+// A user applies at an own time after the opening. Before it the gateway refuses the application from
+// memory, and does not count it as a mutation. It refuses nobody once the promotion takes no more.
+func TestApplyAtTheOwnTime(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, func(c *app.Config, _ *app.Services) { c.Limits.UserRate, c.Limits.UserBurst = 0.0001, 3 })
+	apply := func(user, event string) *httptest.ResponseRecorder {
+		t.Helper()
+		return w.do(http.MethodPost, "/api/v1/promotions/"+event+"/requests", "{}", w.session(user))
+	}
+	opens := start.Add(time.Minute)
+	requireLater := func(user string) time.Time {
+		t.Helper()
+		rec := apply(user, awaited)
+		require.Equal(t, http.StatusTooManyRequests, rec.Code)
+		p := problemOf(t, rec)
+		require.Equal(t, "ASK_LATER", p["code"])
+		require.Equal(t, strconv.FormatInt(opens.UnixMilli(), 10), p["opensAt"])
+		ms, err := strconv.ParseInt(p["asksAt"].(string), 10, 64)
+		require.NoError(t, err)
+		return time.UnixMilli(ms)
+	}
+	turn := requireLater(alice)
+	require.False(t, turn.Before(opens))
+	require.True(t, turn.Before(opens.Add(time.Minute)))
+	for range 20 {
+		require.Equal(t, turn, requireLater(alice))
+	}
+	require.NotEqual(t, turn, requireLater("bob"))
+	w.clock.Set(turn.Add(-time.Millisecond))
+	require.Equal(t, turn, requireLater(alice))
+	require.Empty(t, w.ingest.of("Apply"))
+	require.LessOrEqual(t, len(w.ingest.of("GetPromotion")), 2)
+	w.clock.Set(turn)
+	require.Equal(t, http.StatusAccepted, apply(alice, awaited).Code)
+	require.Equal(t, http.StatusAccepted, apply("carol", ended).Code, "ingest decides")
 }
 
 // The gateway caches a promotion for all clients, and reads it again after an operator's change.

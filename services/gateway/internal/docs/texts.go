@@ -131,7 +131,9 @@ var texts = map[string]routeText{
 		summary: "Applies, once per user and promotion",
 		description: "The request is stored, and settled later: `Location` has its status, which may have changed after `Retry-After` seconds. " +
 			"Whoever has applied already gets the same request with `duplicate: true`; with the same `Idempotency-Key` it is the same application, so " +
-			"`duplicate` is false.\n\nErrors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, NOT_OPEN, WITHDRAWN_TOO_OFTEN (three times), " +
+			"`duplicate` is false. With `spreadMs` each user applies at an own time, which is random for each promotion.\n\n" +
+			"Errors: UNAUTHENTICATED, VWR_TOKEN_REQUIRED, PROMOTION_NOT_FOUND, ASK_LATER (this user's time is `asksAt`, in epoch ms, and the " +
+			"opening `opensAt`; asking earlier gains nothing), NOT_OPEN, WITHDRAWN_TOO_OFTEN (three times), " +
 			"OVERLOADED (too many requests to the promotion are not settled yet), IDEMPOTENCY_KEY_INVALID.",
 	},
 	"draws.document": {

@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
 	"urr.guru/pkg/rpc/batchrpc"
+	"urr.guru/pkg/spread"
 	"urr.guru/pkg/waits"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
@@ -154,8 +155,13 @@ func (h *RoomHandlers) RefuseEarly(w http.ResponseWriter, q *edge.Request) error
 	if !turn.After(now) {
 		return nil
 	}
+	return askLaterError(s.Opening, turn, now)
+}
+
+// askLaterError is the answer to who asks before the own turn after an opening.
+func askLaterError(opening spread.Instant, turn, now time.Time) error {
 	return errs.ErrAskLater.With("asksAt", strconv.FormatInt(turn.UnixMilli(), 10)).
-		With("opensAt", strconv.FormatInt(s.Opening.Start.UnixMilli(), 10)).WithRetry(turn.Sub(now))
+		With("opensAt", strconv.FormatInt(opening.Start.UnixMilli(), 10)).WithRetry(turn.Sub(now))
 }
 
 // workDebtOf returns the proof of work that the caller owes for a position in a room.

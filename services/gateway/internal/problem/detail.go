@@ -62,7 +62,7 @@ var details = map[string]sentences{
 	"PROOF_REQUIRED":      {"Your browser has to do a short computation first. Please reload the page.", "먼저 브라우저에서 간단한 계산을 해야 합니다. 페이지를 새로고침해 주세요."},
 	"CAPTCHA_REQUIRED":    {"Please show that you are a person first. Reload the page to try again.", "먼저 사람임을 확인해 주세요. 페이지를 새로고침하면 다시 시도할 수 있습니다."},
 	"LOBBY_OPEN":          {"Places are given out when the waiting room opens.", "대기실이 열릴 때 순번이 정해집니다."},
-	"ASK_LATER":           {"So many came that each visitor asks at an own time. Yours has not come yet.", "방문자가 많아 각자 정해진 시각에 순번을 요청합니다. 아직 차례가 아닙니다."},
+	"ASK_LATER":           {"So many came that each visitor asks at an own time. Yours has not come yet.", "방문자가 많아 각자 정해진 시각에 요청합니다. 아직 차례가 아닙니다."},
 	"LOBBY_CLOSED":        {"You cannot join at present.", "지금은 참여할 수 없습니다."},
 	"LOBBY_FIXED":         {"The start of a running waiting room cannot be changed. Deactivate it first.", "운영 중인 대기실의 시작 시각은 변경할 수 없습니다. 먼저 비활성화해 주세요."},
 	"LOBBY_NOT_FOUND":     {"There is nothing to see about this draw yet.", "아직 공개된 추첨 정보가 없습니다."},

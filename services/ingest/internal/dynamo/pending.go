@@ -120,7 +120,7 @@ func (s *Store) entryGroupState(ctx context.Context, m promotion.Message, items 
 	switch {
 	case draw.Phase == promotion.DrawVoid:
 		g.Rejection = promotion.RejectedVoid
-	case draw.ClosesGroup(counter):
+	case counter.ClosedAt != 0:
 		g.Rejection = promotion.RejectedLate
 	}
 	return g

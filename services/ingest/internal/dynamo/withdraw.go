@@ -47,14 +47,10 @@ func (s *Store) readWithGroup(ctx context.Context, id string) (r promotion.Reque
 		return r, false, err
 	}
 	counterKey := table.EntryCounterKey(r.EventID, promotion.LotteryGroup(id))
-	items, err := s.Read(ctx, counterKey, table.DrawKey(r.EventID))
+	items, err := s.Read(ctx, counterKey)
 	if err != nil {
 		return r, false, toUnavailable(err)
 	}
 	counter, err := table.DecodeEntryCounter(items.Get(counterKey))
-	if err != nil {
-		return r, false, toUnavailable(err)
-	}
-	draw, err := table.DecodeDraw(r.EventID, items.Get(table.DrawKey(r.EventID)))
-	return r, !draw.ClosesGroup(counter), toUnavailable(err)
+	return r, counter.ClosedAt == 0, toUnavailable(err)
 }

@@ -55,8 +55,8 @@ type PromotionOptions struct {
 type PromotionService struct {
 	store PromotionStore
 	cache *cacheOf[promotion.Promotion]
-	pages *readcache.Cache[pageKey, promotionPage]
-	// reading is held by the one read of a page that is in progress.
+	pages *readcache.Cache[string, promotionPage] // by the id of the promotion before
+	// reading is held by the one read of a later page that is in progress.
 	reading chan struct{}
 	opts    PromotionOptions
 	now     func() time.Time

@@ -59,7 +59,7 @@ func fromPromotion(p *promotion.Promotion, now int64) *ingestv1.Promotion {
 		EventId: p.EventID, Title: p.Title, EventType: string(p.EventType), CapacityTotal: p.CapacityTotal,
 		OpensAt: timestamp(p.OpensAt), ClosesAt: timestamp(p.ClosesAt), LotteryCutoffAt: timestamp(p.LotteryCutoffAt),
 		AnnouncedAt: timestamp(p.AnnouncedAt), Status: string(p.Status(now)), Paused: p.Paused,
-		RecordRejected: new(!p.DropRejected),
+		RecordRejected: new(!p.DropRejected), SpreadMs: p.Spread().Milliseconds(),
 	}
 }
 

@@ -85,6 +85,9 @@ func TestExpectedRaisesShards(t *testing.T) {
 		return stored.Shards, stored.MaxUnsettled()
 	}
 	require.EqualValues(t, 60, set(&commonv1.Expected{Visitors: 1_000_000, WithinSeconds: 60}).GetExpected().GetWithinSeconds())
+	shown, err := r.GetPromotion(t.Context(), &ingestv1.GetPromotionRequest{EventId: event})
+	require.NoError(t, err)
+	require.EqualValues(t, 60_000, shown.GetSpreadMs())
 	n, unsettled := shards()
 	require.Equal(t, []int64{67, 100_000}, []int64{n, unsettled})
 	for _, name := range names(5, 10) {

@@ -1,7 +1,9 @@
 package membership_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,4 +126,46 @@ func TestDecideRefund(t *testing.T) {
 			require.Zero(t, m.GivenBack)
 		}
 	}
+}
+
+// countedPlans counts how often the plans on sale are read.
+type countedPlans struct {
+	membership.Plans
+
+	reads int
+}
+
+func (p *countedPlans) ListOnSale(context.Context, int) ([]membership.Plan, error) {
+	p.reads++
+	return []membership.Plan{{ID: "p"}}, nil
+}
+
+func (*countedPlans) SetOnSale(context.Context, string, bool) error { return nil }
+
+func (*countedPlans) Plan(context.Context, string) (*membership.Plan, error) {
+	return &membership.Plan{}, nil
+}
+
+// However many ask, the plans on sale are read once a second, and after an operator's change.
+func TestPlansOnSaleAreReadOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plans := &countedPlans{}
+		s := membership.NewService(plans, nil, time.Minute)
+		requireReads := func(want int) {
+			t.Helper()
+			for range 9 {
+				got, err := s.OnSale(t.Context())
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+			}
+			require.Equal(t, want, plans.reads)
+		}
+		requireReads(1)
+		time.Sleep(time.Second) // by the fake clock
+		requireReads(2)
+		_, err := s.Update(t.Context(), "p", false)
+		require.NoError(t, err)
+		requireReads(3)
+	})
 }

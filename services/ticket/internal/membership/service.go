@@ -10,11 +10,15 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/loop"
+	"urr.guru/pkg/readcache"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
-// maxOnSale is the most plans that users are shown.
-const maxOnSale = 100
+// maxOnSale is the most plans that users are shown. They are read again after onSaleFor.
+const (
+	maxOnSale = 100
+	onSaleFor = time.Second
+)
 
 // Decide changes a membership, whose row is locked.
 type Decide func(m *Membership, now time.Time) error
@@ -63,20 +67,26 @@ type Service struct {
 
 	store        Store
 	maxExtension time.Duration
+	onSale       *readcache.Cache[int, []Plan] // by the most plans
 }
 
 // NewService makes a Service. Payments extend the time to pay by maxExtension at most.
 func NewService(plans Plans, store Store, maxExtension time.Duration) *Service {
-	return &Service{Plans: plans, store: store, maxExtension: maxExtension}
+	return &Service{
+		Plans: plans, store: store, maxExtension: maxExtension,
+		onSale: readcache.New(time.Now, onSaleFor, 1, func(ctx context.Context, max int) ([]Plan, error) { return plans.ListOnSale(ctx, max) }),
+	}
 }
 
-// OnSale returns the plans that are on sale, oldest first.
-func (s *Service) OnSale(ctx context.Context) ([]Plan, error) { return s.ListOnSale(ctx, maxOnSale) }
+// OnSale returns the plans that are on sale, oldest first, as they were up to a second ago. If they
+// cannot be read they are up to a minute old. Callers must not change them.
+func (s *Service) OnSale(ctx context.Context) ([]Plan, error) { return s.onSale.Get(ctx, maxOnSale) }
 
 // Create makes a plan, which is on sale.
 func (s *Service) Create(ctx context.Context, p Plan, key *idempotency.Key) (*Plan, error) {
 	p.ID = uuid.Must(uuid.NewV7()).String()
 	id, err := s.CreatePlan(ctx, p, key)
+	s.onSale.Clear()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +95,9 @@ func (s *Service) Create(ctx context.Context, p Plan, key *idempotency.Key) (*Pl
 
 // Update puts a plan on sale, or ends its sale.
 func (s *Service) Update(ctx context.Context, id string, onSale bool) (*Plan, error) {
-	if err := s.SetOnSale(ctx, id, onSale); err != nil {
+	err := s.SetOnSale(ctx, id, onSale)
+	s.onSale.Clear()
+	if err != nil {
 		return nil, err
 	}
 	return s.Plan(ctx, id)

@@ -2,6 +2,7 @@ package lobby
 
 import (
 	"context"
+	"time"
 
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/services/vwr/internal/room"
@@ -9,6 +10,12 @@ import (
 
 // maxRounds is the most lobbies in one answer of ListLobbies.
 const maxRounds = 100
+
+// What ListLobbies reads is used for listFor; anybody may ask for any page, of which maxLists are kept.
+const (
+	listFor  = time.Second
+	maxLists = 100
+)
 
 // LobbySummary describes one lobby in the list of an event's lobbies.
 type LobbySummary struct {
@@ -20,10 +27,11 @@ type LobbySummary struct {
 }
 
 // ListLobbies lists the lobbies of an event, the latest first: at most maxRounds that are earlier
-// than before (0: all). next is the argument for the next page; 0 at the end. Abandoned lobbies are
-// listed too, so that an operator cannot secretly repeat shuffles until one suits.
+// than before (0: all), as they were up to a second ago. next is the argument for the next page; 0 at
+// the end. Abandoned lobbies are listed too, so that an operator cannot secretly repeat shuffles until
+// one suits.
 func (s *Service) ListLobbies(ctx context.Context, eventID string, before room.Round) (list []LobbySummary, next room.Round, err error) {
-	shuffles, err := s.shuffles.Shuffles(ctx, eventID, before, maxRounds)
+	shuffles, err := s.lists.Get(ctx, Key{eventID, before})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -3,6 +3,7 @@ package lobby_test
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,4 +101,31 @@ func TestFormerRoundsAreKept(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, found, "the shuffle, the entry, and its group")
+}
+
+// The list of an event's lobbies is read once a second, however many ask.
+func TestListOfLobbiesIsReadOnceASecond(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.replica(t, dynamotest.Hook{}).nextRound(t)
+	var reads atomic.Int64
+	r := k.replica(t, dynamotest.Hook{Before: func(in any) error {
+		if _, ok := in.(*awsdynamo.QueryInput); ok {
+			reads.Add(1)
+		}
+		return nil
+	}})
+	list := func() {
+		t.Helper()
+		got, _, err := r.lobbies.ListLobbies(t.Context(), event, 0)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+	}
+	list()
+	first := reads.Load()
+	list()
+	require.Equal(t, first, reads.Load())
+	k.clock.Advance(time.Second)
+	list()
+	require.Equal(t, 2*first, reads.Load())
 }

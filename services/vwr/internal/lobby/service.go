@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/fairdraw"
+	"urr.guru/pkg/readcache"
 	"urr.guru/services/vwr/internal/room"
 )
 
@@ -39,6 +40,7 @@ type Service struct {
 	terms    *termsCache
 	memory   *lobbyMemory
 	public   *publications
+	lists    *readcache.Cache[Key, []Shuffle] // by the round before which the lobbies begin
 	now      func() time.Time
 }
 
@@ -51,6 +53,9 @@ func NewService(
 	sv := &Service{
 		cache: sc, rooms: rooms, entries: s.Entries, shuffles: s.Shuffles, passes: p, schedule: schedule, beacons: b,
 		terms: newTermsCache(s.Shuffles), memory: newLobbyMemory(), now: now,
+		lists: readcache.New(now, listFor, maxLists, func(ctx context.Context, k Key) ([]Shuffle, error) {
+			return s.Shuffles.Shuffles(ctx, k.EventID, k.Round, maxRounds)
+		}),
 	}
 	sv.public = newPublications(sv)
 	sv.keys.Store(&k)

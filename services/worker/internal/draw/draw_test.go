@@ -17,7 +17,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	pkgdynamo "urr.guru/pkg/dynamo"
 	"urr.guru/pkg/dynamo/dynamotest"
 	"urr.guru/pkg/fairdraw"
 	"urr.guru/pkg/promotion"
@@ -254,65 +253,6 @@ func TestRedriveWhileTheGroupsClose(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, excluded, 1)
 	require.Equal(t, promotion.DrawOpen, w.pass(t, after), "it is unsettled")
-}
-
-// Entries that an earlier version has counted, at another key, are drawn too, and an earlier version
-// that still runs can count no more of them.
-func TestEntriesCountedByAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	w := newEnvironment(t, nil)
-	w.enter(t, 9)
-	moved := w.store.Begin()
-	for group, n := range w.counted(t) {
-		if n == 0 {
-			continue
-		}
-		moved.Delete(table.Shared, table.EntryCounterKey(w.event, group), table.Condition{})
-		moved.Update(table.Shared, table.SharedEntryCounterKey(w.event, group), pkgdynamo.Change{
-			Expression: "SET n = :n", Names: map[string]string{}, Values: pkgdynamo.Item{":n": pkgdynamo.Number(n)},
-		}, table.Condition{})
-	}
-	require.NoError(t, moved.Commit(t.Context()))
-	w.enter(t, 8)
-	before := w.counted(t)
-	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
-	require.Equal(t, before, w.counted(t))
-	for group, n := range before {
-		items, err := w.store.Read(t.Context(), table.SharedEntryCounterKey(w.event, group))
-		require.NoError(t, err)
-		for _, it := range items {
-			c, err := table.DecodeEntryCounter(it)
-			require.NoError(t, err)
-			require.NotZero(t, c.ClosedAt, "group %s with %d entries", group, n)
-		}
-	}
-}
-
-// counted returns the number of entries of each group, by the counters.
-func (w *environment) counted(t *testing.T) map[string]int64 {
-	t.Helper()
-	counts, err := w.store.EntryCounts(t.Context(), w.event)
-	require.NoError(t, err)
-	return counts
-}
-
-// Once a draw is closed a redriven request stays excluded, also if an earlier version closed the
-// group, so that its counter does not say so.
-func TestRedriveAfterAnEarlierVersionClosed(t *testing.T) {
-	t.Parallel()
-	w := newEnvironment(t, nil)
-	w.enter(t, 2)
-	failed := w.received(t)
-	w.change(t, failed.Failed(w.store.Millis(), promotion.FailedWorker, promotion.Failure{Code: "X"}))
-	require.Equal(t, promotion.DrawRoot, w.pass(t, after))
-	open := w.store.Begin()
-	open.Delete(table.Shared, table.EntryCounterKey(w.event, promotion.LotteryGroup(failed.RequestID)), table.Condition{})
-	require.NoError(t, open.Commit(t.Context()))
-	_, err := w.store.Redrive(t.Context(), failed.RequestID)
-	require.NoError(t, err)
-	excluded, err := w.store.Exclusions(t.Context(), w.event)
-	require.NoError(t, err)
-	require.Len(t, excluded, 1)
 }
 
 func (w *environment) keysAre(t *testing.T, c fairdraw.KeyConfig) {

@@ -14,15 +14,20 @@ import (
 )
 
 // CloseGroups closes the open groups in one transaction, or one by one while entries are being
-// written. If one group cannot be closed, it still closes the others. It also closes the counters of
-// earlier versions, of which a replica may still run.
+// written. If one group cannot be closed, it still closes the others.
 func (s *Store) CloseGroups(ctx context.Context, event string) error {
 	counters, err := s.counters(ctx, event)
 	if err != nil {
 		return err
 	}
+	var keys []dynamo.Item
+	for _, group := range promotion.LotteryGroups() {
+		if counters[group].ClosedAt == 0 {
+			keys = append(keys, table.EntryCounterKey(event, group))
+		}
+	}
 	var failed []error
-	for open := range slices.Chunk(counters.open(event), dynamo.MaxTransaction) {
+	for open := range slices.Chunk(keys, dynamo.MaxTransaction) {
 		failed = append(failed, s.closeCounters(ctx, open))
 	}
 	return errors.Join(failed...)
@@ -72,55 +77,27 @@ func (s *Store) EntryCounts(ctx context.Context, event string) (map[string]int64
 	}
 	counted := make(map[string]int64, len(counters))
 	for group, c := range counters {
-		counted[group] = c.own.N + c.shared.N
+		counted[group] = c.N
 	}
 	return counted, nil
 }
 
-// groupCounters has the entry counters of a lottery by group.
-type groupCounters map[string]struct {
-	own promotion.EntryCounter
-	// shared is what earlier versions have counted (table.SharedEntryCounterKey), if there is any.
-	shared    promotion.EntryCounter
-	hasShared bool
-}
-
-// open returns the keys of the counters that are not closed.
-func (g groupCounters) open(event string) (keys []dynamo.Item) {
-	for _, group := range promotion.LotteryGroups() {
-		c := g[group]
-		if c.own.ClosedAt == 0 {
-			keys = append(keys, table.EntryCounterKey(event, group))
-		}
-		if c.hasShared && c.shared.ClosedAt == 0 {
-			keys = append(keys, table.SharedEntryCounterKey(event, group))
-		}
-	}
-	return keys
-}
-
-// counters reads the entry counters of all groups of a lottery.
-func (s *Store) counters(ctx context.Context, event string) (groupCounters, error) {
+// counters reads the entry counters of a lottery, by group.
+func (s *Store) counters(ctx context.Context, event string) (map[string]promotion.EntryCounter, error) {
 	groups := promotion.LotteryGroups()
-	var keys []dynamo.Item
-	for _, group := range groups {
-		keys = append(keys, table.EntryCounterKey(event, group), table.SharedEntryCounterKey(event, group))
+	keys := make([]dynamo.Item, len(groups))
+	for i, group := range groups {
+		keys[i] = table.EntryCounterKey(event, group)
 	}
 	items, err := s.Read(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
-	counters := make(groupCounters, len(groups))
-	for _, group := range groups {
-		c, shared := counters[group], items.Get(table.SharedEntryCounterKey(event, group))
-		if c.own, err = table.DecodeEntryCounter(items.Get(table.EntryCounterKey(event, group))); err != nil {
+	counters := make(map[string]promotion.EntryCounter, len(groups))
+	for i, group := range groups {
+		if counters[group], err = table.DecodeEntryCounter(items.Get(keys[i])); err != nil {
 			return nil, err
 		}
-		if c.shared, err = table.DecodeEntryCounter(shared); err != nil {
-			return nil, err
-		}
-		c.hasShared = shared != nil
-		counters[group] = c
 	}
 	return counters, nil
 }

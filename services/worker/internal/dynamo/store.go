@@ -158,8 +158,8 @@ func readPromotion(out *settle.Snapshot, items table.Items, m promotion.Message)
 		if err != nil {
 			return err
 		}
-		counter, err := table.DecodeEntryCounter(items.Get(entryCounterKey(m)))
-		out.Voided, out.GroupClosed, out.GroupSentAt = draw.Phase == promotion.DrawVoid, draw.ClosesGroup(counter), counter.SentAt
+		out.Voided = draw.Phase == promotion.DrawVoid
+		out.Group, err = table.DecodeEntryCounter(items.Get(entryCounterKey(m)))
 		return err
 	}
 	it := items.Get(table.CapacityKey(m.EventID))

@@ -132,7 +132,7 @@ func decideFirstCome(snapshot Snapshot, live []delivery, now int64) Settlement {
 // decideLottery makes the requests of one group of a lottery entries of the draw, while the group
 // is open. The transaction requires that the group is still open.
 func decideLottery(snapshot Snapshot, live []delivery, now int64) Settlement {
-	out := Settlement{SentAt: snapshot.GroupSentAt}
+	out := Settlement{SentAt: snapshot.Group.SentAt}
 	for _, d := range live {
 		out.SentAt = max(out.SentAt, d.SentAt)
 		switch owner, locked := snapshot.Locks[d.message.RequestID]; {
@@ -140,7 +140,7 @@ func decideLottery(snapshot Snapshot, live []delivery, now int64) Settlement {
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedDuplicate, d.turn()))
 		case snapshot.Voided:
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedVoid, d.turn()))
-		case snapshot.GroupClosed, d.request.RequestedAt >= d.request.LotteryCutoffAt:
+		case snapshot.Group.ClosedAt != 0, d.request.RequestedAt >= d.request.LotteryCutoffAt:
 			out.Changes = append(out.Changes, d.request.Settled(now, promotion.Rejected, promotion.RejectedLate, d.turn()))
 		default:
 			out.Changes = append(out.Changes, d.request.Entered(now, d.turn()))

@@ -44,10 +44,8 @@ func (e *ItemError) Unwrap() error { return e.Err }
 type Snapshot struct {
 	// Capacity is the number of places of the promotion; nil when it has none.
 	Capacity *promotion.Capacity
-	// GroupClosed means that the messages' group of a lottery accepts no more entries. GroupSentAt is
-	// promotion.EntryCounter.SentAt of the group.
-	GroupClosed bool
-	GroupSentAt int64
+	// Group is the entry counter of the messages' group, in a lottery.
+	Group promotion.EntryCounter
 	// Voided means that the lottery was cancelled.
 	Voided   bool
 	Requests map[string]promotion.Request // by id

@@ -200,7 +200,10 @@ type Promotion struct {
 	// Whether applications after the last place is gone leave a request. Always true of a lottery.
 	RecordRejected *bool `protobuf:"varint,12,opt,name=record_rejected,json=recordRejected,proto3,oneof" json:"record_rejected,omitempty"`
 	// In operators' answers only; absent: nothing is expected.
-	Expected      *v1.Expected `protobuf:"bytes,13,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	Expected *v1.Expected `protobuf:"bytes,13,opt,name=expected,proto3,oneof" json:"expected,omitempty"`
+	// Users apply each at an own time, less than so many milliseconds after opens_at; 0: all from
+	// opens_at on.
+	SpreadMs      int64 `protobuf:"varint,14,opt,name=spread_ms,json=spreadMs,proto3" json:"spread_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +327,13 @@ func (x *Promotion) GetExpected() *v1.Expected {
 		return x.Expected
 	}
 	return nil
+}
+
+func (x *Promotion) GetSpreadMs() int64 {
+	if x != nil {
+		return x.SpreadMs
+	}
+	return 0
 }
 
 type ApplyRequest struct {
@@ -2809,7 +2819,7 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\"N\n" +
 	"\x13GetPromotionRequest\x127\n" +
-	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\xe3\x04\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x1c\xbaH\x19r\x172\x15^[A-Za-z0-9_-]{1,64}$R\aeventId\"\x80\x05\n" +
 	"\tPromotion\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1d\n" +
@@ -2825,7 +2835,8 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	" \x01(\bR\x06paused\x12!\n" +
 	"\tremaining\x18\v \x01(\x03H\x00R\tremaining\x88\x01\x01\x12,\n" +
 	"\x0frecord_rejected\x18\f \x01(\bH\x01R\x0erecordRejected\x88\x01\x01\x128\n" +
-	"\bexpected\x18\r \x01(\v2\x17.urr.common.v1.ExpectedH\x02R\bexpected\x88\x01\x01B\f\n" +
+	"\bexpected\x18\r \x01(\v2\x17.urr.common.v1.ExpectedH\x02R\bexpected\x88\x01\x01\x12\x1b\n" +
+	"\tspread_ms\x18\x0e \x01(\x03R\bspreadMsB\f\n" +
 	"\n" +
 	"_remainingB\x12\n" +
 	"\x10_record_rejectedB\v\n" +

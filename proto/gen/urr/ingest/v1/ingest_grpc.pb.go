@@ -627,8 +627,8 @@ type IngestAdminServiceClient interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(ctx context.Context, in *ResumePromotionRequest, opts ...grpc.CallOption) (*Promotion, error)
-	// Says who is expected. What follows grows at once, also while the promotion is open: the partitions
-	// of its list, which never become fewer, and how many requests may wait to be settled.
+	// Says who is expected. What follows changes at once, also while the promotion is open: the partitions
+	// of its list, which never become fewer, how many requests may wait to be settled, and spread_ms.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND.
 	SetExpected(ctx context.Context, in *SetExpectedRequest, opts ...grpc.CallOption) (*Promotion, error)
@@ -785,8 +785,8 @@ type IngestAdminServiceServer interface {
 	//
 	// Errors: as PausePromotion.
 	ResumePromotion(context.Context, *ResumePromotionRequest) (*Promotion, error)
-	// Says who is expected. What follows grows at once, also while the promotion is open: the partitions
-	// of its list, which never become fewer, and how many requests may wait to be settled.
+	// Says who is expected. What follows changes at once, also while the promotion is open: the partitions
+	// of its list, which never become fewer, how many requests may wait to be settled, and spread_ms.
 	//
 	// Errors: UNAUTHENTICATED, ROLE_REQUIRED, INVALID_REQUEST, PROMOTION_NOT_FOUND.
 	SetExpected(context.Context, *SetExpectedRequest) (*Promotion, error)

@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type MembershipServiceClient interface {
-	// The plans on sale, oldest first; at most 100.
+	// The plans on sale, oldest first; at most 100, as they were up to a second ago.
 	ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error)
 	// Begins the purchase of a membership, for the plan's present price; the caller has 30 min to pay, by a
 	// payment of this membership. While one of the plan is PENDING, that one is returned. Bought while the
@@ -103,7 +103,7 @@ func (c *membershipServiceClient) GetMyMembership(ctx context.Context, in *GetMy
 // All implementations must embed UnimplementedMembershipServiceServer
 // for forward compatibility.
 type MembershipServiceServer interface {
-	// The plans on sale, oldest first; at most 100.
+	// The plans on sale, oldest first; at most 100, as they were up to a second ago.
 	ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error)
 	// Begins the purchase of a membership, for the plan's present price; the caller has 30 min to pay, by a
 	// payment of this membership. While one of the plan is PENDING, that one is returned. Bought while the

@@ -62,8 +62,8 @@ type VwrServiceClient interface {
 	//
 	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(ctx context.Context, in *GetShuffleRequest, opts ...grpc.CallOption) (*GetShuffleResponse, error)
-	// The shuffles of an event, the latest first, including those that an operator has cancelled. The
-	// document of each, its entries and proofs are at `/rounds/{round}`.
+	// The shuffles of an event, the latest first, including those that an operator has cancelled, as they
+	// were up to a second ago. The document of each, its entries and proofs are at `/rounds/{round}`.
 	//
 	// Errors: INVALID_CURSOR.
 	ListShuffles(ctx context.Context, in *ListShufflesRequest, opts ...grpc.CallOption) (*ListShufflesResponse, error)
@@ -221,8 +221,8 @@ type VwrServiceServer interface {
 	//
 	// Errors: LOBBY_NOT_FOUND (the event never had a lobby, or not in this round).
 	GetShuffle(context.Context, *GetShuffleRequest) (*GetShuffleResponse, error)
-	// The shuffles of an event, the latest first, including those that an operator has cancelled. The
-	// document of each, its entries and proofs are at `/rounds/{round}`.
+	// The shuffles of an event, the latest first, including those that an operator has cancelled, as they
+	// were up to a second ago. The document of each, its entries and proofs are at `/rounds/{round}`.
 	//
 	// Errors: INVALID_CURSOR.
 	ListShuffles(context.Context, *ListShufflesRequest) (*ListShufflesResponse, error)

@@ -3,6 +3,7 @@
 import type { DrawDocument } from "./fairdraw";
 import { timeOf } from "./fairdraw/rounds";
 import type { Statement, Terms } from "./fairdraw/types";
+import { spreadOver } from "./spread";
 
 function parse<T>(text: string | undefined): T | undefined {
   try {
@@ -16,6 +17,12 @@ function parse<T>(text: string | undefined): T | undefined {
 export const termsOf = (draw: DrawDocument): Partial<Terms> => parse<Partial<Terms>>(draw.commitment) ?? {};
 
 export const statementOf = (draw: DrawDocument): Partial<Statement> | undefined => parse<Partial<Statement>>(draw.statement?.statement);
+
+// How many visitors may ask for a result in a second.
+const asksPerSecond = 10_000;
+
+/** Seconds over which those are spread who wait for the result of a draw. */
+export const drawSpread = (draw: DrawDocument | undefined): number => spreadOver((draw && statementOf(draw)?.count) ?? 0, asksPerSecond);
 
 /** The round that decides and its time in ms; undefined without a beacon. */
 export function decidingRound(draw: DrawDocument): { round: number; at: number } | undefined {

@@ -10,6 +10,9 @@ export interface ProblemBody {
   requestId?: string;
   redirectTo?: string;
   retryAfter?: number;
+  // Of an application before the visitor's own time: that time and the opening, epoch ms.
+  asksAt?: string;
+  opensAt?: string;
   seatIds?: string[];
   // What a refund would give back.
   amount?: string;

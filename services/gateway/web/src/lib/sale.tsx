@@ -6,7 +6,7 @@ import { serverNow } from "./now";
 import { clock, repeat, untilVisible } from "./pace";
 import { fill, strings } from "./page";
 import { shownEnd } from "./refund";
-import { untilTurn } from "./spread";
+import { unknownCrowd, untilTurn } from "./spread";
 import { isOver, saleText } from "./standing";
 import type { EventStatus, SaleEvent, Section } from "./types";
 import { Countdown, Notice } from "./ui";
@@ -55,7 +55,7 @@ export const untilOpening = (event: SaleEvent): number => Math.max(0, dueOpening
  * Seconds until the next poll of a sale: its next opening, delayed by up to `spread` seconds because all
  * visitors wait for that instant, else a fixed interval.
  */
-export function untilChange(event: SaleEvent, spread = 2): number | undefined {
+export function untilChange(event: SaleEvent, spread = unknownCrowd): number | undefined {
   if (undoable(event)) return 30;
   if (isOver(event.status)) return undefined;
   if (early(event.status)) return Math.min(300 + spread * Math.random(), untilTurn(dueOpening(event), spread));

@@ -1,6 +1,9 @@
 // When the visitors of a crowd ask for something that all wait for, where no response names an own
 // time for each: the same rule as pkg/spread, with a random number in place of the visitor's id.
 
+/** Seconds over which visitors are spread whose number is not known. */
+export const unknownCrowd = 3;
+
 /** Seconds over which the requests of a crowd are spread, so that there are `rate` per second. */
 export const spreadOver = (crowd: number, rate: number): number => (crowd > rate ? crowd / rate : 0);
 

@@ -409,6 +409,8 @@ export interface Promotion {
   lotteryCutoffAt?: string;
   announcedAt?: string;
   status: PromotionStatus;
+  // Each visitor applies at an own time, less than so many ms after opensAt.
+  spreadMs?: number;
   // Takes no requests at present, although it is open.
   paused?: boolean;
   // First come: the places left, rounded above 100; at 0 it is sold out for good.

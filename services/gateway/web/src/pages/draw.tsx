@@ -10,9 +10,10 @@ import { fill, pathPart, strings } from "../lib/page";
 import { differ, keepCopy, readReceipts } from "../lib/receipts";
 import { readPromotion } from "../lib/request";
 import { copiesName, drawPath, ofLobby, receiptsName } from "../lib/drawsource";
-import { decidingRound, isoTime, termsOf } from "../lib/drawn";
+import { decidingRound, drawSpread, isoTime, termsOf } from "../lib/drawn";
 import { formatTime } from "../lib/format";
 import { serverNow } from "../lib/now";
+import { unknownCrowd, untilTurn } from "../lib/spread";
 import { start } from "../lib/start";
 import { Failure, NotLoaded, Notice, useHeading, useLoad } from "../lib/ui";
 
@@ -42,13 +43,14 @@ async function readState(signal: AbortSignal): Promise<State> {
   return { ...read, title: name };
 }
 
-/** Seconds until the draw is read again: soon after what is due next, else seldom. */
+/** Seconds until the draw is read again: after what is due next, at an own time since others wait for it too, else seldom. */
 function untilChange({ draw }: State): number | undefined {
   if (draw.phase === "SETTLED" || draw.phase === "VOID") return undefined;
   const { announcedAt, cutoffAt } = termsOf(draw);
   const due = [cutoffAt, decidingRound(draw)?.at, announcedAt].filter((at): at is number => at !== undefined && at > serverNow());
-  const next = due.length > 0 ? (Math.min(...due) - serverNow()) / 1000 + 1 + 2 * Math.random() : 15;
-  return Math.min(draw.phase === "OPEN" ? 300 : 30, next);
+  const over = Math.max(unknownCrowd, drawSpread(draw));
+  const next = due.length > 0 ? untilTurn(Math.min(...due) - serverNow(), over) : 15;
+  return Math.min(draw.phase === "OPEN" ? 300 : Math.max(30, 5 * over), next);
 }
 
 /** Why a draw has no winners. Only the operator knows of a lost key; a round can be looked up. */

@@ -1,7 +1,7 @@
 // A promotion: first come or lottery, and the visitor's own request.
 
 import { useState } from "preact/hooks";
-import { formatNumber, formatTime } from "../lib/format";
+import { formatDuration, formatNumber, formatTime } from "../lib/format";
 import { clock } from "../lib/pace";
 import { fill, pathPart, strings } from "../lib/page";
 import { isSoldOut, promotionState } from "../lib/request";
@@ -11,7 +11,7 @@ import { NotLoaded, Notice, useHeading, useLoad, useMainFocus } from "../lib/ui"
 import { ownZone } from "../lib/zone";
 import { Draw, In } from "../promo/draw";
 import { Apply, Own } from "../promo/own";
-import { type Application, isLottery, readState, requestOf, type State, untilChange } from "../promo/state";
+import { type Application, applySpread, isLottery, readState, requestOf, type State, untilChange } from "../promo/state";
 
 const t = strings("promo");
 const eventId = pathPart(1);
@@ -36,6 +36,7 @@ function Facts({ promotion }: { promotion: Promotion }) {
   return (
     <div>
       <p>{lottery ? t.howLottery : t.howFirst}</p>
+      {applySpread(promotion) > 0 && <p>{fill(t.howSpread, { time: formatDuration(applySpread(promotion)) })}</p>}
       <dl class="facts">
         <div>
           <dt>{t.state}</dt>

@@ -1,8 +1,10 @@
 // The visitor's own request: applying, its state, its receipt, and taking it back.
 
+import { useState } from "preact/hooks";
 import { SignInLink, useAction } from "../lib/action";
 import { Download } from "../lib/download";
-import { formatNumber } from "../lib/format";
+import { isoTime } from "../lib/drawn";
+import { formatClock, formatNumber, formatTime } from "../lib/format";
 import { fill, strings } from "../lib/page";
 import { readReceipts } from "../lib/receipts";
 import { Problem } from "../lib/problem";
@@ -10,7 +12,8 @@ import { isSoldOut, RequestBadge, requestText, Timeline } from "../lib/request";
 import { serverNow } from "../lib/now";
 import type { EventRequest, Promotion } from "../lib/types";
 import { Failure, Notice } from "../lib/ui";
-import { apply, type Application, isLottery, withdraw } from "./state";
+import { In } from "./draw";
+import { apply, applySpread, type Application, isLottery, withdraw } from "./state";
 
 const t = strings("promo");
 const request = strings("request");
@@ -26,24 +29,44 @@ interface ApplyProps {
 /** The button to apply, or the link to sign in. */
 export function Apply({ promotion, signedIn, done, failed }: ApplyProps) {
   const { busy, failure, run } = useAction();
+  const [waits, setWaits] = useState<Problem>();
   const soldOut = isSoldOut(promotion) || (failure instanceof Problem && failure.code === "SOLD_OUT");
-  const open = promotion.status === "Open" && !promotion.paused && !soldOut;
+  // Who has an own time may ask for it before the opening.
+  const early = promotion.status === "Scheduled" && applySpread(promotion) > 0;
+  const open = early || (promotion.status === "Open" && !promotion.paused && !soldOut);
   if (soldOut) return failure === undefined ? null : <Notice>{t.soldOut}</Notice>;
   if (!signedIn) {
     if (promotion.status !== "Open" && promotion.status !== "Scheduled") return null;
     return <SignInLink label={t.signIn} />;
   }
-  const act = () => run(async () => done(await apply(promotion.eventId)), failed);
+  const act = () => {
+    setWaits(undefined);
+    run(async () => done(await apply(promotion, setWaits)), failed);
+  };
   return (
     <>
       {failure !== undefined && <Failure failure={failure} />}
       {failure !== undefined && open && <p>{t.tryAgain}</p>}
-      {open && (
+      {busy && waits && <Waits failure={waits} />}
+      {(open || busy) && (
         <button type="button" class="wide" disabled={busy} onClick={act}>
-          {busy ? t.applying : t.apply}
+          {busy ? t.applying : early ? t.applyLater : t.apply}
         </button>
       )}
     </>
+  );
+}
+
+/** Why the application is not sent yet: before the visitor's own time, or after a failure. */
+function Waits({ failure }: { failure: Problem }) {
+  const { asksAt, opensAt } = failure.body;
+  if (!asksAt) return <Failure failure={failure} retrying />;
+  const times = { opens: formatTime(isoTime(Number(opensAt))), time: formatClock(Number(asksAt)) };
+  return (
+    <Notice>
+      <p>{fill(t.turn, times)}</p>
+      <In text={t.turnIn} end={Number(asksAt)} />
+    </Notice>
   );
 }
 

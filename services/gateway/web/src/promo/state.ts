@@ -1,13 +1,15 @@
 // The calls of a promotion. Each can be repeated safely.
 
-import { call, once, Problem } from "../lib/api";
+import { call, Problem } from "../lib/api";
 import type { DrawDocument } from "../lib/fairdraw";
 import { hasSession } from "../lib/frame";
 import { serverNow } from "../lib/now";
+import { clock } from "../lib/pace";
+import { backoff } from "../lib/problem";
 import { keepCopy, keepReceipt } from "../lib/receipts";
-import { statementOf } from "../lib/drawn";
+import { drawSpread } from "../lib/drawn";
 import { isSoldOut, promotionPath, readPromotion } from "../lib/request";
-import { spreadOver, untilTurn } from "../lib/spread";
+import { unknownCrowd, untilTurn } from "../lib/spread";
 import { readStored, writeStored } from "../lib/store";
 import type { Applied, EventRequest, Promotion } from "../lib/types";
 import { uuid } from "../lib/uuid";
@@ -70,11 +72,6 @@ async function readDraw(eventId: string, signal: AbortSignal): Promise<DrawDocum
   }
 }
 
-// How many visitors may ask for a result in a second.
-const asksPerSecond = 10_000;
-// Seconds over which visitors are spread whose number is not known.
-const unknownCrowd = 2;
-
 /**
  * Seconds until the state is read again: at the opening, the end and the announcement, at an own time
  * after them, since everybody waits for them; and while the request is pending, as the server advises or
@@ -83,10 +80,10 @@ const unknownCrowd = 2;
 export function untilChange(state: State): number | undefined {
   const { own, promotion } = state;
   const now = serverNow();
-  const until = (time: string | undefined): number => untilTurn(Date.parse(time ?? "") - now || 0, unknownCrowd);
-  const over = spreadOver((state.draw && statementOf(state.draw)?.count) ?? 0, asksPerSecond);
+  const until = (time: string, over = unknownCrowd): number => untilTurn(Date.parse(time) - now, over);
+  const over = drawSpread(state.draw);
   const waits: number[] = [];
-  if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt));
+  if (promotion.status === "Scheduled") waits.push(until(promotion.opensAt, Math.max(unknownCrowd, applySpread(promotion))));
   if (promotion.status === "Open" && !isSoldOut(promotion)) waits.push(until(promotion.closesAt), promotion.paused ? 10 : 120);
   if (promotion.status === "Closed" && isLottery(promotion)) {
     const due = Date.parse(promotion.announcedAt ?? "") - now;
@@ -99,6 +96,14 @@ export function untilChange(state: State): number | undefined {
   return waits.length > 0 ? Math.min(300, ...waits) : undefined;
 }
 
+/** Seconds over which the applications of all are spread after the opening. */
+export const applySpread = (promotion: Promotion): number => (promotion.spreadMs ?? 0) / 1000;
+
+// How often an application is sent at least whose response is lost, also after the promotion has closed.
+const tries = 4;
+// The longest wait for the own time without asking, in seconds: it moves with what is expected.
+const longestWait = 600;
+
 const storedKey = (eventId: string): string => `urr-apply-${eventId}`;
 
 export interface Application {
@@ -107,26 +112,43 @@ export interface Application {
 }
 
 /**
- * Applies once. The key is kept until the response arrives, also across a reload: then the server
- * knows a repeated call from a second application.
+ * Applies once, at the visitor's own time, and until the promotion closes again after failures that may
+ * be temporary; `waits` is told each of both. The key is kept until the response arrives, also across a
+ * reload: then the server knows a repeated call from a second application.
  */
-export async function apply(eventId: string): Promise<Application> {
+export async function apply({ eventId, closesAt }: Promotion, waits: (failure: Problem) => void): Promise<Application> {
   const key = readStored(sessionStorage, storedKey(eventId)) || uuid();
   writeStored(sessionStorage, storedKey(eventId), key);
-  let advised = 0;
-  try {
-    const applied = await once<Applied>("POST", `${promotionPath(eventId)}/requests`, {
-      body: {},
-      headers: { "Idempotency-Key": key },
-      answered: (answer) => (advised = secondsOf(answer)),
-    });
-    writeStored(sessionStorage, storedKey(eventId), "");
-    if (applied.receipt) keepReceipt(eventId, applied.requestId, applied.receipt);
-    return { applied, advised };
-  } catch (failure) {
-    if (failure instanceof Problem && !failure.temporary) writeStored(sessionStorage, storedKey(eventId), "");
-    throw failure;
+  for (let failures = 1; ; failures++) {
+    let advised = 0;
+    try {
+      const applied = await call<Applied>("POST", `${promotionPath(eventId)}/requests`, {
+        body: {},
+        headers: { "Idempotency-Key": key },
+        answered: (answer) => (advised = secondsOf(answer)),
+      });
+      writeStored(sessionStorage, storedKey(eventId), "");
+      if (applied.receipt) keepReceipt(eventId, applied.requestId, applied.receipt);
+      return { applied, advised };
+    } catch (failure) {
+      if (!(failure instanceof Problem)) throw failure;
+      if (!failure.temporary) writeStored(sessionStorage, storedKey(eventId), "");
+      if (!failure.temporary || (failures >= tries && serverNow() > Date.parse(closesAt))) throw failure;
+      waits(failure);
+      await clock.wait(pauseAfter(failure, failures, Date.parse(closesAt)));
+      if (failure.body.asksAt) failures = 0; // asking early is no failure
+    }
   }
+}
+
+/**
+ * Seconds until the application is sent again: at the visitor's own time, or else after a pause that grows
+ * with the failures, and shrinks towards the end at `closes`.
+ */
+function pauseAfter({ body: { asksAt }, retryAfter }: Problem, failures: number, closes: number): number {
+  const until = (time: number): number => (time - serverNow()) / 1000;
+  if (asksAt) return Math.min(longestWait, Math.max(0.5, until(Number(asksAt))));
+  return Math.min(backoff(failures, retryAfter), Math.max(retryAfter, 1 + Math.random(), until(closes) / 2));
 }
 
 /** Takes the request back; repeated after a lost response it is gone already. */

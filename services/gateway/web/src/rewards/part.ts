@@ -4,6 +4,7 @@ import { call, once, Problem } from "../lib/api";
 import { hasSession } from "../lib/frame";
 import { serverNow } from "../lib/now";
 import { isUnpaid, readCampaign } from "../lib/reward";
+import { unknownCrowd, untilTurn } from "../lib/spread";
 import { readStored, writeStored } from "../lib/store";
 import type { Campaign, Entry, Part } from "../lib/types";
 import { uuid } from "../lib/uuid";
@@ -33,17 +34,16 @@ async function readPart(eventId: string, signal: AbortSignal): Promise<Part | un
 }
 
 /**
- * Seconds until the state is read again: at the opening and at the end, delayed by up to 2 s since
- * everybody waits for it, at midnight in Korea, and while payments are under way, more and more
- * seldom.
+ * Seconds until the state is read again: at the opening, at the end, and at midnight in Korea, each
+ * delayed at random since everybody waits for it; and while payments are under way, more and more seldom.
  */
 export function untilChange({ campaign, part }: State): number | undefined {
   const now = serverNow();
-  const until = (time: string): number => Math.max(0, Date.parse(time) - now) / 1000 + 1 + 2 * Math.random();
+  const until = (time: number): number => untilTurn(time - now, unknownCrowd);
   const waits: number[] = [];
-  if (campaign.status === "SCHEDULED") waits.push(until(campaign.opensAt));
+  if (campaign.status === "SCHEDULED") waits.push(until(Date.parse(campaign.opensAt)));
   if (campaign.status === "OPEN") {
-    waits.push(until(campaign.closesAt), untilNextDay(now) / 1000 + 1 + 2 * Math.random());
+    waits.push(until(Date.parse(campaign.closesAt)), until(now + untilNextDay(now)));
     if (campaign.kind === "RANDOM") waits.push(30); // the stock of the prizes
   }
   const unpaid = rewardsOf(part).filter((reward) => isUnpaid(reward.status));
