@@ -108,9 +108,22 @@ func (s *freshStream) Recv() (*vwrv1.WatchCountersResponse, error) {
 	return s.ServerStreamingClient.Recv() //nolint:wrapcheck // the stream's own
 }
 
-// openFresh opens a stream and returns it if its replica is not stalled, else nil. Calls prefer
-// replicas that serve.
+// freshTries is how many streams are opened to find a replica that is not stalled. Calls prefer
+// replicas that serve only while these are at least half of all; else they take turns.
+const freshTries = 3
+
+// openFresh returns the stream of a replica that is not stalled, or nil if it finds none.
 func openFresh(ctx context.Context, src Source) *freshStream {
+	for range freshTries {
+		if found := openUnlessStalled(ctx, src); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// openUnlessStalled opens a stream and returns it if its replica is not stalled, else nil.
+func openUnlessStalled(ctx context.Context, src Source) *freshStream {
 	ctx, end := context.WithCancel(ctx)
 	late := time.AfterFunc(refreshTimeout, end)
 	stream, err := src.WatchCounters(ctx, &vwrv1.WatchCountersRequest{})
