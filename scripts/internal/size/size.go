@@ -86,7 +86,7 @@ var (
 		{"no thief takes a hall off sale", 700},
 		{"providers at the speed of a sale, refusals that end, money that comes back", 1880},
 		{"records and calls that prove themselves", 2540},
-		{"partitions, herds and replicas that lose their way", 1500},
+		{"partitions, herds and replicas that lose their way", 1900},
 	}}
 	workshopBudget = budget{33_476, []allowance{
 		{"nobody gets a ticket for nothing", 850},
