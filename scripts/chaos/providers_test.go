@@ -25,17 +25,17 @@ import (
 // switchedSize is the size of a sale in which the provider is switched. kafkaAway is longer than a
 // claim on places that is not extended; 0: Kafka stays up.
 type switchedSize struct {
-	visitors, rivals    int // rivals try to get the buyers' places
-	kafkaAway, pageTime time.Duration
-	webhooks            fakes.Faults // faults of webhooks
+	visitors, rivals int // rivals try to get the buyers' places
+	kafkaAway        time.Duration
+	webhooks         fakes.Faults // faults of webhooks
 }
 
 var (
 	longSwitch = switchedSize{
-		visitors: 1000, rivals: 20, kafkaAway: 4 * time.Minute, pageTime: 5 * time.Minute,
+		visitors: 1000, rivals: 20, kafkaAway: 4 * time.Minute,
 		webhooks: fakes.Faults{Missing: 0.04, Repeated: 0.03, Delayed: 0.02, Forged: 0.01},
 	}
-	shortSwitch = switchedSize{visitors: 24, pageTime: time.Minute, webhooks: fakes.Faults{Repeated: 0.05, Forged: 0.05}}
+	shortSwitch = switchedSize{visitors: 24, webhooks: fakes.Faults{Repeated: 0.05, Forged: 0.05}}
 )
 
 // switched is a sale whose operators switch the default payment provider.
@@ -73,7 +73,7 @@ func TestSwitchOfProviders(t *testing.T) {
 		o.Providers, o.Links = names, false
 		o.Replicas = map[string]int{platform.Ticket: 2, platform.Payment: 2}
 		o.Env[platform.Payment] = append(o.Env[platform.Payment],
-			"STRIPE_PAGE_TIME="+size.pageTime.String(), "TOSS_PAGE_TIME="+size.pageTime.String(), "STRIPE_PER_SECOND=10000", "STRIPE_ENDPOINT_PER_SECOND=10000", "TOSS_PER_SECOND=10000")
+			"STRIPE_PAGE_TIME=5m", "TOSS_PAGE_TIME=5m", "STRIPE_PER_SECOND=10000", "STRIPE_ENDPOINT_PER_SECOND=10000", "TOSS_PER_SECOND=10000")
 		o.Services = []string{
 			platform.Gateway, platform.VWR, platform.Queue, platform.Ticket, platform.Payment, platform.Stats, platform.Sandbox, platform.Ingest, platform.Worker,
 		}

@@ -40,7 +40,8 @@ type Process struct {
 }
 
 // Start starts a process in its own session, so that it continues when the terminal closes or this
-// process ends.
+// process ends. A bound process ends then anyway, so it only gets its own process group: the kernel may
+// share the processors by sessions, and a test's many servers would get almost all of them.
 func Start(spec Spec) (*Process, error) {
 	out, err := openLog(spec.Log)
 	if err != nil {
@@ -50,7 +51,7 @@ func Start(spec Spec) (*Process, error) {
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: spec.Credential}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !spec.Bound, Setpgid: spec.Bound, Credential: spec.Credential}
 	if spec.Bound {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}

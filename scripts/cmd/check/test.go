@@ -27,8 +27,9 @@ const scriptsModule = "scripts"
 const parallelTests = "-parallel=4"
 
 // parallelPackages lets two packages of services and pkg be tested at a time, beside those of scripts.
-// With more, tests delay each other past their time limits on slow machines.
-const parallelPackages = "-p=2"
+// With more, tests delay each other past their time limits on slow machines. Those of scripts run one
+// at a time, since each starts several platforms.
+const parallelPackages, parallelScripts = "-p=2", "-p=1"
 
 // noDebugInformation makes linking a test program cheaper by about a quarter (measured with
 // queue/internal/rpc); for packages with short tests, linking takes most of the time. The stack
@@ -88,7 +89,7 @@ func (c *checker) testModules(ctx context.Context) error {
 			race = append(race, "./"+m.name+"/...")
 		}
 	}
-	scripts := append(append([]string{"-count=1"}, scriptsFirst...), "./"+scriptsModule+"/...")
+	scripts := append(append([]string{"-count=1", parallelScripts}, scriptsFirst...), "./"+scriptsModule+"/...")
 	second := &heldOutput{out: os.Stdout}
 	ended := make(chan error, 1)
 	go func() { ended <- c.goTest(ctx, second, scriptsModule, nil, scripts...) }()

@@ -21,7 +21,7 @@ import (
 // gateway, gets the same seat map as a fresh read. No change contradicts the reader's map.
 func TestCutReadersEndWithTheMap(t *testing.T) {
 	t.Parallel()
-	const seeds = 20
+	const seeds = 10
 	first := newFixture(t)
 	h := newHalls(first)
 	second := newFixture(t)
@@ -33,7 +33,7 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 	var running sync.WaitGroup
 	addrs := [2]string{}
 	for i, w := range []*fixture{first, second} {
-		w.gateway.ReadSeatsEvery(20 * time.Millisecond)
+		w.gateway.ReadSeatsEvery(100 * time.Millisecond)
 		addrs[i], _ = liveServer(t, w)
 	}
 	for seed := range uint64(seeds) {
@@ -56,11 +56,13 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 		event, m := fmt.Sprintf("hall-%d", seed), &followed[seed]
 		require.NoError(t, failures[seed], "seed %d", seed)
 		fresh := &seatMap{}
-		for now, _ := h.get(event); string(fresh.bits) != string(now.GetBitmap()); { // gateways read each 50 ms
+		testkit.Until(t, func() bool { // a gateway reads each 100 ms
 			who := second.session(event).with("X-Queue-Entry-Token", second.entryToken(event, event))
 			rec := second.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
 			require.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
-		}
+			now, _ := h.get(event)
+			return string(fresh.bits) == string(now.GetBitmap())
+		}, "the last change of %s", event)
 		require.Equal(t, fresh.bits, m.bits, "seed %d", seed)
 		require.Equal(t, fresh.Sections, m.Sections, "seed %d", seed)
 		require.Equal(t, fresh.version, m.version, "seed %d", seed)
