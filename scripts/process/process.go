@@ -40,8 +40,8 @@ type Process struct {
 }
 
 // Start starts a process in its own session, so that it continues when the terminal closes or this
-// process ends. A bound process ends then anyway, so it only gets its own process group: the kernel may
-// share the processors by sessions, and a test's many servers would get almost all of them.
+// process ends. A bound process does not, so it only gets its own process group: Linux may give each
+// session the same share of the processors, and the many servers of a test would get almost all.
 func Start(spec Spec) (*Process, error) {
 	out, err := openLog(spec.Log)
 	if err != nil {

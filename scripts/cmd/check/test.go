@@ -27,9 +27,12 @@ const scriptsModule = "scripts"
 const parallelTests = "-parallel=4"
 
 // parallelPackages lets two packages of services and pkg be tested at a time, beside those of scripts.
-// With more, tests delay each other past their time limits on slow machines. Those of scripts run one
-// at a time, since each starts several platforms.
-const parallelPackages, parallelScripts = "-p=2", "-p=1"
+// With more, tests delay each other past their time limits on slow machines.
+const parallelPackages = "-p=2"
+
+// parallelScripts lets one package of scripts be tested at a time, since several of them each start
+// whole platforms and browsers.
+const parallelScripts = "-p=1"
 
 // noDebugInformation makes linking a test program cheaper by about a quarter (measured with
 // queue/internal/rpc); for packages with short tests, linking takes most of the time. The stack

@@ -21,7 +21,7 @@ import (
 // gateway, gets the same seat map as a fresh read. No change contradicts the reader's map.
 func TestCutReadersEndWithTheMap(t *testing.T) {
 	t.Parallel()
-	const seeds = 10
+	const seeds = 20
 	first := newFixture(t)
 	h := newHalls(first)
 	second := newFixture(t)
@@ -56,8 +56,8 @@ func TestCutReadersEndWithTheMap(t *testing.T) {
 		event, m := fmt.Sprintf("hall-%d", seed), &followed[seed]
 		require.NoError(t, failures[seed], "seed %d", seed)
 		fresh := &seatMap{}
+		who := second.session(event).with("X-Queue-Entry-Token", second.entryToken(event, event))
 		testkit.Until(t, func() bool { // a gateway reads each 100 ms
-			who := second.session(event).with("X-Queue-Entry-Token", second.entryToken(event, event))
 			rec := second.do(http.MethodGet, "/api/v1/seats/"+event+"/availability", "", who)
 			require.NoError(t, fresh.apply("reset", strings.Trim(rec.Header().Get("ETag"), `"`), rec.Body.String()))
 			now, _ := h.get(event)

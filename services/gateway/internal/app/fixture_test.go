@@ -229,8 +229,8 @@ func (w *fixture) line(event string, epoch, pauseUntil int64) {
 	)
 }
 
-// tell sends a report of a line to the gateway, and waits until it has arrived. It sends the report
-// again after a while: on a slow machine a stream may break with a message that it has taken.
+// tell sends a report to the gateway, and waits until it has arrived. It sends the report again after
+// a while: on a slow machine the stream of lines may break with a message that it has taken.
 func (w *fixture) tell(send func(), arrived func() bool, message ...any) {
 	w.t.Helper()
 	var sent time.Time
