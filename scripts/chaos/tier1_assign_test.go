@@ -46,8 +46,8 @@ func TestTier1KeepsItsPositions(t *testing.T) {
 		size = longAssign
 	}
 	r := &assignRun{size: size, tier1: setupTier1(t, 2, rng, fmt.Sprintf("assign-%d", seed), harness.Options{Services: []string{platform.Gateway}, AWS: true})}
-	r.DynamoDB().Use(r.failStatements)
 	for round := range size.rounds {
+		r.DynamoDB().Use(r.failStatements)
 		st := r.activate(&vwrv1.ActivateRequest{})
 		require.Zero(t, st.GetNextPosition())
 		r.holders = make(map[int64]string)
@@ -223,6 +223,7 @@ func (r *assignRun) requireForgotten(old []*guest) {
 		}
 	}
 	again := &guest{id: old[len(old)-1].id}
+	r.DynamoDB().Use(nil) // a record that is refused leaves a gap
 	r.enter([]*guest{again})
 	require.Equal(r.t, int64(1), again.position, "the first of the new round")
 	require.NotEqual(r.t, old[len(old)-1].requestID, again.requestID)

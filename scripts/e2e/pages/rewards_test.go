@@ -254,15 +254,22 @@ func testAttendanceByKeys(t *testing.T) {
 	b.startSession(uniqueID("keys"))
 	b.visit("/rewards/" + event)
 	b.waitFor(".enter button")
-	month := b.text(".calendar caption")
 	b.tabTo(".enter button")
 	b.press(kb.Enter)
 	b.waitForText(words(t, "ko")["campaign"]["attended"])
 	b.until("the focus near the button, which is gone", "document.activeElement.id === 'main'")
-	b.tabTo(".card:has(.calendar) .actions button:last-child")
+	const later = ".card:has(.calendar) .actions button:last-child"
+	b.tabTo(later)
+	for months := 0; !eval[bool](b, fmt.Sprintf("document.querySelector(%q).ariaDisabled === 'true'", later)); months++ {
+		require.Less(t, months, 2, "40 days end at most two months later")
+		month := b.text(".calendar caption")
+		b.press(kb.Enter)
+		b.until("another month", fmt.Sprintf("document.querySelector('.calendar caption').innerText !== %q", month))
+		require.Equal(t, words(t, "ko")["campaign"]["later"], eval[string](b, "document.activeElement.innerText"), "the focus stays")
+	}
+	month := b.text(".calendar caption")
 	b.press(kb.Enter)
-	b.until("another month", fmt.Sprintf("document.querySelector('.calendar caption').innerText !== %q", month))
-	require.Equal(t, words(t, "ko")["campaign"]["later"], eval[string](b, "document.activeElement.innerText"), "the focus stays")
+	require.Equal(t, month, b.text(".calendar caption"), "the campaign's last month")
 	b.checkPage("by keys")
 }
 

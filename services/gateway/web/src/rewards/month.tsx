@@ -32,6 +32,21 @@ function Day({ day, attended, today, open }: DayProps) {
   );
 }
 
+interface TurnProps {
+  text: string;
+  ends: boolean;
+  onTurn: () => void;
+}
+
+/** A button to another month. One that is disabled would lose the focus at the campaign's last month. */
+function Turn({ text, ends, onTurn }: TurnProps) {
+  return (
+    <button type="button" class="quiet" aria-disabled={ends} onClick={() => !ends && onTurn()}>
+      {text}
+    </button>
+  );
+}
+
 interface MonthProps {
   campaign: Campaign;
   days: string[];
@@ -74,12 +89,8 @@ export function Month({ campaign, days, today }: MonthProps) {
       </table>
       {monthOf(first) !== monthOf(last) && (
         <p class="actions">
-          <button type="button" class="quiet" disabled={month <= monthOf(first)} onClick={() => setChosen(monthAfter(month, -1))}>
-            {t.earlier}
-          </button>
-          <button type="button" class="quiet" disabled={month >= monthOf(last)} onClick={() => setChosen(monthAfter(month, 1))}>
-            {t.later}
-          </button>
+          <Turn text={t.earlier} ends={month <= monthOf(first)} onTurn={() => setChosen(monthAfter(month, -1))} />
+          <Turn text={t.later} ends={month >= monthOf(last)} onTurn={() => setChosen(monthAfter(month, 1))} />
         </p>
       )}
       <p class="muted">{t.calendarHelp}</p>
