@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +55,7 @@ func TestTurns(t *testing.T) {
 
 	// Whoever gets an id after the start asks after those who waited, and never gains by a later one.
 	for n := range 1000 {
-		turn := i.TurnOf(fmt.Sprint(n), start)
+		turn := i.TurnOf(strconv.Itoa(n), start)
 		require.False(t, turn.Before(start.Add(time.Minute)))
 		require.True(t, turn.Before(start.Add(2*time.Minute+time.Second)))
 	}
@@ -124,7 +124,7 @@ func TestOpeningModel(t *testing.T) {
 				arrives = start.Add(seconds(float64(n/2) / c.rate))
 				made = arrives.Truncate(time.Second) // ids have whole seconds
 			}
-			turn := i.TurnOf(fmt.Sprint(n), made)
+			turn := i.TurnOf(strconv.Itoa(n), made)
 			if n%20 < 2 {
 				asks := max(arrives.Sub(start), 0)
 				for start.Add(asks).Before(turn) {
@@ -144,7 +144,7 @@ func TestOpeningModel(t *testing.T) {
 }
 
 // A whole crowd that comes within 3 s after the start is spread like one that waited, and asks
-// after those. A stream that goes on at the planned rate asks at most at 1.34 of it.
+// after those. A stream that goes on at the planned rate asks at most at 1.34 of it on average.
 func TestLateCrowdModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range crowds {
@@ -154,13 +154,16 @@ func TestLateCrowdModel(t *testing.T) {
 			if name == "stream" {
 				visitors = int(min(1000, c.rate) * stream.Seconds())
 			}
-			asked := histogram{}
+			asked, first := histogram{}, start.Add(2*i.Over)
 			for n := range visitors {
 				arrives := start.Add(stream * time.Duration(n) / time.Duration(visitors))
-				turn := i.TurnOf(fmt.Sprint(n), arrives.Truncate(time.Second))
-				require.False(t, turn.Before(start.Add(i.Over)))
-				asked.add(slices.MaxFunc([]time.Time{arrives, turn}, time.Time.Compare))
+				turn := i.TurnOf(strconv.Itoa(n), arrives.Truncate(time.Second))
+				if turn.Before(first) {
+					first = turn
+				}
+				asked.add(turn)
 			}
+			require.False(t, first.Before(start.Add(i.Over)))
 			rate := min(c.rate, float64(visitors)/stream.Seconds())
 			asked.log(t, fmt.Sprintf("%d visitors, %s", visitors, name), rate)
 			require.LessOrEqual(t, float64(asked.busiest()), 1.5*rate)
@@ -186,12 +189,14 @@ func TestLateModel(t *testing.T) {
 			came := start.Add(late)
 			asked, last := histogram{}, start
 			for n := range c.visitors {
-				at := i.TurnOf(fmt.Sprint(n), time.Time{})
+				at := i.TurnOf(strconv.Itoa(n), time.Time{})
 				for ; at.Before(came); at = at.Add(i.Again(at)) {
 					asked.add(at)
 				}
 				asked.add(at)
-				last = slices.MaxFunc([]time.Time{last, at}, time.Time.Compare)
+				if at.After(last) {
+					last = at
+				}
 			}
 			asked.log(t, fmt.Sprintf("%d entrants, %v late", c.visitors, late), c.rate)
 			require.LessOrEqual(t, float64(asked.busiest()), 1.5*c.rate)

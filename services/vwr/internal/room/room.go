@@ -137,13 +137,13 @@ func setIfGiven[T any](dst, src *T) {
 
 // Counters are the stored state of one event's waiting room: its counters and settings.
 type Counters struct {
-	EventID  string
-	Active   bool
-	Round    Round
-	Issued   int64 // the last issued position (nextPosition)
-	Serving  int64 // the last position served; at most Issued
-	Claimed  int64 // served positions whose visitors have fetched a token; Read does not set it
-	Settings Settings
+	EventID   string
+	Active    bool
+	Round     Round
+	Issued    int64 // the last issued position (nextPosition)
+	Serving   int64 // the last position served; at most Issued
+	Claimed   int64 // served positions whose visitors have fetched a token; Read does not set it
+	Settings  Settings
 	Lobby     Lobby
 	UpdatedAt time.Time
 }
