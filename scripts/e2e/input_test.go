@@ -143,6 +143,8 @@ func (c attemptBuilder) attempts(t *testing.T) []attempt {
 			param, absent = "{allocationId}", "999999999"
 		case strings.Contains(path, "{reservationId}"):
 			param, absent = "{reservationId}", absentID
+		case strings.Contains(path, "{paymentId}"):
+			param, absent = "{paymentId}", absentID
 		case c.row.promotion && !strings.Contains(path, param):
 			param, absent = "{requestId}", uuid.NewString()
 		}

@@ -141,7 +141,11 @@ func (h *ShuffleHandlers) Document(w http.ResponseWriter, r *http.Request, q *ed
 	if err != nil {
 		return err
 	}
-	return h.cached.serve(w, q, k, func(read sharedRead[shuffleKey]) (cachedResponse, error) { return h.reads.Do(r.Context(), read) })
+	return h.cached.serve(w, q, k, h.reader(r.Context()))
+}
+
+func (h *ShuffleHandlers) reader(ctx context.Context) func(sharedRead[shuffleKey]) (cachedResponse, error) {
+	return func(read sharedRead[shuffleKey]) (cachedResponse, error) { return h.reads.Do(ctx, read) }
 }
 
 func (h *ShuffleHandlers) readDocument(ctx context.Context, k shuffleKey) (cachedResponse, error) {
@@ -152,12 +156,14 @@ func (h *ShuffleHandlers) readDocument(ctx context.Context, k shuffleKey) (cache
 	return h.cached.store(k, m.GetDocument()), nil
 }
 
+// Proof responds with the proof that an entry is in a lobby's list.
 func (h *ShuffleHandlers) Proof(w http.ResponseWriter, r *http.Request, q *edge.Request) error {
 	k, err := shuffleKeyOf(q)
 	if err != nil {
 		return err
 	}
-	if err := h.cached.absent.Check(k); err != nil {
+	// An unknown lobby is asked for once a second, whatever entries are made up.
+	if _, err := h.cached.get(q, k, h.reader(r.Context())); err != nil {
 		return err
 	}
 	p, err := h.vwr.GetShuffleProof(r.Context(), &vwrv1.GetShuffleProofRequest{EventId: k.event, RequestId: q.Param("request_id"), Round: k.roundParam()})

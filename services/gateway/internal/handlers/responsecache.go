@@ -43,22 +43,28 @@ func (c responseCache[K]) store(key K, body []byte) cachedResponse {
 	return e
 }
 
-// serve responds with the cached response, or if there is none with what read returns. It responds
-// with 304 if the client has this version. Of the errors of read it caches only those that say that
-// the key does not exist.
+// serve responds with the response for key, as get returns it, or with 304 if the client has this
+// version.
 func (c responseCache[K]) serve(w http.ResponseWriter, q *edge.Request, key K, read func(sharedRead[K]) (cachedResponse, error)) error {
-	e, ok := c.GetIfPresent(key)
-	if !ok {
-		if err := c.absent.Check(key); err != nil {
-			return err
-		}
-		var err error
-		if e, err = read(sharedRead[K]{key, q.Caller()}); err != nil {
-			return c.absent.Note(key, err)
-		}
+	e, err := c.get(q, key, read)
+	if err != nil {
+		return err
 	}
 	writeTagged(w, q.Header, e.etag, sharedCacheControl, e.body)
 	return nil
+}
+
+// get returns the cached response, or if there is none what read returns. Of the errors of read it
+// caches only those that say that the key does not exist.
+func (c responseCache[K]) get(q *edge.Request, key K, read func(sharedRead[K]) (cachedResponse, error)) (cachedResponse, error) {
+	if e, ok := c.GetIfPresent(key); ok {
+		return e, nil
+	}
+	if err := c.absent.Check(key); err != nil {
+		return cachedResponse{}, err
+	}
+	e, err := read(sharedRead[K]{key, q.Caller()})
+	return e, c.absent.Note(key, err)
 }
 
 // forget drops what is cached about a key.
