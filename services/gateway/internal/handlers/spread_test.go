@@ -18,6 +18,7 @@ import (
 
 	"urr.guru/pkg/claims"
 	"urr.guru/pkg/errs"
+	"urr.guru/pkg/spread"
 	"urr.guru/pkg/token/tokentest"
 	"urr.guru/services/gateway/internal/edge"
 	"urr.guru/services/gateway/internal/identity"
@@ -318,4 +319,21 @@ func TestLobbyBehindACrowdedNetwork(t *testing.T) {
 		require.Equal(t, kept, r.id(t, first))
 		require.NoError(t, r.rooms.Close(t.Context()))
 	})
+}
+
+// The gateway through which an operator activates a room spreads its crowd at once, as the others do
+// when they hear of it.
+func TestActivationSpreadsAtOnce(t *testing.T) {
+	t.Parallel()
+	const activated, starts = 1_800_000_000_000_000, 1_800_000_600_000 // µs, ms
+	for _, c := range []struct {
+		lobby  *vwrv1.Lobby
+		opened int64
+	}{{nil, activated / 1000}, {&vwrv1.Lobby{StartsAt: starts}, starts}} {
+		rooms := roomstate.New()
+		(&Completer{Rooms: rooms}).Complete(t.Context(), "", &vwrv1.VwrStatus{
+			EventId: "e", IsActive: true, ActivatedAt: activated, Lobby: c.lobby, SpreadMs: new(int64(60_000)),
+		})
+		require.Equal(t, spread.Instant{Start: time.UnixMilli(c.opened), Over: time.Minute, Round: activated}, rooms.Get("e").Opening)
+	}
 }
