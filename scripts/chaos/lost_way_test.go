@@ -52,7 +52,11 @@ func TestReplicaLosesItsWay(t *testing.T) {
 			continue
 		}
 		said, left := l.lose(c.service, c.proxy, c.left)
-		t.Logf("%-8s %-8s said after %4.1f s, left after %4.1f s", c.service, c.store, said.Seconds(), left.Seconds())
+		leftText := "has no callers"
+		if c.left != nil {
+			leftText = fmt.Sprintf("left after %4.1f s", left.Seconds())
+		}
+		t.Logf("%-8s %-8s said after %4.1f s, %s", c.service, c.store, said.Seconds(), leftText)
 		if *full {
 			require.LessOrEqual(t, said, saidLimit, "%s without %s", c.service, c.store)
 			require.LessOrEqual(t, left, leftLimit, "%s without %s", c.service, c.store)
