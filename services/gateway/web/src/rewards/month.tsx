@@ -32,16 +32,17 @@ function Day({ day, attended, today, open }: DayProps) {
   );
 }
 
-interface TurnProps {
+interface MonthButtonProps {
   text: string;
-  ends: boolean;
-  onTurn: () => void;
+  // Whether the campaign has no such month.
+  none: boolean;
+  onClick: () => void;
 }
 
-/** A button to another month. One that is disabled would lose the focus at the campaign's last month. */
-function Turn({ text, ends, onTurn }: TurnProps) {
+/** A button to another month. It keeps the focus at the first and the last one, which `disabled` would take. */
+function MonthButton({ text, none, onClick }: MonthButtonProps) {
   return (
-    <button type="button" class="quiet" aria-disabled={ends} onClick={() => !ends && onTurn()}>
+    <button type="button" class="quiet" aria-disabled={none} onClick={() => !none && onClick()}>
       {text}
     </button>
   );
@@ -89,8 +90,8 @@ export function Month({ campaign, days, today }: MonthProps) {
       </table>
       {monthOf(first) !== monthOf(last) && (
         <p class="actions">
-          <Turn text={t.earlier} ends={month <= monthOf(first)} onTurn={() => setChosen(monthAfter(month, -1))} />
-          <Turn text={t.later} ends={month >= monthOf(last)} onTurn={() => setChosen(monthAfter(month, 1))} />
+          <MonthButton text={t.earlier} none={month <= monthOf(first)} onClick={() => setChosen(monthAfter(month, -1))} />
+          <MonthButton text={t.later} none={month >= monthOf(last)} onClick={() => setChosen(monthAfter(month, 1))} />
         </p>
       )}
       <p class="muted">{t.calendarHelp}</p>
