@@ -226,21 +226,70 @@ func TestPartitionsFigures(t *testing.T) {
 	}
 }
 
-// openThrottled returns a function that opens stores on one table, which throttles writes of
-// records until it is healthy.
-func openThrottled(t *testing.T, healthy *atomic.Bool) func() *dynamo.Store {
+// openStores returns a function that opens stores on one table in memory. serve may answer calls in
+// place of next.
+func openStores(t *testing.T, serve func(ctx context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error)) func() *dynamo.Store {
 	t.Helper()
 	memory := strict.NewMemory()
 	db, err := strict.Open(t.Context(), func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
-		if !healthy.Load() && operation == "BatchExecuteStatement" {
-			return strict.Failure("ThrottlingException", "slow"), nil
-		}
-		return memory.Serve(ctx, operation, body)
+		return serve(ctx, operation, func() (strict.Answer, error) { return memory.Serve(ctx, operation, body) })
 	})
 	require.NoError(t, err)
 	cfg := pkgdynamo.Config{Prefix: herdEvent}
 	require.NoError(t, dynamo.Migrate(t.Context(), db, cfg, dynamo.WithPositionIndex))
 	return func() *dynamo.Store { return dynamo.New(db, cfg, time.Now) }
+}
+
+// openThrottled is openStores of a table that throttles writes of records until it is healthy.
+func openThrottled(t *testing.T, healthy *atomic.Bool) func() *dynamo.Store {
+	t.Helper()
+	return openStores(t, func(_ context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error) {
+		if !healthy.Load() && operation == "BatchExecuteStatement" {
+			return strict.Failure("ThrottlingException", "slow"), nil
+		}
+		return next()
+	})
+}
+
+// Records wait for each other while calls are slow: most calls that store a crowd are full. A visitor
+// who comes alone waits for one call only.
+func TestCallsOfACrowdAreFull(t *testing.T) {
+	t.Parallel()
+	const visitors, atOnce, callTime = 3000, 60, 200 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		store := openStores(t, func(_ context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error) {
+			if operation == "BatchExecuteStatement" {
+				calls.Add(1)
+				time.Sleep(callTime)
+			}
+			return next()
+		})()
+		c := roomtest.StartRound(t, store, herdEvent, room.DefaultSettings())
+		began := time.Now()
+		_, err := takeWithID(t.Context(), store, c, uuid.New())
+		require.NoError(t, err)
+		require.Equal(t, callTime, time.Since(began))
+		var work sync.WaitGroup
+		for range visitors / atOnce {
+			time.Sleep(25 * time.Millisecond)
+			takers := make([]room.Taker, atOnce)
+			for i := range takers {
+				id := uuid.New()
+				takers[i] = room.Taker{Visitor: id.String(), IDs: []uuid.UUID{id}}
+			}
+			work.Go(func() {
+				for _, got := range store.TakePositions(t.Context(), c, takers) {
+					if got.Err != nil {
+						t.Error(got.Err)
+					}
+				}
+			})
+		}
+		work.Wait()
+		require.LessOrEqual(t, calls.Load(), int64(1.25*visitors/pkgdynamo.MaxInsert))
+		require.NoError(t, store.Close(t.Context()))
+	})
 }
 
 // A visitor whose record is throttled and who asks another replica has one position, at both,

@@ -29,6 +29,8 @@ const (
 	// sent together with others at a multiple of retryTick.
 	retryTick     = 25 * time.Millisecond
 	maxRetryPause = 400 * time.Millisecond
+	// maxFillWait is the longest that records wait for others to fill a call.
+	maxFillWait = 500 * time.Millisecond
 	// maxLateness is how old a throttled record is when assigns no longer wait for it, and for those
 	// behind it. Assigns come in batches, whose answer waits for the slowest, and a gateway has few
 	// batches in flight.
@@ -124,6 +126,8 @@ type eventWrites struct {
 	ready   []uint16                   // keys whose first record is to be sent
 	paused  map[time.Duration][]uint16 // by the time at which they are ready again
 	calls   int                        // in flight
+	took    time.Duration              // by the last call
+	filling bool                       // the records that are ready wait for others
 }
 
 type recordID struct {
@@ -186,29 +190,51 @@ func (w *recordWrites) add(ctx context.Context, k roundKey, records []*newRecord
 	w.startCalls(ctx, e)
 }
 
-// startCalls sends records that are ready. The caller holds w.mu.
+// startCalls sends records that are ready. While calls are in flight, too few for a full call wait
+// for others, at most for the time of a call: many of those behind the records in flight become
+// ready then. The caller holds w.mu.
 func (w *recordWrites) startCalls(ctx context.Context, e *eventWrites) {
-	for e.calls < maxWriteCalls && len(e.ready) > 0 {
-		n := min(len(e.ready), dynamo.MaxInsert)
-		keys := slices.Clone(e.ready[:n])
-		e.ready = slices.Delete(e.ready, 0, n)
-		records := make([]*newRecord, n)
-		for i, key := range keys {
-			records[i] = e.keys[key][0]
-		}
-		e.calls++
-		go func() {
-			w.store(ctx, records)
-			w.endCall(ctx, e, keys)
-		}()
+	for e.calls < maxWriteCalls && (len(e.ready) >= dynamo.MaxInsert || len(e.ready) > 0 && e.calls == 0) {
+		w.startCall(ctx, e)
 	}
+	if len(e.ready) == 0 || e.filling {
+		return
+	}
+	e.filling = true
+	time.AfterFunc(min(e.took, maxFillWait), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		e.filling = false
+		if len(e.ready) > 0 && e.calls < maxWriteCalls {
+			w.startCall(ctx, e)
+		}
+		w.startCalls(ctx, e)
+	})
+}
+
+// startCall sends the first records that are ready. The caller holds w.mu.
+func (w *recordWrites) startCall(ctx context.Context, e *eventWrites) {
+	n := min(len(e.ready), dynamo.MaxInsert)
+	keys := slices.Clone(e.ready[:n])
+	e.ready = slices.Delete(e.ready, 0, n)
+	records := make([]*newRecord, n)
+	for i, key := range keys {
+		records[i] = e.keys[key][0]
+	}
+	e.calls++
+	go func() {
+		began := time.Now()
+		w.store(ctx, records)
+		w.endCall(ctx, e, keys, time.Since(began))
+	}()
 }
 
 // endCall ends a call that has stored the first records of keys.
-func (w *recordWrites) endCall(ctx context.Context, e *eventWrites, keys []uint16) {
+func (w *recordWrites) endCall(ctx context.Context, e *eventWrites, keys []uint16, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.calls--
+	e.took = took
 	for _, key := range keys {
 		r := e.keys[key][0]
 		if errors.Is(r.err, dynamo.ErrThrottled) && time.Since(r.issued) < maxRecordAge {
