@@ -268,7 +268,9 @@ func TestEntitledNeedNoPosition(t *testing.T) {
 	claim := func(user string, entitled line.Entitlement) line.ClaimOutcome {
 		return f.claim(line.PlaceClaim{UserID: user, Join: true, Entitled: entitled, Tier1: line.Tier1{Required: true}})
 	}
-	ask := func(user string, entitled line.Entitlement) line.VisitorStanding { return claim(user, entitled).Standing }
+	ask := func(user string, entitled line.Entitlement) line.VisitorStanding {
+		return claim(user, entitled).Standing
+	}
 	require.Equal(t, line.PassMissing, ask("n", line.NotEntitled))
 	require.Equal(t, line.PassMissing, ask("n", line.NotEntitledBefore))
 	require.Equal(t, line.AnswerMissing, ask("u", line.EntitlementUnknown))
