@@ -154,8 +154,9 @@ func entitledArg(e line.Entitlement) string {
 		return ""
 	case line.NotEntitledBefore:
 		return "no"
+	default:
+		return flagArg(e == line.Entitled)
 	}
-	return flagArg(e == line.Entitled)
 }
 
 func flagArg(b bool) string {
