@@ -10,10 +10,10 @@ import (
 )
 
 // Closings returns the database's time and, by event id, the state and deadlines that decide on
-// payments and refunds. Call it after the transaction has taken its locks: an event may close while
+// payments and refunds. A transaction calls it after it has taken its locks: an event may close while
 // the transaction waits for a lock.
-func Closings(ctx context.Context, tx *Tx, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
-	rows, err := tx.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: tx.ClockTime()})
+func Closings(ctx context.Context, q *Queries, eventIDs []string) (closings map[string]event.Closing, now time.Time, err error) {
+	rows, err := q.Closings(ctx, db.ClosingsParams{EventIds: eventIDs, Now: q.ClockTime()})
 	closings = make(map[string]event.Closing, len(rows))
 	for _, r := range rows {
 		now = r.Now.UTC()

@@ -165,6 +165,11 @@ func (s *transfers) Find(context.Context, uuid.UUID) (*transfer.Shown, error) {
 	return &transfer.Shown{Transfer: *s.f, Ticket: *s.t, Now: s.p.batch.Now}, nil
 }
 
+func (s *transfers) FindToPay(ctx context.Context, id uuid.UUID) (*transfer.Shown, transfer.Terms, error) {
+	t, err := s.Find(ctx, id)
+	return t, s.terms(), err
+}
+
 func (s *transfers) Change(_ context.Context, _ uuid.UUID, decide transfer.Decide) error {
 	return changed(s.t, func() error { return changed(s.f, func() error { return decide(s.f, s.t, s.terms()) }) })
 }

@@ -26,6 +26,8 @@ type Store interface {
 	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
 	// Find returns a transfer, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
+	// FindToPay is Find, with the terms by which the buyer may pay now. It locks nothing.
+	FindToPay(ctx context.Context, id uuid.UUID) (*Shown, Terms, error)
 	// OfClaim returns the transfer whose link has the secret with this hash, or ErrNotFound.
 	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
 	// List returns transfers of a user, newest first, with ids below before (zero: all).
@@ -143,19 +145,22 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 
 // Payable returns the transfer if this buyer can pay it now (see Transfer.Payable).
 func (s *Service) Payable(ctx context.Context, buyer string, id uuid.UUID) (*Shown, error) {
-	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error { return t.Payable(tk, buyer, terms) })
+	t, terms, err := s.store.FindToPay(ctx, id)
+	if err == nil {
+		err = t.Payable(&t.Ticket, buyer, terms)
+	}
+	if err != nil {
+		return nil, asReference(err)
+	}
+	return t, nil
 }
 
 // ClaimFor reserves time for a payment, and also the ticket if the payment is about to be charged
 // (see Transfer.ClaimFor).
 func (s *Service) ClaimFor(ctx context.Context, buyer string, id, payment uuid.UUID, pt reservation.PayTime) (*Shown, error) {
-	return s.forPayment(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
+	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
 		return t.ClaimFor(tk, buyer, payment, terms, s.maxExtension, pt)
 	})
-}
-
-func (s *Service) forPayment(ctx context.Context, id uuid.UUID, decide Decide) (*Shown, error) {
-	err := s.store.Change(ctx, id, decide)
 	if err == nil {
 		return s.store.Find(ctx, id)
 	}

@@ -65,7 +65,7 @@ func (s *Store) EndLease(ctx context.Context, next cancellation.Position, moreLe
 
 func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		_, now, err := postgres.Closings(ctx, tx, nil)
+		_, now, err := postgres.Closings(ctx, tx.Queries, nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error 
 		if err != nil {
 			return err
 		}
-		closings, now, err := postgres.Closings(ctx, tx, locked.EventIDs())
+		closings, now, err := postgres.Closings(ctx, tx.Queries, locked.EventIDs())
 		r := locked.Find(order.ReservationID)
 		if err != nil || r == nil || closings[r.EventID].State != event.Ended {
 			return err

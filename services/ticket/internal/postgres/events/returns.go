@@ -50,7 +50,7 @@ func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturns
 	if err := tx.LockStandingSections(ctx, db.LockStandingSectionsParams{EventIds: eventIDs, Sections: sections}); err != nil {
 		return err
 	}
-	closings, now, err := postgres.Closings(ctx, tx, eventIDs)
+	closings, now, err := postgres.Closings(ctx, tx.Queries, eventIDs)
 	if err != nil {
 		return err
 	}

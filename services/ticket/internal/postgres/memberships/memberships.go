@@ -100,7 +100,7 @@ func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.P
 	if err != nil {
 		return uuid.Nil, err
 	}
-	_, now, err := postgres.Closings(ctx, tx, nil)
+	_, now, err := postgres.Closings(ctx, tx.Queries, nil)
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -163,7 +163,7 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide membership.Deci
 		if m == nil {
 			return membership.ErrNotFound
 		}
-		_, now, err := postgres.Closings(ctx, tx, nil)
+		_, now, err := postgres.Closings(ctx, tx.Queries, nil)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func beginMembership(ctx context.Context, tx *postgres.Tx, req refund.Request) (
 	if err := handleUnknownPayment(ctx, tx, &req, len(paidFor)); err != nil {
 		return nil, err
 	}
-	_, now, err := postgres.Closings(ctx, tx, nil)
+	_, now, err := postgres.Closings(ctx, tx.Queries, nil)
 	if err != nil {
 		return nil, err
 	}

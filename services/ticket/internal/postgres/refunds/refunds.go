@@ -124,7 +124,7 @@ func termsOf(ctx context.Context, tx *postgres.Tx, req *refund.Request, list []*
 	if len(list) > 0 {
 		ids = []string{list[0].EventID}
 	}
-	closings, now, err := postgres.Closings(ctx, tx, ids)
+	closings, now, err := postgres.Closings(ctx, tx.Queries, ids)
 	terms := refund.Terms{Now: now}
 	if err != nil || len(ids) == 0 {
 		return terms, err

@@ -90,7 +90,7 @@ func (s *Store) ChangeOfEvent(
 	ctx context.Context, id uuid.UUID, decide func(r *reservation.Reservation, terms reservation.PayTerms) error,
 ) (*reservation.Reservation, error) {
 	return s.lockAndChange(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
-		closings, now, err := postgres.Closings(ctx, tx, []string{r.EventID})
+		closings, now, err := postgres.Closings(ctx, tx.Queries, []string{r.EventID})
 		if err != nil {
 			return err
 		}

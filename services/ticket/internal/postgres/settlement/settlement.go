@@ -79,7 +79,7 @@ func (s *Store) settle(ctx context.Context, tx *postgres.Tx, events []settlement
 	if err != nil {
 		return err
 	}
-	closings, now, err := postgres.Closings(ctx, tx, l.eventIDs())
+	closings, now, err := postgres.Closings(ctx, tx.Queries, l.eventIDs())
 	if err != nil {
 		return err
 	}

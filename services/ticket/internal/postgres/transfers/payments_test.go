@@ -1,6 +1,7 @@
 package transfers_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -149,6 +150,7 @@ func TestClaimsOfPayments(t *testing.T) {
 	require.ErrorIs(t, err, reservation.ErrReferenceNotFound, "not accepted")
 	_, err = s.accept("b", claim)
 	require.NoError(t, err)
+	s.requirePayableWhileLocked(offered, "b")
 	payment := uuid.New()
 	begin := func(pt reservation.PayTime) (*transfer.Shown, error) {
 		return s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, pt)
@@ -193,6 +195,23 @@ func TestClaimsOfPayments(t *testing.T) {
 	s.Clock.Advance(time.Hour)
 	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
 	s.RequireInvariants(t)
+}
+
+// requirePayableWhileLocked asks whether a buyer may pay while another transaction has locked the rows.
+func (s *shop) requirePayableWhileLocked(offered *transfer.Shown, buyer string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second) // a call that waits for the locks fails
+	defer cancel()
+	tx, err := s.Pool.Begin(ctx)
+	require.NoError(s.t, err)
+	_, err = tx.Exec(ctx, `SELECT FROM tickets JOIN transfers USING (ticket_id) WHERE transfer_id = $1 FOR UPDATE`, offered.ID)
+	require.NoError(s.t, err)
+	shown, err := s.Transfers.Payable(ctx, buyer, offered.ID)
+	require.NoError(s.t, err)
+	require.Equal(s.t, offered.Price, shown.Price)
+	_, err = s.Transfers.Payable(ctx, "thief", offered.ID)
+	require.ErrorIs(s.t, err, reservation.ErrReferenceNotFound)
+	require.NoError(s.t, tx.Rollback(ctx))
 }
 
 // An offer ends with its ticket, deadline or event, or by its seller, even if accepted but not

@@ -63,7 +63,7 @@ func insert(ctx context.Context, tx *postgres.Tx, req transfer.Request, claimHas
 	if tk == nil {
 		return uuid.Nil, ticket.ErrNotFound
 	}
-	terms, err := termsOf(ctx, tx, tk.EventID)
+	terms, err := termsOf(ctx, tx.Queries, tk.EventID, "")
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -84,9 +84,14 @@ func insert(ctx context.Context, tx *postgres.Tx, req transfer.Request, claimHas
 	return t.ID, err
 }
 
-func termsOf(ctx context.Context, tx *postgres.Tx, eventID string) (transfer.Terms, error) {
-	closings, now, err := postgres.Closings(ctx, tx, []string{eventID})
-	return transfer.Terms{Closing: closings[eventID], Now: now}, err
+// termsOf reads the terms of an event for a buyer; empty: for nobody yet.
+func termsOf(ctx context.Context, q *postgres.Queries, eventID, buyer string) (terms transfer.Terms, err error) {
+	closings, now, err := postgres.Closings(ctx, q, []string{eventID})
+	terms.Closing, terms.Now = closings[eventID], now
+	if err == nil && buyer != "" {
+		terms.BuyerBlocked, err = q.BlockedAt(ctx, db.BlockedAtParams{EventID: eventID, UserID: buyer})
+	}
+	return terms, err
 }
 
 func (s *Store) OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error) {
@@ -106,6 +111,15 @@ func (s *Store) Find(ctx context.Context, id uuid.UUID) (*transfer.Shown, error)
 	}
 	t := toShown(db.ListTransfersRow(row))
 	return &t, nil
+}
+
+func (s *Store) FindToPay(ctx context.Context, id uuid.UUID) (*transfer.Shown, transfer.Terms, error) {
+	t, err := s.Find(ctx, id)
+	if err != nil {
+		return nil, transfer.Terms{}, err
+	}
+	terms, err := termsOf(ctx, s.database.Queries(), t.EventID, t.Buyer)
+	return t, terms, pkgpostgres.Err(err)
 }
 
 func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]transfer.Shown, error) {
@@ -191,14 +205,8 @@ func (s *Store) change(
 			return err
 		}
 		c.ticket, c.transfer = lockedTickets.Find(c.key.TicketID), locked.Find(id)
-		if c.terms, err = termsOf(ctx, tx, c.key.EventID); err != nil {
+		if c.terms, err = termsOf(ctx, tx.Queries, c.key.EventID, c.transfer.Buyer); err != nil {
 			return err
-		}
-		if c.transfer.Buyer != "" {
-			blocked := db.BlockedAtParams{EventID: c.key.EventID, UserID: c.transfer.Buyer}
-			if c.terms.BuyerBlocked, err = tx.BlockedAt(ctx, blocked); err != nil {
-				return err
-			}
 		}
 		newTicket, err := decide(ctx, c)
 		if err != nil {

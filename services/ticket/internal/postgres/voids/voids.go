@@ -58,7 +58,7 @@ func voidTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (void.V
 	if err != nil {
 		return void.Voided{}, err
 	}
-	closings, now, err := postgres.Closings(ctx, tx, []string{r.EventID})
+	closings, now, err := postgres.Closings(ctx, tx.Queries, []string{r.EventID})
 	if err != nil {
 		return void.Voided{}, err
 	}
