@@ -25,12 +25,9 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{row: "reward_claim", directory: "services/reward/internal/postgres", name: "BenchmarkRewardClaim"},
-		{row: "reward_draw", directory: "services/reward/internal/postgres", name: "BenchmarkRewardDraw"},
-		{row: "admit_1m", directory: "services/queue/internal/redis", name: "BenchmarkAdmit1M"},
 		{row: "redis_mb_per_million_waiting", directory: "services/queue/internal/redis", name: "BenchmarkMemory"},
 		{row: "outbox_relay", directory: "pkg/outbox", name: "BenchmarkOutboxRelay"},
 		{row: "stats_consume", directory: "services/stats/internal/kafka", name: "BenchmarkStatsConsume"},
-		{row: "draw_1m", directory: "pkg/fairdraw", name: "BenchmarkDraw1M"},
 	}
 }
 

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 	"urr.guru/pkg/promotion/table"
 	"urr.guru/pkg/rounds"
 	"urr.guru/pkg/sqs"
-	commonv1 "urr.guru/proto/gen/urr/common/v1"
-	ingestv1 "urr.guru/proto/gen/urr/ingest/v1"
 	"urr.guru/scripts/awsproxy"
 	"urr.guru/scripts/harness"
 	"urr.guru/scripts/platform"
@@ -26,14 +23,13 @@ import (
 
 const (
 	workers = 3
-	// applicants is the number of users in a round of the row "accept", and clients the number of
-	// those who apply at the same time.
-	applicants, clients = 512, 64
-	// decided is the number of requests in a round of "first_come_settle", over all its promotions.
+	// decided is the number of requests in a round, over all its promotions.
 	decided, promotions = 640, 8
+
+	settleRow = "first_come_settle"
 )
 
-// runRequests measures applications to promotions by the ingest service and three workers.
+// runRequests measures how three workers decide about requests of promotions.
 func runRequests(ctx context.Context, opts Options, wanted []string, addResult func(rounds.Result)) error {
 	layout, err := platform.Find()
 	if err != nil {
@@ -45,67 +41,58 @@ func runRequests(ctx context.Context, opts Options, wanted []string, addResult f
 		return err
 	}
 	return harness.Run(ctx, harness.Options{
-		Production: true, Services: []string{platform.Ingest, platform.Worker}, Replicas: map[string]int{platform.Worker: workers},
+		Production: true, Services: []string{platform.Ingest, platform.Worker}, // ingest makes the table and the queue
+		Replicas: map[string]int{platform.Worker: workers},
 		Env: map[string][]string{
-			platform.Ingest: {"DYNAMODB_ENDPOINT=" + c.dynamo.URL(platform.Ingest), "SQS_ENDPOINT=" + c.sqs.URL(platform.Ingest)},
 			platform.Worker: {"DYNAMODB_ENDPOINT=" + c.settling.URL(platform.Worker), "SQS_ENDPOINT=" + c.receiving.URL(platform.Worker)},
 		},
 	}, func(ctx context.Context, p *harness.Platform) error {
-		r, err := newRequestRows(ctx, p, c)
+		r, err := newRequestRows(ctx, p, layout, c)
 		if err != nil {
 			return err
 		}
 		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
-			Name: "accept", What: "ingest takes an application, 64 clients", Besides: "one transaction and one message per application", Unit: "µs per application",
-			Must: 1.5, Aim: 2, Limits: map[string]float64{"calls": 1},
-		}, subject: r.measureAccept, baseline: r.measureAcceptBaseline}, benchRow{result: rounds.Result{
-			Name: "first_come_settle", What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
+			Name: settleRow, What: "worker settles a request, 8 promotions", Besides: "one transaction per request", Unit: "µs per request",
 			Must: 2, Aim: 4, Limits: map[string]float64{"calls": 0.1, "conflicts": 1 / 0.7},
 		}, subject: r.measureSettle, baseline: r.measureSettleBaseline})
 	})
 }
 
-// countingProxies are the proxies that count the services' calls to DynamoDB and SQS.
+// countingProxies are the proxies that count the workers' calls.
 type countingProxies struct {
-	dynamo, sqs         *awsproxy.Proxy // for the ingest service
-	settling, receiving *awsproxy.Proxy // to DynamoDB and SQS, for the worker service
+	settling, receiving *awsproxy.Proxy // to DynamoDB and SQS
 }
 
 func startCountingProxies(layout platform.Layout) (countingProxies, error) {
-	var proxies [4]*awsproxy.Proxy
-	var errs [4]error
-	for i := range proxies {
-		proxies[i], errs[i] = awsproxy.NewCounter([]string{layout.DynamoDBEndpoint(), layout.SQSEndpoint()}[i%2])
-	}
-	return countingProxies{proxies[0], proxies[1], proxies[2], proxies[3]}, errors.Join(errs[:]...)
+	settling, err := awsproxy.NewCounter(layout.DynamoDBEndpoint())
+	receiving, receivingErr := awsproxy.NewCounter(layout.SQSEndpoint())
+	return countingProxies{settling, receiving}, errors.Join(err, receivingErr)
 }
 
 func (c countingProxies) close() {
-	for _, p := range []*awsproxy.Proxy{c.dynamo, c.sqs, c.settling, c.receiving} {
+	for _, p := range []*awsproxy.Proxy{c.settling, c.receiving} {
 		if p != nil {
 			p.Close()
 		}
 	}
 }
 
-// requestRows measures two rows: "accept", how the ingest service accepts applications, and
-// "first_come_settle", how the worker service decides about them.
+// requestRows measures how the worker service decides about requests.
 type requestRows struct {
-	calls  countingProxies
-	store  table.Store
-	queue  *queue.Queue // the queue that the workers read
-	plain  *queue.Queue // the queue that only the baseline reads
-	ingest ingestv1.IngestServiceClient
+	calls countingProxies
+	store table.Store
+	queue *queue.Queue // the queue that the workers read
+	plain *queue.Queue // the queue that only the baseline reads
 }
 
-func newRequestRows(ctx context.Context, p *harness.Platform, c countingProxies) (*requestRows, error) {
+func newRequestRows(ctx context.Context, p *harness.Platform, layout platform.Layout, c countingProxies) (*requestRows, error) {
 	w := p.Wiring()
-	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: c.dynamo.URL("bench"), Prefix: w.DynamoDBPrefix}
+	tables := pkgdynamo.Config{Region: "ap-northeast-2", Endpoint: layout.DynamoDBEndpoint(), Prefix: w.DynamoDBPrefix}
 	db, err := pkgdynamo.Open(ctx, tables)
 	if err != nil {
 		return nil, err
 	}
-	client, err := sqs.Open(ctx, sqs.Config{Region: tables.Region, Endpoint: c.sqs.URL("bench")})
+	client, err := sqs.Open(ctx, sqs.Config{Region: tables.Region, Endpoint: layout.SQSEndpoint()})
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +101,9 @@ func newRequestRows(ctx context.Context, p *harness.Platform, c countingProxies)
 	if err := queue.Ensure(ctx, client, plain, time.Minute, false); err != nil {
 		return nil, err
 	}
-	conn := p.Dial(platform.Gateway, platform.Ingest, 0, longTimeout())
 	return &requestRows{
 		calls: c, store: table.NewStore(pkgdynamo.Leases{Client: db, Table: tables.Table(table.TableName), Owner: ids.NewV7().String(), Now: time.Now}),
-		queue: queue.New(client, live), plain: queue.New(client, plain), ingest: ingestv1.NewIngestServiceClient(conn),
+		queue: queue.New(client, live), plain: queue.New(client, plain),
 	}, nil
 }
 
@@ -161,44 +147,6 @@ func (r *requestRows) awaitSettled(ctx context.Context, n int, all ...*promotion
 			return ctx.Err()
 		}
 	}
-}
-
-// measureAccept measures how long the ingest service takes to accept applications.
-func (r *requestRows) measureAccept(ctx context.Context) (float64, map[string]float64, error) {
-	tables, _ := r.calls.dynamo.Calls()
-	messages, _ := r.calls.sqs.Calls()
-	var calls float64
-	µs, err := r.measureApplications(ctx, func(ctx context.Context, p *promotion.Promotion, user string) error {
-		out, err := r.ingest.Apply(ctx, &ingestv1.ApplyRequest{Items: []*ingestv1.ApplyItem{{Caller: &commonv1.Caller{UserId: user}, EventId: p.EventID}}})
-		if err == nil && out.GetResults()[0].GetApplied() == nil {
-			err = fmt.Errorf("%v", out.GetResults()[0].GetProblem())
-		}
-		return err
-	}, func() { calls = float64(r.calls.dynamo.CallsSince(tables) + r.calls.sqs.CallsSince(messages)) })
-	return µs, map[string]float64{"calls": calls / applicants}, err
-}
-
-// measureAcceptBaseline measures the baseline: the same reads and writes, not batched.
-func (r *requestRows) measureAcceptBaseline(ctx context.Context) (float64, map[string]float64, error) {
-	µs, err := r.measureApplications(ctx, r.applyUnbatched, func() {})
-	return µs, nil, err
-}
-
-// measureApplications calls apply for each applicant, and returns µs per application. When all
-// calls have returned, it calls onApplied, and waits until the workers have processed all requests.
-func (r *requestRows) measureApplications(ctx context.Context, apply func(context.Context, *promotion.Promotion, string) error, onApplied func()) (float64, error) {
-	p, err := r.newPromotion(ctx)
-	if err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	err = runConcurrently(ctx, clients, applicants, func(ctx context.Context, i int) error { return apply(ctx, p, fmt.Sprintf("bench-%d", i)) })
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(began)
-	onApplied()
-	return microsPerItem(took, applicants), r.awaitSettled(ctx, applicants, p)
 }
 
 // measureSettle measures how fast the workers decide about requests. They receive no message before

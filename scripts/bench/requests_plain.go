@@ -21,36 +21,8 @@ const (
 	filledAtOnce = 20
 )
 
-// newRequest adds a user's new request and its lock to the transaction tx, as the ingest service
-// does. owner identifies these writes in tx.
-func newRequest(tx *table.Tx, owner int, p *promotion.Promotion, user string, now int64) promotion.Request {
-	r := promotion.NewRequest(p, ids.NewV7().String(), user, now)
-	tx.Put(owner, table.LockItem(lockOf(&r)), table.Absent())
-	tx.Create(owner, r.Created())
-	return r
-}
-
 func lockOf(r *promotion.Request) *promotion.Lock {
 	return &promotion.Lock{EventID: r.EventID, UserID: r.UserID, RequestID: r.RequestID, CreatedAt: r.RequestedAt, EndsAt: r.EndsAt}
-}
-
-// applyUnbatched accepts one application by the fewest calls: it reads the lock, stores the
-// request, sends its message, and stores that the message was sent.
-func (r *requestRows) applyUnbatched(ctx context.Context, p *promotion.Promotion, user string) error {
-	locked, err := r.store.Read(ctx, table.LockKey(p.EventID, user))
-	if err != nil || len(locked) > 0 {
-		return errors.Join(err, errors.New("the user has applied already"))
-	}
-	tx := r.store.Begin()
-	request := newRequest(tx, 0, p, user, r.store.Millis())
-	if err := tx.Commit(ctx); err != nil {
-		return err
-	}
-	if err := r.queue.Send(ctx, []promotion.Outgoing{{Message: promotion.MessageOf(&request)}})[0]; err != nil {
-		return err
-	}
-	_, err = r.store.MarkQueued(ctx, []promotion.Request{request}, r.store.Millis())
-	return err
 }
 
 // unsentRequests are stored requests of some promotions. Their messages are not in the queue yet.

@@ -30,16 +30,18 @@ import (
 const (
 	// rooms is the number of replicas of the vwr service.
 	rooms = 2
-	// assigned is the number of visitors in a round, and assigning the number of those who request a
-	// position at the same time. With hundreds, DynamoDB Local fails concurrent writes of one item.
-	assigned, assigning = 640, 64
-	// crowdVisitors is the number of visitors in a round of "assign_cpu", and crowdClients the number
-	// of those who request a position at the same time.
+	// crowdVisitors is the number of visitors in a round, and crowdClients the number of those who
+	// request a position at the same time.
 	crowdVisitors, crowdClients = 4000, 1000
+	// plainVisitors and plainClients are those of the baseline. With hundreds of clients, DynamoDB
+	// Local fails concurrent writes of one item.
+	plainVisitors, plainClients = 640, 64
 	// idleTime is how long the CPU time of replicas without visitors is measured.
 	idleTime = 3 * time.Second
 	// refusedPause is how long a visitor waits after a refused request.
 	refusedPause = 100 * time.Millisecond
+
+	assignRow = "assign_cpu"
 )
 
 // runRooms measures new positions with the settings of make up and two vwr replicas.
@@ -57,19 +59,13 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 		Production: true, Services: []string{platform.VWR}, Replicas: map[string]int{platform.VWR: rooms},
 		Env: map[string][]string{platform.VWR: {"DYNAMODB_ENDPOINT=" + counter.URL(platform.VWR)}},
 	}, func(ctx context.Context, p *harness.Platform) error {
-		r, err := newPositionBenchmark(ctx, p, counter)
-		if err != nil {
-			return err
-		}
+		r := newPositionBenchmark(p, counter)
 		direct, err := newUnbatchedRoom(ctx, p, layout.DynamoDBEndpoint())
 		if err != nil {
 			return err
 		}
 		return measureRows(ctx, opts, wanted, addResult, benchRow{result: rounds.Result{
-			Name: "assign", What: "two replicas of vwr give visitors their positions, 64 clients", Unit: "µs per visitor",
-			Besides: "one UpdateItem and one PutItem per visitor", Must: 1.25, Limits: map[string]float64{"calls": 0.25},
-		}, subject: r.measureAssign, baseline: r.measureAssignBaseline}, benchRow{result: rounds.Result{
-			Name: "assign_cpu", What: "vwr gives positions to a crowd of new visitors, 1,000 clients", Unit: "CPU-µs per position",
+			Name: assignRow, What: "vwr gives positions to a crowd of new visitors, 1,000 clients", Unit: "CPU-µs per position",
 			Besides: "a program that makes one UpdateItem and one PutItem per visitor, without RPC", Must: 5,
 			Limits: map[string]float64{platform.VWR: 60},
 		}, subject: r.measureCrowd, baseline: direct.measureCPU})
@@ -80,19 +76,14 @@ func runRooms(ctx context.Context, opts Options, wanted []string, addResult func
 type positionBenchmark struct {
 	counter *awsproxy.Proxy
 	vwrCPU  cpuMeter
-	plain   unbatchedRoom
 	admin   vwrv1.VwrAdminServiceClient
 	// vwr has one client per replica. A client sends calls in batches, as the gateway does.
 	vwr     [rooms]*batch.Coalescer[*vwrv1.AssignItem, *vwrv1.Assigned]
 	refused atomic.Int64 // the number of refused calls
 }
 
-func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *awsproxy.Proxy) (*positionBenchmark, error) {
-	plain, err := newUnbatchedRoom(ctx, p, counter.URL("bench"))
-	if err != nil {
-		return nil, err
-	}
-	r := &positionBenchmark{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes, plain: plain}
+func newPositionBenchmark(p *harness.Platform, counter *awsproxy.Proxy) *positionBenchmark {
+	r := &positionBenchmark{counter: counter, vwrCPU: processesOf(p, platform.VWR).cpuTimes}
 	for i := range r.vwr {
 		conn := p.Dial(platform.Gateway, platform.VWR, i, longTimeout())
 		r.admin = vwrv1.NewVwrAdminServiceClient(conn)
@@ -100,7 +91,7 @@ func newPositionBenchmark(ctx context.Context, p *harness.Platform, counter *aws
 			return &vwrv1.AssignRequest{Items: items}
 		}, (*vwrv1.AssignResult).GetAssigned))
 	}
-	return r, nil
+	return r
 }
 
 // takeInNewRoom activates a room that serves only one position per hour, lets all visitors get a
@@ -143,12 +134,6 @@ func (r *positionBenchmark) takePosition(ctx context.Context, eventID string, vi
 
 func visitorID(eventID string, visitor int) string { return fmt.Sprintf("%s-%d", eventID, visitor) }
 
-// measureAssign measures the time until all visitors of a new room have a position.
-func (r *positionBenchmark) measureAssign(ctx context.Context) (float64, map[string]float64, error) {
-	took, used, err := r.measureRoom(ctx, assigned, assigning)
-	return microsPerItem(took, assigned), used, err
-}
-
 // measureCrowd measures the CPU time that the vwr service uses until all visitors of a new room
 // have a position. It subtracts what the service uses in the same time without visitors ("idle").
 func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[string]float64, error) {
@@ -184,12 +169,6 @@ func (r *positionBenchmark) measureRoom(ctx context.Context, visitors, clients i
 	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchGetItem", "TransactWriteItems", "BatchExecuteStatement")) / float64(visitors)
 	used["refused"] = float64(r.refused.Load()-refused) / float64(visitors)
 	return took, used, nil
-}
-
-// measureAssignBaseline measures the baseline: an unbatchedRoom gives the positions.
-func (r *positionBenchmark) measureAssignBaseline(ctx context.Context) (float64, map[string]float64, error) {
-	took, err := r.plain.takeInNewRoom(ctx)
-	return microsPerItem(took, assigned), nil, err
 }
 
 // givenPositions are the positions that all visitors got.
@@ -242,21 +221,18 @@ func newUnbatchedRoom(ctx context.Context, p *harness.Platform, endpoint string)
 	return unbatchedRoom{db: db, counters: tables.Table("vwr-counters"), positions: tables.Table(positionsTable)}, err
 }
 
-// takeInNewRoom lets each visitor of a new room get a position. It returns the elapsed time.
-func (r unbatchedRoom) takeInNewRoom(ctx context.Context) (time.Duration, error) {
+// takeInNewRoom lets each visitor of a new room get a position.
+func (r unbatchedRoom) takeInNewRoom(ctx context.Context) error {
 	eventID := newEventID()
-	_, took, err := takePositions(ctx, assigned, assigning, func(ctx context.Context, i int) (int64, error) {
+	_, _, err := takePositions(ctx, plainVisitors, plainClients, func(ctx context.Context, i int) (int64, error) {
 		return r.assign(ctx, eventID, visitorID(eventID, i))
 	})
-	return took, err
+	return err
 }
 
 // measureCPU measures the CPU time of this process, which makes the calls.
 func (r unbatchedRoom) measureCPU(ctx context.Context) (float64, map[string]float64, error) {
-	used, err := cpuMeter(processes{"client": {os.Getpid()}}.cpuTimes).perRequest(ctx, assigned, func() error {
-		_, err := r.takeInNewRoom(ctx)
-		return err
-	})
+	used, err := cpuMeter(processes{"client": {os.Getpid()}}.cpuTimes).perRequest(ctx, plainVisitors, func() error { return r.takeInNewRoom(ctx) })
 	return used["client"], nil, err
 }
 

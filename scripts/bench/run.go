@@ -53,13 +53,13 @@ func groups() []rowGroup {
 	}
 	return []rowGroup{
 		polled,
-		{[]string{"assign", "assign_cpu"}, runRooms},
-		{[]string{"seat_hold", generalRow, "best_available"}, runSeats},
+		{[]string{assignRow}, runRooms},
+		{[]string{"seat_hold", generalRow}, runSeats},
 		{[]string{availabilityRow}, runAvailability},
 		{[]string{"confirm"}, runConfirm},
 		{[]string{"overload_goodput"}, runOverload},
 		{[]string{"limits"}, runLimits},
-		{[]string{"accept", "first_come_settle"}, runRequests},
+		{[]string{settleRow}, runRequests},
 		{[]string{soldOutRow}, runSoldOut},
 		packages,
 	}

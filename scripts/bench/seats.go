@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,9 +26,7 @@ const (
 	// one row slow each other down.
 	generalBuyers = 256
 	// The numbers of holds in a round, which takes about a second.
-	seatHolds, bestHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 2400, 12_800, 1920, 1280
-	// party is the number of adjacent seats in each hold of the row best_available.
-	party = 4
+	seatHolds, admissionHolds, plainHolds, plainAdmissions = 2500, 12_800, 1920, 1280
 	// Sizes of an event's sections. A measured row uses section A, and its baseline section B.
 	sectionRows, seatsPerRow, sectionAdmissions = 250, 100, 10_000_000
 	// crowdedPlaces is the number of places in a section that has twice as many buyers.
@@ -58,13 +55,6 @@ func runSeats(ctx context.Context, opts Options, wanted []string, addResult func
 				Unit: "µs per admission", Must: 6, Aim: 10,
 			},
 			begin: s.begin(generalRow), subject: s.measureAdmissions, baseline: s.measureAdmissionsBaseline, check: s.checkAdmissions,
-		}, benchRow{
-			// The baseline holds as many seats, so that the ratio shows the cost of choosing them.
-			result: rounds.Result{
-				Name: "best_available", What: "hold 4 adjacent seats, the best that are free, 64 clients", Besides: "hold 4 adjacent seats that are named, 64 clients",
-				Unit: "µs per hold", Must: 0.5, Aim: 0.8, Limits: map[string]float64{"deadlocks": 0, "tries": 1.1},
-			},
-			begin: s.begin("best_available"), subject: s.measureBest, baseline: s.measureNamed, check: s.checkHolds,
 		})
 	})
 }
@@ -135,7 +125,7 @@ func (s *holdRows) openEvent(ctx context.Context) error {
 }
 
 func (s *holdRows) putSections(ctx context.Context, event string, sections ...*ticketv1.SectionSpec) error {
-	_, err := s.admin.PutEvent(ctx, putEventRequest(event, party, sections...))
+	_, err := s.admin.PutEvent(ctx, putEventRequest(event, 1, sections...))
 	return err
 }
 
@@ -170,27 +160,15 @@ func (s *holdRows) measureHolds(ctx context.Context, clients, n int, hold func(c
 
 // measureSeats measures holds of one seat each in section A. The buyer chooses the seat.
 func (s *holdRows) measureSeats(ctx context.Context) (float64, map[string]float64, error) {
-	return s.holdByName(ctx, "A", seatHolds, 1)
-}
-
-// measureNamed measures the baseline of best_available: the buyer chooses the adjacent seats.
-func (s *holdRows) measureNamed(ctx context.Context) (float64, map[string]float64, error) {
-	return s.holdByName(ctx, "B", bestHolds, party)
-}
-
-// holdByName measures n holds. In each, the buyer chooses `seats` adjacent seats.
-func (s *holdRows) holdByName(ctx context.Context, section string, n, seats int) (float64, map[string]float64, error) {
-	first, err := s.reservePlaces(ctx, section, int64(n*seats))
+	first, err := s.reservePlaces(ctx, "A", seatHolds)
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.measureHolds(ctx, buyers, n, func(ctx context.Context, i int64) error {
-		firstSeat := first + i*int64(seats)
-		item := &ticketv1.HoldSeatsItem{Caller: s.buyerCaller(section, firstSeat), EventId: s.event}
-		for seat := firstSeat; seat < firstSeat+int64(seats); seat++ {
-			item.SeatIds = append(item.SeatIds, fmt.Sprintf("%s-%d-%d", section, seat/seatsPerRow+1, seat%seatsPerRow+1))
-		}
-		_, err := s.seats.Do(ctx, item)
+	return s.measureHolds(ctx, buyers, seatHolds, func(ctx context.Context, i int64) error {
+		seat := first + i
+		_, err := s.seats.Do(ctx, &ticketv1.HoldSeatsItem{
+			Caller: s.buyerCaller("A", seat), EventId: s.event, SeatIds: []string{fmt.Sprintf("A-%d-%d", seat/seatsPerRow+1, seat%seatsPerRow+1)},
+		})
 		return err
 	})
 }
@@ -202,56 +180,9 @@ func (s *holdRows) measureAdmissions(ctx context.Context) (float64, map[string]f
 		return 0, nil, err
 	}
 	return s.measureHolds(ctx, generalBuyers, admissionHolds, func(ctx context.Context, i int64) error {
-		_, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", first+i), 1))
+		_, err := s.best.Do(ctx, admissionItem(s.buyerCaller("A", first+i)))
 		return err
 	})
-}
-
-// measureBest measures holds of adjacent seats that the ticket service chooses. If another buyer
-// got these seats first, the call is repeated; the part tries is the number of calls per hold.
-func (s *holdRows) measureBest(ctx context.Context) (float64, map[string]float64, error) {
-	first, err := s.reservePlaces(ctx, "A", bestHolds*party)
-	if err != nil {
-		return 0, nil, err
-	}
-	before, err := s.countDeadlocks(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	var calls atomic.Int64
-	µs, parts, err := s.measureHolds(ctx, buyers, bestHolds, func(ctx context.Context, i int64) error {
-		for {
-			calls.Add(1)
-			held, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", first+i*party), party))
-			if err != nil && errs.From(err).Reason == "TRY_AGAIN" {
-				continue
-			}
-			if err == nil && !areAdjacent(held.GetSeats()) {
-				err = fmt.Errorf("the seats of a hold are not adjacent: %v", held.GetSeats())
-			}
-			return err
-		}
-	})
-	if err != nil {
-		return 0, nil, err
-	}
-	after, err := s.countDeadlocks(ctx)
-	parts["tries"], parts["deadlocks"] = float64(calls.Load())/bestHolds, float64(after-before)
-	return µs, parts, err
-}
-
-func areAdjacent(seats []*ticketv1.Seat) bool {
-	for i, seat := range seats[1:] {
-		if seat.GetRow() != seats[0].GetRow() || seat.GetNumber() != seats[i].GetNumber()+1 {
-			return false
-		}
-	}
-	return len(seats) == party
-}
-
-func (s *holdRows) countDeadlocks(ctx context.Context) (n int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n)
-	return n, err
 }
 
 // buyerCaller returns the user who makes the n-th hold in a section: a new one with a slot.
@@ -260,8 +191,8 @@ func (s *holdRows) buyerCaller(section string, n int64) *commonv1.Caller {
 	return &commonv1.Caller{UserId: user, EventId: s.event, SlotId: "slot-" + user}
 }
 
-func bestSeatsItem(c *commonv1.Caller, quantity int32) *ticketv1.HoldBestItem {
-	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: quantity}
+func admissionItem(c *commonv1.Caller) *ticketv1.HoldBestItem {
+	return &ticketv1.HoldBestItem{Caller: c, EventId: c.GetEventId(), Section: "A", Quantity: 1}
 }
 
 // checkHolds returns an error unless the seats that are held in the database, in the latest event,
@@ -294,7 +225,7 @@ func (s *holdRows) checkAdmissions(ctx context.Context) error {
 		return err
 	}
 	err := runConcurrently(ctx, generalBuyers, 2*crowdedPlaces, func(ctx context.Context, i int) error {
-		_, err := s.best.Do(ctx, bestSeatsItem(s.buyerCaller("A", int64(i)), 1))
+		_, err := s.best.Do(ctx, admissionItem(s.buyerCaller("A", int64(i))))
 		if err != nil && errs.From(err).Reason == "SOLD_OUT" {
 			return nil
 		}
