@@ -125,7 +125,7 @@ func TestLimits(t *testing.T) {
 		"a.go": strings.Repeat("\n", 60), "scripts/a.go": strings.Repeat("\n", 41), "a_test.go": strings.Repeat("\n", 86),
 	})
 	limits := map[string]int{}
-	for name, f := range byName(t, root, 20) {
+	for name, f := range byName(t, root, 16) {
 		if f.Bound != "" {
 			limits[name] = f.Limit
 		}
