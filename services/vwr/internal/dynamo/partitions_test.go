@@ -133,12 +133,8 @@ func (h *herd) record(next strict.Server) strict.Server {
 // ask asks for positions by one call, as a gateway does, and asks again for who has none.
 func (h *herd) ask(ids []uuid.UUID) {
 	for len(ids) > 0 && h.t.Context().Err() == nil {
-		takers := make([]room.Taker, len(ids))
-		for i, id := range ids {
-			takers[i] = room.Taker{Visitor: id.String(), IDs: []uuid.UUID{id}}
-		}
 		var again []uuid.UUID
-		got := h.store.TakePositions(h.t.Context(), h.room, takers)
+		got := h.store.TakePositions(h.t.Context(), h.room, takersOf(ids))
 		h.mu.Lock()
 		for i, g := range got {
 			switch {
@@ -156,6 +152,15 @@ func (h *herd) ask(ids []uuid.UUID) {
 		ids = again
 		time.Sleep(time.Second)
 	}
+}
+
+// takersOf returns a visitor for each request id.
+func takersOf(ids []uuid.UUID) []room.Taker {
+	takers := make([]room.Taker, len(ids))
+	for i, id := range ids {
+		takers[i] = room.Taker{Visitor: id.String(), IDs: []uuid.UUID{id}}
+	}
+	return takers
 }
 
 func (h *herd) storedSoFar() int {
@@ -226,13 +231,17 @@ func TestPartitionsFigures(t *testing.T) {
 	}
 }
 
-// openStores returns a function that opens stores on one table in memory. serve may answer calls in
-// place of next.
-func openStores(t *testing.T, serve func(ctx context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error)) func() *dynamo.Store {
+// openStores returns a function that opens stores on one table in memory. writes serves the calls
+// that store records.
+func openStores(t *testing.T, writes func(memory strict.Server) strict.Server) func() *dynamo.Store {
 	t.Helper()
 	memory := strict.NewMemory()
+	stored := writes(memory.Serve)
 	db, err := strict.Open(t.Context(), func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
-		return serve(ctx, operation, func() (strict.Answer, error) { return memory.Serve(ctx, operation, body) })
+		if operation == "BatchExecuteStatement" {
+			return stored(ctx, operation, body)
+		}
+		return memory.Serve(ctx, operation, body)
 	})
 	require.NoError(t, err)
 	cfg := pkgdynamo.Config{Prefix: herdEvent}
@@ -243,11 +252,13 @@ func openStores(t *testing.T, serve func(ctx context.Context, operation string, 
 // openThrottled is openStores of a table that throttles writes of records until it is healthy.
 func openThrottled(t *testing.T, healthy *atomic.Bool) func() *dynamo.Store {
 	t.Helper()
-	return openStores(t, func(_ context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error) {
-		if !healthy.Load() && operation == "BatchExecuteStatement" {
-			return strict.Failure("ThrottlingException", "slow"), nil
+	return openStores(t, func(memory strict.Server) strict.Server {
+		return func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
+			if !healthy.Load() {
+				return strict.Failure("ThrottlingException", "slow"), nil
+			}
+			return memory(ctx, operation, body)
 		}
-		return next()
 	})
 }
 
@@ -258,12 +269,12 @@ func TestCallsOfACrowdAreFull(t *testing.T) {
 	const visitors, atOnce, callTime = 3000, 60, 200 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		store := openStores(t, func(_ context.Context, operation string, next func() (strict.Answer, error)) (strict.Answer, error) {
-			if operation == "BatchExecuteStatement" {
+		store := openStores(t, func(memory strict.Server) strict.Server {
+			return func(ctx context.Context, operation string, body []byte) (strict.Answer, error) {
 				calls.Add(1)
-				time.Sleep(callTime)
+				time.Sleep(callTime) // by the fake clock
+				return memory(ctx, operation, body)
 			}
-			return next()
 		})()
 		c := roomtest.StartRound(t, store, herdEvent, room.DefaultSettings())
 		began := time.Now()
@@ -273,13 +284,12 @@ func TestCallsOfACrowdAreFull(t *testing.T) {
 		var work sync.WaitGroup
 		for range visitors / atOnce {
 			time.Sleep(25 * time.Millisecond)
-			takers := make([]room.Taker, atOnce)
-			for i := range takers {
-				id := uuid.New()
-				takers[i] = room.Taker{Visitor: id.String(), IDs: []uuid.UUID{id}}
+			ids := make([]uuid.UUID, atOnce)
+			for i := range ids {
+				ids[i] = uuid.New()
 			}
 			work.Go(func() {
-				for _, got := range store.TakePositions(t.Context(), c, takers) {
+				for _, got := range store.TakePositions(t.Context(), c, takersOf(ids)) {
 					if got.Err != nil {
 						t.Error(got.Err)
 					}

@@ -197,7 +197,8 @@ func TestClaimsOfPayments(t *testing.T) {
 	s.RequireInvariants(t)
 }
 
-// requirePayableWhileLocked asks whether a buyer may pay while another transaction has locked the rows.
+// requirePayableWhileLocked asks whether a buyer may pay, while another transaction has locked the
+// rows.
 func (s *shop) requirePayableWhileLocked(offered *transfer.Shown, buyer string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second) // a call that waits for the locks fails
