@@ -94,15 +94,15 @@ func newPositionBenchmark(p *harness.Platform, counter *awsproxy.Proxy) *positio
 	return r
 }
 
-// takeInNewRoom activates a room that serves only one position per hour, lets all visitors get a
-// position, at most `clients` of them at a time, and ends the room. It returns the elapsed time.
-func (r *positionBenchmark) takeInNewRoom(ctx context.Context, visitors, clients int) (time.Duration, error) {
+// takeInNewRoom activates a room that serves only one position per hour, lets the crowd get its
+// positions, and ends the room. It returns the elapsed time.
+func (r *positionBenchmark) takeInNewRoom(ctx context.Context) (time.Duration, error) {
 	eventID := newEventID()
 	_, err := r.admin.Activate(ctx, &vwrv1.ActivateRequest{Caller: operatorCaller(), EventId: eventID, Batch: new(int64(1)), IntervalSeconds: new(int64(3600))})
 	if err != nil {
 		return 0, err
 	}
-	given, took, err := takePositions(ctx, visitors, clients, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
+	given, took, err := takePositions(ctx, crowdVisitors, crowdClients, func(ctx context.Context, i int) (int64, error) { return r.takePosition(ctx, eventID, i) })
 	if err == nil {
 		err = given.requireExact()
 	}
@@ -144,7 +144,7 @@ func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[stri
 	if err != nil {
 		return 0, nil, err
 	}
-	took, used, err := r.measureRoom(ctx, crowdVisitors, crowdClients)
+	took, used, err := r.measureRoom(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -153,21 +153,21 @@ func (r *positionBenchmark) measureCrowd(ctx context.Context) (float64, map[stri
 	return used[platform.VWR], used, nil
 }
 
-// measureRoom lets the visitors of a new room get a position each. It returns the elapsed time and,
-// per visitor, the CPU time by process, the DynamoDB calls that increment counters or store
+// measureRoom lets the crowd of a new room get its positions. It returns the elapsed time and, per
+// visitor, the CPU time by process, the DynamoDB calls that increment counters or store
 // positions (calls), and the refused calls.
-func (r *positionBenchmark) measureRoom(ctx context.Context, visitors, clients int) (took time.Duration, used map[string]float64, err error) {
+func (r *positionBenchmark) measureRoom(ctx context.Context) (took time.Duration, used map[string]float64, err error) {
 	refused := r.refused.Load()
 	before, _ := r.counter.Calls()
-	used, err = r.vwrCPU.perRequest(ctx, visitors, func() (err error) {
-		took, err = r.takeInNewRoom(ctx, visitors, clients)
+	used, err = r.vwrCPU.perRequest(ctx, crowdVisitors, func() (err error) {
+		took, err = r.takeInNewRoom(ctx)
 		return err
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchGetItem", "TransactWriteItems", "BatchExecuteStatement")) / float64(visitors)
-	used["refused"] = float64(r.refused.Load()-refused) / float64(visitors)
+	used["calls"] = float64(r.counter.CallsSince(before, "UpdateItem", "PutItem", "BatchGetItem", "TransactWriteItems", "BatchExecuteStatement")) / crowdVisitors
+	used["refused"] = float64(r.refused.Load()-refused) / crowdVisitors
 	return took, used, nil
 }
 
