@@ -38,9 +38,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
-	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -58,7 +58,7 @@ type Replica struct {
 	events       *event.Service
 	eventStore   *events.Store
 	reservations *reservation.Service
-	targets      settlement.Targets
+	targets      purchase.Targets
 	payments     *payments.Store
 	refunds      *refunds.Store
 	transfers    *transfer.Service
@@ -91,10 +91,7 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	entitled := entitlement.NewService(r.events, r.memberships, entitlements.NewStore(database))
 	r.reservations = reservation.NewService(r.events, entitled, r.holds, reservations.NewStore(database), storetest.MaxExtension)
 	r.transfers = transfer.NewService(transfers.NewStore(database), entitled, storetest.MaxExtension)
-	r.targets = settlement.Targets{
-		settlement.Reservation: settlement.Reservations{Service: r.reservations}, settlement.Transfer: settlement.Transfers{Service: r.transfers},
-		settlement.Membership: settlement.Memberships{Service: r.memberships},
-	}
+	r.targets = purchase.Targets{purchase.Reservation: r.reservations, purchase.Transfer: r.transfers, purchase.Membership: r.memberships}
 	r.codes = ticket.NewService(tickets.NewStore(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
 	r.orders, r.voids = order.NewService(orders.NewStore(database), r.codes), voids.NewStore(database)

@@ -43,9 +43,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
-	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -133,12 +133,9 @@ func openDatabase(ctx context.Context, a *lifecycle.App, cfg *Config) (*pgxpool.
 	return pool, postgres.New(pool, postgres.Options{Reads: reads, Published: relay.Signal}), nil
 }
 
-// targetsOf returns the handlers of payments, by the kind of thing that is paid.
-func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Service) settlement.Targets {
-	return settlement.Targets{
-		settlement.Reservation: settlement.Reservations{Service: r}, settlement.Transfer: settlement.Transfers{Service: t},
-		settlement.Membership: settlement.Memberships{Service: m},
-	}
+// targetsOf returns the handlers of payments, by the type of what is paid.
+func targetsOf(r *reservation.Service, t *transfer.Service, m *membership.Service) purchase.Targets {
+	return purchase.Targets{purchase.Reservation: r, purchase.Transfer: t, purchase.Membership: m}
 }
 
 func registerMemberships(server grpc.ServiceRegistrar, s *membership.Service, e *entitlement.Service) {

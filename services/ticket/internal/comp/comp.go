@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/claim"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -45,7 +46,7 @@ type Store interface {
 	List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]Comp, error)
 	// Claim gives the tickets of a comp to a user. It fails with ticket.ErrNotFound when another
 	// user has claimed them, or no comp has this claim.
-	Claim(ctx context.Context, claimHash []byte, userID string, contact reservation.Contact) (Comp, error)
+	Claim(ctx context.Context, claimHash []byte, userID string, contact purchase.Contact) (Comp, error)
 }
 
 // Service makes comps and their claims. Only the hashes of claims are stored.
@@ -80,6 +81,6 @@ func (s *Service) List(ctx context.Context, eventID string, limit int, before uu
 }
 
 // Claim gives the tickets of the comp with this claim to a user. It may be repeated.
-func (s *Service) Claim(ctx context.Context, secret, userID string, contact reservation.Contact) (Comp, error) {
+func (s *Service) Claim(ctx context.Context, secret, userID string, contact purchase.Contact) (Comp, error) {
 	return s.store.Claim(ctx, claim.Hash(secret), userID, contact)
 }

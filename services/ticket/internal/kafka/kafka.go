@@ -2,6 +2,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"urr.guru/pkg/kafka"
 	"urr.guru/proto/events"
 	eventsv1 "urr.guru/proto/gen/urr/events/v1"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -32,7 +33,7 @@ type Settler interface {
 }
 
 // NewConsumer makes the consumer of the topic payment-events.
-func NewConsumer(cfg kafka.Config, targets settlement.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
+func NewConsumer(cfg kafka.Config, targets purchase.Targets, s Settler, log *slog.Logger) (*kafka.Consumer, error) {
 	return kafka.NewConsumer(cfg, Group, []string{events.Payments}, kafka.Batch(maxBatch, Handle(targets, s)), log)
 }
 
@@ -41,7 +42,7 @@ func NewConsumer(cfg kafka.Config, targets settlement.Targets, s Settler, log *s
 // refunds that have not claimed any tickets (nobody can know which tickets end), and payments that
 // were not begun. The last are not rejected: if the record is not the payment service's, a rejection
 // would give back money for which somebody has tickets.
-func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka.Record) error {
+func Handle(targets purchase.Targets, s Settler) func(context.Context, []kafka.Record) error {
 	return func(ctx context.Context, recs []kafka.Record) error {
 		payments := make([]settlement.PaymentEvent, 0, len(recs))
 		for _, rec := range recs {
@@ -69,7 +70,7 @@ func Handle(targets settlement.Targets, s Settler) func(context.Context, []kafka
 // has called AbortPayment.
 var errSkipped = errors.New("skipped")
 
-func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEvent, error) {
+func decode(rec kafka.Record, targets purchase.Targets) (settlement.PaymentEvent, error) {
 	var p eventsv1.PaymentEvent
 	if err := kafka.Decode(rec, &p); err != nil {
 		return settlement.PaymentEvent{}, err
@@ -80,8 +81,9 @@ func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEve
 	bad := func(format string, args ...any) (settlement.PaymentEvent, error) {
 		return settlement.PaymentEvent{}, kafka.Poison(fmt.Errorf("payment event %s: "+format, append([]any{rec.EventID}, args...)...))
 	}
-	if t := p.GetPaymentType(); t != "" && !targets.Sold(settlement.Kind(t)) { // empty: a reservation
-		return bad("payment type %q is not sold here", t)
+	paidFor := cmp.Or(purchase.Type(p.GetPaymentType()), purchase.Reservation)
+	if !targets.Sold(paidFor) {
+		return bad("payment type %q is not sold here", paidFor)
 	}
 	var dispute *settlement.Dispute
 	switch p.GetType() {
@@ -105,8 +107,8 @@ func decode(rec kafka.Record, targets settlement.Targets) (settlement.PaymentEve
 		return bad("refund id: %w", err)
 	}
 	return settlement.PaymentEvent{
-		Key: rec.EventID, Kind: settlement.Kind(p.GetPaymentType()), ReferenceID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
-		Payment: reservation.Payment{
+		Key: rec.EventID, Type: paidFor, ReferenceID: reference, Refunded: refunded, Cause: cause, RefundID: refundID, Dispute: dispute,
+		Payment: purchase.Payment{
 			ID: payment, UserID: p.GetUserId(), EventID: p.GetEventId(), Amount: p.GetAmount(), Currency: p.GetCurrency(),
 			WholeOnly: p.PartialRefunds != nil && !p.GetPartialRefunds(),
 		},

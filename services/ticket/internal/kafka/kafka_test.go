@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/kafka"
 	ticket "urr.guru/services/ticket/internal/kafka"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -31,7 +32,7 @@ func (s *settler) Settle(_ context.Context, group string, events []settlement.Pa
 
 var payment, reference, refundID = uuid.New(), uuid.New(), uuid.New()
 
-var targets = settlement.Targets{settlement.Reservation: settlement.Reservations{}}
+var targets = purchase.Targets{purchase.Reservation: &reservation.Service{}}
 
 func record(id, value string) kafka.Record {
 	return kafka.Record{Topic: "payment-events", EventID: id, Value: []byte(value)}
@@ -50,11 +51,11 @@ func TestHandleDecodesPaymentEvents(t *testing.T) {
 		record("6", `{"type":"PAYMENT_DECLINED","declineCode":"CARD"}`), // the payment service releases the reservation
 	}))
 	require.Equal(t, []settlement.PaymentEvent{
-		{Key: "1", ReferenceID: reference, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
-		{Key: "2", Kind: settlement.Reservation, ReferenceID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: reservation.Payment{ID: payment}},
-		{Key: "3", ReferenceID: reference, Refunded: true, Cause: refund.Compensation, Payment: reservation.Payment{ID: payment}},
-		{Key: "4", ReferenceID: reference, Dispute: &settlement.Dispute{Open: true, Version: 7}, Payment: reservation.Payment{ID: payment}},
-		{Key: "5", ReferenceID: reference, Dispute: &settlement.Dispute{Version: 8}, Payment: reservation.Payment{ID: payment}},
+		{Key: "1", Type: purchase.Reservation, ReferenceID: reference, Payment: purchase.Payment{ID: payment, UserID: "u", EventID: "e", Amount: 55000, Currency: "KRW"}},
+		{Key: "2", Type: purchase.Reservation, ReferenceID: reference, Refunded: true, Cause: refund.User, RefundID: refundID, Payment: purchase.Payment{ID: payment}},
+		{Key: "3", Type: purchase.Reservation, ReferenceID: reference, Refunded: true, Cause: refund.Compensation, Payment: purchase.Payment{ID: payment}},
+		{Key: "4", Type: purchase.Reservation, ReferenceID: reference, Dispute: &settlement.Dispute{Open: true, Version: 7}, Payment: purchase.Payment{ID: payment}},
+		{Key: "5", Type: purchase.Reservation, ReferenceID: reference, Dispute: &settlement.Dispute{Version: 8}, Payment: purchase.Payment{ID: payment}},
 	}, s.events)
 
 	s.err = errors.New("away")

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 // Errors of requests about memberships.
@@ -58,6 +59,8 @@ type Plan struct {
 
 // Membership is a user's purchase of a plan. It has the plan's price and months at that time.
 type Membership struct {
+	purchase.Claim
+
 	ID     uuid.UUID
 	UserID string
 	PlanID string
@@ -66,14 +69,6 @@ type Membership struct {
 	Currency string
 	Months   int
 	Status   Status
-	// PayUntil is the end of the time to pay; PayEndsAt was its end before payments extended it.
-	PayUntil, PayEndsAt time.Time
-	// PaymentID is the payment that is under way, or has paid; zero: none.
-	PaymentID uuid.UUID
-	// Begun are all payments for which ClaimFor has reserved time.
-	Begun []uuid.UUID
-	// Opens counts the payment pages that were opened.
-	Opens int
 	// ActivatedAt is when it was paid. The membership is valid from StartsAt until EndsAt. All three
 	// are zero while it is not paid.
 	ActivatedAt, StartsAt, EndsAt time.Time
@@ -90,8 +85,8 @@ type Membership struct {
 // New makes a user's purchase of a plan.
 func New(userID string, p *Plan, now time.Time) *Membership {
 	return &Membership{
-		ID: uuid.Must(uuid.NewV7()), UserID: userID, PlanID: p.ID, Price: p.Price, Currency: p.Currency, Months: p.Months, Status: Pending,
-		PayUntil: now.Add(PayWithin), PayEndsAt: now.Add(PayWithin), Version: 1, CreatedAt: now,
+		Claim: purchase.NewClaim(now.Add(PayWithin)), ID: uuid.Must(uuid.NewV7()), UserID: userID, PlanID: p.ID,
+		Price: p.Price, Currency: p.Currency, Months: p.Months, Status: Pending, Version: 1, CreatedAt: now,
 	}
 }
 
@@ -118,7 +113,7 @@ func (s *Shown) StatusNow() Status {
 }
 
 // Due reports whether the time to pay is over, although the status may not say so yet.
-func (m *Membership) Due(now time.Time) bool { return m.Status == Pending && !now.Before(m.PayUntil) }
+func (m *Membership) Due(now time.Time) bool { return m.Status == Pending && m.Over(now) }
 
 // Expire cancels a membership that was not paid in time.
 func (m *Membership) Expire(now time.Time) {

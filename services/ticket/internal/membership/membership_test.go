@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 )
 
 // seoul returns a time in Korea, where the months of memberships begin and end.
@@ -23,8 +23,13 @@ func pending(months int, now time.Time) *membership.Membership {
 	return membership.New("u", &membership.Plan{ID: "p", Price: 100, Currency: "KRW", Months: months}, now)
 }
 
-func paymentOf(m *membership.Membership) reservation.Payment {
-	return reservation.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency}
+func paymentOf(m *membership.Membership) purchase.Payment {
+	return purchase.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency}
+}
+
+// settle applies a payment of m, whose user also has others of the plan.
+func settle(m *membership.Membership, now time.Time, others ...*membership.Membership) (rejected string) {
+	return purchase.Settle(&membership.Purchase{Membership: m, Others: others}, paymentOf(m), now, time.Hour)
 }
 
 // Months are those of the calendar: the same day and time, or the last day of a shorter month.
@@ -44,7 +49,7 @@ func TestMonthsOfTheCalendar(t *testing.T) {
 		{seoul(2030, time.December, 31, 23), 120, seoul(2040, time.December, 31, 23)},
 	} {
 		m := pending(c.months, c.start)
-		require.Empty(t, m.Settle(paymentOf(m), nil, c.start))
+		require.Empty(t, settle(m, c.start))
 		require.Equal(t, c.start, m.StartsAt)
 		require.Equal(t, c.end, m.EndsAt, c.start)
 	}
@@ -55,13 +60,13 @@ func TestSettleRefusesWhatCannotBeBought(t *testing.T) {
 	t.Parallel()
 	noon := seoul(2030, time.May, 1, 12)
 	present, next, free := pending(1, noon), pending(1, noon), pending(1, noon)
-	require.Empty(t, present.Settle(paymentOf(present), nil, noon))
-	require.Empty(t, next.Settle(paymentOf(next), []*membership.Membership{present}, noon))
+	require.Empty(t, settle(present, noon))
+	require.Empty(t, settle(next, noon, present))
 	third := pending(1, noon)
-	require.Equal(t, "MEMBERSHIP_AHEAD", third.Settle(paymentOf(third), []*membership.Membership{present, next}, noon))
+	require.Equal(t, "MEMBERSHIP_AHEAD", settle(third, noon, present, next))
 	require.Equal(t, membership.Pending, third.Status)
 	free.Price = 0
-	require.Equal(t, "FREE_PLAN_ONCE", free.Settle(paymentOf(free), []*membership.Membership{present}, noon))
+	require.Equal(t, "FREE_PLAN_ONCE", settle(free, noon, present))
 }
 
 func TestStatusNow(t *testing.T) {
@@ -73,7 +78,7 @@ func TestStatusNow(t *testing.T) {
 	}
 	require.Equal(t, membership.Pending, status(noon))
 	require.Equal(t, membership.Cancelled, status(noon.Add(membership.PayWithin)), "before the sweeper has seen it")
-	require.Empty(t, m.Settle(paymentOf(m), nil, noon))
+	require.Empty(t, settle(m, noon))
 	require.Equal(t, membership.Active, status(m.EndsAt.Add(-1)))
 	require.Equal(t, membership.Expired, status(m.EndsAt))
 	req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: m.EndsAt}
@@ -106,7 +111,7 @@ func TestDecideRefund(t *testing.T) {
 		"by hand, whole and not heard of": {change: func(r *refund.Request) { r.Cause, r.Whole = refund.ByHand, true }, unknown: true, status: refund.Begun},
 	} {
 		m := pending(1, noon)
-		require.Empty(t, m.Settle(paymentOf(m), nil, noon))
+		require.Empty(t, settle(m, noon))
 		req := refund.Request{ID: uuid.New(), Cause: refund.Operator, AskedAt: noon, AwaitsTickets: true}
 		if c.change != nil {
 			c.change(&req)

@@ -2,7 +2,6 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/pkg/loop"
 	"urr.guru/pkg/readcache"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 // maxOnSale is the most plans that users are shown. They are read again after onSaleFor.
@@ -39,18 +38,17 @@ type Plans interface {
 
 // Store stores memberships.
 type Store interface {
+	purchase.Store[*Purchase]
+
 	// Buy returns the user's purchase of a plan that is still to be paid, or stores a new one. Errors:
 	// ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
-	Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (uuid.UUID, error)
+	Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (uuid.UUID, error)
 	// Find returns a membership, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
 	// List returns memberships of a user with ids below before (zero: all), newest first.
 	List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]Shown, error)
 	// Change lets decide change a membership, or returns ErrNotFound.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
-	// Paying returns those of the payments that are under way (paying), and those of them that have
-	// less time left than the parameter left (short).
-	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
 	// Due returns up to max memberships whose time to pay is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
 	// Holders returns those of the users who hold a membership of the plan (see Service.Holders).
@@ -64,16 +62,16 @@ type Counts struct{ Pending, Overdue int64 }
 // Service sells memberships.
 type Service struct {
 	Plans
+	purchase.Kind[*Purchase]
 
-	store        Store
-	maxExtension time.Duration
-	onSale       *readcache.Cache[int, []Plan] // by the most plans
+	store  Store
+	onSale *readcache.Cache[int, []Plan] // by the most plans
 }
 
 // NewService makes a Service. Payments extend the time to pay by maxExtension at most.
 func NewService(plans Plans, store Store, maxExtension time.Duration) *Service {
 	return &Service{
-		Plans: plans, store: store, maxExtension: maxExtension,
+		Plans: plans, Kind: purchase.NewKind(store, maxExtension), store: store,
 		onSale: readcache.New(time.Now, onSaleFor, 1, func(ctx context.Context, max int) ([]Plan, error) { return plans.ListOnSale(ctx, max) }),
 	}
 }
@@ -115,7 +113,7 @@ func (s *Service) All(ctx context.Context, limit int, before uuid.UUID) ([]Plan,
 
 // Buy begins a user's purchase of a plan, or returns the one that is still to be paid. Errors:
 // ErrPlanNotFound, ErrPlanNotOnSale, ErrAhead, ErrFreeOnce.
-func (s *Service) Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (*Shown, error) {
+func (s *Service) Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (*Shown, error) {
 	id, err := s.store.Buy(ctx, userID, planID, contact)
 	if err != nil {
 		return nil, err
@@ -161,61 +159,10 @@ func (s *Service) PaidBy(ctx context.Context, id uuid.UUID) (uuid.UUID, error) {
 	}
 }
 
-// Payable returns the membership if this user can pay it now (see Membership.Payable).
-func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Shown, error) {
-	m, err := s.store.Find(ctx, id)
-	if err == nil {
-		err = m.Payable(userID, m.Now)
-	}
-	if err != nil {
-		return nil, asReference(err)
-	}
-	return m, nil
-}
-
-// ClaimFor reserves time for a payment (see Membership.ClaimFor).
-func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t reservation.PayTime) (*Shown, error) {
-	err := s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
-		return m.ClaimFor(userID, payment, now, s.maxExtension, t)
-	})
-	if err != nil {
-		return nil, asReference(err)
-	}
-	return s.store.Find(ctx, id)
-}
-
-// asReference replaces ErrNotFound by the error that the payment service expects.
-func asReference(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return reservation.ErrReferenceNotFound
-	}
-	return err
-}
-
-// AbortPayment undoes ClaimFor for a payment that was definitely not taken.
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, _ reservation.Failure) error {
-	return asReference(s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
-		m.AbortPayment(payment, now, s.maxExtension)
-		return nil
-	}))
-}
-
-// ExtendPayments gives payments that are still under way more time, and returns these payments.
-func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
-	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
-	for i := 0; i < len(short) && err == nil; i++ {
-		err = s.store.Change(ctx, short[i].ReferenceID, func(m *Membership, now time.Time) error {
-			m.Extend(short[i].PaymentID, now, s.maxExtension)
-			return nil
-		})
-	}
-	return paying, err
-}
-
 // ExpireDue cancels purchases whose time to pay is over, until none is due. Any number of replicas
 // may call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
-	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
+	return purchase.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
 		return s.store.Change(ctx, id, func(m *Membership, now time.Time) error {
 			m.Expire(now)
 			return nil

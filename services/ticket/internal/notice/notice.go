@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -185,7 +185,7 @@ func ForRefund(payment uuid.UUID, cause string, items []Item) []New {
 }
 
 // ForRejected returns the notice that a payment for something of this kind was rejected.
-func ForRejected(kind string, reference uuid.UUID, p reservation.Payment, reason string) New {
+func ForRejected(kind string, reference uuid.UUID, p purchase.Payment, reason string) New {
 	return New{Type: PaymentRejected, Entity: reference.String(), EventID: p.EventID, Data: Rejected{
 		PaymentID: p.ID.String(), Kind: kind, ReferenceID: reference.String(), EventID: p.EventID, UserID: p.UserID, Amount: p.Amount,
 		Currency: p.Currency, Reason: reason,

@@ -10,6 +10,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -71,7 +72,7 @@ func TestLockOrderOfSeats(t *testing.T) {
 		func() error { return svc.Reservations.Cancel(t.Context(), "u", "", r.ID) },
 		func() { requireUnlocked(t, svc, reservations) }))
 	r = svc.MustHoldSeats(t, "u", "A-1-5")
-	paid := settlement.PaymentEvent{Key: "k", ReferenceID: r.ID, Payment: storetest.Payment(r)}
+	paid := settlement.PaymentEvent{Key: "k", Type: purchase.Reservation, ReferenceID: r.ID, Payment: storetest.Payment(r)}
 	svc.Begun(t, paid)
 	require.NoError(t, whileLocked(t, svc, lockLast,
 		func() error {
@@ -224,7 +225,7 @@ func TestRefundsByHandWaitForTheConfirmation(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 10)))
 	r := svc.MustHoldSeats(t, "u", "A-1-3")
 	p := storetest.Payment(r)
-	paid := settlement.PaymentEvent{Key: "k", ReferenceID: r.ID, Payment: p}
+	paid := settlement.PaymentEvent{Key: "k", Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 	svc.Begun(t, paid)
 	refundBegun := make(chan error, 1)
 	var c *refund.Claim

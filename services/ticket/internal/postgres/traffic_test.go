@@ -17,6 +17,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -43,12 +44,15 @@ func (s shopper) visit(ctx context.Context) error {
 	}
 	p := storetest.Payment(r)
 	cancel := func() error { return s.Reservations.Cancel(ctx, s.user, "", r.ID) }
-	begin := func() error { _, err := s.Reservations.BeginPayment(ctx, s.user, r.ID, p.ID); return err }
+	begin := func() error {
+		_, err := s.Reservations.BeginPayment(ctx, s.user, r.ID, p.ID, purchase.PayTime{})
+		return err
+	}
 	abort := func() error {
-		return s.Reservations.AbortPayment(ctx, r.ID, p.ID, reservation.Failure{Declined: rand.N(2) == 0})
+		return s.Reservations.AbortPayment(ctx, r.ID, p.ID, purchase.Failure{Declined: rand.N(2) == 0})
 	}
 	pay := func() error {
-		e := settlement.PaymentEvent{ReferenceID: r.ID, Payment: p}
+		e := settlement.PaymentEvent{Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 		if rand.N(4) > 0 { // else the record may be somebody's who is not the payment service
 			if err := s.MarkBegun(ctx, e); err != nil {
 				return err
@@ -99,7 +103,7 @@ func (s shopper) changeHouse(ctx context.Context) error {
 
 // giveBack begins a refund of all tickets of a payment, or of one ticket. If it is not refused, it
 // is then made or, unless its cause is ByHand, sometimes aborted.
-func (s shopper) giveBack(ctx context.Context, p reservation.Payment, cause refund.Cause, onlyOne bool) error {
+func (s shopper) giveBack(ctx context.Context, p purchase.Payment, cause refund.Cause, onlyOne bool) error {
 	req := s.RefundRequest(p, cause)
 	if onlyOne {
 		err := s.Pool.QueryRow(ctx, `SELECT ARRAY(SELECT ticket_id FROM tickets WHERE payment_id = $1 LIMIT 1)`, p.ID).Scan(&req.TicketIDs)

@@ -6,26 +6,24 @@ import (
 
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 )
-
-// Contact is the address for e-mails to a user, and their language. Empty Email: no e-mails.
-type Contact struct{ Email, Language string }
 
 // SeatsRequest asks for certain seats, all of them or none.
 type SeatsRequest struct {
 	EventID, UserID, SlotID string
-	Contact                 Contact
+	Contact                 purchase.Contact
 	SeatIDs                 []string
 	// SkipLocked: a seat that another transaction has locked counts as taken. Otherwise the request
 	// waits for the lock.
 	SkipLocked bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
-	Standing
+	PresaleRight
 }
 
-// Standing is what decides whether a user may hold places in a presale.
-type Standing struct {
+// PresaleRight is what decides whether a user may hold places in a presale.
+type PresaleRight struct {
 	// Claims are the identity provider's claims about the user, each as "name=value".
 	Claims []string
 	// Entitled is set by the Service: the user has an entitlement for the event's presale.
@@ -35,14 +33,14 @@ type Standing struct {
 // BestRequest asks for a number of places of a section: its best free seats, or general admission.
 type BestRequest struct {
 	EventID, UserID, SlotID string
-	Contact                 Contact
+	Contact                 purchase.Contact
 	Section                 string
 	Quantity                int
 	// Adjacent requires seats next to each other in one row. It is ignored for general admission.
 	Adjacent bool
 	// IdempotencyKey is nil when the client sent none.
 	IdempotencyKey *idempotency.Key
-	Standing
+	PresaleRight
 }
 
 // LockedSale is the state of an event's sale, read by a transaction after it has locked the users

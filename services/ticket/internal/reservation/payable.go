@@ -3,99 +3,145 @@ package reservation
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
-// Payable is a reservation that can be paid, with the title and the StatementSuffix of its event.
-type Payable struct {
-	Reservation     Reservation
-	EventTitle      string
-	StatementSuffix string
+var _ purchase.Purchase = (*Purchase)(nil)
+
+// Purchase is a reservation with what else decides about its payments.
+type Purchase struct {
+	*Reservation
+
+	// Event is the state of its event. It is read after the locks, if there are any.
+	Event event.State
+	// Blocked: its user is blocked at the event.
+	Blocked bool
+	// OtherPages are the pages of the user's other unpaid holds of the event.
+	OtherPages purchase.Pages
+	// EventTitle and StatementSuffix are those of the event. Only FindToPay reads them.
+	EventTitle, StatementSuffix string
 }
 
-// Payable returns a user's reservation if it can be paid. It fails with ErrReferenceNotFound for
-// another user's reservation; with ErrHoldExpired, ErrAlreadyPaid, ErrNotPayable or
-// event.ErrCancelled if the reservation can no longer be paid.
-func (s *Service) Payable(ctx context.Context, userID string, id uuid.UUID) (*Payable, error) {
-	r, now, err := s.store.Find(ctx, id)
-	if errors.Is(err, ErrNotFound) || (err == nil && r.UserID != userID) {
-		return nil, ErrReferenceNotFound
+// Rules: a hold's time is counted most exactly of all, since its places are kept from others.
+func (p *Purchase) Rules() purchase.Rules {
+	return purchase.Rules{KeepsEnd: true, CountsFailures: true, NeedsPayment: true, OtherPages: p.OtherPages}
+}
+
+func (p *Purchase) ToPay() *purchase.Payable {
+	return &purchase.Payable{
+		Type: purchase.Reservation, ID: p.ID, UserID: p.UserID, EventID: p.EventID, Amount: p.Amount, Currency: p.Currency,
+		ExpiresAt: p.Until, Description: p.describe(), StatementSuffix: p.StatementSuffix,
+	}
+}
+
+// describe returns the title of the event and the places.
+func (p *Purchase) describe() string {
+	if len(p.Seats) > 0 {
+		return p.EventTitle + ": " + strings.Join(p.SeatIDs(), ", ")
+	}
+	return p.EventTitle + ": " + strconv.Itoa(p.Quantity) + " × " + p.Section
+}
+
+// Payable returns nil while the reservation can be paid: it is HELD or PAYING, in time, and its event
+// takes place. A user who is blocked begins no payment, but what may have been charged goes on.
+// Errors: event.ErrCancelled, BUYER_BLOCKED, and those of package purchase.
+func (p *Purchase) Payable(user string, payment uuid.UUID, now time.Time) error {
+	switch {
+	case p.UserID != user:
+		return purchase.ErrReferenceNotFound
+	case p.Due(now) || p.Status == Expired:
+		return purchase.ErrHoldExpired
+	case p.Status == Confirmed:
+		return purchase.ErrAlreadyPaid
+	case !p.Status.Unpaid():
+		return purchase.ErrNotPayable
+	case !p.Event.TakesPlace():
+		return event.ErrCancelled
+	case p.Blocked && (!p.Charging || p.PaymentID != payment):
+		return errs.ErrBuyerBlocked
+	default:
+		return nil
+	}
+}
+
+func (p *Purchase) Unpaid() bool { return p.Status.Unpaid() }
+func (p *Purchase) Paid() bool   { return p.Status == Confirmed }
+
+// Expire expires the reservation if its time is over, or cancels it if its event has ended.
+func (p *Purchase) Expire(now time.Time) {
+	if p.Event == event.Ended {
+		p.CancelWithEvent(now)
+		return
+	}
+	p.Reservation.Expire(now)
+}
+
+// Claimed makes it PAYING while a payment is under way, so that its places stay held, and HELD again
+// after that.
+func (p *Purchase) Claimed(purchase.Claim) {
+	p.Status = Held
+	if p.PaymentID != uuid.Nil {
+		p.Status = Paying
+	}
+	p.Version++
+}
+
+func (p *Purchase) Refusal(purchase.Payment, time.Time) string {
+	switch p.Status {
+	case Held, Paying:
+		return ""
+	case Expired:
+		return purchase.ReasonHoldExpired
+	case Cancelled:
+		return ReasonCancelled
+	default: // another payment of a REJECTED, REFUNDED or VOIDED reservation
+		return p.Reason
+	}
+}
+
+func (p *Purchase) Accept(paid purchase.Payment, now time.Time) {
+	p.Status, p.PaymentID, p.WholeOnly = Confirmed, paid.ID, paid.WholeOnly
+	p.Version++
+	p.emit(EventConfirmed, "", paid.ID, now)
+}
+
+// Reject makes an ended reservation REJECTED, and publishes the rejection. The version grows even if
+// the status stays, so that the event is newer than the one before.
+func (p *Purchase) Reject(paid purchase.Payment, reason string, now time.Time) {
+	if paid.EndedWhy == "" && (p.Status == Expired || p.Status == Cancelled) {
+		p.Status, p.PaymentID, p.Reason = Rejected, paid.ID, reason
+	}
+	p.Version++
+	p.emit(EventPaymentRejected, reason, paid.ID, now)
+}
+
+// payables is the purchase.Store of reservations.
+type payables struct {
+	Store
+
+	events Events
+}
+
+// FindToPay takes the event from the cache. So it may be cancelled by now, but ChangeToBegin sees that.
+func (s payables) FindToPay(ctx context.Context, id uuid.UUID) (*Purchase, time.Time, error) {
+	r, now, err := s.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		err = purchase.ErrReferenceNotFound
 	}
 	if err != nil {
-		return nil, err
-	}
-	if err := r.Payable(now); err != nil {
-		return nil, err
+		return nil, now, err
 	}
 	e, err := s.events.Head(ctx, r.EventID)
 	if err != nil {
-		return nil, err
+		return nil, now, err
 	}
-	if !e.State.TakesPlace() {
-		return nil, event.ErrCancelled
-	}
-	return &Payable{Reservation: *r, EventTitle: e.Title, StatementSuffix: *e.StatementSuffix}, nil
-}
-
-// BeginPayment is ClaimFor without a PayTime.
-func (s *Service) BeginPayment(ctx context.Context, userID string, id, payment uuid.UUID) (*Payable, error) {
-	return s.ClaimFor(ctx, userID, id, payment, PayTime{})
-}
-
-// ClaimFor reserves time for a payment (see Reservation.ClaimFor). It must succeed before the
-// provider is called. No payment begins for a cancelled event, even if Payable has read an older
-// state of the event from the cache.
-func (s *Service) ClaimFor(ctx context.Context, userID string, id, payment uuid.UUID, t PayTime) (*Payable, error) {
-	p, err := s.Payable(ctx, userID, id)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.store.ChangeOfEvent(ctx, id, func(r *Reservation, terms PayTerms) error {
-		if terms.Blocked && (!r.Charging || r.PaymentID != payment) { // else it may have been charged
-			return errs.ErrBuyerBlocked
-		}
-		t.Others = terms.Others
-		return r.ClaimFor(payment, terms.Now, s.maxExtension, t)
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.Reservation = *r
-	return p, nil
-}
-
-// MaxExtension returns the maximum time by which payments may extend a hold.
-func (s *Service) MaxExtension() time.Duration { return s.maxExtension }
-
-// UnderWay is a payment under way for a reservation, a transfer or a membership (ReferenceID).
-type UnderWay struct{ ReferenceID, PaymentID uuid.UUID }
-
-// ExtendPayments gives payments that are still under way more time (see Reservation.Extend), and
-// returns them. It locks only the reservations of payments that are short of time.
-func (s *Service) ExtendPayments(ctx context.Context, payments []UnderWay) ([]UnderWay, error) {
-	paying, short, err := s.store.Paying(ctx, payments, ExtendTo)
-	if err != nil || len(short) == 0 {
-		return paying, err
-	}
-	return paying, s.store.ChangeAll(ctx, short, func(r *Reservation, payment uuid.UUID, now time.Time) {
-		r.Extend(payment, now, s.maxExtension)
-	})
-}
-
-// AbortPayment undoes BeginPayment for a payment that was definitely not taken (see
-// Reservation.FailPayment).
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, why Failure) error {
-	_, err := s.store.Change(ctx, id, func(r *Reservation, now time.Time) error {
-		r.FailPayment(payment, why, now, s.maxExtension)
-		return nil
-	})
-	if errors.Is(err, ErrNotFound) {
-		return ErrReferenceNotFound
-	}
-	return err
+	return &Purchase{Reservation: r, Event: e.State, EventTitle: e.Title, StatementSuffix: *e.StatementSuffix}, now, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 // Status is the status of a reservation. Its transitions:
@@ -35,30 +37,15 @@ const (
 // Live reports whether a reservation in this status occupies its places.
 func (s Status) Live() bool { return s == Held || s == Paying || s == Confirmed }
 
-// Unpaid reports whether a reservation in this status is not paid, and so expires at ExpiresAt.
+// Unpaid reports whether a reservation in this status is not paid, and so expires at the end of its claim.
 func (s Status) Unpaid() bool { return s == Held || s == Paying }
 
+// Reasons for the end of a reservation or the rejection of a payment, besides those of purchase.
 const (
-	// PayWithin is the time that a payment may take, in which the places stay held.
-	PayWithin = 10 * time.Minute
-	// RetryWithin is the minimum time that a hold has left after a declined payment.
-	RetryWithin = 3 * time.Minute
-	// chargeWithin is the part of maxExtension that a payment page leaves for the charge after it.
-	chargeWithin = 4 * time.Minute
-	// ExtendTo is the time that a payment has left after an extension. One comes every minute.
-	ExtendTo = 3 * time.Minute
-)
-
-// Reasons for the end of a reservation or the rejection of a payment.
-const (
-	ReasonUser           = "USER"
-	ReasonHoldExpired    = "HOLD_EXPIRED"
-	ReasonCancelled      = "CANCELLED"
-	ReasonAlreadyPaid    = "ALREADY_PAID"
-	ReasonRefunded       = "REFUNDED"
-	ReasonVoided         = "VOIDED"
-	ReasonEventCancelled = "EVENT_CANCELLED"
-	ReasonBlocked        = "BLOCKED"
+	ReasonUser      = "USER"
+	ReasonCancelled = "CANCELLED"
+	ReasonVoided    = "VOIDED"
+	ReasonBlocked   = "BLOCKED"
 )
 
 // Origin says how a reservation came about.
@@ -73,12 +60,15 @@ const (
 // Reservation is a number of places that one user holds or has bought. Only its methods change its
 // status. The times given to them are the database's.
 type Reservation struct {
+	// Until is the end of the hold, or of the time to pay; of a cancelled one, when that was.
+	purchase.Claim
+
 	ID      uuid.UUID
 	Origin  Origin
 	EventID string
 	UserID  string
 	// Contact is the user's address for e-mails. It is set for new ones, and not read from the store.
-	Contact Contact
+	Contact purchase.Contact
 	// SlotID is the slot of the waiting line in which the user made the reservation.
 	SlotID string
 	// Section is set for general admission only, and Seats for assigned seating only.
@@ -94,18 +84,6 @@ type Reservation struct {
 	Currency    string
 	Status      Status
 	Reason      string
-	// ExpiresAt is the end of the hold, or of the time to pay; of a cancelled one, when that was.
-	// HoldEndsAt is the original end of the hold, without extensions by payments.
-	ExpiresAt  time.Time
-	HoldEndsAt time.Time
-	// Opens counts the payment pages that were opened for it, Declines its payments that failed (Failure).
-	Opens, Declines int
-	// Charging: the payment under way may have been charged. While it is false the user may cancel.
-	Charging bool
-	// PaymentID is the payment that is under way, has paid, or was rejected; uuid.Nil: none.
-	PaymentID uuid.UUID
-	// Begun are all payments for which ClaimFor has reserved time. Only these are settled.
-	Begun []uuid.UUID
 	// WholeOnly: the payment that has just paid can be refunded as a whole only. It is kept in the
 	// tickets that are issued.
 	WholeOnly bool
@@ -123,8 +101,7 @@ func NewID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 // NewHeld makes r a new reservation, whose places are held from now on for holdFor.
 func NewHeld(r Reservation, holdFor time.Duration, now time.Time) *Reservation {
 	r.Origin, r.Status, r.Version, r.CreatedAt = cmp.Or(r.Origin, Sale), Held, 1, now
-	r.HoldEndsAt = now.Add(holdFor)
-	r.ExpiresAt = r.HoldEndsAt
+	r.Claim = purchase.NewClaim(now.Add(holdFor))
 	r.emit(EventCreated, "", uuid.Nil, now)
 	return &r
 }
@@ -140,19 +117,19 @@ func NewComp(r Reservation, now time.Time) *Reservation {
 }
 
 // Due reports whether the reservation is unpaid and its time is over. It may not be EXPIRED yet.
-func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && !now.Before(r.ExpiresAt) }
+func (r *Reservation) Due(now time.Time) bool { return r.Status.Unpaid() && r.Over(now) }
 
 // At returns the reservation as users see it at a time: EXPIRED if its time is over.
 func (r Reservation) At(now time.Time) Reservation {
 	if r.Due(now) {
-		r.Status, r.Reason = Expired, ReasonHoldExpired
+		r.Status, r.Reason = Expired, purchase.ReasonHoldExpired
 	}
 	return r
 }
 
 // AsCreated returns the reservation in its first state (HELD), to answer a repeated request.
 func (r Reservation) AsCreated() *Reservation {
-	r.Status, r.Reason, r.ExpiresAt, r.PaymentID, r.Version, r.events = Held, "", r.HoldEndsAt, uuid.Nil, 1, nil
-	r.Released, r.Opens, r.Charging, r.returned, r.Begun = 0, 0, false, nil, nil
+	r.Status, r.Reason, r.Version, r.events, r.Released, r.returned = Held, "", 1, nil, 0, nil
+	r.Claim = purchase.NewClaim(r.OriginalEnd)
 	return &r
 }

@@ -62,7 +62,7 @@ func TestSeatsAreAllottedInOrder(t *testing.T) {
 	first, err := s.Allot(seatsRequest("u", "A-1-2", "A-1-1"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"A-1-1", "A-1-2"}, first.SeatIDs())
-	require.Equal(t, []any{int64(140), "KRW", noon.Add(time.Minute)}, []any{first.Amount, first.Currency, first.ExpiresAt})
+	require.Equal(t, []any{int64(140), "KRW", noon.Add(time.Minute)}, []any{first.Amount, first.Currency, first.Until})
 	require.Equal(t, first.ID, s.Locked["A-1-1"].Owner)
 	for _, c := range []struct {
 		req  reservation.SeatsRequest

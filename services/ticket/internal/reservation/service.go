@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 // Events reads the events for which places are held.
@@ -44,14 +45,6 @@ type Holder interface {
 // Decide changes a locked reservation; now is the database's time. Store.Change returns its error.
 type Decide func(r *Reservation, now time.Time) error
 
-// PayTerms has what decides, besides the reservation, whether a payment may begin: whether the user
-// is blocked at the event, and the user's other pages. Now is the database's time.
-type PayTerms struct {
-	Now     time.Time
-	Blocked bool
-	Others  Pages
-}
-
 // Store reads and changes stored reservations.
 type Store interface {
 	// Find returns a reservation and the database's time, or ErrNotFound.
@@ -64,30 +57,30 @@ type Store interface {
 	// Change locks a reservation, calls decide, and writes the changes and their Kafka events in
 	// the same transaction. Nothing is written when decide returns an error.
 	Change(ctx context.Context, id uuid.UUID, decide Decide) (*Reservation, error)
-	// ChangeOfEvent does what Change does, but returns event.ErrCancelled if the event is
-	// cancelled. It reads the event's state and the terms after it has taken the locks.
-	ChangeOfEvent(ctx context.Context, id uuid.UUID, decide func(r *Reservation, terms PayTerms) error) (*Reservation, error)
-	// Paying returns which of the payments are under way, and which of these end within the given time
-	// (short). It locks nothing.
-	Paying(ctx context.Context, payments []UnderWay, within time.Duration) (paying, short []UnderWay, err error)
-	// ChangeAll is Change for the reservations of several payments.
-	ChangeAll(ctx context.Context, payments []UnderWay, change func(r *Reservation, payment uuid.UUID, now time.Time)) error
+	// ChangeToBegin, ChangeClaims and Paying are those of purchase.Store.
+	ChangeToBegin(ctx context.Context, id uuid.UUID, change func(p *Purchase, now time.Time) error) error
+	ChangeClaims(ctx context.Context, payments []purchase.UnderWay, change func(p *Purchase, payment uuid.UUID, now time.Time)) error
+	Paying(ctx context.Context, payments []purchase.UnderWay, left time.Duration) (paying, short []purchase.UnderWay, err error)
 }
 
-// Service holds places, and reads, cancels and begins to pay reservations.
+// Service holds places, reads and cancels reservations, and answers the calls about their payments.
 type Service struct {
+	purchase.Kind[*Purchase]
+
 	events       Events
 	entitlements Entitlements
 	holder       Holder
 	store        Store
 	picker       *picker
-	maxExtension time.Duration
 }
 
 // NewService makes a Service. Payments may extend a hold by maxExtension at most, however often
 // they are declined and begun again; it must be at least PayWithin.
 func NewService(events Events, entitlements Entitlements, holder Holder, store Store, maxExtension time.Duration) *Service {
-	return &Service{events: events, entitlements: entitlements, holder: holder, store: store, picker: newPicker(), maxExtension: maxExtension}
+	return &Service{
+		Kind:   purchase.NewKind(payables{Store: store, events: events}, maxExtension),
+		events: events, entitlements: entitlements, holder: holder, store: store, picker: newPicker(),
+	}
 }
 
 func (s *Service) HoldSeats(ctx context.Context, req SeatsRequest) (*Reservation, error) {
@@ -130,7 +123,7 @@ func (s *Service) HoldBest(ctx context.Context, req BestRequest) (*Reservation, 
 		return r, err
 	}
 	seats := SeatsRequest{
-		EventID: req.EventID, UserID: req.UserID, Contact: req.Contact, Standing: req.Standing, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey,
+		EventID: req.EventID, UserID: req.UserID, Contact: req.Contact, PresaleRight: req.PresaleRight, SlotID: req.SlotID, IdempotencyKey: req.IdempotencyKey,
 		SkipLocked: true,
 	}
 	var snap event.Snapshot

@@ -2,18 +2,15 @@ package reservation
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"urr.guru/pkg/loop"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
-// sweepBatch is the most rows that one query returns, and the most holds that one transaction ends,
-// so that it does not lock too many seats.
-const sweepBatch = 200
+// sweepBatch is the most holds that one transaction ends, so that it does not lock too many seats.
+const sweepBatch = purchase.EndBatch
 
 // Expirer expires reservations whose time is over.
 type Expirer interface {
@@ -42,25 +39,6 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		}
 		s.ObserveInconsistent(s.Expirer.Inconsistent())
 	})
-}
-
-// EndDue calls end for each id that due returns, sweepBatch at a time, until due returns none. An
-// error for one id does not stop the others.
-func EndDue(ctx context.Context, due func(ctx context.Context, max int) ([]uuid.UUID, error), end func(context.Context, uuid.UUID) error) error {
-	for ctx.Err() == nil {
-		ids, err := due(ctx, sweepBatch)
-		if err != nil {
-			return err
-		}
-		var failed error
-		for _, id := range ids {
-			failed = errors.Join(failed, end(ctx, id))
-		}
-		if failed != nil || len(ids) < sweepBatch {
-			return failed
-		}
-	}
-	return ctx.Err()
 }
 
 func (s *Sweeper) expire(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -23,8 +24,28 @@ func held() *reservation.Reservation {
 	}, 5*time.Minute, noon)
 }
 
-func paymentFor(r *reservation.Reservation) reservation.Payment {
-	return reservation.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}
+func paymentFor(r *reservation.Reservation) purchase.Payment {
+	return purchase.Payment{ID: uuid.New(), Amount: r.Amount, Currency: r.Currency}
+}
+
+func begin(r *reservation.Reservation, payment uuid.UUID, now time.Time, maxExtension time.Duration) error {
+	return claim(r, payment, now, maxExtension, purchase.PayTime{})
+}
+
+func claim(r *reservation.Reservation, payment uuid.UUID, now time.Time, maxExtension time.Duration, t purchase.PayTime) error {
+	return purchase.Begin(&reservation.Purchase{Reservation: r}, r.UserID, payment, t, now, maxExtension)
+}
+
+func extend(r *reservation.Reservation, payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	purchase.Extend(&reservation.Purchase{Reservation: r}, payment, now, maxExtension)
+}
+
+func abort(r *reservation.Reservation, payment uuid.UUID, now time.Time, maxExtension time.Duration) {
+	purchase.Abort(&reservation.Purchase{Reservation: r}, payment, purchase.Failure{}, now, maxExtension)
+}
+
+func settle(r *reservation.Reservation, p purchase.Payment, now time.Time) (rejected string) {
+	return purchase.Settle(&reservation.Purchase{Reservation: r}, p, now, extension)
 }
 
 func TestHoldExpiresAtItsEnd(t *testing.T) {
@@ -40,22 +61,22 @@ func TestHoldExpiresAtItsEnd(t *testing.T) {
 	require.False(t, r.Expire(end.Add(-time.Microsecond)))
 	require.True(t, r.Expire(end))
 	require.False(t, r.Expire(end), "once")
-	require.ErrorIs(t, r.BeginPayment(uuid.New(), noon, extension), reservation.ErrHoldExpired)
+	require.ErrorIs(t, begin(r, uuid.New(), noon, extension), purchase.ErrHoldExpired)
 }
 
 func TestBeginPaymentExtendsTheHoldOnce(t *testing.T) {
 	t.Parallel()
 	r, p := held(), uuid.New()
 	at := noon.Add(4 * time.Minute)
-	require.NoError(t, r.BeginPayment(p, at, extension))
-	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
-	require.NoError(t, r.BeginPayment(p, at.Add(time.Minute), extension))
-	require.Equal(t, at.Add(10*time.Minute), r.ExpiresAt)
-	require.ErrorIs(t, r.BeginPayment(uuid.New(), at, extension), reservation.ErrPaymentInProgress)
-	require.ErrorIs(t, r.BeginPayment(p, at.Add(10*time.Minute), extension), reservation.ErrHoldExpired)
+	require.NoError(t, begin(r, p, at, extension))
+	require.Equal(t, at.Add(10*time.Minute), r.Until)
+	require.NoError(t, begin(r, p, at.Add(time.Minute), extension))
+	require.Equal(t, at.Add(10*time.Minute), r.Until)
+	require.ErrorIs(t, begin(r, uuid.New(), at, extension), purchase.ErrPaymentInProgress)
+	require.ErrorIs(t, begin(r, p, at.Add(10*time.Minute), extension), purchase.ErrHoldExpired)
 	require.ErrorIs(t, r.Cancel(at), reservation.ErrNotHeld)
-	r.AbortPayment(p, at.Add(time.Minute), extension)
-	require.Equal(t, at.Add(4*time.Minute), r.ExpiresAt, "three minutes from the decline")
+	abort(r, p, at.Add(time.Minute), extension)
+	require.Equal(t, at.Add(4*time.Minute), r.Until, "three minutes from the decline")
 	require.EqualValues(t, 3, r.Version)
 }
 
@@ -64,11 +85,11 @@ func TestBeginPaymentDoesNotShortenTheHold(t *testing.T) {
 	t.Parallel()
 	r := reservation.NewHeld(reservation.Reservation{ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 1}, time.Hour, noon)
 	end, p := noon.Add(time.Hour), uuid.New()
-	require.NoError(t, r.BeginPayment(p, noon.Add(time.Minute), extension))
-	require.Equal(t, end, r.ExpiresAt)
+	require.NoError(t, begin(r, p, noon.Add(time.Minute), extension))
+	require.Equal(t, end, r.Until)
 	require.False(t, r.Due(end.Add(-time.Microsecond)))
-	r.AbortPayment(p, noon.Add(2*time.Minute), extension)
-	require.Equal(t, end, r.ExpiresAt)
+	abort(r, p, noon.Add(2*time.Minute), extension)
+	require.Equal(t, end, r.Until)
 }
 
 // A user whose payments are all declined, and who begins the next one at once or at the last
@@ -77,24 +98,24 @@ func TestExtensionIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(r *reservation.Reservation, now time.Time) time.Time{
 		"at once":            func(_ *reservation.Reservation, now time.Time) time.Time { return now },
-		"at the last moment": func(r *reservation.Reservation, _ time.Time) time.Time { return r.ExpiresAt.Add(-time.Microsecond) },
+		"at the last moment": func(r *reservation.Reservation, _ time.Time) time.Time { return r.Until.Add(-time.Microsecond) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, now := held(), noon
-			last := r.HoldEndsAt.Add(extension)
+			last := r.OriginalEnd.Add(extension)
 			for r.Status == reservation.Held {
 				now = next(r, now)
 				p := uuid.New()
-				require.NoError(t, r.BeginPayment(p, now, extension), "what is held can be paid")
-				require.Equal(t, now.Add(reservation.PayWithin), r.ExpiresAt, "a payment that begins has its whole time")
-				require.False(t, r.ExpiresAt.After(last))
+				require.NoError(t, begin(r, p, now, extension), "what is held can be paid")
+				require.Equal(t, now.Add(purchase.PayWithin), r.Until, "a payment that begins has its whole time")
+				require.False(t, r.Until.After(last))
 				now = now.Add(10 * time.Second)
-				r.AbortPayment(p, now, extension)
+				abort(r, p, now, extension)
 			}
-			require.WithinDuration(t, last.Add(-reservation.PayWithin), now, 10*time.Second, "the time is there to be used")
+			require.WithinDuration(t, last.Add(-purchase.PayWithin), now, 10*time.Second, "the time is there to be used")
 			require.Equal(t, reservation.Expired, r.Status)
-			require.ErrorIs(t, r.BeginPayment(uuid.New(), now, extension), reservation.ErrHoldExpired)
+			require.ErrorIs(t, begin(r, uuid.New(), now, extension), purchase.ErrHoldExpired)
 			events := r.TakeEvents()
 			require.Equal(t, reservation.EventExpired, events[len(events)-1].Type)
 		})
@@ -104,9 +125,9 @@ func TestExtensionIsBounded(t *testing.T) {
 func TestEventsHaveTheReservationAsItWas(t *testing.T) {
 	t.Parallel()
 	r := held()
-	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
+	require.NoError(t, begin(r, uuid.New(), noon, extension))
 	p := paymentFor(r)
-	r.Settle(p, noon.Add(time.Minute))
+	settle(r, p, noon.Add(time.Minute))
 	r.GiveBack([]reservation.ReturnedPlace{{N: 1}}, noon.Add(2*time.Minute))
 	type seen struct {
 		Type    reservation.EventType
@@ -134,21 +155,21 @@ func TestUnpaidEndsForgetThePayment(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *reservation.Reservation, payment uuid.UUID){
 		"expired":             func(r *reservation.Reservation, _ uuid.UUID) { r.Expire(noon.Add(time.Hour)) },
-		"cancelled":           func(r *reservation.Reservation, p uuid.UUID) { r.AbortPayment(p, noon, extension); _ = r.Cancel(noon) },
+		"cancelled":           func(r *reservation.Reservation, p uuid.UUID) { abort(r, p, noon, extension); _ = r.Cancel(noon) },
 		"event ended":         func(r *reservation.Reservation, _ uuid.UUID) { r.CancelWithEvent(noon) },
 		"expired, then ended": func(r *reservation.Reservation, _ uuid.UUID) { r.CancelWithEvent(noon.Add(time.Hour)) },
 	} {
 		r := held()
 		p := paymentFor(r)
-		require.NoError(t, r.BeginPayment(p.ID, noon, extension))
+		require.NoError(t, begin(r, p.ID, noon, extension))
 		end(r, p.ID)
 		require.False(t, r.Status.Live(), name)
 		require.Equal(t, uuid.Nil, r.PaymentID, name)
-		require.NotEmpty(t, r.Settle(p, noon.Add(time.Hour)), "%s: the late payment goes back", name)
+		require.NotEmpty(t, settle(r, p, noon.Add(time.Hour)), "%s: the late payment goes back", name)
 		require.Equal(t, reservation.Rejected, r.Status, name)
 	}
 	r := held()
-	r.Settle(paymentFor(r), noon)
+	settle(r, paymentFor(r), noon)
 	r.CancelWithEvent(noon)
 	require.Equal(t, reservation.Confirmed, r.Status, "what is paid is refunded ticket by ticket")
 }
@@ -160,7 +181,7 @@ func TestGiveBackOneByOne(t *testing.T) {
 		ID: reservation.NewID(), EventID: "e", UserID: "u", Quantity: 3, Amount: 210, Fee: 30, Currency: "KRW",
 		Seats: []reservation.Seat{{ID: "A-1-1"}, {ID: "A-1-2"}, {ID: "A-1-3"}},
 	}, time.Minute, noon)
-	r.Settle(paymentFor(r), noon)
+	settle(r, paymentFor(r), noon)
 	r.TakeEvents()
 	r.GiveBack(nil, noon)
 	require.Empty(t, r.TakeEvents())
@@ -190,8 +211,8 @@ func TestAsCreated(t *testing.T) {
 	t.Parallel()
 	r := held()
 	first := *r.AsCreated()
-	require.NoError(t, r.BeginPayment(uuid.New(), noon, extension))
-	r.Settle(paymentFor(r), noon)
+	require.NoError(t, begin(r, uuid.New(), noon, extension))
+	settle(r, paymentFor(r), noon)
 	require.Equal(t, first, *r.AsCreated())
 }
 
@@ -200,10 +221,10 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 	t.Parallel()
 	steps := []func(r *reservation.Reservation, now time.Time){
 		func(r *reservation.Reservation, now time.Time) { _ = r.Cancel(now) },
-		func(r *reservation.Reservation, now time.Time) { _ = r.BeginPayment(uuid.New(), now, extension) },
-		func(r *reservation.Reservation, now time.Time) { r.AbortPayment(r.PaymentID, now, extension) },
+		func(r *reservation.Reservation, now time.Time) { _ = begin(r, uuid.New(), now, extension) },
+		func(r *reservation.Reservation, now time.Time) { abort(r, r.PaymentID, now, extension) },
 		func(r *reservation.Reservation, now time.Time) { r.Expire(now) },
-		func(r *reservation.Reservation, now time.Time) { r.Settle(paymentFor(r), now) },
+		func(r *reservation.Reservation, now time.Time) { settle(r, paymentFor(r), now) },
 		func(r *reservation.Reservation, now time.Time) {
 			if r.Status == reservation.Confirmed {
 				r.GiveBack([]reservation.ReturnedPlace{{N: 1}}, now)
@@ -219,7 +240,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		}
 		r.TakeEvents()
 		before, p := *r, paymentFor(r)
-		r.Settle(p, now)
+		settle(r, p, now)
 		var confirmed, refused int
 		for _, e := range r.TakeEvents() {
 			if e.PaymentID == p.ID && e.Type == reservation.EventConfirmed {
@@ -234,7 +255,7 @@ func TestEveryPaymentEndsInAConfirmationOrARefund(t *testing.T) {
 		require.Equal(t, confirmed == 1, r.Status == reservation.Confirmed && r.PaymentID == p.ID)
 		again := *r
 		if r.PaymentID == p.ID {
-			r.Settle(p, now)
+			settle(r, p, now)
 			require.Equal(t, again, *r, "settled once")
 		}
 	}
@@ -279,37 +300,37 @@ func TestAllotDecidesInOrder(t *testing.T) {
 // A payment page ends early enough for a charge after it, and a hold can have three pages.
 func TestPagesOfAHold(t *testing.T) {
 	t.Parallel()
-	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
-	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	page := purchase.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := purchase.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
 	r := held()
 	now := noon
 	for n := range 3 {
 		p := uuid.New()
-		require.NoError(t, r.ClaimFor(p, now, time.Hour, page))
-		require.Equal(t, now.Add(12*time.Minute), r.ExpiresAt)
+		require.NoError(t, claim(r, p, now, time.Hour, page))
+		require.Equal(t, now.Add(12*time.Minute), r.Until)
 		version := r.Version
-		require.NoError(t, r.ClaimFor(p, now.Add(time.Minute), time.Hour, page))
+		require.NoError(t, claim(r, p, now.Add(time.Minute), time.Hour, page))
 		require.Equal(t, version, r.Version, "a repetition changes nothing")
-		require.ErrorIs(t, r.ClaimFor(uuid.New(), now, time.Hour, page), reservation.ErrPaymentInProgress)
-		require.NoError(t, r.ClaimFor(p, now.Add(11*time.Minute), time.Hour, charge))
-		require.Equal(t, now.Add(21*time.Minute), r.ExpiresAt, "a charge has its time")
+		require.ErrorIs(t, claim(r, uuid.New(), now, time.Hour, page), purchase.ErrPaymentInProgress)
+		require.NoError(t, claim(r, p, now.Add(11*time.Minute), time.Hour, charge))
+		require.Equal(t, now.Add(21*time.Minute), r.Until, "a charge has its time")
 		require.Equal(t, n+1, r.Opens)
 		now = now.Add(12 * time.Minute)
-		r.AbortPayment(p, now, time.Hour)
-		require.Equal(t, now.Add(reservation.RetryWithin), r.ExpiresAt)
+		abort(r, p, now, time.Hour)
+		require.Equal(t, now.Add(purchase.RetryWithin), r.Until)
 	}
-	require.ErrorIs(t, r.ClaimFor(uuid.New(), now, time.Hour, page), reservation.ErrNotPayable)
-	require.NoError(t, r.ClaimFor(uuid.New(), now, time.Hour, charge), "a charge without a page")
+	require.ErrorIs(t, claim(r, uuid.New(), now, time.Hour, page), purchase.ErrNotPayable)
+	require.NoError(t, claim(r, uuid.New(), now, time.Hour, charge), "a charge without a page")
 }
 
 // HOLD_MAX_EXTENSION may leave a payment less time than Within, but never less than AtLeast.
 func TestClaimsAreBounded(t *testing.T) {
 	t.Parallel()
-	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
-	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	page := purchase.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := purchase.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
 	for _, c := range []struct {
 		extension time.Duration
-		t         reservation.PayTime
+		t         purchase.PayTime
 		want      time.Duration // 0: refused
 	}{
 		{30 * time.Minute, page, 12 * time.Minute},
@@ -320,57 +341,57 @@ func TestClaimsAreBounded(t *testing.T) {
 		{time.Minute, charge, 0},
 	} {
 		r := held()
-		now := r.HoldEndsAt.Add(-time.Second)
-		err := r.ClaimFor(uuid.New(), now, c.extension, c.t)
+		now := r.OriginalEnd.Add(-time.Second)
+		err := claim(r, uuid.New(), now, c.extension, c.t)
 		if c.want == 0 {
-			require.ErrorIs(t, err, reservation.ErrHoldExpired, c)
+			require.ErrorIs(t, err, purchase.ErrHoldExpired, c)
 			continue
 		}
 		require.NoError(t, err, c)
-		require.Equal(t, now.Add(c.want), r.ExpiresAt, c)
+		require.Equal(t, now.Add(c.want), r.Until, c)
 	}
 }
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	r, p := held(), uuid.New()
-	require.NoError(t, r.ClaimFor(p, noon, time.Hour, reservation.PayTime{Within: time.Minute, AtLeast: time.Minute}))
-	end, version := r.ExpiresAt, r.Version
-	r.Extend(uuid.New(), end.Add(-time.Minute), time.Hour)
-	r.Extend(p, end.Add(-3*time.Minute), time.Hour)
-	r.Extend(p, end, time.Hour)
+	require.NoError(t, claim(r, p, noon, time.Hour, purchase.PayTime{Within: time.Minute, AtLeast: time.Minute}))
+	end, version := r.Until, r.Version
+	extend(r, uuid.New(), end.Add(-time.Minute), time.Hour)
+	extend(r, p, end.Add(-3*time.Minute), time.Hour)
+	extend(r, p, end, time.Hour)
 	require.Equal(t, version, r.Version, "another payment, nothing to add, too late")
-	r.Extend(p, end.Add(-time.Minute), time.Hour)
-	require.Equal(t, end.Add(2*time.Minute), r.ExpiresAt)
-	r.Extend(p, end, time.Minute)
-	require.Equal(t, end.Add(2*time.Minute), r.ExpiresAt, "not beyond HOLD_MAX_EXTENSION")
+	extend(r, p, end.Add(-time.Minute), time.Hour)
+	require.Equal(t, end.Add(2*time.Minute), r.Until)
+	extend(r, p, end, time.Minute)
+	require.Equal(t, end.Add(2*time.Minute), r.Until, "not beyond HOLD_MAX_EXTENSION")
 }
 
 // A user can cancel a hold while a payment's page is open, but not once it may have been charged.
 func TestGivingUpAnOpenPayment(t *testing.T) {
 	t.Parallel()
-	page := reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
-	charge := reservation.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
+	page := purchase.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	charge := purchase.PayTime{Within: 10 * time.Minute, AtLeast: 2 * time.Minute}
 	r, p := held(), uuid.New()
-	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page))
+	require.NoError(t, claim(r, p, noon, time.Hour, page))
 	require.NoError(t, r.Cancel(noon))
 	require.NoError(t, r.Cancel(noon), "repeated")
 	require.Equal(t, reservation.Cancelled, r.Status)
 	require.Equal(t, uuid.Nil, r.PaymentID)
 	events := r.TakeEvents()
 	require.Equal(t, p, events[len(events)-1].PaymentID, "payment ends it")
-	require.ErrorIs(t, r.ClaimFor(p, noon, time.Hour, charge), reservation.ErrNotPayable)
-	r.AbortPayment(p, noon, time.Hour)
+	require.ErrorIs(t, claim(r, p, noon, time.Hour, charge), purchase.ErrNotPayable)
+	abort(r, p, noon, time.Hour)
 	require.Equal(t, reservation.Cancelled, r.Status)
 
 	// A hold that is longer than the charge needs: its end does not move.
 	r = held()
-	long := reservation.PayTime{Within: time.Second, AtLeast: time.Second}
-	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page))
-	require.NoError(t, r.ClaimFor(p, noon, time.Hour, long))
+	long := purchase.PayTime{Within: time.Second, AtLeast: time.Second}
+	require.NoError(t, claim(r, p, noon, time.Hour, page))
+	require.NoError(t, claim(r, p, noon, time.Hour, long))
 	require.ErrorIs(t, r.Cancel(noon), reservation.ErrNotHeld)
-	require.NoError(t, r.ClaimFor(p, noon, time.Hour, page), "a late repetition of the opening")
+	require.NoError(t, claim(r, p, noon, time.Hour, page), "a late repetition of the opening")
 	require.ErrorIs(t, r.Cancel(noon), reservation.ErrNotHeld)
-	r.AbortPayment(p, noon, time.Hour)
+	abort(r, p, noon, time.Hour)
 	require.NoError(t, r.Cancel(noon))
 }

@@ -68,7 +68,7 @@ func fromSaleStatus(eventID string, s event.SaleStatus) *ticketv1.SaleStatus {
 func fromReservation(r *reservation.Reservation) *ticketv1.Reservation {
 	out := &ticketv1.Reservation{
 		ReservationId: r.ID.String(), EventId: r.EventID, UserId: r.UserID, Section: r.Section, Quantity: int32(r.Quantity), //nolint:gosec // ≤ 1000
-		Amount: r.Amount, Currency: r.Currency, Status: string(r.Status), ExpiresAt: timestamp(r.ExpiresAt),
+		Amount: r.Amount, Currency: r.Currency, Status: string(r.Status), ExpiresAt: timestamp(r.Until),
 		CreatedAt: timestamp(r.CreatedAt), Seats: make([]*ticketv1.Seat, len(r.Seats)),
 	}
 	for i := range r.Seats {

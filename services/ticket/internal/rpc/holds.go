@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/rpc/batchrpc"
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -90,7 +91,7 @@ func toSeatsRequest(item *ticketv1.HoldSeatsItem) (reservation.SeatsRequest, err
 	}
 	return reservation.SeatsRequest{
 		EventID: item.GetEventId(), UserID: user, Contact: toContact(item.GetCaller()), SlotID: item.GetCaller().GetSlotId(), SeatIDs: seats,
-		IdempotencyKey: key, Standing: reservation.Standing{Claims: item.GetCaller().GetClaims()},
+		IdempotencyKey: key, PresaleRight: reservation.PresaleRight{Claims: item.GetCaller().GetClaims()},
 	}, nil
 }
 
@@ -108,7 +109,7 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 	req := reservation.BestRequest{
 		EventID: item.GetEventId(), UserID: user, Contact: toContact(item.GetCaller()), SlotID: item.GetCaller().GetSlotId(),
 		Section: item.GetSection(), Quantity: int(item.GetQuantity()), Adjacent: item.Adjacent == nil || item.GetAdjacent(),
-		Standing: reservation.Standing{Claims: item.GetCaller().GetClaims()},
+		PresaleRight: reservation.PresaleRight{Claims: item.GetCaller().GetClaims()},
 	}
 	req.IdempotencyKey, err = idempotency.New(user, "HoldBest", item.GetCaller().GetIdempotencyKey(),
 		req.EventID, req.Section, strconv.Itoa(req.Quantity), strconv.FormatBool(req.Adjacent))
@@ -116,8 +117,8 @@ func toBestRequest(item *ticketv1.HoldBestItem) (reservation.BestRequest, error)
 }
 
 // toContact returns the e-mail address and the language of a caller.
-func toContact(c *commonv1.Caller) reservation.Contact {
-	return reservation.Contact{Email: c.GetEmail(), Language: c.GetLanguage()}
+func toContact(c *commonv1.Caller) purchase.Contact {
+	return purchase.Contact{Email: c.GetEmail(), Language: c.GetLanguage()}
 }
 
 // userOfItem returns the user of a caller (see userInEvent) for one item of a call. It also

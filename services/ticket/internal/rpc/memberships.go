@@ -189,7 +189,7 @@ func fromMembership(m *membership.Shown) *ticketv1.Membership {
 	}
 	switch m.StatusNow() {
 	case membership.Pending:
-		out.PayUntil = timestamp(m.PayUntil)
+		out.PayUntil = timestamp(m.Until)
 	case membership.Cancelled:
 		return out // a payment that was under way is not any more
 	default:

@@ -9,7 +9,7 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/membership"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -52,8 +52,8 @@ func TestMemberships(t *testing.T) {
 	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "membership", ReferenceId: id, PaymentId: payment.String(), UserId: "u"})
 	require.NoError(t, err)
 	require.NoError(t, c.settlement.Settle(ctx, "ticket-service-group", []settlement.PaymentEvent{{
-		Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: uuid.MustParse(id),
-		Payment: reservation.Payment{ID: payment, UserID: "u", Amount: 9900, Currency: "KRW"},
+		Key: uuid.NewString(), Type: purchase.Membership, ReferenceID: uuid.MustParse(id),
+		Payment: purchase.Payment{ID: payment, UserID: "u", Amount: 9900, Currency: "KRW"},
 	}}))
 
 	got, err := c.GetMyMembership(ctx, &ticketv1.GetMyMembershipRequest{Caller: signedIn("u"), MembershipId: id})

@@ -124,7 +124,7 @@ func fromOrder(o *order.Order) *ticketv1.Order {
 	out := &ticketv1.Order{
 		ReservationId: o.ID.String(), EventId: o.EventID, UserId: o.UserID, Origin: string(o.Origin), Status: string(o.Status), Reason: o.Reason,
 		Section: o.Section, Quantity: int32(o.Quantity), Released: int32(o.Released), //nolint:gosec // ≤ 1000
-		Amount: o.Amount, Fee: o.Fee, Currency: o.Currency, PaymentId: optionalID(o.PaymentID), ExpiresAt: timestamp(o.ExpiresAt),
+		Amount: o.Amount, Fee: o.Fee, Currency: o.Currency, PaymentId: optionalID(o.PaymentID), ExpiresAt: timestamp(o.Until),
 		CreatedAt: timestamp(o.CreatedAt), UpdatedAt: timestamp(o.UpdatedAt), Seats: make([]*ticketv1.Seat, len(o.Seats)),
 	}
 	for i := range o.Seats {

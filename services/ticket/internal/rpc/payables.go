@@ -12,16 +12,15 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 // Payables serves the RPCs that the payment service calls: what can be paid, and claims of refunds.
 type Payables struct {
 	ticketv1.UnimplementedPayableServiceServer
 
-	targets settlement.Targets
+	targets purchase.Targets
 	refunds refund.Store
 	paid    PaidMemberships
 	backlog Backlog
@@ -52,7 +51,7 @@ type TakersStore interface {
 
 // NewPayables makes a Payables.
 func NewPayables(
-	targets settlement.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, takers TakersStore, settled SettledStore,
+	targets purchase.Targets, refunds refund.Store, paid PaidMemberships, backlog Backlog, takers TakersStore, settled SettledStore,
 	maxExtension time.Duration,
 ) *Payables {
 	return &Payables{targets: targets, refunds: refunds, paid: paid, backlog: backlog, takers: takers, settled: settled, maxExtension: maxExtension}
@@ -93,8 +92,8 @@ type payableRequest interface {
 
 // referenceOf returns the settlement target for the payment type of a request (tickets, a transfer,
 // a membership), and the id of what is to be paid.
-func (s *Payables) referenceOf(req payableRequest) (target settlement.Target, id uuid.UUID, err error) {
-	if target, err = s.targets.Of(settlement.Kind(req.GetPaymentType())); err == nil {
+func (s *Payables) referenceOf(req payableRequest) (target purchase.Target, id uuid.UUID, err error) {
+	if target, err = s.targets.Of(purchase.Type(req.GetPaymentType())); err == nil {
 		id, err = parseID(req.GetReferenceId())
 	}
 	return target, id, err
@@ -105,7 +104,7 @@ func (s *Payables) paymentOf(req interface {
 	payableRequest
 	GetPaymentId() string
 },
-) (target settlement.Target, id, payment uuid.UUID, err error) {
+) (target purchase.Target, id, payment uuid.UUID, err error) {
 	if target, id, err = s.referenceOf(req); err == nil {
 		payment, err = parseID(req.GetPaymentId())
 	}
@@ -128,8 +127,8 @@ func (s *Payables) BeginPayment(ctx context.Context, req *ticketv1.BeginPaymentR
 	return fromPayable(target.BeginPayment(ctx, req.GetUserId(), id, payment, payTime(req)))
 }
 
-func payTime(req *ticketv1.BeginPaymentRequest) reservation.PayTime {
-	t := reservation.PayTime{Within: req.GetWithin().AsDuration(), AtLeast: req.GetAtLeast().AsDuration(), Opens: req.GetOpens()}
+func payTime(req *ticketv1.BeginPaymentRequest) purchase.PayTime {
+	t := purchase.PayTime{Within: req.GetWithin().AsDuration(), AtLeast: req.GetAtLeast().AsDuration(), Opens: req.GetOpens()}
 	if t.AtLeast == 0 {
 		t.AtLeast = t.Within
 	}
@@ -137,21 +136,21 @@ func payTime(req *ticketv1.BeginPaymentRequest) reservation.PayTime {
 }
 
 func (s *Payables) ExtendPayments(ctx context.Context, req *ticketv1.ExtendPaymentsRequest) (*ticketv1.ExtendPaymentsResponse, error) {
-	byKind := map[settlement.Kind][]reservation.UnderWay{}
+	byType := map[purchase.Type][]purchase.UnderWay{}
 	for _, p := range req.GetPayments() {
-		kind := settlement.Kind(p.GetPaymentType())
-		if !s.targets.Sold(kind) {
-			continue // nothing of this kind is sold here; the other payments are still extended
+		typ := purchase.Type(p.GetPaymentType())
+		if !s.targets.Sold(typ) {
+			continue // nothing of this type is sold here; the other payments are still extended
 		}
 		_, id, payment, err := s.paymentOf(p)
 		if err != nil {
 			return nil, err
 		}
-		byKind[kind] = append(byKind[kind], reservation.UnderWay{ReferenceID: id, PaymentID: payment})
+		byType[typ] = append(byType[typ], purchase.UnderWay{ReferenceID: id, PaymentID: payment})
 	}
 	out := &ticketv1.ExtendPaymentsResponse{}
-	for kind, payments := range byKind {
-		extended, err := s.targets[kind].ExtendPayments(ctx, payments)
+	for typ, payments := range byType {
+		extended, err := s.targets[typ].ExtendPayments(ctx, payments)
 		if err != nil {
 			return nil, err
 		}
@@ -167,18 +166,18 @@ func (s *Payables) AbortPayment(ctx context.Context, req *ticketv1.AbortPaymentR
 	if err != nil {
 		return nil, err
 	}
-	if err := target.AbortPayment(ctx, id, payment, reservation.Failure{Declined: req.GetDeclined(), Unopened: req.GetUnopened()}); err != nil {
+	if err := target.AbortPayment(ctx, id, payment, purchase.Failure{Declined: req.GetDeclined(), Unopened: req.GetUnopened()}); err != nil {
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
-func fromPayable(p *settlement.Payable, err error) (*ticketv1.Payable, error) {
+func fromPayable(p *purchase.Payable, err error) (*ticketv1.Payable, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &ticketv1.Payable{
-		PaymentType: string(p.Kind), ReferenceId: p.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount,
+		PaymentType: string(p.Type), ReferenceId: p.ID.String(), UserId: p.UserID, EventId: p.EventID, Amount: p.Amount,
 		Currency: p.Currency, ExpiresAt: timestamppb.New(p.ExpiresAt), Description: p.Description,
 		StatementSuffix: p.StatementSuffix,
 	}, nil

@@ -10,7 +10,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/rpc"
 )
 
@@ -53,7 +53,7 @@ func TestPayablesOverRPC(t *testing.T) {
 	begin := &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: payment, UserId: "u"}
 	p, err = c.BeginPayment(ctx, begin)
 	require.NoError(t, err)
-	c.requireIn(t, reservation.PayWithin, p.GetExpiresAt())
+	c.requireIn(t, purchase.PayWithin, p.GetExpiresAt())
 	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: uuid.NewString(), UserId: "u"})
 	requireReason(t, err, "PAYMENT_IN_PROGRESS")
 	_, err = c.BeginPayment(ctx, &ticketv1.BeginPaymentRequest{PaymentType: "reservation", ReferenceId: id, PaymentId: "x", UserId: "u"})

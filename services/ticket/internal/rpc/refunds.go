@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	ticketv1 "urr.guru/proto/gen/urr/ticket/v1"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/settlement"
 )
 
 // BeginRefund claims tickets, or the membership, of a payment for a refund.
@@ -52,9 +52,9 @@ func toRefundRequest(req *ticketv1.BeginRefundRequest) (r refund.Request, err er
 	r = refund.Request{
 		Cause: refund.Cause(req.GetCause()), UserID: req.GetUserId(), KeepFees: req.Fees != nil && !req.GetFees(), Whole: req.GetWhole(),
 		HandLimit: req.GetHandLimit(), AskedAt: req.GetAskedAt().AsTime(), Shown: req.ShownAmount,
-		Membership: req.GetPaymentType() == string(settlement.Membership),
+		Membership: req.GetPaymentType() == string(purchase.Membership),
 	}
-	r.AwaitsTickets = r.Membership || req.GetPaymentType() == string(settlement.Reservation)
+	r.AwaitsTickets = r.Membership || req.GetPaymentType() == string(purchase.Reservation)
 	if r.ID, err = parseID(req.GetRefundId()); err != nil {
 		return r, err
 	}

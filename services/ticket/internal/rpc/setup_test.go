@@ -40,6 +40,7 @@ import (
 	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/voids"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/rpc"
 	"urr.guru/services/ticket/internal/settlement"
@@ -92,9 +93,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	membershipService := membership.NewService(members, members, 30*time.Minute)
 	entitlementService := entitlement.NewService(eventService, members, entitlements.NewStore(database))
 	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), 30*time.Minute)
-	targets := settlement.Targets{
-		settlement.Reservation: settlement.Reservations{Service: reservationService}, settlement.Membership: settlement.Memberships{Service: membershipService},
-	}
+	targets := purchase.Targets{purchase.Reservation: reservationService, purchase.Membership: membershipService}
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
 	conn := rpctest.Serve(t, func(r grpc.ServiceRegistrar) {
@@ -188,8 +187,8 @@ func (c *client) pay(t *testing.T, r *ticketv1.Reservation, payment uuid.UUID) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, c.settlement.Settle(t.Context(), "group", []settlement.PaymentEvent{{
-		Key: uuid.NewString(), ReferenceID: uuid.MustParse(r.GetReservationId()),
-		Payment: reservation.Payment{ID: payment, UserID: r.GetUserId(), Amount: r.GetAmount(), Currency: "KRW"},
+		Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: uuid.MustParse(r.GetReservationId()),
+		Payment: purchase.Payment{ID: payment, UserID: r.GetUserId(), Amount: r.GetAmount(), Currency: "KRW"},
 	}}))
 }
 

@@ -162,7 +162,7 @@ func fromTransfer(t *transfer.Shown, user string) *ticketv1.Transfer {
 			out.TicketId = new(t.NewTicket.String())
 		}
 		if t.Status == transfer.Awaiting {
-			out.ExpiresAt = timestamp(t.PayUntil)
+			out.ExpiresAt = timestamp(t.Until)
 			if t.PaymentID != uuid.Nil {
 				out.PaymentId = new(t.PaymentID.String())
 			}

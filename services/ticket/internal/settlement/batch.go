@@ -1,7 +1,6 @@
 package settlement
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -11,10 +10,10 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
-	"urr.guru/services/ticket/internal/transfer"
 )
 
 // ErrUnclaimed means that no claim is stored for a refund that was made, so that nobody knows which
@@ -33,16 +32,15 @@ type Section struct{ EventID, Name string }
 // Batch applies Kafka events about payments to reservations, claims, tickets, transfers and
 // memberships. The caller has locked their rows.
 //
-// A rejected payment ends as a declined one does, whatever it was for: if it was under way, its
-// AbortPayment gives the time to pay, or the ticket, back at once.
+// A rejected payment ends as a declined one does, whatever it was for: if it was under way, the time
+// to pay, or the ticket, is given back at once (purchase.Settle).
 type Batch struct {
-	// These functions return the locked row with an id; nil if there is none.
+	// These functions return the locked row with an id; nil if there is none. Purchase returns what a
+	// payment pays for.
+	Purchase    func(t purchase.Type, id uuid.UUID) purchase.Purchase
 	Reservation func(id uuid.UUID) *reservation.Reservation
 	Ticket      func(id uuid.UUID) *ticket.Ticket
-	Transfer    func(id uuid.UUID) *transfer.Transfer
-	Membership  func(id uuid.UUID) *membership.Membership
-	// OtherMemberships returns the other locked memberships of the same user in the same plan.
-	OtherMemberships func(m *membership.Membership) []*membership.Membership
+	Membership  func(id uuid.UUID) *membership.Purchase
 	// Claims has the claims of refunds by the ids of the refunds.
 	Claims map[uuid.UUID]*refund.Claim
 	// Ended has, by payment id, the reason why a payment can never pay for anything.
@@ -55,8 +53,6 @@ type Batch struct {
 	MaxExtension time.Duration
 	Now          time.Time
 
-	// Passed has the new tickets of users to whom tickets were passed on.
-	Passed []ticket.Ticket
 	// NewlyEnded has, by payment id, the reason of each rejection that Apply has made.
 	NewlyEnded map[uuid.UUID]string
 	// Done has the ids of the claims whose tickets Apply has ended.
@@ -72,14 +68,10 @@ type Batch struct {
 func (b *Batch) Apply(events []PaymentEvent) error {
 	for _, e := range events {
 		switch {
-		case e.Confirms() && !b.hasBegun(e):
-			return fmt.Errorf("payment %s of %d %s for %s: %w", e.Payment.ID, e.Payment.Amount, e.Payment.Currency, e.ReferenceID, ErrNotBegun)
-		case e.Confirms() && e.Kind == Transfer:
-			b.applyToTransfer(e)
-		case e.Confirms() && e.Kind == Membership:
-			b.applyToMembership(e)
 		case e.Confirms():
-			b.applyToReservation(e)
+			if err := b.settle(e); err != nil {
+				return err
+			}
 		case e.Dispute != nil:
 			b.recordDispute(e)
 		case e.EndsTickets():
@@ -91,19 +83,18 @@ func (b *Batch) Apply(events []PaymentEvent) error {
 	return nil
 }
 
-// hasBegun reports whether a confirmed payment was begun for what it pays for.
-func (b *Batch) hasBegun(e PaymentEvent) bool {
-	switch e.Kind {
-	case Transfer:
-		t := b.Transfer(e.ReferenceID)
-		return t != nil && t.HasBegun(e.Payment)
-	case Membership:
-		m := b.Membership(e.ReferenceID)
-		return m != nil && m.HasBegun(e.Payment)
-	default:
-		r := b.Reservation(e.ReferenceID)
-		return r != nil && r.HasBegun(e.Payment)
+// settle makes what a confirmed payment pays for paid, or rejects the payment.
+func (b *Batch) settle(e PaymentEvent) error {
+	paid := &e.Payment
+	p := b.Purchase(e.Type, e.ReferenceID)
+	if p == nil || !purchase.HasBegun(p, *paid) {
+		return fmt.Errorf("payment %s of %d %s for %s: %w", paid.ID, paid.Amount, paid.Currency, e.ReferenceID, ErrNotBegun)
 	}
+	paid.EndedWhy = b.Ended[paid.ID]
+	if reason := purchase.Settle(p, *paid, b.Now, b.MaxExtension); reason != "" {
+		b.endPayment(e, reason)
+	}
+	return nil
 }
 
 func (b *Batch) recordDispute(e PaymentEvent) {
@@ -115,52 +106,14 @@ func (b *Batch) recordDispute(e PaymentEvent) {
 	}
 }
 
-// applyToReservation confirms the reservation of a confirmed payment, or rejects the payment.
-func (b *Batch) applyToReservation(e PaymentEvent) {
-	r := b.Reservation(e.ReferenceID)
-	if b.Closings[r.EventID].State == event.Ended {
-		r.CancelWithEvent(b.Now)
-	}
-	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
-	if reason := r.Settle(e.Payment, b.Now); reason != "" {
-		r.FailPayment(e.Payment.ID, reservation.Failure{Declined: true}, b.Now, b.MaxExtension)
-		b.endPayment(e, reason)
-	}
-}
-
-// applyToTransfer passes the ticket of a confirmed payment on to the buyer, or rejects the payment.
-func (b *Batch) applyToTransfer(e PaymentEvent) {
-	t := b.Transfer(e.ReferenceID)
-	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
-	tk := b.Ticket(t.TicketID)
-	passed, reason := t.Settle(tk, e.Payment, transfer.Terms{Closing: b.Closings[t.EventID], Now: b.Now})
-	if reason != "" {
-		t.AbortPayment(tk, e.Payment.ID, b.Now, b.MaxExtension)
-		b.endPayment(e, reason)
-	}
-	if passed != nil {
-		b.Passed = append(b.Passed, *passed)
-	}
-}
-
-// applyToMembership activates the membership of a confirmed payment, or rejects the payment.
-func (b *Batch) applyToMembership(e PaymentEvent) {
-	m := b.Membership(e.ReferenceID)
-	e.Payment.EndedWhy = b.Ended[e.Payment.ID]
-	if reason := m.Settle(e.Payment, b.OtherMemberships(m), b.Now); reason != "" {
-		m.AbortPayment(e.Payment.ID, b.Now, b.MaxExtension)
-		b.endPayment(e, reason)
-	}
-}
-
 // endPayment makes the rejection of a payment final. Otherwise, if its Kafka event came again, the
 // payment could confirm a reservation, although its money is given back. The payer is told once: not
 // again if the payment was rejected before, but if it had ended by a refund by hand. A free order
 // has taken no money of which to tell.
 func (b *Batch) endPayment(e PaymentEvent, reason string) {
 	payment := e.Payment.ID
-	if ended := b.Ended[payment]; e.Payment.Amount > 0 && (ended == "" || ended == reservation.ReasonRefunded) {
-		b.Notices = append(b.Notices, notice.ForRejected(string(cmp.Or(e.Kind, Reservation)), e.ReferenceID, e.Payment, reason))
+	if ended := b.Ended[payment]; e.Payment.Amount > 0 && (ended == "" || ended == purchase.ReasonRefunded) {
+		b.Notices = append(b.Notices, notice.ForRejected(string(e.Type), e.ReferenceID, e.Payment, reason))
 	}
 	if b.Ended[payment] != "" {
 		return
@@ -223,7 +176,7 @@ func (b *Batch) endMembership(c *refund.Claim) error {
 	if m == nil {
 		return fmt.Errorf("refund %s of membership %s, which does not exist: %w", c.ID, c.MembershipID, ErrUnclaimed)
 	}
-	if err := m.EndRefund(c.ID, c.Cause, b.OtherMemberships(m), b.Now); err != nil {
+	if err := m.EndRefund(c.ID, c.Cause, m.Others, b.Now); err != nil {
 		return err
 	}
 	c.Status = refund.Done

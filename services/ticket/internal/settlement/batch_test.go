@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/notice"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -27,14 +28,14 @@ func held() *reservation.Reservation {
 
 // confirmed returns the event that a payment was confirmed that was begun for a reservation.
 func confirmed(r *reservation.Reservation) settlement.PaymentEvent {
-	e := settlement.PaymentEvent{ReferenceID: r.ID, Payment: reservation.Payment{ID: uuid.New(), UserID: r.UserID, Amount: r.Amount, Currency: r.Currency}}
-	r.Begun = reservation.WithBegun(r.Begun, e.Payment.ID)
+	e := settlement.PaymentEvent{Type: purchase.Reservation, ReferenceID: r.ID, Payment: purchase.Payment{ID: uuid.New(), UserID: r.UserID, Amount: r.Amount, Currency: r.Currency}}
+	r.Begun = append(r.Begun, e.Payment.ID)
 	return e
 }
 
 // batchOf returns a batch of one reservation and its tickets.
 func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.Batch {
-	return &settlement.Batch{
+	b := &settlement.Batch{
 		Reservation: func(id uuid.UUID) *reservation.Reservation {
 			if id != r.ID {
 				return nil
@@ -52,12 +53,19 @@ func batchOf(r *reservation.Reservation, tickets ...*ticket.Ticket) *settlement.
 		Claims: make(map[uuid.UUID]*refund.Claim), Ended: make(map[uuid.UUID]string), Now: noon.Add(time.Minute), MaxExtension: time.Hour,
 		Closings: map[string]event.Closing{"e": {State: event.Open, ClosesAt: noon.Add(time.Hour), SalesCloseAt: noon.Add(24 * time.Hour)}},
 	}
+	b.Purchase = func(_ purchase.Type, id uuid.UUID) purchase.Purchase {
+		if id != r.ID {
+			return nil
+		}
+		return &reservation.Purchase{Reservation: r, Event: b.Closings[r.EventID].State}
+	}
+	return b
 }
 
 // sold returns a paid reservation, its two tickets, and a refund's claim of the first ticket.
 func sold() (r *reservation.Reservation, tickets []*ticket.Ticket, c *refund.Claim) {
 	r = held()
-	r.Settle(confirmed(r).Payment, noon)
+	purchase.Settle(&reservation.Purchase{Reservation: r}, confirmed(r).Payment, noon, time.Hour)
 	r.TakeEvents()
 	c = &refund.Claim{ID: uuid.New(), Cause: refund.User, Status: refund.Begun, BegunAt: noon}
 	for _, t := range ticket.Issue(r) {
@@ -158,13 +166,13 @@ func TestRefundsFollowThePayer(t *testing.T) {
 func TestPayersHearOfRejections(t *testing.T) {
 	t.Parallel()
 	for ended, told := range map[string]string{
-		"": reservation.ReasonHoldExpired, reservation.ReasonRefunded: reservation.ReasonRefunded, reservation.ReasonHoldExpired: "",
+		"": purchase.ReasonHoldExpired, purchase.ReasonRefunded: purchase.ReasonRefunded, purchase.ReasonHoldExpired: "",
 	} {
 		r := held()
 		e := confirmed(r)
 		e.Payment.EventID = "e"
 		b := batchOf(r)
-		b.Now = r.ExpiresAt
+		b.Now = r.Until
 		if ended != "" {
 			b.Ended[e.Payment.ID] = ended
 		}
@@ -234,13 +242,13 @@ func TestApplyRejectsForGood(t *testing.T) {
 	r := held()
 	rejected := confirmed(r)
 	b := batchOf(r)
-	b.Ended[rejected.Payment.ID] = reservation.ReasonHoldExpired
+	b.Ended[rejected.Payment.ID] = purchase.ReasonHoldExpired
 	require.NoError(t, b.Apply([]settlement.PaymentEvent{rejected}))
 	require.Equal(t, reservation.Held, r.Status)
 	require.Empty(t, b.NewlyEnded, "the first reason stays")
 	events := r.TakeEvents()
 	require.Len(t, events, 1)
-	require.Equal(t, reservation.ReasonHoldExpired, events[0].Reason)
+	require.Equal(t, purchase.ReasonHoldExpired, events[0].Reason)
 }
 
 // A cancellation can be undone, so payments of a CANCELLED event confirm their reservations. Once
@@ -252,7 +260,7 @@ func TestPaymentsOfACancelledEvent(t *testing.T) {
 	} {
 		r := held()
 		e := confirmed(r)
-		require.NoError(t, r.BeginPayment(e.Payment.ID, noon, time.Hour))
+		require.NoError(t, purchase.Begin(&reservation.Purchase{Reservation: r}, "u", e.Payment.ID, purchase.PayTime{}, noon, time.Hour))
 		b := batchOf(r)
 		b.Closings["e"] = event.Closing{State: state}
 		require.NoError(t, b.Apply([]settlement.PaymentEvent{e, e}))

@@ -6,8 +6,8 @@ package settlement
 import (
 	"github.com/google/uuid"
 
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 )
 
 // PaymentEvent is the Kafka event that a payment was confirmed or refunded, or that its payer
@@ -15,10 +15,10 @@ import (
 type PaymentEvent struct {
 	// Key is the id of the Kafka event. An event whose Key was applied before is skipped.
 	Key string
-	// Kind and ReferenceID identify what was paid; an empty Kind means Reservation.
-	Kind        Kind
+	// Type and ReferenceID identify what was paid.
+	Type        purchase.Type
 	ReferenceID uuid.UUID
-	Payment     reservation.Payment
+	Payment     purchase.Payment
 	// Refunded: the refund RefundID, for the cause Cause, was made. If it is false and Dispute is nil,
 	// the payment was confirmed.
 	Refunded bool

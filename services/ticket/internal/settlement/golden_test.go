@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/notice"
-	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
 // sequence is a list of steps. A step is a time after noon, what happens, to which payment, and
-// anything else about it (see purchase.do). All kinds of purchases take the steps, or only one. The
+// anything else about it (see sale.do). All kinds of purchases take the steps, or only one. The
 // next step may be earlier, if this one is refused or only asks.
 type sequence struct {
 	name  string
-	only  settlement.Kind
+	only  purchase.Type
 	steps string
 }
 
@@ -40,7 +40,7 @@ var sequences = []sequence{ //nolint:gochecknoglobals // a constant
 		"5m decline p5; 5m open p6; 6m decline p6; 6m open p7; 6m begin p7"},
 	{"pages that are not opened", "", "0s open p1; 1m unopened p1; 1m unopened p1; 2m open p2; 3m unopened p2; 4m open p3; 5m charge p3; 6m unopened p3; 7m open p4; 8m abort p4"},
 	{"pages of rejected payments", "", "0s refund p1; 0s open p1; 1m settle p1; 1m open p2; 2m abort p2; 2m open p3; 3m abort p3; 3m open p4"},
-	{"pages of other holds", settlement.Reservation, "0s other-pages; 0s open p1; 1m abort p1; 1m open p2; 2m decline p2; 2m open p2; 3m abort p2; 3m open p3"},
+	{"pages of other holds", purchase.Reservation, "0s other-pages; 0s open p1; 1m abort p1; 1m open p2; 2m decline p2; 2m open p2; 3m abort p2; 3m open p3"},
 	{"another payment beside a page", "", "0s open p1; 1m payable; 1m open p2; 1m begin p2; 1m charge p2; 13m extend p2; 13m abort p2; 13m decline p2; 15m begin p2; 13m settle p2; 13m settle p1"},
 	{"another payment beside a charge", "", "0s charge p1; 1m open p2; 1m begin p2; 1m charge p2; 13m extend p2; 13m abort p2; 13m unopened p2; 14m settle p1"},
 
@@ -116,31 +116,31 @@ var sequences = []sequence{ //nolint:gochecknoglobals // a constant
 	{"an event ends it beside a charge", "", "0s charge p1; 1m event ENDED; 1m event-ends; 1m cancel; 1m settle p1"},
 	{"an event ends it after the end", "", "0s charge p1; 15m event ENDED; 15m event-ends; 15m settle p1"},
 	{"given back", "", "0s begin p1; 0s abort p1; 0s charge p2; 1m settle p2; 2m give-back; 2m payable; 3m give-back; 3m payable; 3m begin p3; 3m settle p2; 3m settle p1; 3m expire"},
-	{"voided", settlement.Reservation, "0s begin p1; 0s abort p1; 0s charge p2; 1m settle p2; 2m void; 2m give-back; 2m settle p1; 2m payable"},
-	{"given back, then voided", settlement.Reservation, "0s begin p1; 0s abort p1; 0s charge p2; 1m settle p2; 2m give-back; 2m void; 2m settle p1; 2m settle p2"},
+	{"voided", purchase.Reservation, "0s begin p1; 0s abort p1; 0s charge p2; 1m settle p2; 2m void; 2m give-back; 2m settle p1; 2m payable"},
+	{"given back, then voided", purchase.Reservation, "0s begin p1; 0s abort p1; 0s charge p2; 1m settle p2; 2m give-back; 2m void; 2m settle p1; 2m settle p2"},
 
 	// What only transfers have.
-	{"accepted by another after the end", settlement.Transfer, "0s open p1; 1m charge p1; 15m expire; 16m accept w; 16m payable; 16m open p2 w; 16m settle p1; 17m abort p1; " +
+	{"accepted by another after the end", purchase.Transfer, "0s open p1; 1m charge p1; 15m expire; 16m accept w; 16m payable; 16m open p2 w; 16m settle p1; 17m abort p1; " +
 		"17m charge p2 w; 17m settle p1; 18m settle p2 u; 18m settle p2 w; 18m settle p2 w"},
-	{"not paid by two", settlement.Transfer, "0s charge p1; 15m expire; 15m accept w; 15m charge p2 w; 30m abort p2; 30m payable w; 30m settle p2 w; 30m expire"},
-	{"not paid by two, without time for another", settlement.Transfer, "15m expire; 15m accept w; 29m charge p1 w; 38m charge p1 w; 47m charge p1 w; 51m abort p1; 51m payable w"},
-	{"not paid before the deadline", settlement.Transfer, "14m charge p1; 1h1m expire; 1h1m settle p1"},
-	{"given up soon", settlement.Transfer, "4m59s cancel; 5m accept w; 6m cancel w; 6m cancel v; 6m cancel v"},
-	{"given up late", settlement.Transfer, "4m open p1; 5m cancel; 5m accept w; 10m cancel w; 10m cancel w; 10m cancel v"},
-	{"given up by the only user", settlement.Transfer, "0s only-for-u; 0s open p1; 1m cancel; 1m settle p1"},
-	{"cancelled by the seller", settlement.Transfer, "0s open p1; 1m cancel v; 1m settle p1; 1m payable"},
-	{"cancelled by the seller beside a charge", settlement.Transfer, "0s charge p1; 1m cancel v; 15m cancel v; 15m cancel v"},
-	{"a ticket is used beside a page", settlement.Transfer, "0s open p1; 1m ticket-used; 1m payable; 1m charge p1; 1m event CANCELLED; 1m payable; 1m event OPEN; 1m settle p1"},
-	{"an event closes beside a page", settlement.Transfer, "0s open p1; 1m event-closes; 1m payable; 1m charge p1; 1m settle p1; 0s settle p1"},
-	{"an event closes beside a charge", settlement.Transfer, "0s charge p1; 1m event-closes; 1m payable; 6m charge p1; 6m settle p1"},
-	{"an event closes after it was given up", settlement.Transfer, "0s charge p1; 1m abort p1; 1m event-closes; 1m settle p1; 1m payable"},
+	{"not paid by two", purchase.Transfer, "0s charge p1; 15m expire; 15m accept w; 15m charge p2 w; 30m abort p2; 30m payable w; 30m settle p2 w; 30m expire"},
+	{"not paid by two, without time for another", purchase.Transfer, "15m expire; 15m accept w; 29m charge p1 w; 38m charge p1 w; 47m charge p1 w; 51m abort p1; 51m payable w"},
+	{"not paid before the deadline", purchase.Transfer, "14m charge p1; 1h1m expire; 1h1m settle p1"},
+	{"given up soon", purchase.Transfer, "4m59s cancel; 5m accept w; 6m cancel w; 6m cancel v; 6m cancel v"},
+	{"given up late", purchase.Transfer, "4m open p1; 5m cancel; 5m accept w; 10m cancel w; 10m cancel w; 10m cancel v"},
+	{"given up by the only user", purchase.Transfer, "0s only-for-u; 0s open p1; 1m cancel; 1m settle p1"},
+	{"cancelled by the seller", purchase.Transfer, "0s open p1; 1m cancel v; 1m settle p1; 1m payable"},
+	{"cancelled by the seller beside a charge", purchase.Transfer, "0s charge p1; 1m cancel v; 15m cancel v; 15m cancel v"},
+	{"a ticket is used beside a page", purchase.Transfer, "0s open p1; 1m ticket-used; 1m payable; 1m charge p1; 1m event CANCELLED; 1m payable; 1m event OPEN; 1m settle p1"},
+	{"an event closes beside a page", purchase.Transfer, "0s open p1; 1m event-closes; 1m payable; 1m charge p1; 1m settle p1; 0s settle p1"},
+	{"an event closes beside a charge", purchase.Transfer, "0s charge p1; 1m event-closes; 1m payable; 6m charge p1; 6m settle p1"},
+	{"an event closes after it was given up", purchase.Transfer, "0s charge p1; 1m abort p1; 1m event-closes; 1m settle p1; 1m payable"},
 
 	// What only memberships have.
-	{"after the present one", settlement.Membership, "0s own-past; 0s own-present; 0s charge p1; 1m settle p1"},
-	{"with the next one", settlement.Membership, "0s own-present; 0s own-next; 0s charge p1; 14m settle p1; 14m settle p1; 14m payable; 14m charge p2; 14m settle p2"},
-	{"with the next one, late", settlement.Membership, "0s own-next; 0s charge p1; 15m settle p1"},
-	{"with the next one, refunded", settlement.Membership, "0s own-next; 0s charge p1; 0s refund p1; 1m settle p1"},
-	{"a free one again", settlement.Membership, "0s free; 0s own-past; 0s charge p1; 1m settle p1; 1m settle p1"},
+	{"after the present one", purchase.Membership, "0s own-past; 0s own-present; 0s charge p1; 1m settle p1"},
+	{"with the next one", purchase.Membership, "0s own-present; 0s own-next; 0s charge p1; 14m settle p1; 14m settle p1; 14m payable; 14m charge p2; 14m settle p2"},
+	{"with the next one, late", purchase.Membership, "0s own-next; 0s charge p1; 15m settle p1"},
+	{"with the next one, refunded", purchase.Membership, "0s own-next; 0s charge p1; 0s refund p1; 1m settle p1"},
+	{"a free one again", purchase.Membership, "0s free; 0s own-past; 0s charge p1; 1m settle p1; 1m settle p1"},
 }
 
 // The golden file shows after each step its answer, the state, and what was published. So the three
@@ -178,7 +178,7 @@ func TestPurchases(t *testing.T) {
 }
 
 // row shows the state, and what the last step has told others.
-func (p *purchase) row() string {
+func (p *sale) row() string {
 	fields := p.fields()
 	parts := []string{strings.Join(slices.DeleteFunc(slices.Clone(fields), isZero), " ")}
 	for _, e := range p.take() {
@@ -200,7 +200,7 @@ func (p *purchase) row() string {
 		r, _ := n.Data.(notice.Rejected)
 		parts = append(parts, fmt.Sprintf("notice to %s: %s %d %s %s", r.UserID, r.Kind, r.Amount, r.Currency, r.Reason))
 	}
-	for _, tk := range p.batch.Passed {
+	for _, tk := range p.passed {
 		parts = append(parts, fmt.Sprintf("passed to %s for %d by %s whole=%d accepted=%s", tk.UserID, tk.Paid, paymentName(tk.PaymentID), tk.OnlyWhole, offset(tk.ChosenAt)))
 	}
 	return strings.Join(parts, " | ")

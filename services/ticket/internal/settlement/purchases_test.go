@@ -11,6 +11,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -25,19 +26,21 @@ const (
 	payWithin = transfer.PayWithin
 )
 
-// purchase is something of one kind that user "u" can pay, in a batch of its own. Its Target has a
+// sale is something of one type that user "u" can pay, in a batch of its own. Its Target has a
 // store without a database, whose time is the batch's.
-type purchase struct {
-	settlement.Target
+type sale struct {
+	purchase.Target
 
-	kind   settlement.Kind
+	kind   purchase.Type
 	id     uuid.UUID
 	amount *int64
 	batch  settlement.Batch
 	// blocked: user "u" is blocked at the event.
 	blocked bool
+	// passed has the tickets that the last step has issued to a buyer.
+	passed []ticket.Ticket
 	// extend gives a payment under way more time, as the Target does if it is short of time.
-	extend func(payment uuid.UUID, now time.Time, maxExtension time.Duration)
+	extend func(payment uuid.UUID)
 	// acts are what else happens to this kind, by name.
 	acts map[string]act
 	// state has the payment under way, the end of the time to pay, and the ticket's status if any.
@@ -60,11 +63,17 @@ type emitted struct {
 }
 
 // kinds has a function for each kind, which makes a purchase.
-var kinds = []func() *purchase{newReservation, newTransfer, newMembership} //nolint:gochecknoglobals // a constant
+var kinds = []func() *sale{newReservation, newTransfer, newMembership} //nolint:gochecknoglobals // a constant
 
-func newPurchase(kind settlement.Kind, id uuid.UUID, amount *int64, b *settlement.Batch) *purchase {
+func newSale(t purchase.Type, id uuid.UUID, amount *int64, b *settlement.Batch) *sale {
 	b.MaxExtension = maxExtension
-	return &purchase{kind: kind, id: id, amount: amount, batch: *b}
+	return &sale{kind: t, id: id, amount: amount, batch: *b}
+}
+
+// forBatch sets how a batch finds what is sold, and how its time is extended.
+func (p *sale) forBatch(find func() purchase.Purchase) {
+	p.batch.Purchase = func(purchase.Type, uuid.UUID) purchase.Purchase { return find() }
+	p.extend = func(payment uuid.UUID) { purchase.Extend(find(), payment, p.batch.Now, maxExtension) }
 }
 
 // changed calls decide, and undoes its changes of v if it fails, as a transaction does.
@@ -90,9 +99,9 @@ type reservations struct {
 	reservation.Store
 	reservation.Events
 
-	p      *purchase
+	p      *sale
 	r      *reservation.Reservation
-	others reservation.Pages
+	others purchase.Pages
 }
 
 func (s *reservations) Head(context.Context, string) (event.Event, error) {
@@ -107,21 +116,26 @@ func (s *reservations) Change(_ context.Context, _ uuid.UUID, decide reservation
 	return s.r, changed(s.r, func() error { return decide(s.r, s.p.batch.Now) })
 }
 
-func (s *reservations) ChangeOfEvent(
-	_ context.Context, _ uuid.UUID, decide func(r *reservation.Reservation, terms reservation.PayTerms) error,
-) (*reservation.Reservation, error) {
-	terms := reservation.PayTerms{Now: s.p.batch.Now, Blocked: s.p.blocked, Others: s.others}
-	return s.r, changed(s.r, func() error { return decide(s.r, terms) })
+func (s *reservations) ChangeToBegin(_ context.Context, _ uuid.UUID, change func(*reservation.Purchase, time.Time) error) error {
+	p := &reservation.Purchase{Reservation: s.r, Event: s.p.batch.Closings["e"].State, Blocked: s.p.blocked, OtherPages: s.others}
+	return changed(s.r, func() error { return change(p, s.p.batch.Now) })
 }
 
-func newReservation() *purchase {
+func (s *reservations) ChangeClaims(_ context.Context, payments []purchase.UnderWay, change func(*reservation.Purchase, uuid.UUID, time.Time)) error {
+	change(&reservation.Purchase{Reservation: s.r}, payments[0].PaymentID, s.p.batch.Now)
+	return nil
+}
+
+func newReservation() *sale {
 	r := held()
-	r.HoldEndsAt = noon.Add(payWithin)
-	r.ExpiresAt = r.HoldEndsAt
-	p := newPurchase(settlement.Reservation, r.ID, &r.Amount, batchOf(r))
+	r.Claim = purchase.NewClaim(noon.Add(payWithin))
+	p := newSale(purchase.Reservation, r.ID, &r.Amount, batchOf(r))
 	store := &reservations{p: p, r: r}
 	service := reservation.NewService(store, nil, nil, store, maxExtension)
-	p.Target = settlement.Reservations{Service: service}
+	p.Target = service
+	p.forBatch(func() purchase.Purchase {
+		return &reservation.Purchase{Reservation: r, Event: p.batch.Closings["e"].State}
+	})
 	p.acts = map[string]act{
 		"expire":      plain(func() { r.Expire(p.batch.Now) }),
 		"cancel":      func(ctx context.Context, user string) error { return service.Cancel(ctx, cmp.Or(user, "u"), "", r.ID) },
@@ -129,10 +143,9 @@ func newReservation() *purchase {
 		"event-ends":  plain(func() { r.CancelWithEvent(p.batch.Now) }),
 		"give-back":   plain(func() { r.GiveBack([]reservation.ReturnedPlace{{N: r.Released + 1, Fee: 5}}, p.batch.Now) }),
 		"void":        plain(func() { r.Void([]int{r.Released + 1}, p.batch.Now) }),
-		"other-pages": plain(func() { store.others = reservation.Pages{Opened: 2, Declined: 1} }),
+		"other-pages": plain(func() { store.others = purchase.Pages{Opened: 2, Declined: 1} }),
 	}
-	p.extend = r.Extend
-	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return r.PaymentID, r.ExpiresAt, "" }
+	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return r.PaymentID, r.Until, "" }
 	p.fields = func() []string { return reservationFields(*r) }
 	p.take = func() (list []emitted) {
 		for _, e := range r.TakeEvents() {
@@ -144,7 +157,7 @@ func newReservation() *purchase {
 }
 
 func reservationFields(r reservation.Reservation) []string {
-	return fieldsOf(string(r.Status), r.PaymentID, r.ExpiresAt, r.HoldEndsAt, r.Begun, r.Opens, r.Version,
+	return fieldsOf(string(r.Status), r.PaymentID, r.Until, r.OriginalEnd, r.Begun, r.Opens, r.Version,
 		"declines", r.Declines, "charging", r.Charging, "whole", r.WholeOnly, "reason", r.Reason, "quantity", r.Quantity, "released", r.Released, "fee", r.Fee)
 }
 
@@ -152,7 +165,7 @@ func reservationFields(r reservation.Reservation) []string {
 type transfers struct {
 	transfer.Store
 
-	p *purchase
+	p *sale
 	f *transfer.Transfer
 	t *ticket.Ticket
 }
@@ -165,13 +178,27 @@ func (s *transfers) Find(context.Context, uuid.UUID) (*transfer.Shown, error) {
 	return &transfer.Shown{Transfer: *s.f, Ticket: *s.t, Now: s.p.batch.Now}, nil
 }
 
-func (s *transfers) FindToPay(ctx context.Context, id uuid.UUID) (*transfer.Shown, transfer.Terms, error) {
-	t, err := s.Find(ctx, id)
-	return t, s.terms(), err
+func (s *transfers) purchase() *transfer.Purchase {
+	return &transfer.Purchase{
+		Transfer: s.f, Ticket: s.t, Terms: s.terms(), Issue: func(tk ticket.Ticket) { s.p.passed = append(s.p.passed, tk) },
+	}
+}
+
+func (s *transfers) FindToPay(context.Context, uuid.UUID) (*transfer.Purchase, time.Time, error) {
+	return s.purchase(), s.p.batch.Now, nil
 }
 
 func (s *transfers) Change(_ context.Context, _ uuid.UUID, decide transfer.Decide) error {
 	return changed(s.t, func() error { return changed(s.f, func() error { return decide(s.f, s.t, s.terms()) }) })
+}
+
+func (s *transfers) ChangeToBegin(_ context.Context, _ uuid.UUID, change func(*transfer.Purchase, time.Time) error) error {
+	return changed(s.t, func() error { return changed(s.f, func() error { return change(s.purchase(), s.p.batch.Now) }) })
+}
+
+func (s *transfers) ChangeClaims(_ context.Context, payments []purchase.UnderWay, change func(*transfer.Purchase, uuid.UUID, time.Time)) error {
+	change(s.purchase(), payments[0].PaymentID, s.p.batch.Now)
+	return nil
 }
 
 func (s *transfers) accept(_ context.Context, user string) error {
@@ -181,18 +208,17 @@ func (s *transfers) accept(_ context.Context, user string) error {
 	return err
 }
 
-func newTransfer() *purchase {
+func newTransfer() *sale {
 	tk := &ticket.Ticket{ID: uuid.New(), EventID: "e", UserID: "v", Status: ticket.Valid, Price: price, PaymentID: paymentNamed("p9")}
-	until := noon.Add(payWithin)
 	f := &transfer.Transfer{
 		ID: uuid.New(), TicketID: tk.ID, EventID: "e", Seller: "v", Buyer: "u", Price: price, Currency: "KRW", Status: transfer.Awaiting,
-		Deadline: noon.Add(time.Hour), PayUntil: until, PayEndsAt: until, Version: 1,
+		Deadline: noon.Add(time.Hour), Claim: purchase.NewClaim(noon.Add(payWithin)), Version: 1,
 	}
-	p := newPurchase(settlement.Transfer, f.ID, &f.Price, batchOf(held(), tk))
-	p.batch.Transfer = func(uuid.UUID) *transfer.Transfer { return f }
+	p := newSale(purchase.Transfer, f.ID, &f.Price, batchOf(held(), tk))
 	store := &transfers{p: p, f: f, t: tk}
 	service := transfer.NewService(store, nil, maxExtension)
-	p.Target = settlement.Transfers{Service: service}
+	p.Target = service
+	p.forBatch(func() purchase.Purchase { return store.purchase() })
 	p.acts = map[string]act{
 		"expire": plain(func() { f.Expire(tk, p.batch.Now) }),
 		"cancel": func(ctx context.Context, user string) error {
@@ -205,8 +231,7 @@ func newTransfer() *purchase {
 		"only-for-u":  plain(func() { f.ToUser = "u" }),
 		"ticket-used": plain(func() { tk.Status = ticket.Used }),
 	}
-	p.extend = f.Extend
-	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return f.PaymentID, f.PayUntil, tk.Status }
+	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return f.PaymentID, f.Until, tk.Status }
 	p.fields = func() []string { return append(transferFields(*f), "ticket="+string(tk.Status)) }
 	p.take = func() (list []emitted) {
 		for _, e := range f.TakeEvents() {
@@ -219,25 +244,34 @@ func newTransfer() *purchase {
 }
 
 func transferFields(f transfer.Transfer) []string {
-	return fieldsOf(string(f.Status), f.PaymentID, f.PayUntil, f.PayEndsAt, f.Begun, f.Opens, f.Version,
-		"buyer", f.Buyer, "charging", f.Charging, "unpaid", f.Unpaid, "gave-up", f.GaveUp, "reason", f.Reason, "passed", f.NewTicket != uuid.Nil)
+	return fieldsOf(string(f.Status), f.PaymentID, f.Until, f.OriginalEnd, f.Begun, f.Opens, f.Version,
+		"buyer", f.Buyer, "charging", f.Charging, "unpaid", f.UnpaidBuyers, "gave-up", f.GaveUp, "reason", f.Reason, "passed", f.NewTicket != uuid.Nil)
 }
 
 // memberships is the store of one membership. others are the user's others of the plan.
 type memberships struct {
 	membership.Store
 
-	p      *purchase
+	p      *sale
 	m      *membership.Membership
 	others []*membership.Membership
 }
 
-func (s *memberships) Find(context.Context, uuid.UUID) (*membership.Shown, error) {
-	return &membership.Shown{Membership: *s.m, Now: s.p.batch.Now}, nil
+func (s *memberships) purchase() *membership.Purchase {
+	return &membership.Purchase{Membership: s.m, Others: s.others}
 }
 
-func (s *memberships) Change(_ context.Context, _ uuid.UUID, decide membership.Decide) error {
-	return changed(s.m, func() error { return decide(s.m, s.p.batch.Now) })
+func (s *memberships) FindToPay(context.Context, uuid.UUID) (*membership.Purchase, time.Time, error) {
+	return s.purchase(), s.p.batch.Now, nil
+}
+
+func (s *memberships) ChangeToBegin(_ context.Context, _ uuid.UUID, change func(*membership.Purchase, time.Time) error) error {
+	return changed(s.m, func() error { return change(s.purchase(), s.p.batch.Now) })
+}
+
+func (s *memberships) ChangeClaims(_ context.Context, payments []purchase.UnderWay, change func(*membership.Purchase, uuid.UUID, time.Time)) error {
+	change(s.purchase(), payments[0].PaymentID, s.p.batch.Now)
+	return nil
 }
 
 // own gives the user another membership, which begins days after noon, or before it.
@@ -257,14 +291,13 @@ func (s *memberships) refund(context.Context, string) error {
 	return nil
 }
 
-func newMembership() *purchase {
+func newMembership() *sale {
 	m := membership.New("u", &membership.Plan{Price: price, Currency: "KRW", Months: 1}, noon)
-	m.PayUntil, m.PayEndsAt = noon.Add(payWithin), noon.Add(payWithin)
-	p := newPurchase(settlement.Membership, m.ID, &m.Price, batchOf(held()))
+	m.Claim = purchase.NewClaim(noon.Add(payWithin))
+	p := newSale(purchase.Membership, m.ID, &m.Price, batchOf(held()))
 	store := &memberships{p: p, m: m}
-	p.batch.Membership = func(uuid.UUID) *membership.Membership { return m }
-	p.batch.OtherMemberships = func(*membership.Membership) []*membership.Membership { return store.others }
-	p.Target = settlement.Memberships{Service: membership.NewService(nil, store, maxExtension)}
+	p.Target = membership.NewService(nil, store, maxExtension)
+	p.forBatch(func() purchase.Purchase { return store.purchase() })
 	p.acts = map[string]act{
 		"expire":      plain(func() { m.Expire(p.batch.Now) }),
 		"give-back":   store.refund,
@@ -272,8 +305,7 @@ func newMembership() *purchase {
 		"own-next":    store.own(membership.Active, 1),
 		"own-past":    store.own(membership.Ended, -30),
 	}
-	p.extend = m.Extend
-	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return m.PaymentID, m.PayUntil, "" }
+	p.state = func() (uuid.UUID, time.Time, ticket.Status) { return m.PaymentID, m.Until, "" }
 	p.fields = func() []string { return membershipFields(*m) }
 	p.take = func() (list []emitted) {
 		for _, e := range m.TakeEvents() {
@@ -285,7 +317,7 @@ func newMembership() *purchase {
 }
 
 func membershipFields(m membership.Membership) []string {
-	return fieldsOf(string(m.Status), m.PaymentID, m.PayUntil, m.PayEndsAt, m.Begun, m.Opens, m.Version,
+	return fieldsOf(string(m.Status), m.PaymentID, m.Until, m.OriginalEnd, m.Begun, m.Opens, m.Version,
 		"activated", offset(m.ActivatedAt), "from", offset(m.StartsAt), "to", offset(m.EndsAt), "given-back", m.GivenBack)
 }
 
@@ -302,8 +334,8 @@ func fieldsOf(status string, payment uuid.UUID, until, original time.Time, begun
 }
 
 // eventOf returns the event that a payment of this purchase was confirmed.
-func (p *purchase) eventOf(payment uuid.UUID) settlement.PaymentEvent {
+func (p *sale) eventOf(payment uuid.UUID) settlement.PaymentEvent {
 	return settlement.PaymentEvent{
-		Kind: p.kind, ReferenceID: p.id, Payment: reservation.Payment{ID: payment, UserID: "u", EventID: "e", Amount: *p.amount, Currency: "KRW"},
+		Type: p.kind, ReferenceID: p.id, Payment: purchase.Payment{ID: payment, UserID: "u", EventID: "e", Amount: *p.amount, Currency: "KRW"},
 	}
 }

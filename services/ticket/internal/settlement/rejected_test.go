@@ -7,8 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"urr.guru/services/ticket/internal/reservation"
-	"urr.guru/services/ticket/internal/settlement"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 // A rejected payment that was under way is over at once: its purchase is as after a declined
@@ -25,7 +24,7 @@ func TestRejectedPaymentsGiveEverythingBack(t *testing.T) {
 			wantPayment, wantUntil, wantStatus := declined.state()
 			gotPayment, until, gotStatus := rejected.state()
 			require.Equal(t, []any{wantPayment, wantUntil, wantStatus}, []any{gotPayment, until, gotStatus})
-			require.Equal(t, []any{uuid.Nil, noon.Add(14*time.Minute + reservation.RetryWithin), status}, []any{gotPayment, until, gotStatus})
+			require.Equal(t, []any{uuid.Nil, noon.Add(14*time.Minute + purchase.RetryWithin), status}, []any{gotPayment, until, gotStatus})
 
 			rejected.succeed(t, "16m59s extend p1")
 			_, after, _ := rejected.state()
@@ -83,7 +82,7 @@ func TestEarlierPaymentsThatWereBegunAreSettled(t *testing.T) {
 
 		p = begin()
 		p.succeed(t, "0s begin p1; 0s abort p1; 75m settle p1")
-		if p.kind != settlement.Transfer { // whose buyer may still pay until the sweeper ends the time
+		if p.kind != purchase.Transfer { // whose buyer may still pay until the sweeper ends the time
 			require.NotEmpty(t, p.batch.NewlyEnded[paymentNamed("p1")], "%s: the money goes back", p.kind)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -20,27 +20,27 @@ import (
 const notOfThisKind = "none"
 
 // payTimes are what the payment service asks for: a page and a charge, as for Toss Payments. A claim
-// without a time asks for reservation.PayWithin.
-var payTimes = map[string]reservation.PayTime{ //nolint:gochecknoglobals // a constant
+// without a time asks for purchase.PayWithin.
+var payTimes = map[string]purchase.PayTime{ //nolint:gochecknoglobals // a constant
 	"begin":  {},
 	"open":   {Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true},
 	"charge": {Within: 10 * time.Minute, AtLeast: 3 * time.Minute},
 }
 
 // failures are the reasons for which it aborts payments.
-var failures = map[string]reservation.Failure{ //nolint:gochecknoglobals // a constant
+var failures = map[string]purchase.Failure{ //nolint:gochecknoglobals // a constant
 	"abort": {}, "decline": {Declined: true}, "unopened": {Unopened: true},
 }
 
 // do takes a step, and returns the answer: ok, with the end of the time to pay if it was asked for,
 // or the reason of an error.
-func (p *purchase) do(t *testing.T, step string) string {
+func (p *sale) do(t *testing.T, step string) string {
 	t.Helper()
 	words := append(strings.Fields(step), "", "")
 	after, err := time.ParseDuration(words[0])
 	require.NoError(t, err)
 	b := &p.batch
-	b.Now, b.NewlyEnded, b.Notices, b.Passed = noon.Add(after), nil, nil, nil
+	b.Now, b.NewlyEnded, b.Notices, p.passed = noon.Add(after), nil, nil, nil
 	verb, arg, last := words[1], words[2], words[3]
 	ctx, payment, closing := t.Context(), paymentNamed(arg), b.Closings["e"]
 	if pt, ok := payTimes[verb]; ok {
@@ -53,13 +53,13 @@ func (p *purchase) do(t *testing.T, step string) string {
 	case "payable":
 		return answered(p.Payable(ctx, cmp.Or(arg, "u"), p.id))
 	case "extend":
-		p.extend(payment, b.Now, maxExtension)
+		p.extend(payment)
 	case "settle":
 		e := p.eventOf(payment)
 		forge(&e.Payment, last)
 		err = b.Apply([]settlement.PaymentEvent{e})
 	case "refund": // before its confirmation is heard of
-		b.Ended[payment] = reservation.ReasonRefunded
+		b.Ended[payment] = purchase.ReasonRefunded
 	case "event":
 		closing.State = event.State(arg)
 	case "event-closes":
@@ -80,7 +80,7 @@ func (p *purchase) do(t *testing.T, step string) string {
 }
 
 // forge changes a confirmed payment to another one than was begun.
-func forge(p *reservation.Payment, how string) {
+func forge(p *purchase.Payment, how string) {
 	switch how {
 	case "cheap":
 		p.Amount--
@@ -93,7 +93,7 @@ func forge(p *reservation.Payment, how string) {
 	}
 }
 
-func answered(p *settlement.Payable, err error) string {
+func answered(p *purchase.Payable, err error) string {
 	if err != nil {
 		return reasonOf(err)
 	}
@@ -112,7 +112,7 @@ func reasonOf(err error) string {
 }
 
 // succeed takes steps that succeed.
-func (p *purchase) succeed(t *testing.T, steps string) {
+func (p *sale) succeed(t *testing.T, steps string) {
 	t.Helper()
 	for step := range strings.SplitSeq(steps, "; ") {
 		require.Equal(t, "ok", p.do(t, step)[:2], "%s: %s", p.kind, step)

@@ -157,8 +157,8 @@ func (t *Transfer) Accept(tk *ticket.Ticket, b Buyer, terms Terms) (*ticket.Tick
 	if t.Price == 0 {
 		return t.complete(tk, uuid.Nil, terms.Now), nil
 	}
-	t.Status, t.PayUntil = Awaiting, terms.Now.Add(PayWithin)
-	t.PayEndsAt = t.PayUntil
+	t.Status, t.Until = Awaiting, terms.Now.Add(PayWithin)
+	t.OriginalEnd = t.Until
 	t.Version++
 	return nil, nil //nolint:nilnil // it is to be paid
 }
@@ -177,13 +177,13 @@ func (t *Transfer) acceptUntil(terms Terms) time.Time {
 
 // complete passes the ticket on to the buyer, and returns the buyer's ticket.
 func (t *Transfer) complete(tk *ticket.Ticket, payment uuid.UUID, now time.Time) *ticket.Ticket {
-	sellerPayment, accepted := tk.PaymentID, t.PayEndsAt.Add(-PayWithin)
+	sellerPayment, accepted := tk.PaymentID, t.OriginalEnd.Add(-PayWithin)
 	if t.Price == 0 {
 		sellerPayment, accepted = uuid.Nil, now
 	}
 	passed := tk.PassOn(t.Buyer, t.Price, payment, accepted)
 	t.Status, t.PaymentID, t.Charging, t.NewTicket = Completed, payment, false, passed.ID
-	t.PayUntil, t.PayEndsAt = time.Time{}, time.Time{}
+	t.Until, t.OriginalEnd = time.Time{}, time.Time{}
 	t.Version++
 	t.emit(EventCompleted, "", payment, sellerPayment, now)
 	return &passed

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"urr.guru/pkg/loop"
 	"urr.guru/services/ticket/internal/claim"
 	"urr.guru/services/ticket/internal/entitlement"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -21,13 +20,13 @@ type Decide func(t *Transfer, tk *ticket.Ticket, terms Terms) error
 
 // Store stores transfers.
 type Store interface {
+	purchase.Store[*Purchase]
+
 	// Offer stores the offer that transfer.Offer makes. A repeated request returns the first offer.
 	// renewed reports whether claimHash was stored; it is not after the offer has ended.
 	Offer(ctx context.Context, req Request, key *idempotency.Key, claimHash []byte) (id uuid.UUID, renewed bool, err error)
 	// Find returns a transfer, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (*Shown, error)
-	// FindToPay is Find, with the terms by which the buyer may pay now. It locks nothing.
-	FindToPay(ctx context.Context, id uuid.UUID) (*Shown, Terms, error)
 	// OfClaim returns the transfer whose link has the secret with this hash, or ErrNotFound.
 	OfClaim(ctx context.Context, claimHash []byte) (uuid.UUID, error)
 	// List returns transfers of a user, newest first, with ids below before (zero: all).
@@ -36,10 +35,7 @@ type Store interface {
 	Change(ctx context.Context, id uuid.UUID, decide Decide) error
 	// Accept lets a user accept an offer (see Transfer.Accept).
 	// entitled says whether the user has an entitlement for the event's presale.
-	Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact, entitled bool) error
-	// Paying returns those of the payments that are under way (paying), and those of them that have
-	// less time left than the parameter left (short).
-	Paying(ctx context.Context, payments []reservation.UnderWay, left time.Duration) (paying, short []reservation.UnderWay, err error)
+	Accept(ctx context.Context, id uuid.UUID, userID string, contact purchase.Contact, entitled bool) error
 	// Due returns up to max transfers whose time is over.
 	Due(ctx context.Context, max int) ([]uuid.UUID, error)
 }
@@ -51,9 +47,10 @@ type Counts struct{ Open, Awaited, Overdue int64 }
 // Service lets users pass their tickets on. It makes the secrets (claims) in the links to offers,
 // and stores only their hashes.
 type Service struct {
+	purchase.Kind[*Purchase]
+
 	store        Store
 	entitlements Entitlements
-	maxExtension time.Duration
 }
 
 // Entitlements says who may get tickets in a presale.
@@ -64,7 +61,7 @@ type Entitlements interface {
 
 // NewService makes a Service. Payments extend a buyer's time to pay by maxExtension at most.
 func NewService(store Store, entitlements Entitlements, maxExtension time.Duration) *Service {
-	return &Service{store: store, entitlements: entitlements, maxExtension: maxExtension}
+	return &Service{Kind: purchase.NewKind(store, maxExtension), store: store, entitlements: entitlements}
 }
 
 // Offer offers a ticket, and returns the offer with the secret of its link; without it if a request
@@ -109,7 +106,7 @@ func (s *Service) Look(ctx context.Context, userID, secret string, id uuid.UUID)
 // Accept accepts the offer that Look finds, and returns it (see Transfer.Accept). claims are those of
 // the identity provider about the user.
 func (s *Service) Accept(
-	ctx context.Context, userID string, contact reservation.Contact, secret string, id uuid.UUID, claims ...string,
+	ctx context.Context, userID string, contact purchase.Contact, secret string, id uuid.UUID, claims ...string,
 ) (*Shown, error) {
 	t, err := s.Look(ctx, userID, secret, id)
 	if err != nil {
@@ -143,62 +140,10 @@ func (s *Service) List(ctx context.Context, userID string, limit int, before uui
 	return list[:limit], list[limit-1].ID, nil
 }
 
-// Payable returns the transfer if this buyer can pay it now (see Transfer.Payable).
-func (s *Service) Payable(ctx context.Context, buyer string, id uuid.UUID) (*Shown, error) {
-	t, terms, err := s.store.FindToPay(ctx, id)
-	if err == nil {
-		err = t.Payable(&t.Ticket, buyer, terms)
-	}
-	if err != nil {
-		return nil, asReference(err)
-	}
-	return t, nil
-}
-
-// ClaimFor reserves time for a payment, and also the ticket if the payment is about to be charged
-// (see Transfer.ClaimFor).
-func (s *Service) ClaimFor(ctx context.Context, buyer string, id, payment uuid.UUID, pt reservation.PayTime) (*Shown, error) {
-	err := s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
-		return t.ClaimFor(tk, buyer, payment, terms, s.maxExtension, pt)
-	})
-	if err == nil {
-		return s.store.Find(ctx, id)
-	}
-	return nil, asReference(err)
-}
-
-// asReference replaces ErrNotFound by the error that the payment service expects.
-func asReference(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return reservation.ErrReferenceNotFound
-	}
-	return err
-}
-
-// AbortPayment undoes ClaimFor for a payment that was definitely not taken.
-func (s *Service) AbortPayment(ctx context.Context, id, payment uuid.UUID, _ reservation.Failure) error {
-	return asReference(s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
-		t.AbortPayment(tk, payment, terms.Now, s.maxExtension)
-		return nil
-	}))
-}
-
-// ExtendPayments gives payments that are still under way more time, and returns these payments.
-func (s *Service) ExtendPayments(ctx context.Context, payments []reservation.UnderWay) ([]reservation.UnderWay, error) {
-	paying, short, err := s.store.Paying(ctx, payments, reservation.ExtendTo)
-	for i := 0; i < len(short) && err == nil; i++ {
-		err = s.store.Change(ctx, short[i].ReferenceID, func(t *Transfer, _ *ticket.Ticket, terms Terms) error {
-			t.Extend(short[i].PaymentID, terms.Now, s.maxExtension)
-			return nil
-		})
-	}
-	return paying, err
-}
-
 // ExpireDue ends offers and purchases whose time is over (see Transfer.Expire), until none is due.
 // Any number of replicas may call it at the same time.
 func (s *Service) ExpireDue(ctx context.Context) error {
-	return reservation.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
+	return purchase.EndDue(ctx, s.store.Due, func(ctx context.Context, id uuid.UUID) error {
 		return s.store.Change(ctx, id, func(t *Transfer, tk *ticket.Ticket, terms Terms) error {
 			t.Expire(tk, terms.Now)
 			return nil

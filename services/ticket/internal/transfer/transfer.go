@@ -9,7 +9,7 @@ import (
 
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -73,6 +73,11 @@ const (
 
 // Transfer is the offer of a ticket to another user, and what became of it.
 type Transfer struct {
+	// Until is the end of the buyer's time to pay. It and OriginalEnd are zero unless the status is
+	// AWAITING_PAYMENT. Begun has the payments of earlier buyers too. While Charging is false, the
+	// buyer or seller may cancel.
+	purchase.Claim
+
 	ID, TicketID uuid.UUID
 	EventID      string
 	Seller       string
@@ -90,21 +95,10 @@ type Transfer struct {
 	Deadline time.Time
 	// Buyer is the user who has accepted it; empty: nobody has.
 	Buyer string
-	// PayUntil is the end of the buyer's time to pay. PayEndsAt was its end before payments extended
-	// it. Both are zero unless the status is AWAITING_PAYMENT.
-	PayUntil, PayEndsAt time.Time
-	// Unpaid counts the buyers who have not paid, without those who gave the offer up early.
-	Unpaid int
+	// UnpaidBuyers counts the buyers who have not paid, without those who gave the offer up early.
+	UnpaidBuyers int
 	// GaveUp is the buyer who has given it up since it was read; empty: nobody.
 	GaveUp string
-	// PaymentID is the payment that is under way, or has paid; zero: none. Charging: it may have been
-	// charged. While that is false, the buyer or seller may cancel.
-	PaymentID uuid.UUID
-	Charging  bool
-	// Begun are all payments for which ClaimFor has reserved time, those of earlier buyers included.
-	Begun []uuid.UUID
-	// Opens counts the payment pages that the buyer has opened.
-	Opens int
 	// NewTicket is the buyer's ticket; zero: none yet.
 	NewTicket uuid.UUID
 	Version   int64
@@ -133,7 +127,7 @@ func (t *Transfer) Due(now time.Time) bool {
 	case Open:
 		return !now.Before(t.Deadline)
 	case Awaiting:
-		return !now.Before(t.PayUntil)
+		return t.Over(now)
 	default:
 		return false
 	}
@@ -143,7 +137,7 @@ func (t *Transfer) Due(now time.Time) bool {
 // deadline has passed.
 func (t *Transfer) Expire(tk *ticket.Ticket, now time.Time) {
 	if t.Status == Awaiting && t.Due(now) {
-		t.Unpaid++
+		t.UnpaidBuyers++
 		t.reopen(tk, now)
 	}
 	if t.Status == Open && t.Due(now) {
@@ -157,11 +151,11 @@ func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 		tk.Return()
 	}
 	t.Charging, t.Opens = false, 0
-	if t.Unpaid >= maxUnpaid {
+	if t.UnpaidBuyers >= maxUnpaid {
 		t.end(Expired, ReasonUnpaid, now)
 		return
 	}
-	t.Status, t.Buyer, t.PaymentID, t.PayUntil, t.PayEndsAt = Open, "", uuid.Nil, time.Time{}, time.Time{}
+	t.Status, t.Buyer, t.PaymentID, t.Until, t.OriginalEnd = Open, "", uuid.Nil, time.Time{}, time.Time{}
 	t.Version++
 }
 
@@ -171,25 +165,25 @@ func (t *Transfer) reopen(tk *ticket.Ticket, now time.Time) {
 // at most.
 func (t *Transfer) giveUp(tk *ticket.Ticket, now time.Time) {
 	t.GaveUp = t.Buyer
-	switch accepted := t.PayEndsAt.Add(-PayWithin); {
+	switch accepted := t.OriginalEnd.Add(-PayWithin); {
 	case t.ToUser != "": // nobody else may accept it
-		t.Unpaid = maxUnpaid
+		t.UnpaidBuyers = maxUnpaid
 	case !now.Before(accepted.Add(GiveUpWithin)):
-		t.Unpaid++
+		t.UnpaidBuyers++
 	}
 	t.reopen(tk, now)
 }
 
 // end ends an offer without a new holder. Its event has the id of a payment whose page is open.
 func (t *Transfer) end(s Status, reason string, now time.Time) {
-	t.Status, t.Reason, t.PayUntil, t.PayEndsAt = s, reason, time.Time{}, time.Time{}
+	t.Status, t.Reason, t.Until, t.OriginalEnd = s, reason, time.Time{}, time.Time{}
 	t.Version++
 	t.emit(EventCancelled, reason, t.PaymentID, uuid.Nil, now)
 	t.PaymentID = uuid.Nil
 }
 
 // Cancel ends an offer if the user is its seller, and gives it up if the user is its buyer. The
-// seller may repeat it. Errors: ErrNotFound for other users; ErrEnded; reservation.ErrPaymentInProgress
+// seller may repeat it. Errors: ErrNotFound for other users; ErrEnded; purchase.ErrPaymentInProgress
 // while the buyer may have been charged.
 func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	seller := user == t.Seller
@@ -204,7 +198,7 @@ func (t *Transfer) Cancel(tk *ticket.Ticket, user string, now time.Time) error {
 	case !t.Status.Lasts():
 		return ErrEnded
 	case t.Charging:
-		return reservation.ErrPaymentInProgress
+		return purchase.ErrPaymentInProgress
 	case seller:
 		t.end(Cancelled, ReasonSeller, now)
 	case t.Status == Awaiting: // else its time was over just now, and it is open again

@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/cancellations"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -56,7 +57,7 @@ func dueRefunds(t *testing.T, svc *storetest.Service, id uuid.UUID) (due []store
 func made(t *testing.T, due storetest.OutboxEvent) settlement.PaymentEvent {
 	t.Helper()
 	return settlement.PaymentEvent{
-		Key: uuid.NewString(), Payment: reservation.Payment{ID: uuid.MustParse(due.PaymentID)}, Refunded: true, Cause: refund.EventCancelled,
+		Key: uuid.NewString(), Payment: purchase.Payment{ID: uuid.MustParse(due.PaymentID)}, Refunded: true, Cause: refund.EventCancelled,
 		RefundID: uuid.MustParse(due.ClaimID),
 	}
 }
@@ -135,7 +136,7 @@ func TestUndoKeepsEverything(t *testing.T) {
 		require.Equal(t, event.Cancelled, cancelled.State)
 		svc.RequireFromNow(t, grace, cancelled.RefundsAt)
 
-		_, err = otherReplica.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New())
+		_, err = otherReplica.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, uuid.New(), purchase.PayTime{})
 		require.ErrorIs(t, err, event.ErrCancelled, "although the replica has read the event before")
 		_, err = svc.HoldSeats(t.Context(), "d", "A-1-7")
 		require.ErrorIs(t, err, event.ErrCancelled)
@@ -148,7 +149,7 @@ func TestUndoKeepsEverything(t *testing.T) {
 		require.Equal(t, state, act(t, svc, event.Undo).State)
 		walk(t, svc)
 		walk(t, svc)
-		for _, payment := range []reservation.Payment{p, charge} {
+		for _, payment := range []purchase.Payment{p, charge} {
 			require.Equal(t, ticket.Valid, status(t, svc, svc.TicketIDs(t, payment)[0]))
 		}
 		require.Equal(t, reservation.Held, svc.Find(t, held.ID).Status)
@@ -167,7 +168,7 @@ func TestEndAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.General, storetest.Admissions("A", 70, 100)))
-	buy := func(user string, n int) (*reservation.Reservation, reservation.Payment) {
+	buy := func(user string, n int) (*reservation.Reservation, purchase.Payment) {
 		r, err := svc.HoldBest(t.Context(), user, n)
 		require.NoError(t, err)
 		p := storetest.Payment(r)

@@ -9,6 +9,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -82,7 +83,7 @@ func TestCancelDuringAPayment(t *testing.T) {
 	for range races {
 		r := svc.MustHoldSeats(t, "u", "A-1-1")
 		p := svc.BeginPayment(t, r)
-		paid := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+		paid := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 		race(t, svc, func() error {
 			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}, func() {
@@ -104,7 +105,7 @@ func TestCancelDuringTheBeginOfAPayment(t *testing.T) {
 	for range races {
 		r := svc.MustHoldSeats(t, "u", "A-1-1")
 		race(t, svc, func() error {
-			_, err := svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
+			_, err := svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New(), purchase.PayTime{})
 			if e := errs.From(err); e != nil && e.Kind == errs.Conflict {
 				return nil
 			}

@@ -18,6 +18,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -205,7 +206,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 }
 
 // Claim gives a comp's tickets to a user and stores a notice. It locks the order, then the tickets.
-func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to reservation.Contact) (comp.Comp, error) {
+func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to purchase.Contact) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		row, err := tx.LockComp(ctx, claimHash)

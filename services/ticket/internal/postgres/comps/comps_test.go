@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
@@ -87,11 +88,11 @@ func TestCompByALink(t *testing.T) {
 	require.NotEqual(t, first.Claim, order.Claim, "it is not stored")
 	require.Len(t, order.TicketIDs, 2)
 
-	_, err = svc.Comps.Claim(t.Context(), first.Claim, "ann", reservation.Contact{Email: "guest@example.com", Language: "ko"})
+	_, err = svc.Comps.Claim(t.Context(), first.Claim, "ann", purchase.Contact{Email: "guest@example.com", Language: "ko"})
 	require.ErrorIs(t, err, ticket.ErrNotFound, "the repeated request has made another one")
 	users := []string{"ann", "bob"}
 	results := storetest.Concurrently(2, func(i int) error {
-		_, err := svc.Comps.Claim(t.Context(), order.Claim, users[i], reservation.Contact{Email: "guest@example.com", Language: "ko"})
+		_, err := svc.Comps.Claim(t.Context(), order.Claim, users[i], purchase.Contact{Email: "guest@example.com", Language: "ko"})
 		return err
 	})
 	require.Equal(t, 1, storetest.CountSucceeded(t, results, ticket.ErrNotFound))
@@ -101,7 +102,7 @@ func TestCompByALink(t *testing.T) {
 	}
 	countNotices := `SELECT count(*) FROM notices WHERE type = 'TICKETS_ISSUED' AND data ->> 'reservationId' = $1`
 	require.EqualValues(t, 1, svc.Count(t, countNotices, order.ID.String()), "once, of whoever has claimed it")
-	_, err = svc.Comps.Claim(t.Context(), order.Claim, winner, reservation.Contact{Email: "guest@example.com", Language: "ko"})
+	_, err = svc.Comps.Claim(t.Context(), order.Claim, winner, purchase.Contact{Email: "guest@example.com", Language: "ko"})
 	require.NoError(t, err, "again")
 	again, err := svc.Comps.Make(t.Context(), req)
 	require.NoError(t, err)
@@ -170,7 +171,7 @@ func TestCompsOfACancelledEvent(t *testing.T) {
 	}
 	_, err := svc.Comps.Make(t.Context(), request(t, comp.Request{SeatIDs: []string{"A-1-2"}}))
 	require.ErrorIs(t, err, event.ErrCancelled)
-	_, err = svc.Comps.Claim(t.Context(), orders[1].Claim, "bob", reservation.Contact{Email: "guest@example.com", Language: "ko"})
+	_, err = svc.Comps.Claim(t.Context(), orders[1].Claim, "bob", purchase.Contact{Email: "guest@example.com", Language: "ko"})
 	require.ErrorIs(t, err, ticket.ErrNotFound)
 	svc.RequireInvariants(t)
 }

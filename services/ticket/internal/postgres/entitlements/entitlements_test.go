@@ -323,7 +323,7 @@ func TestHoldsInAPresale(t *testing.T) {
 			svc := presale(t, "e", seating, section)
 			hold := func(user string, n int, claims ...string) error {
 				_, err := svc.Reservations.HoldBest(t.Context(), reservation.BestRequest{
-					EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: n, Standing: reservation.Standing{Claims: claims},
+					EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: n, PresaleRight: reservation.PresaleRight{Claims: claims},
 				})
 				return err
 			}

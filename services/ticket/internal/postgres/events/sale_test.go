@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -96,7 +97,7 @@ func TestSoldOut(t *testing.T) {
 	}
 	held := []*reservation.Reservation{svc.MustHoldSeats(t, "u", "A-1-1", "B-1-1"), holdGeneral("A", 2), holdGeneral("B", 1)}
 	requireStatus(event.StatusOnSale)
-	paid := make([]reservation.Payment, len(held))
+	paid := make([]purchase.Payment, len(held))
 	for i, r := range held {
 		paid[i] = storetest.Payment(r)
 		svc.Confirm(t, r, paid[i])

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -30,7 +31,7 @@ func TestHoldGeneral(t *testing.T) {
 	require.Equal(t, 3, r.Quantity)
 	require.EqualValues(t, 165, r.Amount)
 	require.Empty(t, r.Seats)
-	require.Equal(t, r.ExpiresAt, svc.Find(t, r.ID).ExpiresAt)
+	require.Equal(t, r.Until, svc.Find(t, r.ID).Until)
 	created := svc.OutboxEvents(t, r.ID)
 	require.Len(t, created, 1)
 	require.Equal(t, "A", created[0].Section)
@@ -132,7 +133,7 @@ func TestGeneralAdmissionFollowsItsReservations(t *testing.T) {
 	requireSections(9, 0)
 
 	p := storetest.Payment(paid)
-	_, err = svc.Reservations.BeginPayment(t.Context(), "paid", paid.ID, p.ID)
+	_, err = svc.Reservations.BeginPayment(t.Context(), "paid", paid.ID, p.ID, purchase.PayTime{})
 	require.NoError(t, err)
 	requireSections(9, 0)
 	svc.Confirm(t, paid, p)

@@ -10,6 +10,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -42,7 +43,8 @@ func TestLimitAtTheEndOfAHold(t *testing.T) {
 					second <- err
 				}()
 				testkit.Until(t, func() bool { return len(second) > 0 || svc.WaitingForLocks(t) == 1 }, "the second hold waits")
-				return r.BeginPayment(uuid.New(), r.ExpiresAt.Add(-time.Microsecond), storetest.MaxExtension)
+				p := &reservation.Purchase{Reservation: r}
+				return purchase.Begin(p, r.UserID, uuid.New(), purchase.PayTime{}, r.Until.Add(-time.Microsecond), storetest.MaxExtension)
 			})
 			require.NoError(t, err)
 			require.ErrorIs(t, <-second, reservation.ErrLimitExceeded)

@@ -14,6 +14,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
@@ -28,14 +29,14 @@ func TestHoldSeatsStoresAndPublishesTheHold(t *testing.T) {
 	require.Equal(t, []string{"A-2-9", "A-2-10", "B-1-1"}, r.SeatIDs())
 	require.EqualValues(t, 190, r.Amount)
 	require.Equal(t, "KRW", r.Currency)
-	require.Equal(t, 5*time.Minute, r.ExpiresAt.Sub(r.CreatedAt))
+	require.Equal(t, 5*time.Minute, r.Until.Sub(r.CreatedAt))
 	stored := svc.Find(t, r.ID)
 	require.Equal(t, r.Seats, stored.Seats)
-	require.Equal(t, r.ExpiresAt, stored.ExpiresAt)
+	require.Equal(t, r.Until, stored.Until)
 	require.Equal(t, []storetest.OutboxEvent{{
 		Type: "RESERVATION_CREATED", ReservationID: r.ID.String(), Origin: "SALE", UserID: "u", SlotID: "slot-u", Status: "HELD",
 		SeatIDs: []string{"A-2-9", "A-2-10", "B-1-1"}, Quantity: 3, Amount: 190, Version: 1,
-		ExpiresAt: r.ExpiresAt.Format("2006-01-02T15:04:05.000Z"),
+		ExpiresAt: r.Until.Format("2006-01-02T15:04:05.000Z"),
 	}}, svc.OutboxEvents(t, r.ID))
 	svc.RequireInvariants(t)
 }
@@ -129,7 +130,7 @@ func TestHoldSeatsLivesAsLongAsTheEventSays(t *testing.T) {
 	s.HoldSeconds = new(int32(30))
 	svc.Put(t, s)
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
-	require.Equal(t, 30*time.Second, r.ExpiresAt.Sub(r.CreatedAt))
+	require.Equal(t, 30*time.Second, r.Until.Sub(r.CreatedAt))
 }
 
 func TestHoldSeatsLimitCountsWhatIsSoldAndUnexpired(t *testing.T) {
@@ -222,11 +223,11 @@ func TestHoldSeatsTakesOverExpiredHolds(t *testing.T) {
 	_, err := svc.HoldSeats(t.Context(), "late", "A-1-6")
 	require.ErrorIs(t, err, reservation.ErrSeatTaken, "a hold that lives is not taken over")
 	paying := svc.MustHoldSeats(t, "paying", "A-1-10")
-	_, err = svc.Reservations.BeginPayment(t.Context(), "paying", paying.ID, uuid.New())
+	_, err = svc.Reservations.BeginPayment(t.Context(), "paying", paying.ID, uuid.New(), purchase.PayTime{})
 	require.NoError(t, err)
 	_, err = svc.HoldSeats(t.Context(), "late", "A-1-10")
 	require.ErrorIs(t, err, reservation.ErrSeatTaken, "nor one whose payment is under way")
-	svc.Clock.Advance(reservation.PayWithin)
+	svc.Clock.Advance(purchase.PayWithin)
 	svc.MustHoldSeats(t, "late", "A-1-10")
 	require.Equal(t, reservation.Expired, svc.Find(t, paying.ID).Status)
 	svc.RequireInvariants(t)
@@ -259,7 +260,7 @@ func TestTakeoverConcurrently(t *testing.T) {
 			return err
 		}
 		settle := func(i int) error {
-			paid := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: old[i].ID, Payment: storetest.Payment(old[i])}
+			paid := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: old[i].ID, Payment: storetest.Payment(old[i])}
 			svc.Begun(t, paid)
 			return svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{paid})
 		}

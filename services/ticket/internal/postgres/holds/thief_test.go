@@ -13,6 +13,7 @@ import (
 	"urr.guru/pkg/testkit"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -186,7 +187,7 @@ func TestPausesBetweenUnpaidHolds(t *testing.T) {
 	giveUp("u")
 	r, err := svc.HoldBest(t.Context(), "u", 1)
 	require.NoError(t, err)
-	svc.Clock.Set(r.ExpiresAt)
+	svc.Clock.Set(r.Until)
 	_, err = svc.Expiry.ExpireDue(t.Context(), 10)
 	require.NoError(t, err)
 	giveUp("u")
@@ -204,7 +205,7 @@ func TestPausesBetweenUnpaidHolds(t *testing.T) {
 	giveUp("u")
 	r, err = svc.HoldBest(t.Context(), "u", 1)
 	require.NoError(t, err)
-	svc.Clock.Set(r.ExpiresAt)
+	svc.Clock.Set(r.Until)
 	_, err = svc.HoldBest(t.Context(), "u", 1)
 	require.ErrorIs(t, err, event.ErrHoldPaused, "its end is not stored yet")
 	svc.RequireInvariants(t)
@@ -214,7 +215,7 @@ func TestPausesBetweenUnpaidHolds(t *testing.T) {
 // provider opens no page. But this has an end too.
 func TestPausesForgiveFailedPayments(t *testing.T) {
 	t.Parallel()
-	for name, failure := range map[string]reservation.Failure{"declined": {Declined: true}, "unopened": {Unopened: true}} {
+	for name, failure := range map[string]purchase.Failure{"declined": {Declined: true}, "unopened": {Unopened: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			svc := storetest.New(t)
@@ -228,7 +229,7 @@ func TestPausesForgiveFailedPayments(t *testing.T) {
 			fail := func() {
 				t.Helper()
 				r, payment := hold(), uuid.New()
-				_, err := svc.Reservations.ClaimFor(t.Context(), r.UserID, r.ID, payment, openPage)
+				_, err := svc.Reservations.BeginPayment(t.Context(), r.UserID, r.ID, payment, openPage)
 				require.NoError(t, err)
 				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, payment, failure))
 				cancel(t, svc, r)
@@ -264,14 +265,14 @@ func TestForgivenHoldsDoNotPauseAgain(t *testing.T) {
 	r, err := svc.HoldBest(t.Context(), "u", 1)
 	require.NoError(t, err)
 	p := svc.BeginPayment(t, r)
-	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{Declined: true}))
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, purchase.Failure{Declined: true}))
 	cancel(t, svc, r)
 	_, err = svc.HoldBest(t.Context(), "u", 1)
 	require.NoError(t, err)
 }
 
 // openPage claims a hold for the provider's page.
-var openPage = reservation.PayTime{Within: 10 * time.Minute, AtLeast: time.Minute, Opens: true}
+var openPage = purchase.PayTime{Within: 10 * time.Minute, AtLeast: time.Minute, Opens: true}
 
 // Payment pages count for a user's unpaid holds of an event together, since each gives a hold more
 // time. Those at which a payment was declined do not. Who has opened all of them cannot hold places
@@ -281,8 +282,8 @@ func TestPaymentPagesOfAUser(t *testing.T) {
 	svc := storetest.New(t)
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 4, 20)))
 	open := func(r *reservation.Reservation, declined bool) error {
-		payment, why := uuid.New(), reservation.Failure{Declined: declined}
-		_, err := svc.Reservations.ClaimFor(t.Context(), r.UserID, r.ID, payment, openPage)
+		payment, why := uuid.New(), purchase.Failure{Declined: declined}
+		_, err := svc.Reservations.BeginPayment(t.Context(), r.UserID, r.ID, payment, openPage)
 		if err != nil {
 			return err
 		}
@@ -292,16 +293,16 @@ func TestPaymentPagesOfAUser(t *testing.T) {
 	for range event.MaxPages + event.Forgiven {
 		require.NoError(t, open(declined, true))
 	}
-	require.ErrorIs(t, open(declined, true), reservation.ErrNotPayable)
+	require.ErrorIs(t, open(declined, true), purchase.ErrNotPayable)
 	first := svc.MustHoldSeats(t, "u", "A-1-1")
 	require.NoError(t, open(first, false))
 	require.NoError(t, open(first, false))
 	cancel(t, svc, first)
 	second, third := svc.MustHoldSeats(t, "u", "A-1-2"), svc.MustHoldSeats(t, "u", "A-1-3")
 	require.NoError(t, open(second, false))
-	require.ErrorIs(t, open(second, false), reservation.ErrNotPayable)
-	require.ErrorIs(t, open(third, false), reservation.ErrNotPayable)
-	_, err := svc.Reservations.BeginPayment(t.Context(), "u", third.ID, uuid.New())
+	require.ErrorIs(t, open(second, false), purchase.ErrNotPayable)
+	require.ErrorIs(t, open(third, false), purchase.ErrNotPayable)
+	_, err := svc.Reservations.BeginPayment(t.Context(), "u", third.ID, uuid.New(), purchase.PayTime{})
 	require.NoError(t, err, "a charge without a page")
 	cancel(t, svc, second)
 	_, err = svc.HoldSeats(t.Context(), "u", "A-1-5")

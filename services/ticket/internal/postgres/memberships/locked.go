@@ -81,14 +81,20 @@ func (l *Locked) Find(id uuid.UUID) *membership.Membership {
 	return nil
 }
 
-// Others returns the other locked memberships of the same user in the same plan.
-func (l *Locked) Others(m *membership.Membership) (list []*membership.Membership) {
+// Purchase returns the membership with this id and the other locked memberships of the same user in
+// the same plan, or nil if it is not locked.
+func (l *Locked) Purchase(id uuid.UUID) *membership.Purchase {
+	m := l.Find(id)
+	if m == nil {
+		return nil
+	}
+	p := &membership.Purchase{Membership: m}
 	for _, c := range l.changes {
 		if o := c.current; o != m && o.UserID == m.UserID && o.PlanID == m.PlanID {
-			list = append(list, o)
+			p.Others = append(p.Others, o)
 		}
 	}
-	return list
+	return p
 }
 
 // All returns the locked memberships.
@@ -111,7 +117,7 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) error {
 		}
 		published = append(published, m.TakeEvents()...)
 		arg.MembershipIds, arg.Was, arg.Versions = append(arg.MembershipIds, m.ID), append(arg.Was, c.version), append(arg.Versions, m.Version)
-		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.PayUntil)
+		arg.Statuses, arg.PayUntils = append(arg.Statuses, string(m.Status)), append(arg.PayUntils, m.Until)
 		arg.PaymentIds, arg.Opens = append(arg.PaymentIds, m.PaymentID), append(arg.Opens, int32(m.Opens)) //nolint:gosec // a small number
 		arg.Activated, arg.Starts = append(arg.Activated, postgres.OrEpoch(m.ActivatedAt)), append(arg.Starts, postgres.OrEpoch(m.StartsAt))
 		arg.Ends, arg.Given = append(arg.Ends, postgres.OrEpoch(m.EndsAt)), append(arg.Given, m.GivenBack)

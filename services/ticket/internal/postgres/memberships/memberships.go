@@ -3,6 +3,7 @@ package memberships
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 )
 
 var (
@@ -79,7 +80,7 @@ func (s *Store) ListPlans(ctx context.Context, limit int, before uuid.UUID) ([]m
 	return toPlans(rows), pkgpostgres.Err(err)
 }
 
-func (s *Store) Buy(ctx context.Context, userID, planID string, contact reservation.Contact) (id uuid.UUID, err error) {
+func (s *Store) Buy(ctx context.Context, userID, planID string, contact purchase.Contact) (id uuid.UUID, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		plan, err := findPlan(ctx, tx.Queries, planID)
 		if err == nil {
@@ -92,7 +93,7 @@ func (s *Store) Buy(ctx context.Context, userID, planID string, contact reservat
 
 // buy returns the user's pending purchase of a plan, or stores a new one. It takes the member's lock
 // first, so that the user's memberships of the plan neither begin nor become more meanwhile.
-func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan, contact reservation.Contact) (uuid.UUID, error) {
+func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan, contact purchase.Contact) (uuid.UUID, error) {
 	if err := tx.LockUsers(ctx, postgres.MemberLockKeys([]postgres.Member{{PlanID: plan.ID, UserID: userID}})); err != nil {
 		return uuid.Nil, err
 	}
@@ -126,7 +127,7 @@ func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.P
 	m := membership.New(userID, plan, now)
 	return m.ID, tx.InsertMembership(ctx, db.InsertMembershipParams{
 		MembershipID: m.ID, UserID: m.UserID, PlanID: m.PlanID, Price: m.Price, Currency: m.Currency, Months: int32(m.Months), //nolint:gosec // at most 120
-		Email: contact.Email, Language: contact.Language, PayUntil: m.PayUntil, CreatedAt: m.CreatedAt,
+		Email: contact.Email, Language: contact.Language, PayUntil: m.Until, CreatedAt: m.CreatedAt,
 	})
 }
 
@@ -174,9 +175,47 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide membership.Deci
 	})
 }
 
+func (s *Store) FindToPay(ctx context.Context, id uuid.UUID) (*membership.Purchase, time.Time, error) {
+	m, err := s.Find(ctx, id)
+	if err != nil {
+		return nil, time.Time{}, asReference(err)
+	}
+	return &membership.Purchase{Membership: &m.Membership, Name: m.Name}, m.Now, nil
+}
+
+// asReference replaces membership.ErrNotFound by the error that the payment service expects.
+func asReference(err error) error {
+	if errors.Is(err, membership.ErrNotFound) {
+		return purchase.ErrReferenceNotFound
+	}
+	return err
+}
+
+func (s *Store) ChangeToBegin(ctx context.Context, id uuid.UUID, change func(p *membership.Purchase, now time.Time) error) error {
+	return asReference(s.Change(ctx, id, func(m *membership.Membership, now time.Time) error {
+		return change(&membership.Purchase{Membership: m}, now)
+	}))
+}
+
+// ChangeClaims changes each purchase in a transaction of its own.
+func (s *Store) ChangeClaims(
+	ctx context.Context, payments []purchase.UnderWay, change func(p *membership.Purchase, payment uuid.UUID, now time.Time),
+) error {
+	for _, u := range payments {
+		err := s.ChangeToBegin(ctx, u.ReferenceID, func(p *membership.Purchase, now time.Time) error {
+			change(p, u.PaymentID, now)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Store) Paying(
-	ctx context.Context, payments []reservation.UnderWay, left time.Duration,
-) (paying, short []reservation.UnderWay, err error) {
+	ctx context.Context, payments []purchase.UnderWay, left time.Duration,
+) (paying, short []purchase.UnderWay, err error) {
 	q := s.database.Queries()
 	arg := db.PayingMembershipsParams{Now: q.AsOf, ShortSeconds: int32(left / time.Second)} //nolint:gosec // minutes
 	for _, p := range payments {
@@ -184,7 +223,7 @@ func (s *Store) Paying(
 	}
 	rows, err := q.PayingMemberships(ctx, arg)
 	for _, r := range rows {
-		p := reservation.UnderWay{ReferenceID: r.MembershipID, PaymentID: r.PaymentID}
+		p := purchase.UnderWay{ReferenceID: r.MembershipID, PaymentID: r.PaymentID}
 		paying = append(paying, p)
 		if r.Short {
 			short = append(short, p)
@@ -229,9 +268,11 @@ func toPlans(rows []db.MembershipPlan) []membership.Plan {
 func toMembership(r db.Membership) membership.Membership {
 	return membership.Membership{
 		ID: r.MembershipID, UserID: r.UserID, PlanID: r.PlanID, Price: r.Price, Currency: r.Currency, Months: int(r.Months),
-		Status: membership.Status(r.Status), PayUntil: r.PayUntil.UTC(), PayEndsAt: r.PayEndsAt.UTC(), PaymentID: r.PaymentID.UUID, Begun: r.Begun,
-		Opens: int(r.Opens), ActivatedAt: postgres.TimeOrZero(r.ActivatedAt), StartsAt: postgres.TimeOrZero(r.StartsAt), EndsAt: postgres.TimeOrZero(r.EndsAt), GivenBack: r.Given,
-		RefundID: r.RefundID.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+		Status:      membership.Status(r.Status),
+		ActivatedAt: postgres.TimeOrZero(r.ActivatedAt), StartsAt: postgres.TimeOrZero(r.StartsAt), EndsAt: postgres.TimeOrZero(r.EndsAt),
+		GivenBack: r.Given, RefundID: r.RefundID.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(), Claim: purchase.Claim{
+			PaymentID: r.PaymentID.UUID, Until: r.PayUntil.UTC(), OriginalEnd: r.PayEndsAt.UTC(), Opens: int(r.Opens), Begun: r.Begun,
+		},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -40,7 +40,7 @@ func (c *club) create(price int64) *membership.Plan {
 
 func (c *club) begin(user string) *membership.Shown {
 	c.t.Helper()
-	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan, reservation.Contact{})
+	m, err := c.Memberships.Buy(c.t.Context(), user, c.plan, purchase.Contact{})
 	require.NoError(c.t, err)
 	return m
 }
@@ -55,30 +55,30 @@ func (c *club) find(id uuid.UUID) *membership.Shown {
 // taken returns the Kafka event that a new payment for a membership was confirmed.
 func taken(m *membership.Shown) settlement.PaymentEvent {
 	return settlement.PaymentEvent{
-		Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: m.ID,
-		Payment: reservation.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency},
+		Key: uuid.NewString(), Type: purchase.Membership, ReferenceID: m.ID,
+		Payment: purchase.Payment{ID: uuid.New(), UserID: m.UserID, Amount: m.Price, Currency: m.Currency},
 	}
 }
 
 // buy has user buy and pay for a membership.
-func (c *club) buy(user string) (*membership.Shown, reservation.Payment) {
+func (c *club) buy(user string) (*membership.Shown, purchase.Payment) {
 	c.t.Helper()
 	m := c.begin(user)
 	e := taken(m)
-	_, err := c.Memberships.ClaimFor(c.t.Context(), user, m.ID, e.Payment.ID, reservation.PayTime{})
+	_, err := c.Memberships.BeginPayment(c.t.Context(), user, m.ID, e.Payment.ID, purchase.PayTime{})
 	require.NoError(c.t, err)
 	c.Settle(c.t, e, e)
 	return c.find(m.ID), e.Payment
 }
 
-func (c *club) request(p reservation.Payment, cause refund.Cause) refund.Request {
+func (c *club) request(p purchase.Payment, cause refund.Cause) refund.Request {
 	req := c.RefundRequest(p, cause)
 	req.Membership, req.AwaitsTickets = true, true
 	return req
 }
 
 // giveBack claims the membership of a payment and applies the event of the refund twice.
-func (c *club) giveBack(p reservation.Payment, cause refund.Cause) {
+func (c *club) giveBack(p purchase.Payment, cause refund.Cause) {
 	c.t.Helper()
 	claim := c.BeginRefund(c.t, c.request(p, cause))
 	require.Equal(c.t, refund.Begun, claim.Status, claim.Reason)
@@ -86,7 +86,7 @@ func (c *club) giveBack(p reservation.Payment, cause refund.Cause) {
 	c.Settle(c.t, refundMade, refundMade)
 }
 
-func (c *club) rejected(p reservation.Payment) bool {
+func (c *club) rejected(p purchase.Payment) bool {
 	c.t.Helper()
 	return c.Count(c.t, `SELECT count(*) FROM ended_payments WHERE payment_id = $1`, p.ID) == 1 &&
 		c.Count(c.t, `SELECT count(*) FROM outbox WHERE type = 'MEMBERSHIP_REJECTED' AND payload::json->>'paymentId' = $1`, p.ID.String()) == 1
@@ -99,13 +99,13 @@ func TestBuyAndExtend(t *testing.T) {
 	first := c.begin("u")
 	require.Equal(t, membership.Pending, first.Status)
 	require.Equal(t, "Friends", first.Name)
-	c.RequireFromNow(t, membership.PayWithin, first.PayUntil)
+	c.RequireFromNow(t, membership.PayWithin, first.Until)
 	_, err := c.Memberships.Update(t.Context(), c.plan, false)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, c.begin("u").ID, "it is under way, although the sale has ended")
-	_, err = c.Memberships.Buy(t.Context(), "v", c.plan, reservation.Contact{})
+	_, err = c.Memberships.Buy(t.Context(), "v", c.plan, purchase.Contact{})
 	require.ErrorIs(t, err, membership.ErrPlanNotOnSale)
-	_, err = c.Memberships.Buy(t.Context(), "v", uuid.NewString(), reservation.Contact{})
+	_, err = c.Memberships.Buy(t.Context(), "v", uuid.NewString(), purchase.Contact{})
 	require.ErrorIs(t, err, membership.ErrPlanNotFound)
 	first, _ = c.buy("u")
 	require.Equal(t, membership.Active, first.Status)
@@ -151,7 +151,7 @@ func TestAbandonedPurchase(t *testing.T) {
 	require.NoError(t, c.Memberships.ExpireDue(t.Context()))
 	require.Equal(t, membership.Cancelled, c.find(second.ID).Status)
 	_, err = c.Memberships.Payable(t.Context(), "u", second.ID)
-	require.ErrorIs(t, err, reservation.ErrHoldExpired)
+	require.ErrorIs(t, err, purchase.ErrHoldExpired)
 	c.RequireInvariants(t)
 }
 
@@ -162,42 +162,42 @@ func TestPaymentUnderWay(t *testing.T) {
 	c := open(t)
 	ctx, m := t.Context(), c.begin("u")
 	payment, otherPayment := uuid.New(), uuid.New()
-	claim := func(user string, payment uuid.UUID, pt reservation.PayTime) (*membership.Shown, error) {
-		return c.Memberships.ClaimFor(ctx, user, m.ID, payment, pt)
+	claim := func(user string, payment uuid.UUID, pt purchase.PayTime) (*purchase.Payable, error) {
+		return c.Memberships.BeginPayment(ctx, user, m.ID, payment, pt)
 	}
-	_, err := claim("v", payment, reservation.PayTime{})
-	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
-	_, err = c.Memberships.ClaimFor(ctx, "u", uuid.New(), payment, reservation.PayTime{})
-	require.ErrorIs(t, err, reservation.ErrReferenceNotFound)
-	c.Clock.Set(m.PayUntil.Add(-time.Minute))
-	opened, err := claim("u", payment, reservation.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true})
+	_, err := claim("v", payment, purchase.PayTime{})
+	require.ErrorIs(t, err, purchase.ErrReferenceNotFound)
+	_, err = c.Memberships.BeginPayment(ctx, "u", uuid.New(), payment, purchase.PayTime{})
+	require.ErrorIs(t, err, purchase.ErrReferenceNotFound)
+	c.Clock.Set(m.Until.Add(-time.Minute))
+	opened, err := claim("u", payment, purchase.PayTime{Within: 12 * time.Minute, AtLeast: 3 * time.Minute, Opens: true})
 	require.NoError(t, err)
-	c.RequireFromNow(t, 12*time.Minute, opened.PayUntil)
-	_, err = claim("u", otherPayment, reservation.PayTime{})
-	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
-	again, err := claim("u", payment, reservation.PayTime{})
+	c.RequireFromNow(t, 12*time.Minute, opened.ExpiresAt)
+	_, err = claim("u", otherPayment, purchase.PayTime{})
+	require.ErrorIs(t, err, purchase.ErrPaymentInProgress)
+	again, err := claim("u", payment, purchase.PayTime{})
 	require.NoError(t, err)
-	require.Equal(t, opened.PayUntil, again.PayUntil)
-	c.Clock.Set(opened.PayUntil.Add(-time.Second))
+	require.Equal(t, opened.ExpiresAt, again.ExpiresAt)
+	c.Clock.Set(opened.ExpiresAt.Add(-time.Second))
 	require.NoError(t, c.Memberships.ExpireDue(ctx))
-	paying, err := c.Memberships.ExtendPayments(ctx, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}, {ReferenceID: m.ID, PaymentID: otherPayment}})
+	paying, err := c.Memberships.ExtendPayments(ctx, []purchase.UnderWay{{ReferenceID: m.ID, PaymentID: payment}, {ReferenceID: m.ID, PaymentID: otherPayment}})
 	require.NoError(t, err)
-	require.Equal(t, []reservation.UnderWay{{ReferenceID: m.ID, PaymentID: payment}}, paying)
-	require.True(t, c.find(m.ID).PayUntil.After(opened.PayUntil))
+	require.Equal(t, []purchase.UnderWay{{ReferenceID: m.ID, PaymentID: payment}}, paying)
+	require.True(t, c.find(m.ID).Until.After(opened.ExpiresAt))
 
-	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, reservation.Failure{}))
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, purchase.Failure{}))
 	require.Equal(t, payment, c.find(m.ID).PaymentID)
-	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment, reservation.Failure{}))
+	require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, payment, purchase.Failure{}))
 	retry := c.find(m.ID)
 	require.Zero(t, retry.PaymentID)
-	c.RequireFromNow(t, reservation.RetryWithin, retry.PayUntil)
+	c.RequireFromNow(t, purchase.RetryWithin, retry.Until)
 	for range 2 {
-		_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+		_, err = claim("u", otherPayment, purchase.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
 		require.NoError(t, err)
-		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, reservation.Failure{}))
+		require.NoError(t, c.Memberships.AbortPayment(ctx, m.ID, otherPayment, purchase.Failure{}))
 	}
-	_, err = claim("u", otherPayment, reservation.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
-	require.ErrorIs(t, err, reservation.ErrNotPayable, "three pages are enough")
+	_, err = claim("u", otherPayment, purchase.PayTime{Within: 3 * time.Minute, AtLeast: time.Second, Opens: true})
+	require.ErrorIs(t, err, purchase.ErrNotPayable, "three pages are enough")
 	c.RequireInvariants(t)
 }
 
@@ -212,7 +212,7 @@ func TestRejectedPayments(t *testing.T) {
 	require.True(t, c.rejected(second.Payment))
 	require.False(t, c.rejected(paid))
 	_, err := c.Memberships.Payable(t.Context(), "u", m.ID)
-	require.ErrorIs(t, err, reservation.ErrAlreadyPaid)
+	require.ErrorIs(t, err, purchase.ErrAlreadyPaid)
 	c.giveBack(paid, refund.Operator)
 	third := taken(m)
 	c.Settle(t, third)
@@ -239,7 +239,7 @@ func TestFreePlan(t *testing.T) {
 
 func (c *club) refused(user string, want error) {
 	c.t.Helper()
-	_, err := c.Memberships.Buy(c.t.Context(), user, c.plan, reservation.Contact{})
+	_, err := c.Memberships.Buy(c.t.Context(), user, c.plan, purchase.Contact{})
 	require.ErrorIs(c.t, err, want)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 )
 
@@ -48,7 +48,7 @@ func TestBoughtTwiceAtOnce(t *testing.T) {
 			var ids [3]uuid.UUID
 			buy := func(i int) func() error {
 				return func() error {
-					m, err := c.Memberships.Buy(t.Context(), user, c.plan, reservation.Contact{})
+					m, err := c.Memberships.Buy(t.Context(), user, c.plan, purchase.Contact{})
 					if err == nil {
 						ids[i] = m.ID
 					}
@@ -71,7 +71,7 @@ func TestBoughtAheadAtOnce(t *testing.T) {
 		other := c.Replica(t)
 		buy := func(s *storetest.Service) func() error {
 			return func() error {
-				m, err := s.Memberships.Buy(t.Context(), user, c.plan, reservation.Contact{})
+				m, err := s.Memberships.Buy(t.Context(), user, c.plan, purchase.Contact{})
 				if err != nil {
 					require.ErrorIs(t, err, membership.ErrAhead)
 					return nil
@@ -104,18 +104,18 @@ func TestPaidAtTheEndOfTheTime(t *testing.T) {
 		t.Helper()
 		m := c.begin(user)
 		e := taken(m)
-		c.Clock.Set(m.PayUntil.Add(-10 * time.Microsecond)) // each reading advances the clock by 1 µs
+		c.Clock.Set(m.Until.Add(-10 * time.Microsecond)) // each reading advances the clock by 1 µs
 		expire := func() error { return c.Memberships.ExpireDue(t.Context()) }
 		var claimed error
 		c.race(expire, func() error {
-			_, claimed = c.Memberships.ClaimFor(t.Context(), user, m.ID, e.Payment.ID, reservation.PayTime{})
+			_, claimed = c.Memberships.BeginPayment(t.Context(), user, m.ID, e.Payment.ID, purchase.PayTime{})
 			return nil
 		})
 		if claimed != nil {
-			require.ErrorIs(t, claimed, reservation.ErrHoldExpired)
+			require.ErrorIs(t, claimed, purchase.ErrHoldExpired)
 			return
 		}
-		c.Clock.Set(c.find(m.ID).PayUntil.Add(-10 * time.Microsecond))
+		c.Clock.Set(c.find(m.ID).Until.Add(-10 * time.Microsecond))
 		c.race(expire, c.settle(e))
 		require.Equal(t, c.rejected(e.Payment), c.find(m.ID).Status == membership.Cancelled)
 	})

@@ -25,6 +25,7 @@ import (
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -137,7 +138,7 @@ type post struct {
 	t     *testing.T
 	store *notices.Store
 	lanes []notice.Lane
-	hold  func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment)
+	hold  func(user string, contact purchase.Contact, seats ...string) (*reservation.Reservation, purchase.Payment)
 }
 
 func newPost(t *testing.T, addr string) *post {
@@ -150,7 +151,7 @@ func newPost(t *testing.T, addr string) *post {
 		p.store, ticket.NewService(s.Tickets, keys))
 	require.NoError(t, err)
 	p.lanes = sender.Lanes()
-	p.hold = func(user string, contact reservation.Contact, seats ...string) (*reservation.Reservation, reservation.Payment) {
+	p.hold = func(user string, contact purchase.Contact, seats ...string) (*reservation.Reservation, purchase.Payment) {
 		r, err := s.Holds.HoldSeats(t.Context(), reservation.SeatsRequest{EventID: "e", UserID: user, SlotID: "s", Contact: contact, SeatIDs: seats})
 		require.NoError(t, err)
 		paid := storetest.Payment(r)
@@ -216,11 +217,11 @@ func TestMailsArriveInOrder(t *testing.T) {
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
 	spec.Transferable = new(event.TransferPriced)
 	p.Put(t, spec)
-	alice, bob := reservation.Contact{Email: "alice@example.com", Language: "ko"}, reservation.Contact{Email: "bob@example.com", Language: "en"}
+	alice, bob := purchase.Contact{Email: "alice@example.com", Language: "ko"}, purchase.Contact{Email: "bob@example.com", Language: "en"}
 	order, paid := p.hold("alice", alice, "A-1-1", "A-1-2")
-	p.hold("carol", reservation.Contact{}, "A-2-1")                         // no address
-	p.hold("dave", reservation.Contact{Email: "gone@example.com"}, "A-2-2") // the mail server does not know the address any more
-	p.hold("erin", reservation.Contact{Email: "not an address"}, "A-2-3")   // an invalid address
+	p.hold("carol", purchase.Contact{}, "A-2-1")                         // no address
+	p.hold("dave", purchase.Contact{Email: "gone@example.com"}, "A-2-2") // the mail server does not know the address any more
+	p.hold("erin", purchase.Contact{Email: "not an address"}, "A-2-3")   // an invalid address
 	ids := p.TicketIDs(t, paid)
 	_, claim, err := p.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
 	require.NoError(t, err)
@@ -263,18 +264,18 @@ func TestMailsHaveCodesWhenTheyAreDue(t *testing.T) {
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
 	spec.CodesFrom, spec.DoorsAt, spec.SalesCloseAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour)), spec.StartsAt
 	p.Put(t, spec)
-	_, earlyPayment := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1", "A-1-2")
+	_, earlyPayment := p.hold("alice", purchase.Contact{Email: "alice@example.com"}, "A-1-1", "A-1-2")
 	p.deliver()
 	p.Clock.Set(spec.DoorsAt.Add(-2 * time.Hour).Add(-time.Minute))
 	p.Refund(t, earlyPayment, refund.Operator)
-	p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-3")
+	p.hold("alice", purchase.Contact{Email: "alice@example.com"}, "A-1-3")
 	p.deliver()
 	require.Equal(t, []string{"Your tickets: Concert e", "Refund: Concert e", "Your tickets: Concert e"}, box.subjectsTo("alice@example.com"))
 	for _, m := range box.mails {
 		require.NotContains(t, m.raw, "image/png")
 	}
 	p.Clock.Set(spec.DoorsAt.Add(-2 * time.Hour))
-	p.hold("bob", reservation.Contact{Email: "bob@example.com"}, "A-2-1", "A-2-2")
+	p.hold("bob", purchase.Contact{Email: "bob@example.com"}, "A-2-1", "A-2-2")
 	p.deliver()
 	p.deliver()
 	require.Equal(t, "For the entrance: Concert e", box.subjectsTo("alice@example.com")[3])
@@ -294,7 +295,7 @@ func TestMailsHaveCodesOfTicketsUsedBefore(t *testing.T) {
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 55000, 4, 10))
 	spec.CodesFrom, spec.DoorsAt = new(int32(2)), new(spec.StartsAt.Add(-time.Hour))
 	p.Put(t, spec)
-	p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1")
+	p.hold("alice", purchase.Contact{Email: "alice@example.com"}, "A-1-1")
 	p.deliver()
 	_, err := p.Pool.Exec(t.Context(), `UPDATE tickets SET status = 'USED'`)
 	require.NoError(t, err)
@@ -317,7 +318,7 @@ func TestMailsToAllDelayNoOrder(t *testing.T) {
 	for _, id := range []string{"e", "f"} {
 		p.Put(t, storetest.Spec(id, event.Assigned, storetest.Rows("A", 70, 4, 10)))
 	}
-	_, paid := p.hold("alice", reservation.Contact{Email: "alice@example.com"}, "A-1-1")
+	_, paid := p.hold("alice", purchase.Contact{Email: "alice@example.com"}, "A-1-1")
 	p.deliver()
 	_, err := p.Events.Postpone(t.Context(), "e", event.Postponement{StartsAt: storetest.Start.Add(100 * time.Hour)})
 	require.NoError(t, err)
@@ -330,7 +331,7 @@ func TestMailsToAllDelayNoOrder(t *testing.T) {
 	require.NoError(t, p.Pool.QueryRow(t.Context(), `SELECT refund_id FROM refund_claims`).Scan(&claim))
 	p.Settle(t, storetest.MadeRefund(&refund.Claim{ID: claim, Cause: refund.EventCancelled}, paid))
 	r, err := p.Holds.HoldSeats(t.Context(), reservation.SeatsRequest{
-		EventID: "f", UserID: "bob", SlotID: "s", Contact: reservation.Contact{Email: "bob@example.com"}, SeatIDs: []string{"A-1-1"},
+		EventID: "f", UserID: "bob", SlotID: "s", Contact: purchase.Contact{Email: "bob@example.com"}, SeatIDs: []string{"A-1-1"},
 	})
 	require.NoError(t, err)
 	p.Confirm(t, r, storetest.Payment(r))
@@ -353,7 +354,7 @@ func TestEventsAreToldToAllOrders(t *testing.T) {
 	for i := range 7 {
 		user := string(rune('a' + i%5))
 		r, err := s.Reservations.HoldBest(t.Context(), reservation.BestRequest{
-			EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: 1, Contact: reservation.Contact{Email: user + "@example.com"},
+			EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: 1, Contact: purchase.Contact{Email: user + "@example.com"},
 		})
 		require.NoError(t, err)
 		s.Confirm(t, r, storetest.Payment(r))

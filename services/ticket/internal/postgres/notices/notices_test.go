@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/notice"
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/transfer"
 )
 
@@ -56,7 +56,7 @@ func TestWhatIsTold(t *testing.T) {
 
 	_, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "alice"}, nil)
 	require.NoError(t, err)
-	passed, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{}, claim, uuid.Nil)
+	passed, err := s.Transfers.Accept(t.Context(), "bob", purchase.Contact{}, claim, uuid.Nil)
 	require.NoError(t, err)
 	types, data = noticesAbout(t, s, order)
 	require.Equal(t, []string{"TICKETS_ISSUED", "TICKET_TRANSFERRED"}, types)

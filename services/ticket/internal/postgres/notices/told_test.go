@@ -25,6 +25,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/membership"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -47,11 +48,11 @@ type audience struct {
 	text       strings.Builder
 	// buyer has the payment of a buyer who keeps two tickets, giver and seller those of buyers who have
 	// given a ticket to "friend" and sold one for 80 to "taker".
-	buyer, giver, seller, taker reservation.Payment
+	buyer, giver, seller, taker purchase.Payment
 }
 
-func (a *audience) contact(user string) reservation.Contact {
-	return reservation.Contact{Email: user + "@example.com", Language: a.language}
+func (a *audience) contact(user string) purchase.Contact {
+	return purchase.Contact{Email: user + "@example.com", Language: a.language}
 }
 
 func (a *audience) hold(user string, seats ...string) *reservation.Reservation {
@@ -63,7 +64,7 @@ func (a *audience) hold(user string, seats ...string) *reservation.Reservation {
 	return r
 }
 
-func (a *audience) buy(user string, seats ...string) reservation.Payment {
+func (a *audience) buy(user string, seats ...string) purchase.Payment {
 	a.t.Helper()
 	r := a.hold(user, seats...)
 	p := storetest.Payment(r)
@@ -71,7 +72,7 @@ func (a *audience) buy(user string, seats ...string) reservation.Payment {
 	return p
 }
 
-func (a *audience) offer(seller string, p reservation.Payment, price int64) (id uuid.UUID, claim string) {
+func (a *audience) offer(seller string, p purchase.Payment, price int64) (id uuid.UUID, claim string) {
 	a.t.Helper()
 	t, claim, err := a.Transfers.Offer(a.t.Context(), transfer.Request{TicketID: a.TicketIDs(a.t, p)[0], Seller: seller, Price: price}, nil)
 	require.NoError(a.t, err)
@@ -85,10 +86,10 @@ func (a *audience) accept(user, claim string) {
 }
 
 // pay applies the event that a payment of a transfer was confirmed.
-func (a *audience) pay(user string, id uuid.UUID) reservation.Payment {
+func (a *audience) pay(user string, id uuid.UUID) purchase.Payment {
 	a.t.Helper()
-	p := reservation.Payment{ID: uuid.New(), UserID: user, EventID: a.language, Amount: 80, Currency: "KRW"}
-	a.Settle(a.t, settlement.PaymentEvent{Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: id, Payment: p})
+	p := purchase.Payment{ID: uuid.New(), UserID: user, EventID: a.language, Amount: 80, Currency: "KRW"}
+	a.Settle(a.t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: id, Payment: p})
 	return p
 }
 
@@ -127,7 +128,7 @@ func (a *audience) cancel() {
 	}
 	a.deliver()
 	require.NoError(a.t, a.Walker.Walk(a.t.Context()))
-	for _, p := range []reservation.Payment{a.buyer, a.giver, a.seller, a.taker} {
+	for _, p := range []purchase.Payment{a.buyer, a.giver, a.seller, a.taker} {
 		var id uuid.UUID
 		require.NoError(a.t, a.Pool.QueryRow(a.t.Context(), `SELECT refund_id FROM refund_claims WHERE payment_id = $1`, p.ID).Scan(&id))
 		a.Settle(a.t, storetest.MadeRefund(&refund.Claim{ID: id, Cause: refund.EventCancelled}, p))
@@ -284,8 +285,8 @@ var tellings = map[string]func(a *audience){ //nolint:gochecknoglobals // consta
 		require.NoError(a.t, err)
 		a.Clock.Advance(membership.PayWithin + time.Second)
 		a.Settle(a.t, settlement.PaymentEvent{
-			Key: uuid.NewString(), Kind: settlement.Membership, ReferenceID: m.ID,
-			Payment: reservation.Payment{ID: uuid.New(), UserID: "late", Amount: 300, Currency: "KRW"},
+			Key: uuid.NewString(), Type: purchase.Membership, ReferenceID: m.ID,
+			Payment: purchase.Payment{ID: uuid.New(), UserID: "late", Amount: 300, Currency: "KRW"},
 		})
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -21,7 +22,7 @@ type world struct {
 	t *testing.T
 	// The first three orders are of user u, refunded is of v, and again is of w for v's seat.
 	paid, held, cancelled, refunded, again *reservation.Reservation
-	payment                                reservation.Payment
+	payment                                purchase.Payment
 }
 
 func newWorld(t *testing.T) *world {

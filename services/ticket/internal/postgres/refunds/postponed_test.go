@@ -9,15 +9,15 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/transfer"
 )
 
 // requireBack fails the test unless the user of a payment gets this amount back for its ticket, by a
 // refund as by what is shown.
-func requireBack(t *testing.T, svc *storetest.Service, p reservation.Payment, amount int64, full bool) {
+func requireBack(t *testing.T, svc *storetest.Service, p purchase.Payment, amount int64, full bool) {
 	t.Helper()
 	shown, err := svc.Tickets.FindTicket(t.Context(), svc.TicketIDs(t, p)[0])
 	require.NoError(t, err)
@@ -46,14 +46,14 @@ func TestWhoBuysAfterAPostponement(t *testing.T) {
 		require.NoError(t, err)
 		svc.Clock.Advance(time.Minute)
 	}
-	pass := func(p reservation.Payment, buyer string) reservation.Payment {
+	pass := func(p purchase.Payment, buyer string) purchase.Payment {
 		t.Helper()
 		offered, claim, err := svc.Transfers.Offer(t.Context(), transfer.Request{TicketID: svc.TicketIDs(t, p)[0], Seller: p.UserID, Price: 70}, nil)
 		require.NoError(t, err)
-		_, err = svc.Transfers.Accept(t.Context(), buyer, reservation.Contact{}, claim, uuid.Nil)
+		_, err = svc.Transfers.Accept(t.Context(), buyer, purchase.Contact{}, claim, uuid.Nil)
 		require.NoError(t, err)
-		paid := reservation.Payment{ID: uuid.New(), UserID: buyer, EventID: "e", Amount: 70, Currency: "KRW"}
-		svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: offered.ID, Payment: paid})
+		paid := purchase.Payment{ID: uuid.New(), UserID: buyer, EventID: "e", Amount: 70, Currency: "KRW"}
+		svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: offered.ID, Payment: paid})
 		return paid
 	}
 	_, before := buy(t, svc, "before", "A-1-1")

@@ -8,6 +8,7 @@ import (
 
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -105,7 +106,7 @@ func TestRefundByHandDuringTheConfirmation(t *testing.T) {
 		user := uuid.NewString()
 		r := svc.MustHoldSeats(t, user, "A-1-1")
 		p := storetest.Payment(r)
-		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+		confirmed := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 		svc.Begun(t, confirmed)
 		var c *refund.Claim
 		acts := []func() error{

@@ -17,8 +17,8 @@ import (
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -104,7 +104,7 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 // its end is stored, so that it never buys anything. For an ended payment no tickets are awaited.
 func handleUnknownPayment(ctx context.Context, tx *postgres.Tx, req *refund.Request, paidFor int) error {
 	if req.EndsUnknownPayment(paidFor) {
-		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{reservation.ReasonRefunded}}
+		ended := db.EndPaymentsParams{PaymentIds: []uuid.UUID{req.PaymentID}, Reasons: []string{purchase.ReasonRefunded}}
 		if err := tx.EndPayments(ctx, ended); err != nil {
 			return err
 		}

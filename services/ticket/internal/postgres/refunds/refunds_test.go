@@ -12,6 +12,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -107,13 +108,13 @@ func find(t *testing.T, svc *storetest.Service, id uuid.UUID) *ticket.Ticket {
 }
 
 // sell puts an event of nine seats, and sells some of them to user u.
-func sell(t *testing.T, svc *storetest.Service, seats ...string) (*reservation.Reservation, reservation.Payment) {
+func sell(t *testing.T, svc *storetest.Service, seats ...string) (*reservation.Reservation, purchase.Payment) {
 	t.Helper()
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9)))
 	return buy(t, svc, "u", seats...)
 }
 
-func buy(t *testing.T, svc *storetest.Service, user string, seats ...string) (*reservation.Reservation, reservation.Payment) {
+func buy(t *testing.T, svc *storetest.Service, user string, seats ...string) (*reservation.Reservation, purchase.Payment) {
 	t.Helper()
 	r := svc.MustHoldSeats(t, user, seats...)
 	p := storetest.Payment(r)
@@ -122,7 +123,7 @@ func buy(t *testing.T, svc *storetest.Service, user string, seats ...string) (*r
 }
 
 // begin begins a refund of the given tickets of a payment.
-func begin(t *testing.T, svc *storetest.Service, p reservation.Payment, cause refund.Cause, tickets ...uuid.UUID) *refund.Claim {
+func begin(t *testing.T, svc *storetest.Service, p purchase.Payment, cause refund.Cause, tickets ...uuid.UUID) *refund.Claim {
 	t.Helper()
 	req := svc.RefundRequest(p, cause)
 	req.TicketIDs = tickets
@@ -480,7 +481,7 @@ func TestRejectionsAreForGood(t *testing.T) {
 	p := storetest.Payment(r)
 	_, err := svc.Pool.Exec(t.Context(), `INSERT INTO ended_payments (payment_id, why) VALUES ($1, 'HOLD_EXPIRED')`, p.ID)
 	require.NoError(t, err)
-	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p})
+	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p})
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "its money is on the way back")
 	events := svc.OutboxEvents(t, r.ID)
 	require.Len(t, events, 2)

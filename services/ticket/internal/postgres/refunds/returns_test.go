@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 )
@@ -26,7 +27,7 @@ func putHall(t *testing.T, svc *storetest.Service, seating event.Seating, within
 	svc.Put(t, spec)
 }
 
-func buyOne(t *testing.T, svc *storetest.Service, user string) reservation.Payment {
+func buyOne(t *testing.T, svc *storetest.Service, user string) purchase.Payment {
 	t.Helper()
 	held, err := svc.HoldBest(t.Context(), user, 1)
 	require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestFewPlacesLeft(t *testing.T) {
 		t.Helper()
 		svc := storetest.New(t)
 		putHall(t, svc, seating, 0)
-		payments := make([]reservation.Payment, 20)
+		payments := make([]purchase.Payment, 20)
 		for i := range payments {
 			payments[i] = buyOne(t, svc, fmt.Sprint("u", i/4))
 		}

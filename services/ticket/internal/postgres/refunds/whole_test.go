@@ -9,6 +9,7 @@ import (
 	"urr.guru/pkg/errs"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -16,7 +17,7 @@ import (
 )
 
 // buyWhole buys seats by a payment that can be refunded as a whole only.
-func buyWhole(t *testing.T, svc *storetest.Service, user string, seats ...string) reservation.Payment {
+func buyWhole(t *testing.T, svc *storetest.Service, user string, seats ...string) purchase.Payment {
 	t.Helper()
 	r := svc.MustHoldSeats(t, user, seats...)
 	p := storetest.Payment(r)
@@ -72,7 +73,7 @@ func TestOffersOfWholePaymentsOnly(t *testing.T) {
 	spec := storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 9))
 	spec.Transferable = new(event.TransferPriced)
 	svc.Put(t, spec)
-	offer := func(p reservation.Payment, price int64) error {
+	offer := func(p purchase.Payment, price int64) error {
 		_, _, err := svc.Transfers.Offer(t.Context(), transfer.Request{TicketID: svc.TicketIDs(t, p)[0], Seller: p.UserID, Price: price}, nil)
 		return err
 	}
@@ -95,9 +96,9 @@ func TestOffersOfWholePaymentsOnly(t *testing.T) {
 
 	_, claim, err := svc.Transfers.Offer(t.Context(), transfer.Request{TicketID: svc.TicketIDs(t, buyWhole(t, svc, "w", "A-1-4"))[0], Seller: "w", Price: 70}, nil)
 	require.NoError(t, err)
-	accepted, err := svc.Transfers.Accept(t.Context(), "buyer", reservation.Contact{}, claim, uuid.Nil)
+	accepted, err := svc.Transfers.Accept(t.Context(), "buyer", purchase.Contact{}, claim, uuid.Nil)
 	require.NoError(t, err)
-	paid := reservation.Payment{ID: uuid.New(), UserID: "buyer", EventID: "e", Amount: 70, Currency: "KRW", WholeOnly: true}
-	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: accepted.ID, Payment: paid})
+	paid := purchase.Payment{ID: uuid.New(), UserID: "buyer", EventID: "e", Amount: 70, Currency: "KRW", WholeOnly: true}
+	svc.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: accepted.ID, Payment: paid})
 	requireReason(offer(paid, 60), transfer.OnlyWholeOrder)
 }

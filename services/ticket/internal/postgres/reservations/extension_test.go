@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -27,25 +28,25 @@ func TestDeclinedPaymentsExtendAHoldAtMost(t *testing.T) {
 			require.NoError(t, err)
 			for range 2 { // each is declined shortly before its time to pay ends
 				p := svc.BeginPayment(t, r)
-				svc.Clock.Advance(reservation.PayWithin - time.Minute)
-				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
+				svc.Clock.Advance(purchase.PayWithin - time.Minute)
+				require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, purchase.Failure{}))
 			}
-			latestBegin := storetest.MaxExtension - reservation.PayWithin
+			latestBegin := storetest.MaxExtension - purchase.PayWithin
 
 			p := svc.BeginPayment(t, r)
-			svc.Clock.Set(r.HoldEndsAt.Add(latestBegin - time.Minute))
-			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
+			svc.Clock.Set(r.OriginalEnd.Add(latestBegin - time.Minute))
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, purchase.Failure{}))
 			got := svc.Find(t, r.ID)
 			require.Equal(t, reservation.Held, got.Status)
-			require.Equal(t, got.HoldEndsAt.Add(latestBegin), got.ExpiresAt, "a minute, not two")
+			require.Equal(t, got.OriginalEnd.Add(latestBegin), got.Until, "a minute, not two")
 
 			p = svc.BeginPayment(t, r)
 			svc.Clock.Advance(time.Minute)
-			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
+			require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, purchase.Failure{}))
 			require.Equal(t, reservation.Expired, svc.Find(t, r.ID).Status)
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED"}, svc.EventTypes(t, r.ID))
-			_, err = svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New())
-			require.ErrorIs(t, err, reservation.ErrHoldExpired)
+			_, err = svc.Reservations.BeginPayment(t.Context(), "u", r.ID, uuid.New(), purchase.PayTime{})
+			require.ErrorIs(t, err, purchase.ErrHoldExpired)
 			svc.Clock.Advance(10 * time.Second)
 			require.NoError(t, svc.EventStore.ReleaseReturns(t.Context()))
 			_, err = svc.HoldBest(t.Context(), "v", 1)
@@ -63,11 +64,11 @@ func TestBeginPaymentRefusesTooLongExtensions(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	p := svc.BeginPayment(t, r)
-	svc.Clock.Advance(reservation.PayWithin - time.Minute)
-	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, reservation.Failure{}))
-	restarted := reservation.NewService(svc.Events, svc.Entitlements, svc.Holds, svc.ReservationStore, reservation.PayWithin)
-	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New())
-	require.ErrorIs(t, err, reservation.ErrHoldExpired)
+	svc.Clock.Advance(purchase.PayWithin - time.Minute)
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, p.ID, purchase.Failure{}))
+	restarted := reservation.NewService(svc.Events, svc.Entitlements, svc.Holds, svc.ReservationStore, purchase.PayWithin)
+	_, err := restarted.BeginPayment(t.Context(), "u", r.ID, uuid.New(), purchase.PayTime{})
+	require.ErrorIs(t, err, purchase.ErrHoldExpired)
 	require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status)
 }
 
@@ -79,12 +80,12 @@ func TestPaymentsAreExtended(t *testing.T) {
 	svc.Put(t, storetest.Spec("g", event.General, storetest.Admissions("A", 70, 4)))
 	seat := svc.MustHoldSeats(t, "u", "A-1-1")
 	short, paid, fresh := svc.BeginPayment(t, seat).ID, uuid.New(), uuid.New()
-	svc.Clock.Advance(reservation.PayWithin - time.Minute)
+	svc.Clock.Advance(purchase.PayWithin - time.Minute)
 	other := svc.MustHoldSeats(t, "v", "A-1-2")
-	_, err := svc.Reservations.BeginPayment(t.Context(), "v", other.ID, fresh)
+	_, err := svc.Reservations.BeginPayment(t.Context(), "v", other.ID, fresh, purchase.PayTime{})
 	require.NoError(t, err)
 	before := svc.Find(t, other.ID)
-	all := []reservation.UnderWay{
+	all := []purchase.UnderWay{
 		{ReferenceID: seat.ID, PaymentID: short}, {ReferenceID: other.ID, PaymentID: fresh}, {ReferenceID: other.ID, PaymentID: paid},
 		{ReferenceID: uuid.New(), PaymentID: uuid.New()},
 	}
@@ -92,7 +93,7 @@ func TestPaymentsAreExtended(t *testing.T) {
 		underWay, err := svc.Reservations.ExtendPayments(t.Context(), all)
 		require.NoError(t, err)
 		require.ElementsMatch(t, all[:2], underWay)
-		svc.RequireFromNow(t, 3*time.Minute, svc.Find(t, seat.ID).ExpiresAt)
+		svc.RequireFromNow(t, 3*time.Minute, svc.Find(t, seat.ID).Until)
 		require.Equal(t, before, svc.Find(t, other.ID))
 	}
 	svc.Clock.Advance(2 * time.Minute)

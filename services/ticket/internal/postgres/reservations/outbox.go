@@ -48,7 +48,7 @@ func payload(e *reservation.Event) *eventsv1.ReservationEvent {
 		}
 	}
 	if e.Type == reservation.EventCreated {
-		p.ExpiresAt = timestamppb.New(r.ExpiresAt)
+		p.ExpiresAt = timestamppb.New(r.Until)
 	}
 	return p
 }

@@ -4,6 +4,7 @@ package reservations
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -86,16 +88,11 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide reservation.Dec
 	})
 }
 
-func (s *Store) ChangeOfEvent(
-	ctx context.Context, id uuid.UUID, decide func(r *reservation.Reservation, terms reservation.PayTerms) error,
-) (*reservation.Reservation, error) {
-	return s.lockAndChange(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
+func (s *Store) ChangeToBegin(ctx context.Context, id uuid.UUID, change func(p *reservation.Purchase, now time.Time) error) error {
+	_, err := s.lockAndChange(ctx, id, func(ctx context.Context, tx *postgres.Tx, r *reservation.Reservation, _ time.Time) error {
 		closings, now, err := postgres.Closings(ctx, tx.Queries, []string{r.EventID})
 		if err != nil {
 			return err
-		}
-		if !closings[r.EventID].State.TakesPlace() {
-			return event.ErrCancelled
 		}
 		row, err := tx.PayTerms(ctx, db.PayTermsParams{
 			ReservationID: id, Now: tx.ClockTime(), ForgottenAfter: event.ForgottenAfter.Seconds(),
@@ -103,31 +100,58 @@ func (s *Store) ChangeOfEvent(
 		if err != nil {
 			return err
 		}
-		return decide(r, reservation.PayTerms{Now: now, Blocked: row.Blocked, Others: reservation.Pages{Opened: int(row.Pages), Declined: int(row.Declines)}})
+		return change(&reservation.Purchase{
+			Reservation: r, Event: closings[r.EventID].State, Blocked: row.Blocked,
+			OtherPages: purchase.Pages{Opened: int(row.Pages), Declined: int(row.Declines)},
+		}, now)
+	})
+	return asReference(err)
+}
+
+// asReference replaces reservation.ErrNotFound by the error that the payment service expects.
+func asReference(err error) error {
+	if errors.Is(err, reservation.ErrNotFound) {
+		return purchase.ErrReferenceNotFound
+	}
+	return err
+}
+
+func (s *Store) ChangeClaims(
+	ctx context.Context, payments []purchase.UnderWay, change func(p *reservation.Purchase, payment uuid.UUID, now time.Time),
+) error {
+	return changeAll(ctx, s.database, reservationsOf(payments), func(l *Locked) error {
+		for _, p := range payments {
+			r := l.Find(p.ReferenceID)
+			if r == nil {
+				return purchase.ErrReferenceNotFound
+			}
+			change(&reservation.Purchase{Reservation: r}, p.PaymentID, l.Now)
+		}
+		return nil
 	})
 }
 
 func (s *Store) Paying(
-	ctx context.Context, payments []reservation.UnderWay, within time.Duration,
-) (paying, short []reservation.UnderWay, err error) {
+	ctx context.Context, payments []purchase.UnderWay, left time.Duration,
+) (paying, short []purchase.UnderWay, err error) {
 	q := s.database.Queries()
 	rows, err := q.PayingReservations(ctx, db.PayingReservationsParams{ReservationIds: reservationsOf(payments), Now: q.AsOf})
 	if err != nil {
 		return nil, nil, pkgpostgres.Err(err)
 	}
 	for _, row := range rows {
-		p := reservation.UnderWay{ReferenceID: row.ReservationID, PaymentID: row.PaymentID.UUID}
+		p := purchase.UnderWay{ReferenceID: row.ReservationID, PaymentID: row.PaymentID.UUID}
 		if !slices.Contains(payments, p) {
 			continue
 		}
-		if paying = append(paying, p); row.ExpiresAt.Before(row.Now.Add(within)) {
+		if paying = append(paying, p); row.ExpiresAt.Before(row.Now.Add(left)) {
 			short = append(short, p)
 		}
 	}
 	return paying, short, nil
 }
 
-func reservationsOf(payments []reservation.UnderWay) []uuid.UUID {
+func reservationsOf(payments []purchase.UnderWay) []uuid.UUID {
 	ids := make([]uuid.UUID, len(payments))
 	for i, p := range payments {
 		ids[i] = p.ReferenceID
@@ -135,41 +159,27 @@ func reservationsOf(payments []reservation.UnderWay) []uuid.UUID {
 	return ids
 }
 
-func (s *Store) ChangeAll(
-	ctx context.Context, payments []reservation.UnderWay, decide func(r *reservation.Reservation, payment uuid.UUID, now time.Time),
-) error {
-	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		locked, err := Lock(ctx, tx, reservationsOf(payments))
-		if err != nil {
-			return err
-		}
-		for _, p := range payments {
-			if r := locked.Find(p.ReferenceID); r != nil {
-				decide(r, p.PaymentID, locked.Now)
-			}
-		}
-		_, err = locked.Save(ctx, tx) // an extension has no Kafka event
-		return err
-	})
-}
-
 // Expire expires the reservations that have these ids and whose time is over. The organiser wants
 // their places, so they are free at once.
 func Expire(ctx context.Context, d *postgres.Database, ids []uuid.UUID) error {
-	return changeAll(ctx, d, ids, func(l *Locked) {
+	return changeAll(ctx, d, ids, func(l *Locked) error {
 		l.prompt = true
 		l.Expire()
+		return nil
 	})
 }
 
-// changeAll locks reservations, calls change, and writes the changes and their Kafka events.
-func changeAll(ctx context.Context, d *postgres.Database, ids []uuid.UUID, change func(*Locked)) error {
+// changeAll locks reservations, calls change, and writes the changes and their Kafka events; nothing if
+// change returns an error.
+func changeAll(ctx context.Context, d *postgres.Database, ids []uuid.UUID, change func(*Locked) error) error {
 	err := d.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
 		locked, err := Lock(ctx, tx, ids)
 		if err != nil {
 			return err
 		}
-		change(locked)
+		if err := change(locked); err != nil {
+			return err
+		}
 		events, err := locked.Save(ctx, tx)
 		if err != nil {
 			return err
@@ -188,10 +198,11 @@ func Block(ctx context.Context, d *postgres.Database, eventID, userID string) er
 	if err != nil || len(ids) == 0 {
 		return err
 	}
-	return changeAll(ctx, d, ids, func(l *Locked) {
+	return changeAll(ctx, d, ids, func(l *Locked) error {
 		for _, c := range l.changes {
 			c.current.Block(l.Now)
 		}
+		return nil
 	})
 }
 
@@ -229,8 +240,10 @@ func toReservation(r db.Reservation, seats []reservation.Seat) *reservation.Rese
 		ID: r.ReservationID, Origin: reservation.Origin(r.Origin), EventID: r.EventID, UserID: r.UserID, SlotID: r.SlotID, Section: r.Section, Seats: seats,
 		Quantity: int(r.Quantity), Released: int(r.Released), Amount: r.Amount, Fee: r.Fee, Currency: r.Currency,
 		Status: reservation.Status(r.Status), Reason: r.Reason,
-		ExpiresAt: r.ExpiresAt.UTC(), HoldEndsAt: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Declines: int(r.Declines), Charging: r.Charging, PaymentID: r.PaymentID.UUID, Begun: r.Begun, Version: r.Version,
-		CreatedAt: r.CreatedAt.UTC(),
+		Version: r.Version, CreatedAt: r.CreatedAt.UTC(), Claim: purchase.Claim{
+			PaymentID: r.PaymentID.UUID, Until: r.ExpiresAt.UTC(), OriginalEnd: r.HoldEndsAt.UTC(), Opens: int(r.Opens), Declines: int(r.Declines),
+			Charging: r.Charging, Begun: r.Begun,
+		},
 	}
 }
 

@@ -19,7 +19,7 @@ func updateReservations(ctx context.Context, q *postgres.Queries, changed []*res
 		arg.WasVersions = append(arg.WasVersions, c.before.Version)
 		arg.Statuses = append(arg.Statuses, string(c.current.Status))
 		arg.Reasons = append(arg.Reasons, c.current.Reason)
-		arg.ExpiresAt = append(arg.ExpiresAt, c.current.ExpiresAt)
+		arg.ExpiresAt = append(arg.ExpiresAt, c.current.Until)
 		arg.Released = append(arg.Released, int32(c.current.Released)) //nolint:gosec // ≤ Quantity
 		arg.PaymentIds = append(arg.PaymentIds, c.current.PaymentID)
 		arg.Begun = append(arg.Begun, postgres.UUIDArray(c.current.Begun))
@@ -53,13 +53,13 @@ func updateSeats(ctx context.Context, q *postgres.Queries, changed []*reservatio
 		if c.delayed {
 			newStatus = event.SeatStatusDelayed
 		}
-		if oldStatus != "HELD" || (oldStatus == newStatus && c.before.ExpiresAt.Equal(c.current.ExpiresAt)) || len(c.current.Seats) == 0 {
+		if oldStatus != "HELD" || (oldStatus == newStatus && c.before.Until.Equal(c.current.Until)) || len(c.current.Seats) == 0 {
 			continue
 		}
 		arg.ReservationIds = append(arg.ReservationIds, c.before.ID)
 		arg.Was = append(arg.Was, oldStatus)
 		arg.Statuses = append(arg.Statuses, newStatus)
-		arg.HeldUntil = append(arg.HeldUntil, c.current.ExpiresAt)
+		arg.HeldUntil = append(arg.HeldUntil, c.current.Until)
 		seats += len(c.current.Seats)
 	}
 	if seats == 0 {

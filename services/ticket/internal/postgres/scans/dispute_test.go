@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
-func disputed(p reservation.Payment, open bool, version int64) settlement.PaymentEvent {
+func disputed(p purchase.Payment, open bool, version int64) settlement.PaymentEvent {
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Dispute: &settlement.Dispute{Open: open, Version: version}}
 }
 
@@ -44,7 +44,7 @@ func TestDisputeInOneBatch(t *testing.T) {
 	h := open(t)
 	r := h.MustHoldSeats(t, "u", "A-1-1", "A-1-2")
 	p := storetest.Payment(r)
-	h.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}, disputed(p, true, 3))
+	h.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}, disputed(p, true, 3))
 	ids := h.TicketIDs(t, p)
 	require.Len(t, ids, 2)
 	require.True(t, h.find(t, ids[0]).Disputed)
@@ -55,5 +55,5 @@ func TestDisputeInOneBatch(t *testing.T) {
 		require.False(t, h.find(t, id).Disputed)
 	}
 	h.RequireInvariants(t)
-	h.Settle(t, disputed(reservation.Payment{ID: uuid.New()}, true, 1)) // a payment without tickets
+	h.Settle(t, disputed(purchase.Payment{ID: uuid.New()}, true, 1)) // a payment without tickets
 }

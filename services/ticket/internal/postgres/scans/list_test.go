@@ -13,8 +13,8 @@ import (
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
@@ -157,12 +157,12 @@ func (h *hall) charge(t *testing.T, id uuid.UUID) settlement.PaymentEvent {
 	t.Helper()
 	offered, _, err := h.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: h.find(t, id).UserID, ToUser: "friend", Price: 70}, nil)
 	require.NoError(t, err)
-	_, err = h.Transfers.Accept(t.Context(), "friend", reservation.Contact{}, "", offered.ID)
+	_, err = h.Transfers.Accept(t.Context(), "friend", purchase.Contact{}, "", offered.ID)
 	require.NoError(t, err)
-	p := reservation.Payment{ID: uuid.New(), UserID: "friend", EventID: "e", Amount: 70, Currency: "KRW"}
-	_, err = h.Transfers.ClaimFor(t.Context(), "friend", offered.ID, p.ID, reservation.PayTime{Within: 30 * time.Minute})
+	p := purchase.Payment{ID: uuid.New(), UserID: "friend", EventID: "e", Amount: 70, Currency: "KRW"}
+	_, err = h.Transfers.BeginPayment(t.Context(), "friend", offered.ID, p.ID, purchase.PayTime{Within: 30 * time.Minute})
 	require.NoError(t, err)
-	return settlement.PaymentEvent{Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: offered.ID, Payment: p}
+	return settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: offered.ID, Payment: p}
 }
 
 func TestListIsReadyOnceNothingChangesAnyMore(t *testing.T) {

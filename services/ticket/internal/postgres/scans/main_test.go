@@ -15,7 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/checkin"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -48,7 +48,7 @@ func open(t *testing.T, sections ...event.Section) *hall {
 type bought struct {
 	id      uuid.UUID
 	code    string
-	payment reservation.Payment
+	payment purchase.Payment
 }
 
 func (h *hall) buy(t *testing.T, user, seat string) bought {

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -29,13 +30,13 @@ func (h *history) add(e settlement.PaymentEvent) {
 	h.svc.Settle(h.t, e)
 }
 
-func (h *history) paid(r *reservation.Reservation, p reservation.Payment) {
+func (h *history) paid(r *reservation.Reservation, p purchase.Payment) {
 	h.t.Helper()
-	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p})
+	h.add(settlement.PaymentEvent{Type: purchase.Reservation, ReferenceID: r.ID, Payment: p})
 }
 
 // pay confirms a new payment of the reservation's amount.
-func (h *history) pay(r *reservation.Reservation) reservation.Payment {
+func (h *history) pay(r *reservation.Reservation) purchase.Payment {
 	h.t.Helper()
 	p := storetest.Payment(r)
 	h.paid(r, p)
@@ -43,13 +44,13 @@ func (h *history) pay(r *reservation.Reservation) reservation.Payment {
 }
 
 // compensate applies the event that a rejected payment was refunded.
-func (h *history) compensate(r *reservation.Reservation, p reservation.Payment) {
+func (h *history) compensate(r *reservation.Reservation, p purchase.Payment) {
 	h.t.Helper()
-	h.add(settlement.PaymentEvent{ReferenceID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
+	h.add(settlement.PaymentEvent{Type: purchase.Reservation, ReferenceID: r.ID, Payment: p, Refunded: true, Cause: refund.Compensation, RefundID: uuid.New()})
 }
 
 // refund makes a refund of the first ticket of a payment, or of the whole payment.
-func (h *history) refund(p reservation.Payment, cause refund.Cause, whole bool) {
+func (h *history) refund(p purchase.Payment, cause refund.Cause, whole bool) {
 	h.t.Helper()
 	req := h.svc.RefundRequest(p, cause)
 	if !whole {

@@ -10,6 +10,7 @@ import (
 
 	"urr.guru/pkg/failpoint"
 	"urr.guru/pkg/inbox"
+	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/memberships"
@@ -18,9 +19,12 @@ import (
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
+	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
+	"urr.guru/services/ticket/internal/transfer"
 )
 
 // Store applies payment events in transactions. It stores which events it has applied, and which
@@ -92,9 +96,8 @@ func (s *Store) settle(ctx context.Context, tx *postgres.Tx, events []settlement
 		return err
 	}
 	batch := settlement.Batch{
-		Reservation: l.reservations.Find, Ticket: l.tickets.Find, Transfer: l.transfers.Find, Membership: l.memberships.Find,
-		OtherMemberships: l.memberships.Others, Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce,
-		MaxExtension: s.maxExtension, Now: now,
+		Purchase: l.purchases(closings, now), Reservation: l.reservations.Find, Ticket: l.tickets.Find, Membership: l.memberships.Purchase,
+		Claims: l.claims, Ended: ended, Closings: closings, Scarce: scarce, MaxExtension: s.maxExtension, Now: now,
 	}
 	if err := batch.Apply(events); err != nil {
 		return err
@@ -111,24 +114,47 @@ type locked struct {
 	tickets      *tickets.Locked
 	transfers    *transfers.Locked
 	memberships  *memberships.Locked
+	passed       []ticket.Ticket // new ones of users to whom tickets were passed on
+}
+
+// purchases returns the function that finds what a payment pays for.
+func (l *locked) purchases(closings map[string]event.Closing, now time.Time) func(purchase.Type, uuid.UUID) purchase.Purchase {
+	return func(t purchase.Type, id uuid.UUID) purchase.Purchase {
+		switch t {
+		case purchase.Reservation:
+			if r := l.reservations.Find(id); r != nil {
+				return &reservation.Purchase{Reservation: r, Event: closings[r.EventID].State}
+			}
+		case purchase.Transfer:
+			if t := l.transfers.Find(id); t != nil {
+				return &transfer.Purchase{
+					Transfer: t, Ticket: l.tickets.Find(t.TicketID), Terms: transfer.Terms{Closing: closings[t.EventID], Now: now},
+					Issue: func(tk ticket.Ticket) { l.passed = append(l.passed, tk) },
+				}
+			}
+		case purchase.Membership:
+			if p := l.memberships.Purchase(id); p != nil {
+				return p
+			}
+		}
+		return nil
+	}
 }
 
 func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent) (l locked, err error) {
-	var refundIDs, ids, ticketIDs, disputed, transferIDs, membershipIDs []uuid.UUID
+	var refundIDs, ticketIDs, disputed []uuid.UUID
+	paidFor := make(map[purchase.Type][]uuid.UUID)
 	for _, e := range events {
 		switch {
 		case e.Dispute != nil:
 			disputed = append(disputed, e.Payment.ID)
-		case e.Confirms() && e.Kind == settlement.Transfer:
-			l.payments, transferIDs = append(l.payments, e.Payment.ID), append(transferIDs, e.ReferenceID)
-		case e.Confirms() && e.Kind == settlement.Membership:
-			l.payments, membershipIDs = append(l.payments, e.Payment.ID), append(membershipIDs, e.ReferenceID)
 		case e.Confirms():
-			l.payments, ids = append(l.payments, e.Payment.ID), append(ids, e.ReferenceID)
+			l.payments, paidFor[e.Type] = append(l.payments, e.Payment.ID), append(paidFor[e.Type], e.ReferenceID)
 		case e.EndsTickets():
 			refundIDs = append(refundIDs, e.RefundID)
 		}
 	}
+	ids, transferIDs, membershipIDs := paidFor[purchase.Reservation], paidFor[purchase.Transfer], paidFor[purchase.Membership]
 	if l.claims, err = refunds.Lock(ctx, tx.Queries, refundIDs); err != nil {
 		return l, err
 	}
@@ -194,7 +220,7 @@ func (l *locked) save(ctx context.Context, tx *postgres.Tx, b *settlement.Batch)
 	if err := l.tickets.Save(ctx, tx.Queries); err != nil {
 		return err
 	}
-	if err := tickets.Insert(ctx, tx.Queries, b.Passed); err != nil {
+	if err := tickets.Insert(ctx, tx.Queries, l.passed); err != nil {
 		return err
 	}
 	if err := l.transfers.Save(ctx, tx); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -63,7 +64,7 @@ func TestPaidAfterExpiry(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	p := svc.BeginPayment(t, r)
-	svc.Clock.Advance(reservation.PayWithin)
+	svc.Clock.Advance(purchase.PayWithin)
 	svc.Confirm(t, r, p)
 	require.Equal(t, reservation.Rejected, svc.Find(t, r.ID).Status)
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
@@ -86,7 +87,7 @@ func TestPaymentsThatWereNotBegun(t *testing.T) {
 			func(e *settlement.PaymentEvent) { e.Payment.ID, e.Payment.Amount = svc.Payment.ID, 1 },
 			func(e *settlement.PaymentEvent) { e.Payment.ID, e.Payment.UserID = svc.Payment.ID, "thief" },
 		} {
-			e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: storetest.Payment(r)}
+			e := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: storetest.Payment(r)}
 			forge(&e)
 			require.ErrorIs(t, svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e}), settlement.ErrNotBegun)
 			require.Equal(t, r, svc.Find(t, r.ID))
@@ -103,14 +104,14 @@ func TestBegunPaymentsAreStored(t *testing.T) {
 	svc.Put(t, storetest.Spec("e", event.Assigned, storetest.Rows("A", 70, 1, 2)))
 	r := svc.MustHoldSeats(t, "u", "A-1-1")
 	first := svc.BeginPayment(t, r)
-	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, first.ID, reservation.Failure{Declined: true}))
+	require.NoError(t, svc.Reservations.AbortPayment(t.Context(), r.ID, first.ID, purchase.Failure{Declined: true}))
 	second := svc.BeginPayment(t, r)
-	svc.Clock.Advance(reservation.PayWithin)
+	svc.Clock.Advance(purchase.PayWithin)
 	_, err := svc.Expiry.ExpireDue(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{first.ID, second.ID}, svc.Find(t, r.ID).Begun)
-	for _, p := range []reservation.Payment{first, second} {
-		e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+	for _, p := range []purchase.Payment{first, second} {
+		e := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 		require.NoError(t, svc.Settlement.Settle(t.Context(), storetest.Group, []settlement.PaymentEvent{e}))
 	}
 	require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_EXPIRED", "RESERVATION_REJECTED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
@@ -199,12 +200,12 @@ func TestConfirmationAfterItsRefund(t *testing.T) {
 			c := svc.BeginRefund(t, svc.RefundRequest(p, refund.ByHand))
 			require.Equal(t, refund.Begun, c.Status)
 			require.Empty(t, c.Items, "no ticket of it is known")
-			confirmed := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p}
+			confirmed := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p}
 			refunded := storetest.MadeRefund(c, p)
 			deliver(t, svc, refunded, confirmed, refunded, confirmed)
 
 			require.Equal(t, reservation.Held, svc.Find(t, r.ID).Status, "no ticket for money that was given back")
-			underWay, err := svc.Reservations.ExtendPayments(t.Context(), []reservation.UnderWay{{ReferenceID: r.ID, PaymentID: p.ID}})
+			underWay, err := svc.Reservations.ExtendPayments(t.Context(), []purchase.UnderWay{{ReferenceID: r.ID, PaymentID: p.ID}})
 			require.NoError(t, err)
 			require.Empty(t, underWay, "the claim is over")
 			require.Equal(t, []string{"RESERVATION_CREATED", "RESERVATION_REJECTED"}, svc.EventTypes(t, r.ID))
@@ -224,7 +225,7 @@ func TestSettleEachEventOnce(t *testing.T) {
 	var batch []settlement.PaymentEvent
 	for i := range 5 {
 		r := svc.MustHoldSeats(t, fmt.Sprintf("u%d", i), fmt.Sprintf("A-1-%d", 2*i+1), fmt.Sprintf("A-1-%d", 2*i+2))
-		e := settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: storetest.Payment(r)}
+		e := settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: storetest.Payment(r)}
 		batch = append(batch, e, e)
 	}
 	svc.Settle(t, batch[:2]...)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"urr.guru/services/ticket/internal/event"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -18,16 +19,16 @@ import (
 )
 
 // BeginPayment begins the payment of a reservation, and returns the payment.
-func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) reservation.Payment {
+func (s *Service) BeginPayment(t *testing.T, held *reservation.Reservation) purchase.Payment {
 	t.Helper()
 	p := Payment(held)
-	_, err := s.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, p.ID)
+	_, err := s.Reservations.BeginPayment(t.Context(), held.UserID, held.ID, p.ID, purchase.PayTime{})
 	require.NoError(t, err)
 	return p
 }
 
 // confirm makes a confirmed payment of a reservation, and returns the payment.
-func confirm(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+func confirm(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 	t.Helper()
 	p := Payment(held)
 	s.Confirm(t, held, p)
@@ -36,39 +37,39 @@ func confirm(t *testing.T, s *Service, held *reservation.Reservation) reservatio
 
 // transitions has, by status, a function that brings a new hold into this status. It returns the
 // payment that it has made, or else a payment that could be made now.
-var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment{
-	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) reservation.Payment {
+var transitions = map[reservation.Status]func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment{
+	reservation.Held: func(_ *testing.T, _ *Service, held *reservation.Reservation) purchase.Payment {
 		return Payment(held)
 	},
-	reservation.Paying: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Paying: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		return s.BeginPayment(t, held)
 	},
 	reservation.Confirmed: confirm,
-	reservation.Cancelled: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Cancelled: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		require.NoError(t, s.Reservations.Cancel(t.Context(), held.UserID, "", held.ID))
 		return Payment(held)
 	},
-	reservation.Expired: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Expired: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		s.Clock.Advance(HoldFor)
 		_, err := s.Expiry.ExpireDue(t.Context(), 10)
 		require.NoError(t, err)
 		return Payment(held)
 	},
-	reservation.Rejected: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Rejected: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		s.Clock.Advance(HoldFor)
 		return confirm(t, s, held)
 	},
-	reservation.Refunded: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Refunded: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		p := confirm(t, s, held)
 		s.Refund(t, p, refund.Operator)
 		return p
 	},
-	reservation.Voided: func(t *testing.T, s *Service, held *reservation.Reservation) reservation.Payment {
+	reservation.Voided: func(t *testing.T, s *Service, held *reservation.Reservation) purchase.Payment {
 		t.Helper()
 		p := confirm(t, s, held)
 		s.Void(t, void.Request{ReservationID: held.ID})
@@ -82,7 +83,7 @@ type InStatus struct {
 
 	Status      reservation.Status
 	Reservation *reservation.Reservation
-	Payment     reservation.Payment
+	Payment     purchase.Payment
 }
 
 // ForEachReservationStatus runs a test on a reservation in every status.
@@ -105,7 +106,7 @@ func ForEachReservationStatus(t *testing.T, test func(t *testing.T, in InStatus)
 }
 
 // TicketIDs returns the tickets of a payment, in the order of their places.
-func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
+func (s *Service) TicketIDs(t *testing.T, p purchase.Payment) []uuid.UUID {
 	t.Helper()
 	rows, err := s.Pool.Query(t.Context(), `SELECT ticket_id FROM tickets WHERE payment_id = $1 ORDER BY n, issued_at`, p.ID)
 	require.NoError(t, err)
@@ -116,27 +117,27 @@ func (s *Service) TicketIDs(t *testing.T, p reservation.Payment) []uuid.UUID {
 
 // ticketSteps has, by status, a function that brings a VALID ticket of a payment into this status.
 // For USED it updates the row, in place of a scan by a door.
-var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID){
-	ticket.Valid:        func(*testing.T, *Service, reservation.Payment, uuid.UUID) {},
+var ticketSteps = map[ticket.Status]func(t *testing.T, s *Service, p purchase.Payment, id uuid.UUID){
+	ticket.Valid:        func(*testing.T, *Service, purchase.Payment, uuid.UUID) {},
 	ticket.Used:         setStatus(`UPDATE tickets SET status = 'USED' WHERE ticket_id = $1`),
-	ticket.Transferring: func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 70) },
-	ticket.Transferred:  func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 0) },
-	ticket.Refunding: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
+	ticket.Transferring: func(t *testing.T, s *Service, _ purchase.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 70) },
+	ticket.Transferred:  func(t *testing.T, s *Service, _ purchase.Payment, id uuid.UUID) { t.Helper(); s.passOn(t, id, 0) },
+	ticket.Refunding: func(t *testing.T, s *Service, p purchase.Payment, id uuid.UUID) {
 		t.Helper()
 		s.claimOne(t, p, id)
 	},
-	ticket.Refunded: func(t *testing.T, s *Service, p reservation.Payment, id uuid.UUID) {
+	ticket.Refunded: func(t *testing.T, s *Service, p purchase.Payment, id uuid.UUID) {
 		t.Helper()
 		s.Settle(t, MadeRefund(s.claimOne(t, p, id), p))
 	},
-	ticket.Voided: func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
+	ticket.Voided: func(t *testing.T, s *Service, _ purchase.Payment, id uuid.UUID) {
 		t.Helper()
 		s.Void(t, void.Request{TicketID: id})
 	},
 }
 
-func setStatus(sql string) func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
-	return func(t *testing.T, s *Service, _ reservation.Payment, id uuid.UUID) {
+func setStatus(sql string) func(t *testing.T, s *Service, _ purchase.Payment, id uuid.UUID) {
+	return func(t *testing.T, s *Service, _ purchase.Payment, id uuid.UUID) {
 		t.Helper()
 		_, err := s.Pool.Exec(t.Context(), sql, id)
 		require.NoError(t, err)
@@ -151,15 +152,15 @@ func (s *Service) passOn(t *testing.T, id uuid.UUID, price int64) {
 	require.NoError(t, err)
 	offer, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: sold.UserID, ToUser: "friend", Price: price}, nil)
 	require.NoError(t, err)
-	_, err = s.Transfers.Accept(t.Context(), "friend", reservation.Contact{}, "", offer.ID)
+	_, err = s.Transfers.Accept(t.Context(), "friend", purchase.Contact{}, "", offer.ID)
 	require.NoError(t, err)
 	if price > 0 {
-		_, err = s.Transfers.ClaimFor(t.Context(), "friend", offer.ID, uuid.New(), reservation.PayTime{Within: 30 * time.Minute})
+		_, err = s.Transfers.BeginPayment(t.Context(), "friend", offer.ID, uuid.New(), purchase.PayTime{Within: 30 * time.Minute})
 		require.NoError(t, err)
 	}
 }
 
-func (s *Service) claimOne(t *testing.T, p reservation.Payment, id uuid.UUID) *refund.Claim {
+func (s *Service) claimOne(t *testing.T, p purchase.Payment, id uuid.UUID) *refund.Claim {
 	t.Helper()
 	req := s.RefundRequest(p, refund.Operator)
 	req.TicketIDs = []uuid.UUID{id}
@@ -174,7 +175,7 @@ type TicketInStatus struct {
 	Ticket      ticket.Ticket
 	Other       uuid.UUID
 	Reservation *reservation.Reservation
-	Payment     reservation.Payment
+	Payment     purchase.Payment
 }
 
 // ForEachTicketStatus runs a test on a ticket in every status. Each place costs 70 and a fee of 5.

@@ -43,6 +43,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -226,14 +227,14 @@ func (s *Service) Find(t *testing.T, id uuid.UUID) *reservation.Reservation {
 }
 
 // Payment returns a new payment of a reservation's amount.
-func Payment(r *reservation.Reservation) reservation.Payment {
-	return reservation.Payment{ID: uuid.New(), UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency}
+func Payment(r *reservation.Reservation) purchase.Payment {
+	return purchase.Payment{ID: uuid.New(), UserID: r.UserID, EventID: r.EventID, Amount: r.Amount, Currency: r.Currency}
 }
 
 // Confirm applies the Kafka event that a payment of a reservation was confirmed.
-func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p reservation.Payment) {
+func (s *Service) Confirm(t *testing.T, r *reservation.Reservation, p purchase.Payment) {
 	t.Helper()
-	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: r.ID, Payment: p})
+	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: r.ID, Payment: p})
 }
 
 // Settle applies Kafka events about payments. Payments that they confirm count as begun.
@@ -255,14 +256,14 @@ func (s *Service) Begun(t *testing.T, e settlement.PaymentEvent) {
 
 // MarkBegun is Begun for other goroutines than the test's.
 func (s *Service) MarkBegun(ctx context.Context, e settlement.PaymentEvent) error {
-	kind := cmp.Or(e.Kind, settlement.Reservation)
+	kind := cmp.Or(e.Type, purchase.Reservation)
 	sql := fmt.Sprintf(`UPDATE %[1]ss SET begun = begun || $2::uuid WHERE %[1]s_id = $1 AND $2 <> ALL (begun)`, kind)
 	_, err := s.Pool.Exec(ctx, sql, e.ReferenceID, e.Payment.ID)
 	return err
 }
 
 // RefundRequest returns a request for a refund of all valid tickets of a payment.
-func (s *Service) RefundRequest(p reservation.Payment, cause refund.Cause) refund.Request {
+func (s *Service) RefundRequest(p purchase.Payment, cause refund.Cause) refund.Request {
 	return refund.Request{
 		ID: uuid.New(), PaymentID: p.ID, Cause: cause, UserID: p.UserID, Whole: cause == refund.ByHand, AskedAt: s.Clock.Now(),
 	}
@@ -276,12 +277,12 @@ func (s *Service) BeginRefund(t *testing.T, req refund.Request) *refund.Claim {
 }
 
 // MadeRefund returns the Kafka event that the payment service has made a claimed refund.
-func MadeRefund(c *refund.Claim, p reservation.Payment) settlement.PaymentEvent {
+func MadeRefund(c *refund.Claim, p purchase.Payment) settlement.PaymentEvent {
 	return settlement.PaymentEvent{Key: uuid.NewString(), Payment: p, Refunded: true, Cause: c.Cause, RefundID: c.ID}
 }
 
 // Refund claims all valid tickets of a payment and applies the event that their refund was made.
-func (s *Service) Refund(t *testing.T, p reservation.Payment, cause refund.Cause) *refund.Claim {
+func (s *Service) Refund(t *testing.T, p purchase.Payment, cause refund.Cause) *refund.Claim {
 	t.Helper()
 	c := s.BeginRefund(t, s.RefundRequest(p, cause))
 	require.Equal(t, refund.Begun, c.Status, "%s %v", c.Reason, c.Problems)

@@ -71,8 +71,8 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) error {
 		published = append(published, t.TakeEvents()...)
 		arg.TransferIds, arg.Was, arg.Versions = append(arg.TransferIds, t.ID), append(arg.Was, c.version), append(arg.Versions, t.Version)
 		arg.Statuses, arg.Reasons = append(arg.Statuses, string(t.Status)), append(arg.Reasons, t.Reason)
-		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.Unpaid)) //nolint:gosec // a small number
-		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, postgres.OrEpoch(t.PayUntil)), append(arg.PayEnds, postgres.OrEpoch(t.PayEndsAt))
+		arg.Buyers, arg.Unpaid = append(arg.Buyers, t.Buyer), append(arg.Unpaid, int32(t.UnpaidBuyers)) //nolint:gosec // a small number
+		arg.PayUntils, arg.PayEnds = append(arg.PayUntils, postgres.OrEpoch(t.Until)), append(arg.PayEnds, postgres.OrEpoch(t.OriginalEnd))
 		arg.PaymentIds, arg.Charging = append(arg.PaymentIds, t.PaymentID), append(arg.Charging, t.Charging)
 		arg.Begun = append(arg.Begun, postgres.UUIDArray(t.Begun))
 		arg.Opens = append(arg.Opens, int32(t.Opens)) //nolint:gosec // a small number

@@ -10,8 +10,8 @@ import (
 
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
@@ -27,14 +27,14 @@ func TestGivingUpAtOnce(t *testing.T) {
 	for _, user := range []string{"b", "c", "d"} {
 		_, err := s.accept(user, claim)
 		require.NoError(t, err)
-		_, err = s.Transfers.ClaimFor(t.Context(), user, offered.ID, uuid.New(), reservation.PayTime{Within: 12 * time.Minute, Opens: user == "c"})
+		_, err = s.Transfers.BeginPayment(t.Context(), user, offered.ID, uuid.New(), purchase.PayTime{Within: 12 * time.Minute, Opens: user == "c"})
 		require.Equal(t, user != "c", s.ticket(ids[0]).Status == ticket.Transferring)
 		require.NoError(t, err)
 		s.Clock.Advance(transfer.GiveUpWithin - time.Millisecond)
 		found, err := s.TransferStore.Find(t.Context(), offered.ID)
 		require.NoError(t, err)
 		if user != "c" {
-			require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, found.PaymentID, reservation.Failure{Declined: true}))
+			require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, found.PaymentID, purchase.Failure{Declined: true}))
 		}
 		_, err = s.Transfers.Cancel(t.Context(), user, offered.ID)
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestGivingUpAnOfferByName(t *testing.T) {
 	_, ids := s.buy("a", "A-1-1")
 	named, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "a", ToUser: "b", Price: 70}, nil)
 	require.NoError(t, err)
-	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", named.ID)
+	_, err = s.Transfers.Accept(t.Context(), "b", purchase.Contact{}, "", named.ID)
 	require.NoError(t, err)
 	ended, err := s.Transfers.Cancel(t.Context(), "b", named.ID)
 	require.NoError(t, err)
@@ -147,53 +147,53 @@ func TestClaimsOfPayments(t *testing.T) {
 	_, ids := s.buy("a", "A-1-1")
 	offered, claim := s.offer("a", ids[0], 70)
 	_, err := s.Transfers.Payable(t.Context(), "b", offered.ID)
-	require.ErrorIs(t, err, reservation.ErrReferenceNotFound, "not accepted")
+	require.ErrorIs(t, err, purchase.ErrReferenceNotFound, "not accepted")
 	_, err = s.accept("b", claim)
 	require.NoError(t, err)
 	s.requirePayableWhileLocked(offered, "b")
 	payment := uuid.New()
-	begin := func(pt reservation.PayTime) (*transfer.Shown, error) {
-		return s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, pt)
+	begin := func(pt purchase.PayTime) (*purchase.Payable, error) {
+		return s.Transfers.BeginPayment(t.Context(), "b", offered.ID, payment, pt)
 	}
-	page := reservation.PayTime{Within: 20 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
+	page := purchase.PayTime{Within: 20 * time.Minute, AtLeast: 3 * time.Minute, Opens: true}
 	for range 2 {
 		opened, err := begin(page)
 		require.NoError(t, err)
-		s.RequireFromNow(t, 20*time.Minute, opened.PayUntil)
+		s.RequireFromNow(t, 20*time.Minute, opened.ExpiresAt)
 	}
 	require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
 	for range 2 {
-		_, err = begin(reservation.PayTime{Within: 10 * time.Minute})
+		_, err = begin(purchase.PayTime{Within: 10 * time.Minute})
 		require.NoError(t, err)
 	}
 	require.Equal(t, ticket.Transferring, s.ticket(ids[0]).Status)
-	_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, uuid.New(), reservation.PayTime{})
-	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	_, err = s.Transfers.BeginPayment(t.Context(), "b", offered.ID, uuid.New(), purchase.PayTime{})
+	require.ErrorIs(t, err, purchase.ErrPaymentInProgress)
 	_, err = s.Transfers.Cancel(t.Context(), "a", offered.ID)
-	require.ErrorIs(t, err, reservation.ErrPaymentInProgress)
+	require.ErrorIs(t, err, purchase.ErrPaymentInProgress)
 	s.Clock.Advance(19 * time.Minute)
-	underWay := reservation.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
-	extended, err := s.Transfers.ExtendPayments(t.Context(), []reservation.UnderWay{underWay, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
+	underWay := purchase.UnderWay{ReferenceID: offered.ID, PaymentID: payment}
+	extended, err := s.Transfers.ExtendPayments(t.Context(), []purchase.UnderWay{underWay, {ReferenceID: offered.ID, PaymentID: uuid.New()}})
 	require.NoError(t, err)
-	require.Equal(t, []reservation.UnderWay{underWay}, extended)
+	require.Equal(t, []purchase.UnderWay{underWay}, extended)
 	found, err := s.TransferStore.Find(t.Context(), offered.ID)
 	require.NoError(t, err)
-	s.RequireFromNow(t, 3*time.Minute, found.PayUntil)
+	s.RequireFromNow(t, 3*time.Minute, found.Until)
 	for range 2 {
-		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, purchase.Failure{}))
 		require.Equal(t, ticket.Valid, s.ticket(ids[0]).Status)
 	}
 	payment = uuid.New()
 	_, err = begin(page)
 	require.NoError(t, err, "the buyer may try again")
 	for i := range 2 {
-		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
+		require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, purchase.Failure{}))
 		payment = uuid.New()
 		_, err = begin(page)
 		require.Equal(t, i == 0, err == nil, "a hold has three pages")
 	}
 	s.Clock.Advance(time.Hour)
-	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, reservation.Failure{}))
+	require.NoError(t, s.Transfers.AbortPayment(t.Context(), offered.ID, payment, purchase.Failure{}))
 	s.RequireInvariants(t)
 }
 
@@ -207,11 +207,11 @@ func (s *shop) requirePayableWhileLocked(offered *transfer.Shown, buyer string) 
 	require.NoError(s.t, err)
 	_, err = tx.Exec(ctx, `SELECT FROM tickets JOIN transfers USING (ticket_id) WHERE transfer_id = $1 FOR UPDATE`, offered.ID)
 	require.NoError(s.t, err)
-	shown, err := s.Transfers.Payable(ctx, buyer, offered.ID)
+	payable, err := s.Transfers.Payable(ctx, buyer, offered.ID)
 	require.NoError(s.t, err)
-	require.Equal(s.t, offered.Price, shown.Price)
+	require.Equal(s.t, offered.Price, payable.Amount)
 	_, err = s.Transfers.Payable(ctx, "thief", offered.ID)
-	require.ErrorIs(s.t, err, reservation.ErrReferenceNotFound)
+	require.ErrorIs(s.t, err, purchase.ErrReferenceNotFound)
 	require.NoError(s.t, tx.Rollback(ctx))
 }
 
@@ -221,24 +221,24 @@ func TestWhatEndsOffers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reason string
-		end    func(s *shop, p reservation.Payment, id uuid.UUID)
+		end    func(s *shop, p purchase.Payment, id uuid.UUID)
 	}{
-		"its seller": {transfer.ReasonSeller, func(s *shop, _ reservation.Payment, id uuid.UUID) {
+		"its seller": {transfer.ReasonSeller, func(s *shop, _ purchase.Payment, id uuid.UUID) {
 			for range 2 {
 				_, err := s.Transfers.Cancel(t.Context(), "a", id)
 				require.NoError(t, err)
 			}
 		}},
-		"a refund": {transfer.ReasonRefunded, func(s *shop, p reservation.Payment, _ uuid.UUID) { s.Refund(t, p, refund.User) }},
-		"the door": {transfer.ReasonUsed, func(s *shop, p reservation.Payment, _ uuid.UUID) {
+		"a refund": {transfer.ReasonRefunded, func(s *shop, p purchase.Payment, _ uuid.UUID) { s.Refund(t, p, refund.User) }},
+		"the door": {transfer.ReasonUsed, func(s *shop, p purchase.Payment, _ uuid.UUID) {
 			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
 			require.True(t, s.admit(s.TicketIDs(t, p)[0]))
 		}},
-		"the deadline": {transfer.ReasonDeadline, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+		"the deadline": {transfer.ReasonDeadline, func(s *shop, _ purchase.Payment, _ uuid.UUID) {
 			s.Clock.Set(storetest.Start.Add(47 * time.Hour))
 			require.NoError(t, s.Transfers.ExpireDue(t.Context()))
 		}},
-		"the end of the event": {transfer.ReasonEventCancelled, func(s *shop, _ reservation.Payment, _ uuid.UUID) {
+		"the end of the event": {transfer.ReasonEventCancelled, func(s *shop, _ purchase.Payment, _ uuid.UUID) {
 			require.NoError(t, s.EventStore.Act(t.Context(), "e", event.Cancel, 0))
 			require.NoError(t, s.Walker.Walk(t.Context()))
 		}},
@@ -252,7 +252,7 @@ func TestWhatEndsOffers(t *testing.T) {
 			if c.reason != transfer.ReasonDeadline {
 				_, err := s.accept("b", claim)
 				require.NoError(t, err)
-				_, err = s.Transfers.ClaimFor(t.Context(), "b", offered.ID, payment, reservation.PayTime{Within: 12 * time.Minute, Opens: true})
+				_, err = s.Transfers.BeginPayment(t.Context(), "b", offered.ID, payment, purchase.PayTime{Within: 12 * time.Minute, Opens: true})
 				require.NoError(t, err)
 			}
 			c.end(s, p, offered.ID)
@@ -263,7 +263,7 @@ func TestWhatEndsOffers(t *testing.T) {
 			require.ErrorIs(t, err, transfer.ErrEnded)
 			if c.reason != transfer.ReasonDeadline {
 				_, err = s.charge(offered, "b")
-				require.ErrorIs(t, err, reservation.ErrNotPayable)
+				require.ErrorIs(t, err, purchase.ErrNotPayable)
 				require.EqualValues(t, 1, s.Count(t, `SELECT count(*) FROM outbox
 					WHERE type = 'TRANSFER_CANCELLED' AND payload::json->>'paymentId' = $1 AND payload::json->>'reason' = $2`, payment.String(), c.reason))
 			}

@@ -10,6 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/entitlement"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
 	"urr.guru/services/ticket/internal/transfer"
@@ -27,7 +28,7 @@ func TestPresalesBindTransfersToo(t *testing.T) {
 	buy := func(user string) string {
 		t.Helper()
 		r, err := s.Reservations.HoldBest(t.Context(), reservation.BestRequest{
-			EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: 1, Standing: reservation.Standing{Claims: []string{fan}},
+			EventID: "e", UserID: user, SlotID: "s", Section: "A", Quantity: 1, PresaleRight: reservation.PresaleRight{Claims: []string{fan}},
 		})
 		require.NoError(t, err)
 		p := storetest.Payment(r)
@@ -36,7 +37,7 @@ func TestPresalesBindTransfersToo(t *testing.T) {
 		return claim
 	}
 	accept := func(user, claim string, claims ...string) error {
-		_, err := s.Transfers.Accept(t.Context(), user, reservation.Contact{}, claim, uuid.Nil, claims...)
+		_, err := s.Transfers.Accept(t.Context(), user, purchase.Contact{}, claim, uuid.Nil, claims...)
 		return err
 	}
 	left := func(user string) int64 {
@@ -69,7 +70,7 @@ func TestBlockedUsersBuyNothing(t *testing.T) {
 	_, ids := s.buy("seller", "A-9-1", "A-9-2")
 	held, charging := s.MustHoldSeats(t, "bad", "A-1-1"), s.MustHoldSeats(t, "bad", "A-1-2")
 	other := s.MustHoldSeats(t, "good", "A-1-3")
-	_, err := s.Reservations.BeginPayment(t.Context(), "bad", charging.ID, uuid.New())
+	_, err := s.Reservations.BeginPayment(t.Context(), "bad", charging.ID, uuid.New(), purchase.PayTime{})
 	require.NoError(t, err)
 	offered, claim := s.offer("seller", ids[0], 70)
 	_, err = s.accept("bad", claim)
@@ -88,7 +89,7 @@ func TestBlockedUsersBuyNothing(t *testing.T) {
 
 	// What is held or accepted while the block is being stored is not paid either.
 	late := s.MustHoldSeats(t, "bad", "A-1-4")
-	_, err = s.Reservations.BeginPayment(t.Context(), "bad", late.ID, uuid.New())
+	_, err = s.Reservations.BeginPayment(t.Context(), "bad", late.ID, uuid.New(), purchase.PayTime{})
 	require.ErrorIs(t, err, transfer.ErrBlocked)
 	_, err = s.accept("bad", claim)
 	require.ErrorIs(t, err, transfer.ErrBlocked)
@@ -105,7 +106,7 @@ func TestBlockedUsersBuyNothing(t *testing.T) {
 
 	paid := storetest.Payment(charging)
 	paid.ID = s.Find(t, charging.ID).PaymentID
-	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), ReferenceID: charging.ID, Payment: paid})
+	s.Settle(t, settlement.PaymentEvent{Key: uuid.NewString(), Type: purchase.Reservation, ReferenceID: charging.ID, Payment: paid})
 	require.Equal(t, reservation.Confirmed, s.Find(t, charging.ID).Status)
 	s.RequireInvariants(t)
 }

@@ -4,6 +4,7 @@ package transfers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/reservation"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
 )
@@ -113,13 +114,45 @@ func (s *Store) Find(ctx context.Context, id uuid.UUID) (*transfer.Shown, error)
 	return &t, nil
 }
 
-func (s *Store) FindToPay(ctx context.Context, id uuid.UUID) (*transfer.Shown, transfer.Terms, error) {
+func (s *Store) FindToPay(ctx context.Context, id uuid.UUID) (*transfer.Purchase, time.Time, error) {
 	t, err := s.Find(ctx, id)
 	if err != nil {
-		return nil, transfer.Terms{}, err
+		return nil, time.Time{}, asReference(err)
 	}
 	terms, err := termsOf(ctx, s.database.Queries(), t.EventID, t.Buyer)
-	return t, terms, pkgpostgres.Err(err)
+	return &transfer.Purchase{
+		Transfer: &t.Transfer, Ticket: &t.Ticket, Terms: terms, EventTitle: t.EventTitle, StatementSuffix: t.StatementSuffix,
+	}, terms.Now, pkgpostgres.Err(err)
+}
+
+// asReference replaces transfer.ErrNotFound by the error that the payment service expects.
+func asReference(err error) error {
+	if errors.Is(err, transfer.ErrNotFound) {
+		return purchase.ErrReferenceNotFound
+	}
+	return err
+}
+
+func (s *Store) ChangeToBegin(ctx context.Context, id uuid.UUID, change func(p *transfer.Purchase, now time.Time) error) error {
+	return asReference(s.Change(ctx, id, func(t *transfer.Transfer, tk *ticket.Ticket, terms transfer.Terms) error {
+		return change(&transfer.Purchase{Transfer: t, Ticket: tk, Terms: terms}, terms.Now)
+	}))
+}
+
+// ChangeClaims changes each purchase in a transaction of its own.
+func (s *Store) ChangeClaims(
+	ctx context.Context, payments []purchase.UnderWay, change func(p *transfer.Purchase, payment uuid.UUID, now time.Time),
+) error {
+	for _, u := range payments {
+		err := s.ChangeToBegin(ctx, u.ReferenceID, func(p *transfer.Purchase, now time.Time) error {
+			change(p, u.PaymentID, now)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.UUID) ([]transfer.Shown, error) {
@@ -146,7 +179,7 @@ func (s *Store) Change(ctx context.Context, id uuid.UUID, decide transfer.Decide
 	})
 }
 
-func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact reservation.Contact, entitled bool) error {
+func (s *Store) Accept(ctx context.Context, id uuid.UUID, userID string, contact purchase.Contact, entitled bool) error {
 	return s.change(ctx, id, []string{userID}, func(ctx context.Context, c *changeTx) (*ticket.Ticket, error) {
 		b, err := c.buyer(ctx, userID)
 		if err != nil {
@@ -278,8 +311,8 @@ func (s *Store) Block(ctx context.Context, eventID, userID string) error {
 }
 
 func (s *Store) Paying(
-	ctx context.Context, payments []reservation.UnderWay, left time.Duration,
-) (paying, short []reservation.UnderWay, err error) {
+	ctx context.Context, payments []purchase.UnderWay, left time.Duration,
+) (paying, short []purchase.UnderWay, err error) {
 	q := s.database.Queries()
 	arg := db.PayingTransfersParams{Now: q.AsOf, ShortSeconds: int32(left / time.Second)} //nolint:gosec // minutes
 	for _, p := range payments {
@@ -287,7 +320,7 @@ func (s *Store) Paying(
 	}
 	rows, err := q.PayingTransfers(ctx, arg)
 	for _, r := range rows {
-		p := reservation.UnderWay{ReferenceID: r.TransferID, PaymentID: r.PaymentID}
+		p := purchase.UnderWay{ReferenceID: r.TransferID, PaymentID: r.PaymentID}
 		paying = append(paying, p)
 		if r.Short {
 			short = append(short, p)
@@ -313,8 +346,11 @@ func toTransfer(r db.Transfer) transfer.Transfer {
 	return transfer.Transfer{
 		ID: r.TransferID, TicketID: r.TicketID, EventID: r.EventID, Seller: r.Seller, ToUser: postgres.OrEmpty(r.ToUser), ClaimHash: r.ClaimHash,
 		Price: r.Price, Currency: r.Currency, Status: transfer.Status(r.Status), Reason: r.Reason, Deadline: r.Deadline.UTC(),
-		Buyer: postgres.OrEmpty(r.Buyer), PayUntil: postgres.TimeOrZero(r.PayUntil), PayEndsAt: postgres.TimeOrZero(r.PayEndsAt), Unpaid: int(r.Unpaid),
-		PaymentID: r.PaymentID.UUID, Begun: r.Begun, Charging: r.Charging, Opens: int(r.Opens), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+		Buyer: postgres.OrEmpty(r.Buyer), UnpaidBuyers: int(r.Unpaid), NewTicket: r.NewTicket.UUID, Version: r.Version, CreatedAt: r.CreatedAt.UTC(),
+		Claim: purchase.Claim{
+			PaymentID: r.PaymentID.UUID, Until: postgres.TimeOrZero(r.PayUntil), OriginalEnd: postgres.TimeOrZero(r.PayEndsAt), Opens: int(r.Opens),
+			Charging: r.Charging, Begun: r.Begun,
+		},
 	}
 }
 

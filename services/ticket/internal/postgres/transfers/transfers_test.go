@@ -11,6 +11,7 @@ import (
 	"urr.guru/pkg/idempotency"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/settlement"
@@ -38,7 +39,7 @@ func open(t *testing.T, change ...func(*event.Event)) *shop {
 }
 
 // buy sells seats to a user, and returns the payment and the tickets.
-func (s *shop) buy(user string, seats ...string) (p reservation.Payment, ids []uuid.UUID) {
+func (s *shop) buy(user string, seats ...string) (p purchase.Payment, ids []uuid.UUID) {
 	s.t.Helper()
 	r := s.MustHoldSeats(s.t, user, seats...)
 	p = storetest.Payment(r)
@@ -55,27 +56,27 @@ func (s *shop) offer(seller string, ticketID uuid.UUID, price int64) (*transfer.
 }
 
 func (s *shop) accept(user, claim string) (*transfer.Shown, error) {
-	return s.Transfers.Accept(s.t.Context(), user, reservation.Contact{}, claim, uuid.Nil)
+	return s.Transfers.Accept(s.t.Context(), user, purchase.Contact{}, claim, uuid.Nil)
 }
 
 // charge claims the ticket for a buyer's new payment, as the payment service does before a charge.
 func (s *shop) charge(t *transfer.Shown, buyer string) (settlement.PaymentEvent, error) {
 	e := settlement.PaymentEvent{
-		Key: uuid.NewString(), Kind: settlement.Transfer, ReferenceID: t.ID,
-		Payment: reservation.Payment{ID: uuid.New(), UserID: buyer, EventID: t.EventID, Amount: t.Price, Currency: "KRW"},
+		Key: uuid.NewString(), Type: purchase.Transfer, ReferenceID: t.ID,
+		Payment: purchase.Payment{ID: uuid.New(), UserID: buyer, EventID: t.EventID, Amount: t.Price, Currency: "KRW"},
 	}
-	_, err := s.Transfers.ClaimFor(s.t.Context(), buyer, t.ID, e.Payment.ID, reservation.PayTime{})
+	_, err := s.Transfers.BeginPayment(s.t.Context(), buyer, t.ID, e.Payment.ID, purchase.PayTime{})
 	return e, err
 }
 
 // pass transfers a ticket to a buyer, who pays, and returns the buyer's ticket and payment.
-func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid.UUID, reservation.Payment) {
+func (s *shop) pass(seller, buyer string, ticketID uuid.UUID, price int64) (uuid.UUID, purchase.Payment) {
 	s.t.Helper()
 	_, claim := s.offer(seller, ticketID, price)
 	t, err := s.accept(buyer, claim)
 	require.NoError(s.t, err)
 	if price == 0 {
-		return t.NewTicket, reservation.Payment{}
+		return t.NewTicket, purchase.Payment{}
 	}
 	e, err := s.charge(t, buyer)
 	require.NoError(s.t, err)
@@ -244,7 +245,7 @@ func TestAcceptRefused(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrOwn)
 	_, err = s.accept("b", "made up")
 	require.ErrorIs(t, err, transfer.ErrNotFound)
-	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", offered.ID)
+	_, err = s.Transfers.Accept(t.Context(), "b", purchase.Contact{}, "", offered.ID)
 	require.ErrorIs(t, err, transfer.ErrNotFound, "it is not for b by name")
 	_, err = s.Pool.Exec(t.Context(), `UPDATE line_settings SET blocked_users = '{blocked}' WHERE event_id = 'e'`)
 	require.NoError(t, err)
@@ -257,15 +258,15 @@ func TestAcceptRefused(t *testing.T) {
 	require.NoError(t, err)
 	again, err := s.accept("b", claim)
 	require.NoError(t, err)
-	require.Equal(t, accepted.PayUntil, again.PayUntil, "it may be repeated")
+	require.Equal(t, accepted.Until, again.Until, "it may be repeated")
 	_, err = s.accept("c", claim)
 	require.ErrorIs(t, err, transfer.ErrTaken)
 
 	named, _, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[1], Seller: "a", ToUser: "c"}, nil)
 	require.NoError(t, err)
-	_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, "", named.ID)
+	_, err = s.Transfers.Accept(t.Context(), "b", purchase.Contact{}, "", named.ID)
 	require.ErrorIs(t, err, transfer.ErrNotFound)
-	_, err = s.Transfers.Accept(t.Context(), "c", reservation.Contact{}, "", named.ID)
+	_, err = s.Transfers.Accept(t.Context(), "c", purchase.Contact{}, "", named.ID)
 	require.NoError(t, err)
 
 	_, late := s.offer("a", ids[2], 0)
@@ -306,7 +307,7 @@ func TestRepeatedAcceptanceKeepsTheContact(t *testing.T) {
 	_, ids := s.buy("alice", "A-1-1")
 	_, claim := s.offer("alice", ids[0], 0)
 	for _, email := range []string{"bob@example.com", ""} {
-		_, err := s.Transfers.Accept(t.Context(), "bob", reservation.Contact{Email: email}, claim, uuid.Nil)
+		_, err := s.Transfers.Accept(t.Context(), "bob", purchase.Contact{Email: email}, claim, uuid.Nil)
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 1, s.Count(t, "SELECT count(*) FROM transfer_contacts WHERE email = 'bob@example.com'"))

@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -49,7 +50,7 @@ func TestRefundAfterAVoid(t *testing.T) {
 }
 
 // one returns an operator's request for a refund of one ticket.
-func one(s *shop, p reservation.Payment, id uuid.UUID) refund.Request {
+func one(s *shop, p purchase.Payment, id uuid.UUID) refund.Request {
 	req := s.RefundRequest(p, refund.Operator)
 	req.TicketIDs = []uuid.UUID{id}
 	return req
@@ -81,7 +82,7 @@ func TestVoidedTicketsOfACancelledEvent(t *testing.T) {
 		}
 		require.Len(t, due, 1)
 		require.Len(t, due[0].Items, items)
-		s.Settle(t, storetest.MadeRefund(&refund.Claim{ID: uuid.MustParse(due[0].ClaimID), Cause: refund.EventCancelled}, reservation.Payment{}))
+		s.Settle(t, storetest.MadeRefund(&refund.Claim{ID: uuid.MustParse(due[0].ClaimID), Cause: refund.EventCancelled}, purchase.Payment{}))
 	}
 	require.Equal(t, ticket.Voided, s.find(ids[0]).Status)
 	require.Equal(t, reservation.Voided, s.Find(t, whole.ID).Status)
@@ -103,11 +104,11 @@ func TestVoidOfComps(t *testing.T) {
 	require.NoError(t, err)
 	claimed, err := s.Comps.Make(t.Context(), comp.Request{EventID: "e", Name: "Guests", SeatIDs: []string{"A-1-1", "A-1-2"}, Quantity: 2})
 	require.NoError(t, err)
-	_, err = s.Comps.Claim(t.Context(), claimed.Claim, "guest", reservation.Contact{})
+	_, err = s.Comps.Claim(t.Context(), claimed.Claim, "guest", purchase.Contact{})
 	require.NoError(t, err)
 
 	require.Equal(t, reservation.Voided, s.Void(t, void.Request{ReservationID: byLink.ID}).Status)
-	_, err = s.Comps.Claim(t.Context(), byLink.Claim, "stranger", reservation.Contact{})
+	_, err = s.Comps.Claim(t.Context(), byLink.Claim, "stranger", purchase.Contact{})
 	require.ErrorIs(t, err, ticket.ErrNotFound)
 	again, err := s.Comps.Make(t.Context(), unclaimed)
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"urr.guru/services/ticket/internal/comp"
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
-	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/transfer"
 	"urr.guru/services/ticket/internal/void"
@@ -22,8 +22,8 @@ import (
 // another buyer. other gets the ticket, and returns what happens to it; check gets the errors of
 // both.
 func race(
-	t *testing.T, other func(s *shop, user string, p reservation.Payment, id uuid.UUID) func() error,
-	check func(s *shop, p reservation.Payment, id uuid.UUID, voided, other error),
+	t *testing.T, other func(s *shop, user string, p purchase.Payment, id uuid.UUID) func() error,
+	check func(s *shop, p purchase.Payment, id uuid.UUID, voided, other error),
 ) {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +45,7 @@ func race(
 // A door admits the bearer before the void or not at all. The ticket is void after both.
 func TestVoidAgainstACheckIn(t *testing.T) {
 	var results []checkin.Result
-	race(t, func(s *shop, _ string, _ reservation.Payment, id uuid.UUID) func() error {
+	race(t, func(s *shop, _ string, _ purchase.Payment, id uuid.UUID) func() error {
 		code := &ticket.Code{TicketID: id, Serial: 1, EventID: "e", Place: s.find(id).Seat.ID}
 		return func() error {
 			outcomes, err := s.Scans.Record(t.Context(), checkin.Batch{
@@ -56,7 +56,7 @@ func TestVoidAgainstACheckIn(t *testing.T) {
 			}
 			return err
 		}
-	}, func(s *shop, _ reservation.Payment, id uuid.UUID, voided, other error) {
+	}, func(s *shop, _ purchase.Payment, id uuid.UUID, voided, other error) {
 		require.NoError(t, voided)
 		require.NoError(t, other)
 		require.Contains(t, []checkin.Result{checkin.Admitted, "VOIDED"}, results[len(results)-1])
@@ -66,14 +66,14 @@ func TestVoidAgainstACheckIn(t *testing.T) {
 
 // The void of an order ends the ticket of whoever has accepted the offer meanwhile.
 func TestVoidAgainstAnAccept(t *testing.T) {
-	race(t, func(s *shop, user string, _ reservation.Payment, id uuid.UUID) func() error {
+	race(t, func(s *shop, user string, _ purchase.Payment, id uuid.UUID) func() error {
 		_, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: user}, nil)
 		require.NoError(t, err)
 		return func() error {
-			_, err := s.Transfers.Accept(t.Context(), "taker-"+user, reservation.Contact{}, claim, uuid.Nil)
+			_, err := s.Transfers.Accept(t.Context(), "taker-"+user, purchase.Contact{}, claim, uuid.Nil)
 			return err
 		}
-	}, func(s *shop, _ reservation.Payment, id uuid.UUID, voided, other error) {
+	}, func(s *shop, _ purchase.Payment, id uuid.UUID, voided, other error) {
 		require.NoError(t, voided)
 		if other != nil {
 			require.ErrorIs(t, other, transfer.ErrEnded)
@@ -84,16 +84,16 @@ func TestVoidAgainstAnAccept(t *testing.T) {
 
 // Either the buyer's payment or the void comes first; the other one is refused.
 func TestVoidAgainstTheBuyersCharge(t *testing.T) {
-	race(t, func(s *shop, user string, _ reservation.Payment, id uuid.UUID) func() error {
+	race(t, func(s *shop, user string, _ purchase.Payment, id uuid.UUID) func() error {
 		offered, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: id, Seller: user, Price: 70}, nil)
 		require.NoError(t, err)
-		_, err = s.Transfers.Accept(t.Context(), "taker-"+user, reservation.Contact{}, claim, uuid.Nil)
+		_, err = s.Transfers.Accept(t.Context(), "taker-"+user, purchase.Contact{}, claim, uuid.Nil)
 		require.NoError(t, err)
 		return func() error {
-			_, err := s.Transfers.ClaimFor(t.Context(), "taker-"+user, offered.ID, uuid.New(), reservation.PayTime{})
+			_, err := s.Transfers.BeginPayment(t.Context(), "taker-"+user, offered.ID, uuid.New(), purchase.PayTime{})
 			return err
 		}
-	}, func(_ *shop, _ reservation.Payment, _ uuid.UUID, voided, other error) {
+	}, func(_ *shop, _ purchase.Payment, _ uuid.UUID, voided, other error) {
 		require.NotEqual(t, voided == nil, other == nil, "%v, %v", voided, other)
 		if voided != nil {
 			requireNotVoidable(t, voided, "TRANSFERRING")
@@ -104,12 +104,12 @@ func TestVoidAgainstTheBuyersCharge(t *testing.T) {
 // A refund before the void ends the ticket; after it, it gives the money of the void ticket back.
 func TestVoidAgainstARefund(t *testing.T) {
 	claims := make(map[uuid.UUID]*refund.Claim)
-	race(t, func(s *shop, _ string, p reservation.Payment, _ uuid.UUID) func() error {
+	race(t, func(s *shop, _ string, p purchase.Payment, _ uuid.UUID) func() error {
 		return func() (err error) {
 			claims[p.ID], err = s.Refunds.Begin(t.Context(), s.RefundRequest(p, refund.Operator))
 			return err
 		}
-	}, func(s *shop, p reservation.Payment, id uuid.UUID, voided, other error) {
+	}, func(s *shop, p purchase.Payment, id uuid.UUID, voided, other error) {
 		require.NoError(t, other)
 		c := claims[p.ID]
 		require.Equal(t, []refund.Item{{TicketID: id, Amount: 75}}, c.Items)
@@ -136,7 +136,7 @@ func TestVoidAgainstAClaim(t *testing.T) {
 		acts := []func() error{
 			func() error { _, err := s.void(void.Request{ReservationID: made.ID}); return err },
 			func() error {
-				_, err := s.Comps.Claim(t.Context(), made.Claim, "guest-"+string(rune('a'+i)), reservation.Contact{})
+				_, err := s.Comps.Claim(t.Context(), made.Claim, "guest-"+string(rune('a'+i)), purchase.Contact{})
 				return err
 			},
 		}
@@ -153,9 +153,9 @@ func TestVoidAgainstAClaim(t *testing.T) {
 
 // Two operators void the same ticket: it is voided once.
 func TestVoidTwiceAtOnce(t *testing.T) {
-	race(t, func(s *shop, _ string, _ reservation.Payment, id uuid.UUID) func() error {
+	race(t, func(s *shop, _ string, _ purchase.Payment, id uuid.UUID) func() error {
 		return func() error { _, err := s.void(void.Request{TicketID: id}); return err }
-	}, func(_ *shop, _ reservation.Payment, _ uuid.UUID, voided, other error) {
+	}, func(_ *shop, _ purchase.Payment, _ uuid.UUID, voided, other error) {
 		require.NoError(t, voided)
 		require.NoError(t, other)
 	})

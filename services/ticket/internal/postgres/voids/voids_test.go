@@ -11,6 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres/storetest"
+	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -37,7 +38,7 @@ func open(t *testing.T) *shop {
 }
 
 // buy sells seats to a user.
-func (s *shop) buy(user string, seats ...string) (*reservation.Reservation, reservation.Payment, []uuid.UUID) {
+func (s *shop) buy(user string, seats ...string) (*reservation.Reservation, purchase.Payment, []uuid.UUID) {
 	s.t.Helper()
 	r := s.MustHoldSeats(s.t, user, seats...)
 	p := storetest.Payment(r)
@@ -117,7 +118,7 @@ func TestUnknownTicketsAndOrders(t *testing.T) {
 func TestTheLastPlaceNamesTheStatus(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	refundOne := func(p reservation.Payment, id uuid.UUID) {
+	refundOne := func(p purchase.Payment, id uuid.UUID) {
 		req := s.RefundRequest(p, refund.Operator)
 		req.TicketIDs = []uuid.UUID{id}
 		s.Settle(t, storetest.MadeRefund(s.BeginRefund(t, req), p))
@@ -168,7 +169,7 @@ func TestVoidOfAnOrder(t *testing.T) {
 	r, p, ids := s.buy("thief", "A-1-1", "A-1-2", "A-1-3")
 	_, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[0], Seller: "thief"}, nil)
 	require.NoError(t, err)
-	passed, err := s.Transfers.Accept(t.Context(), "mule", reservation.Contact{}, claim, uuid.Nil)
+	passed, err := s.Transfers.Accept(t.Context(), "mule", purchase.Contact{}, claim, uuid.Nil)
 	require.NoError(t, err)
 	req := s.RefundRequest(p, refund.Operator)
 	req.TicketIDs = ids[1:2]
@@ -214,14 +215,14 @@ func TestVoidCancelsTheOffer(t *testing.T) {
 		offered, claim, err := s.Transfers.Offer(t.Context(), transfer.Request{TicketID: ids[i], Seller: "a", Price: 70}, nil)
 		require.NoError(t, err)
 		if accept {
-			_, err = s.Transfers.Accept(t.Context(), "b", reservation.Contact{}, claim, uuid.Nil)
+			_, err = s.Transfers.Accept(t.Context(), "b", purchase.Contact{}, claim, uuid.Nil)
 			require.NoError(t, err)
 		}
 		s.Void(t, void.Request{TicketID: ids[i]})
 		found, err := s.TransferStore.Find(t.Context(), offered.ID)
 		require.NoError(t, err)
 		require.Equal(t, []string{"CANCELLED", "VOIDED"}, []string{string(found.Status), found.Reason})
-		_, err = s.Transfers.Accept(t.Context(), "c", reservation.Contact{}, claim, uuid.Nil)
+		_, err = s.Transfers.Accept(t.Context(), "c", purchase.Contact{}, claim, uuid.Nil)
 		require.ErrorIs(t, err, transfer.ErrEnded)
 	}
 	s.RequireInvariants(t)
