@@ -27,7 +27,7 @@ func (d CounterDeltas) Add(eventID, section string, delta CounterDelta) {
 
 // AddToCounters adds the collected deltas to the stored counters of sections. A transaction calls
 // it last, so that it keeps these rows, for which many transactions wait, locked only briefly.
-func (q *Queries) AddToCounters(ctx context.Context, deltas CounterDeltas) error {
+func (tx *Tx) AddToCounters(ctx context.Context, deltas CounterDeltas) error {
 	maps.DeleteFunc(deltas, func(_ sectionKey, delta CounterDelta) bool { return delta == CounterDelta{} })
 	if len(deltas) == 0 {
 		return nil
@@ -38,6 +38,6 @@ func (q *Queries) AddToCounters(ctx context.Context, deltas CounterDeltas) error
 		arg.Held, arg.Sold = append(arg.Held, delta.Held), append(arg.Sold, delta.Sold)
 		arg.House, arg.Returns = append(arg.House, delta.House), append(arg.Returns, delta.Returns)
 	}
-	n, err := q.MoveSold(ctx, arg)
+	n, err := moveSold.Take(ctx, tx, arg)
 	return ExpectRows(n, len(deltas), "sections", err)
 }

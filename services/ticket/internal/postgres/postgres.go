@@ -1,22 +1,13 @@
 // Package postgres has what the stores in the packages below it share: migrations, transactions,
-// the clock, and the locks of users.
-//
-// Every transaction takes its locks in one order: claims of refunds by id, the advisory locks of
-// payments, the advisory locks of (event, user), or (series, user) if the event has a series, seats
-// by their index (or sections of general admission), reservations by id, tickets by id, transfers
-// by id, the advisory locks of (plan, user), memberships by id. A transaction that needs an event's
-// row locks it before all of these. All times are those of the database's clock, so that the clocks
-// of replicas need not agree. Tests may replace this clock.
+// their locks, and the clock. All times are those of the database's clock, so that the clocks of
+// replicas need not agree. Tests may replace this clock.
 package postgres
 
 import (
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +96,9 @@ func (d *Database) ReadQueries() *Queries { return d.queries(d.reads) }
 type Tx struct {
 	pgx.Tx
 	*Queries
+
+	// reached is the phase of the last locks that it has taken.
+	reached phase
 }
 
 // InTx runs fn in a transaction and commits it. After a deadlock or a serialization failure it runs
@@ -197,60 +191,4 @@ func OrMaxUUID(before uuid.UUID) uuid.UUID {
 		return uuid.Max
 	}
 	return before
-}
-
-// User identifies a user of one event or, unless SeriesID is empty, of all events of this series.
-type User struct{ EventID, SeriesID, UserID string }
-
-// LockKey returns the key of the advisory lock that must be held to count or change the user's
-// places.
-func (u User) LockKey() int64 {
-	if u.SeriesID != "" {
-		return lockKey("series\x00" + u.SeriesID + "\x00" + u.UserID)
-	}
-	return lockKey("user\x00" + u.EventID + "\x00" + u.UserID)
-}
-
-func lockKey(name string) int64 {
-	sum := sha256.Sum256([]byte(name))
-	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
-}
-
-// LockKeys returns the lock keys of users in the order in which all transactions take them.
-func LockKeys(users []User) []int64 {
-	keys := make([]int64, len(users))
-	for i, u := range users {
-		keys[i] = u.LockKey()
-	}
-	return sortedUnique(keys)
-}
-
-// PaymentLockKeys returns the keys of payments' advisory locks in the order in which all
-// transactions take them, before users' locks. This lock makes a payment's confirmation and its
-// refund by hand wait for each other, as neither may have a row yet that the other could lock.
-func PaymentLockKeys(payments []uuid.UUID) []int64 {
-	keys := make([]int64, len(payments))
-	for i, id := range payments {
-		keys[i] = lockKey("payment\x00" + id.String())
-	}
-	return sortedUnique(keys)
-}
-
-// Member identifies a user who has memberships in a plan.
-type Member struct{ PlanID, UserID string }
-
-// MemberLockKeys returns the keys of the advisory locks of members, in the order in which all
-// transactions take them. A member's lock lets only one transaction at a time change the periods of
-// a user's memberships in a plan.
-func MemberLockKeys(members []Member) []int64 {
-	keys := make([]int64, len(members))
-	for i, m := range members {
-		keys[i] = lockKey("member\x00" + m.PlanID + "\x00" + m.UserID)
-	}
-	return sortedUnique(keys)
-}
-
-func sortedUnique(keys []int64) []int64 {
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }

@@ -112,7 +112,7 @@ func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error 
 		if err != nil {
 			return err
 		}
-		owed, err := tickets.Lock(ctx, tx.Queries, order.TicketIDs)
+		owed, err := tickets.Lock(ctx, tx, order.TicketIDs)
 		if err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func (t *makeTx) lock(ctx context.Context) error {
 	if len(t.req.SeatIDs) == 0 {
 		return t.lockGeneralSection(ctx)
 	}
-	rows, err := t.LockSeatsForHouse(ctx, db.LockSeatsForHouseParams{EventID: t.req.EventID, SeatIds: t.req.SeatIDs, Now: t.AsOf})
+	rows, err := postgres.LockSeatsForHouse.Take(ctx, t.Tx, db.LockSeatsForHouseParams{EventID: t.req.EventID, SeatIds: t.req.SeatIDs, Now: t.AsOf})
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (t *makeTx) lock(ctx context.Context) error {
 }
 
 func (t *makeTx) lockGeneralSection(ctx context.Context) error {
-	rows, err := t.LockStanding(ctx, db.LockStandingParams{EventID: t.req.EventID, Sections: []string{t.req.Section}})
+	rows, err := postgres.LockStanding.Take(ctx, t.Tx, db.LockStandingParams{EventID: t.req.EventID, Sections: []string{t.req.Section}})
 	switch {
 	case err != nil:
 		return err
@@ -209,7 +209,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to purchase.Contact) (comp.Comp, error) {
 	var id uuid.UUID
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		row, err := tx.LockComp(ctx, claimHash)
+		row, err := postgres.LockComp.Take(ctx, tx, claimHash)
 		if err != nil {
 			return postgres.OrNotFound(err, ticket.ErrNotFound)
 		}
@@ -225,7 +225,7 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to p
 		if err := postgres.ExpectRows(n, 1, "reservations", err); err != nil {
 			return err
 		}
-		rows, err := tx.GiveTickets(ctx, db.GiveTicketsParams{ReservationID: id, UserID: userID})
+		rows, err := postgres.GiveTickets.Take(ctx, tx, db.GiveTicketsParams{ReservationID: id, UserID: userID})
 		if err != nil {
 			return err
 		}

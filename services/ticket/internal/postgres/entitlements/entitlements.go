@@ -125,7 +125,7 @@ func (s *Store) BeginUpload(ctx context.Context, eventID, list, operator string)
 
 func (s *Store) AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails []string) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		upload, err := tx.LockUpload(ctx, id)
+		upload, err := postgres.LockUpload.Take(ctx, tx, id)
 		if err != nil {
 			return postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
 		}
@@ -141,7 +141,7 @@ func (s *Store) AddToUpload(ctx context.Context, id uuid.UUID, userIDs, emails [
 
 func (s *Store) FinishUpload(ctx context.Context, id uuid.UUID, sha256 string) (list entitlement.UploadedList, err error) {
 	err = s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		upload, err := tx.LockUpload(ctx, id)
+		upload, err := postgres.LockUpload.Take(ctx, tx, id)
 		if err != nil {
 			return postgres.OrNotFound(err, entitlement.ErrUploadNotFound)
 		}
@@ -165,7 +165,7 @@ func replaceList(ctx context.Context, tx *postgres.Tx, upload db.LockUploadRow, 
 		return err
 	}
 	// If two uploads of one list finish at the same time, one waits here for the other.
-	if _, err := tx.LockEvent(ctx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
+	if _, err := postgres.LockEvent.Take(ctx, tx, db.LockEventParams{EventID: upload.EventID, Now: tx.AsOf}); err != nil {
 		return err
 	}
 	now, err := tx.CurrentList(ctx, db.CurrentListParams{EventID: upload.EventID, List: upload.List})

@@ -110,7 +110,7 @@ func (t *houseTx) lockSeats(ctx context.Context) (take, release []string, err er
 	if len(seats) == 0 {
 		return nil, nil, nil
 	}
-	rows, err := t.LockSeatsForHouse(ctx, db.LockSeatsForHouseParams{EventID: t.id, SeatIds: seats, Now: t.AsOf})
+	rows, err := postgres.LockSeatsForHouse.Take(ctx, t.Tx, db.LockSeatsForHouseParams{EventID: t.id, SeatIds: seats, Now: t.AsOf})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,7 +131,7 @@ func (t *houseTx) lockGeneralSections(ctx context.Context) error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(t.change.Standing))
-	rows, err := t.LockStanding(ctx, db.LockStandingParams{EventID: t.id, Sections: names})
+	rows, err := postgres.LockStanding.Take(ctx, t.Tx, db.LockStandingParams{EventID: t.id, Sections: names})
 	if err != nil {
 		return err
 	}

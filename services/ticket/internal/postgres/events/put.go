@@ -28,7 +28,7 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 			return nil
 		}
 		id = e.ID
-		if err := putEvent(ctx, tx.Queries, e, match); err != nil {
+		if err := putEvent(ctx, tx, e, match); err != nil {
 			return err
 		}
 		return answers.Keep(ctx, tx, key, e.ID)
@@ -39,33 +39,33 @@ func (s *Store) PutEvent(ctx context.Context, e event.Event, match *event.Match,
 	return s.FindEvent(ctx, id)
 }
 
-func putEvent(ctx context.Context, q *postgres.Queries, e event.Event, match *event.Match) error {
+func putEvent(ctx context.Context, tx *postgres.Tx, e event.Event, match *event.Match) error {
 	created := e
 	created.Complete(nil)
 	if err := created.CheckComplete(); err != nil {
 		// If the event exists, its stored settings may complete the spec where the defaults do not.
-		if changed := changeEvent(ctx, q, &e, match); !errors.Is(changed, pgx.ErrNoRows) {
+		if changed := changeEvent(ctx, tx, &e, match); !errors.Is(changed, pgx.ErrNoRows) {
 			return changed
 		}
 		return err
 	}
-	if err := checkPlans(ctx, q, created.Presale); err != nil {
+	if err := checkPlans(ctx, tx.Queries, created.Presale); err != nil {
 		return err
 	}
-	inserted, err := q.InsertEvent(ctx, toRow(&created))
+	inserted, err := tx.InsertEvent(ctx, toRow(&created))
 	if err != nil {
 		return err
 	}
 	if inserted == 0 {
-		return changeEvent(ctx, q, &e, match)
+		return changeEvent(ctx, tx, &e, match)
 	}
 	if match != nil { // a new event has no settings that could match
 		return event.ErrChanged
 	}
-	if err := insertPlaces(ctx, q, &created); err != nil {
+	if err := insertPlaces(ctx, tx.Queries, &created); err != nil {
 		return err
 	}
-	return saveLineSettings(ctx, q, &created)
+	return saveLineSettings(ctx, tx.Queries, &created)
 }
 
 func saveLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) error {
@@ -74,8 +74,8 @@ func saveLineSettings(ctx context.Context, q *postgres.Queries, e *event.Event) 
 
 // changeEvent changes an existing event. It locks the event's row, so that operators change it one
 // after the other; buyers never wait for this lock. Settings that e leaves out stay unchanged.
-func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match *event.Match) error {
-	now, old, err := lockSettings(ctx, q, e.ID)
+func changeEvent(ctx context.Context, tx *postgres.Tx, e *event.Event, match *event.Match) error {
+	now, old, err := lockSettings(ctx, tx, e.ID)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 		return event.ErrChanged
 	}
 	if e.Threshold != nil {
-		if err := q.OrderPut(ctx, db.OrderPutParams{EventID: e.ID, Now: q.AsOf}); err != nil {
+		if err := tx.OrderPut(ctx, db.OrderPutParams{EventID: e.ID, Now: tx.AsOf}); err != nil {
 			return err
 		}
 	}
 	if isNewValue(e.Threshold, old.Threshold) || isNewValue(e.SlotSeconds, old.SlotSeconds) {
-		if err := saveLineSettings(ctx, q, e); err != nil {
+		if err := saveLineSettings(ctx, tx.Queries, e); err != nil {
 			return err
 		}
 	}
@@ -97,29 +97,29 @@ func changeEvent(ctx context.Context, q *postgres.Queries, e *event.Event, match
 	if !diff.Any {
 		return nil
 	}
-	if err := checkTimes(ctx, q, &old.Spec, e); err != nil {
+	if err := checkTimes(ctx, tx.Queries, &old.Spec, e); err != nil {
 		return err
 	}
-	if err := checkPlans(ctx, q, e.Presale); err != nil {
+	if err := checkPlans(ctx, tx.Queries, e.Presale); err != nil {
 		return err
 	}
 	if *old.SeriesID != *e.SeriesID {
-		if err := checkSeries(ctx, q, &old, now); err != nil {
+		if err := checkSeries(ctx, tx.Queries, &old, now); err != nil {
 			return err
 		}
 	}
 	if diff.Structure {
-		err = replacePlaces(ctx, q, &old, e, now)
+		err = replacePlaces(ctx, tx.Queries, &old, e, now)
 	} else {
-		err = updateSections(ctx, q, e)
+		err = updateSections(ctx, tx, e)
 	}
 	if err != nil {
 		return err
 	}
-	if err := postgres.KeepFormerTerms(ctx, q, e.ID, now); err != nil {
+	if err := postgres.KeepFormerTerms(ctx, tx.Queries, e.ID, now); err != nil {
 		return err
 	}
-	return q.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
+	return tx.UpdateEvent(ctx, db.UpdateEventParams(toRow(e)))
 }
 
 // checkTimes checks the times of a changed event. It refuses to move the start, the doors or the
@@ -167,20 +167,20 @@ func checkSeries(ctx context.Context, q *postgres.Queries, old *event.Event, now
 
 // lockSettings locks the rows of an existing event and of its line. It returns the event with all
 // settings, and the database's time.
-func lockSettings(ctx context.Context, q *postgres.Queries, id string) (now time.Time, e event.Event, err error) {
-	row, err := q.LockEvent(ctx, db.LockEventParams{EventID: id, Now: q.AsOf})
+func lockSettings(ctx context.Context, tx *postgres.Tx, id string) (now time.Time, e event.Event, err error) {
+	row, err := postgres.LockEvent.Take(ctx, tx, db.LockEventParams{EventID: id, Now: tx.AsOf})
 	if err != nil {
 		return now, e, err
 	}
-	if err := q.LockLine(ctx, id); err != nil {
+	if _, err := postgres.LockLine.Take(ctx, tx, id); err != nil {
 		return now, e, err
 	}
-	sections, err := q.Sections(ctx, []string{id})
+	sections, err := tx.Sections(ctx, []string{id})
 	if err != nil {
 		return now, e, err
 	}
 	e = toEvent(row.Event, sections)
-	return row.Now, e, readLineSettings(ctx, q, &e)
+	return row.Now, e, readLineSettings(ctx, tx.Queries, &e)
 }
 
 // readLineSettings reads the settings of an event's line into the event.
@@ -241,7 +241,7 @@ func insertPlaces(ctx context.Context, q *postgres.Queries, e *event.Event) erro
 
 // updateSections sets prices and capacities. It returns ErrLocked when a capacity would be below
 // the number of held and sold places.
-func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) error {
+func updateSections(ctx context.Context, tx *postgres.Tx, e *event.Event) error {
 	arg := db.UpdateSectionsParams{EventID: e.ID}
 	for _, s := range e.Sections {
 		arg.Sections = append(arg.Sections, s.Name)
@@ -249,10 +249,10 @@ func updateSections(ctx context.Context, q *postgres.Queries, e *event.Event) er
 		arg.Capacities = append(arg.Capacities, s.Capacity)
 	}
 	// LockSections runs first: it locks in the same order as holds do, so no deadlock is possible.
-	if _, err := q.LockSections(ctx, db.LockSectionsParams{EventID: e.ID, Sections: slices.Clone(arg.Sections)}); err != nil {
+	if _, err := postgres.LockSections.Take(ctx, tx, db.LockSectionsParams{EventID: e.ID, Sections: slices.Clone(arg.Sections)}); err != nil {
 		return err
 	}
-	n, err := q.UpdateSections(ctx, arg)
+	n, err := tx.UpdateSections(ctx, arg)
 	if err == nil && n != int64(len(e.Sections)) {
 		err = event.ErrLocked.With("member", "capacity")
 	}

@@ -44,10 +44,10 @@ func releasePlaces(ctx context.Context, tx *postgres.Tx, due []db.TakeDueReturns
 			seats.EventIds, seats.SeatIds = append(seats.EventIds, d.EventID), append(seats.SeatIds, d.SeatID)
 		}
 	}
-	if err := tx.LockReturnedSeats(ctx, db.LockReturnedSeatsParams{EventIds: seats.EventIds, SeatIds: seats.SeatIds}); err != nil {
+	if _, err := postgres.LockReturnedSeats.Take(ctx, tx, db.LockReturnedSeatsParams{EventIds: seats.EventIds, SeatIds: seats.SeatIds}); err != nil {
 		return err
 	}
-	if err := tx.LockStandingSections(ctx, db.LockStandingSectionsParams{EventIds: eventIDs, Sections: sections}); err != nil {
+	if _, err := postgres.LockStandingSections.Take(ctx, tx, db.LockStandingSectionsParams{EventIds: eventIDs, Sections: sections}); err != nil {
 		return err
 	}
 	closings, now, err := postgres.Closings(ctx, tx.Queries, eventIDs)

@@ -51,7 +51,7 @@ func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChan
 	var later int64
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
 		var isNewest bool
-		if isNewest, later, err = storeActNumber(ctx, tx.Queries, eventID, c); err != nil || !isNewest {
+		if isNewest, later, err = storeActNumber(ctx, tx, eventID, c); err != nil || !isNewest {
 			return err
 		}
 		n, err := tx.ChangeLine(ctx, db.ChangeLineParams{
@@ -85,19 +85,19 @@ func (s *Store) endUnpaid(ctx context.Context, eventID, userID string) error {
 
 // storeActNumber stores the number of an operator's change (c.Act). isNewest is false if this
 // number or a higher one is stored already for the same setting; later is the higher one.
-func storeActNumber(ctx context.Context, q *postgres.Queries, eventID string, c event.LineChange) (isNewest bool, later int64, err error) {
+func storeActNumber(ctx context.Context, tx *postgres.Tx, eventID string, c event.LineChange) (isNewest bool, later int64, err error) {
 	names := c.Settings()
 	if c.Act == 0 || len(names) == 0 {
 		return true, 0, nil
 	}
-	if err := q.LockLine(ctx, eventID); err != nil { // a PUT too locks the line before the numbers
+	if _, err := postgres.LockLine.Take(ctx, tx, eventID); err != nil { // a PUT too locks the line before the numbers
 		return false, 0, err
 	}
-	n, err := q.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act, Now: q.AsOf})
+	n, err := tx.OrderAct(ctx, db.OrderActParams{EventID: eventID, Setting: names[0], Act: c.Act, Now: tx.AsOf})
 	if err != nil || n == 1 {
 		return n == 1, 0, err
 	}
-	stored, err := q.ActOf(ctx, db.ActOfParams{EventID: eventID, Setting: names[0]})
+	stored, err := tx.ActOf(ctx, db.ActOfParams{EventID: eventID, Setting: names[0]})
 	if stored == c.Act {
 		return false, 0, err
 	}

@@ -83,7 +83,7 @@ func (s *Store) StateAndCounts(ctx context.Context, id string) (event.StateAndCo
 // 100,000, but begins a new epoch: a ticket that was used in an earlier epoch counts as VALID.
 func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		row, err := tx.LockEvent(ctx, db.LockEventParams{EventID: id, Now: tx.AsOf})
+		row, err := postgres.LockEvent.Take(ctx, tx, db.LockEventParams{EventID: id, Now: tx.AsOf})
 		if err != nil {
 			return postgres.OrNotFound(err, event.ErrNotFound)
 		}

@@ -140,12 +140,12 @@ func (t *holdBatch) checkSeries() error {
 	return errOtherSeries
 }
 
-func (t *holdBatch) lockKeys(userIDs []string) []int64 {
-	users := make([]postgres.User, len(userIDs))
-	for i, id := range userIDs {
+func (t *holdBatch) users(ids []string) []postgres.User {
+	users := make([]postgres.User, len(ids))
+	for i, id := range ids {
 		users[i] = t.user(id)
 	}
-	return postgres.LockKeys(users)
+	return users
 }
 
 func (t *holdBatch) user(id string) postgres.User {

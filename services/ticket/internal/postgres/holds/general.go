@@ -71,18 +71,19 @@ func (t *generalTx) lockAndRead(ctx context.Context, pending []int) error {
 	sections := distinctValues(pending, func(i int) string { return t.reqs[i].Section })
 	t.sale = reservation.GeneralSale{Free: make(map[string]int64), Prices: make(map[string]int64), Fees: make(map[string]int64)}
 	var b pgx.Batch
-	b.Queue(db.LockUsers, t.lockKeys(users))
-	b.Queue(db.LockSections, t.eventID, sections).Query(func(rows pgx.Rows) error {
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[db.LockSectionsRow])
-		for _, r := range all {
-			if r.Seated {
-				t.sale.Seated = append(t.sale.Seated, r.Section)
-				continue
-			}
-			t.sale.Free[r.Section], t.sale.Prices[r.Section], t.sale.Fees[r.Section] = r.Free, r.Price, r.Fee
-		}
+	if err := t.QueueUsers(&b, t.users(users)); err != nil {
 		return err
+	}
+	err := t.QueueSections(&b, t.eventID, sections, func(r db.LockSectionsRow) {
+		if r.Seated {
+			t.sale.Seated = append(t.sale.Seated, r.Section)
+			return
+		}
+		t.sale.Free[r.Section], t.sale.Prices[r.Section], t.sale.Fees[r.Section] = r.Free, r.Price, r.Fee
 	})
+	if err != nil {
+		return err
+	}
 	t.queueSale(&b)
 	t.queueRecords(&b, users)
 	b.Queue(db.DueInSections, sections, t.eventID, t.AsOf, releaseBatch).Query(func(rows pgx.Rows) (err error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/reservations"
 	"urr.guru/services/ticket/internal/reservation"
@@ -18,22 +19,9 @@ import (
 // the users were locked.
 func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 	users := distinctValues(pending, func(i int) string { return t.reqs[i].UserID })
-	byLock := make(map[int64]string, len(users))
-	for _, u := range users {
-		byLock[t.user(u).LockKey()] = u
-	}
 	var b pgx.Batch
-	if t.sale.Waits {
-		b.Queue(db.LockUsers, t.lockKeys(users))
-	} else {
-		b.Queue(db.TryLockUsers, t.lockKeys(users)).Query(func(rows pgx.Rows) error {
-			var r db.TryLockUsersRow
-			_, err := pgx.ForEachRow(rows, []any{&r.Key, &r.Locked}, func() error {
-				t.sale.BusyUsers[byLock[r.Key]] = !r.Locked
-				return nil
-			})
-			return err
-		})
+	if err := t.queueUsers(&b, users); err != nil {
+		return err
 	}
 	t.queueSale(&b)
 	t.queueRecords(&b, users)
@@ -45,6 +33,14 @@ func (t *seatsTx) lockUsersAndRead(ctx context.Context, pending []int) error {
 		})
 	}
 	return t.SendBatch(ctx, &b).Close()
+}
+
+// queueUsers queues the locks of users. If the sale does not wait for busy ones, it marks them.
+func (t *seatsTx) queueUsers(b *pgx.Batch, ids []string) error {
+	if t.sale.Waits {
+		return t.QueueUsers(b, t.users(ids))
+	}
+	return t.QueueFreeUsers(b, t.users(ids), func(u postgres.User) { t.sale.BusyUsers[u.UserID] = true })
 }
 
 // seatsOf returns the seats of the pending requests for which include(number of seats) is true.
@@ -180,7 +176,7 @@ func (t *seatsTx) lockSeats(ctx context.Context, seats []string, wait bool) ([]d
 	slices.Sort(seats)
 	arg := db.LockSeatsParams{EventID: t.eventID, SeatIds: slices.Compact(seats), Now: t.AsOf}
 	if wait {
-		return t.LockSeats(ctx, arg)
+		return postgres.LockSeats.Take(ctx, t.Tx, arg)
 	}
 	free, err := t.LockFreeSeats(ctx, db.LockFreeSeatsParams(arg))
 	rows := make([]db.LockSeatsRow, len(free))

@@ -27,14 +27,14 @@ type change struct {
 
 // Lock locks and reads memberships for changes that do not move their periods. Missing memberships
 // are left out.
-func Lock(ctx context.Context, q *postgres.Queries, ids ...uuid.UUID) (*Locked, error) {
-	rows, err := q.LockMemberships(ctx, ids)
+func Lock(ctx context.Context, tx *postgres.Tx, ids ...uuid.UUID) (*Locked, error) {
+	rows, err := postgres.LockMemberships.Take(ctx, tx, ids)
 	return fromRows(rows), err
 }
 
 // LockOfPayment locks and reads the memberships of a payment. The payment must be locked.
-func LockOfPayment(ctx context.Context, q *postgres.Queries, payment uuid.UUID) (*Locked, error) {
-	rows, err := q.LockMembershipsOfPayment(ctx, payment)
+func LockOfPayment(ctx context.Context, tx *postgres.Tx, payment uuid.UUID) (*Locked, error) {
+	rows, err := postgres.LockMembershipsOfPayment.Take(ctx, tx, payment)
 	return fromRows(rows), err
 }
 
@@ -55,10 +55,10 @@ func LockWithOthers(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Loc
 		members[i] = postgres.Member{PlanID: k.PlanID, UserID: k.UserID}
 		arg.UserIds, arg.PlanIds = append(arg.UserIds, k.UserID), append(arg.PlanIds, k.PlanID)
 	}
-	if err := tx.LockUsers(ctx, postgres.MemberLockKeys(members)); err != nil {
+	if err := tx.LockMembers(ctx, members); err != nil {
 		return nil, err
 	}
-	rows, err := tx.LockMembershipsWithOthers(ctx, arg)
+	rows, err := postgres.LockMembershipsWithOthers.Take(ctx, tx, arg)
 	return fromRows(rows), err
 }
 

@@ -94,10 +94,10 @@ func (s *Store) Buy(ctx context.Context, userID, planID string, contact purchase
 // buy returns the user's pending purchase of a plan, or stores a new one. It takes the member's lock
 // first, so that the user's memberships of the plan neither begin nor become more meanwhile.
 func buy(ctx context.Context, tx *postgres.Tx, userID string, plan *membership.Plan, contact purchase.Contact) (uuid.UUID, error) {
-	if err := tx.LockUsers(ctx, postgres.MemberLockKeys([]postgres.Member{{PlanID: plan.ID, UserID: userID}})); err != nil {
+	if err := tx.LockMembers(ctx, []postgres.Member{{PlanID: plan.ID, UserID: userID}}); err != nil {
 		return uuid.Nil, err
 	}
-	rows, err := tx.LockPendingMembership(ctx, db.LockPendingMembershipParams{UserID: userID, PlanID: plan.ID})
+	rows, err := postgres.LockPendingMembership.Take(ctx, tx, db.LockPendingMembershipParams{UserID: userID, PlanID: plan.ID})
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -156,7 +156,7 @@ func (s *Store) List(ctx context.Context, userID string, limit int, before uuid.
 
 func (s *Store) Change(ctx context.Context, id uuid.UUID, decide membership.Decide) error {
 	return s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		locked, err := Lock(ctx, tx.Queries, id)
+		locked, err := Lock(ctx, tx, id)
 		if err != nil {
 			return err
 		}

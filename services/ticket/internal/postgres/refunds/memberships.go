@@ -15,7 +15,7 @@ import (
 // beginMembership decides whether a new claim ends the membership that its payment bought, and
 // stores the decision. The payment must be locked.
 func beginMembership(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
-	locked, err := memberships.LockOfPayment(ctx, tx.Queries, req.PaymentID)
+	locked, err := memberships.LockOfPayment(ctx, tx, req.PaymentID)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func beginMembership(ctx context.Context, tx *postgres.Tx, req refund.Request) (
 
 // abortMembership ends a claim whose row is locked, and makes its membership ACTIVE again.
 func abortMembership(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
-	locked, err := memberships.Lock(ctx, tx.Queries, c.MembershipID)
+	locked, err := memberships.Lock(ctx, tx, c.MembershipID)
 	if err != nil {
 		return err
 	}

@@ -60,13 +60,13 @@ func insertClaim(ctx context.Context, tx *postgres.Tx, c refund.Claim) (earlier 
 	if err != nil || n == 1 {
 		return nil, err
 	}
-	claims, err := Lock(ctx, tx.Queries, []uuid.UUID{c.ID})
+	claims, err := Lock(ctx, tx, []uuid.UUID{c.ID})
 	return claims[c.ID], err
 }
 
 // begin decides which tickets or membership a new claim ends, and stores the decision.
 func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Claim, error) {
-	if err := tx.LockUsers(ctx, postgres.PaymentLockKeys([]uuid.UUID{req.PaymentID})); err != nil {
+	if err := tx.LockPayments(ctx, []uuid.UUID{req.PaymentID}); err != nil {
 		return nil, err
 	}
 	if req.Membership {
@@ -79,7 +79,7 @@ func begin(ctx context.Context, tx *postgres.Tx, req refund.Request) (*refund.Cl
 			return nil, err
 		}
 	}
-	locked, err := tickets.Lock(ctx, tx.Queries, ids)
+	locked, err := tickets.Lock(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,7 @@ func abort(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
 	if c.MembershipID != uuid.Nil {
 		return abortMembership(ctx, tx, c)
 	}
-	q := tx.Queries
-	locked, err := tickets.Lock(ctx, q, c.TicketIDs())
+	locked, err := tickets.Lock(ctx, tx, c.TicketIDs())
 	if err != nil {
 		return err
 	}
@@ -203,18 +202,18 @@ func abort(ctx context.Context, tx *postgres.Tx, c *refund.Claim) error {
 			return err
 		}
 	}
-	if err := locked.Save(ctx, q); err != nil {
+	if err := locked.Save(ctx, tx.Queries); err != nil {
 		return err
 	}
-	return End(ctx, q, refund.Aborted, []uuid.UUID{c.ID})
+	return End(ctx, tx.Queries, refund.Aborted, []uuid.UUID{c.ID})
 }
 
 // Lock locks and reads claims. A transaction must do so before it locks payments, users and places.
-func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (map[uuid.UUID]*refund.Claim, error) {
+func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID]*refund.Claim, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := q.LockClaims(ctx, ids)
+	rows, err := postgres.LockClaims.Take(ctx, tx, ids)
 	claims := make(map[uuid.UUID]*refund.Claim, len(rows))
 	for _, r := range rows {
 		claims[r.RefundClaim.RefundID] = toClaim(r.RefundClaim)

@@ -87,7 +87,7 @@ func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, payments ...uui
 	if err := lockUsersOf(ctx, tx, ids, payments); err != nil {
 		return nil, err
 	}
-	if _, err := tx.LockSeatsOf(ctx, ids); err != nil {
+	if _, err := postgres.LockSeatsOf.Take(ctx, tx, ids); err != nil {
 		return nil, err
 	}
 	seats, err := lockSections(ctx, tx, ids)
@@ -113,7 +113,7 @@ func LockAvailable(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Lock
 
 // lockSections locks the sections of reservations without seats, and reads the others' seats.
 func lockSections(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (map[uuid.UUID][]reservation.Seat, error) {
-	if err := tx.LockSectionsOf(ctx, ids); err != nil {
+	if _, err := postgres.LockSectionsOf.Take(ctx, tx, ids); err != nil {
 		return nil, err
 	}
 	return seatsOf(ctx, tx.Queries, ids)
@@ -135,7 +135,7 @@ func lockUsersOf(ctx context.Context, tx *postgres.Tx, ids, payments []uuid.UUID
 	for i, r := range rows {
 		users[i] = postgres.User{EventID: r.EventID, SeriesID: r.SeriesID, UserID: r.UserID}
 	}
-	return tx.LockUsers(ctx, append(postgres.PaymentLockKeys(payments), postgres.LockKeys(users)...))
+	return tx.LockPaymentsAndUsers(ctx, payments, users)
 }
 
 // withAllSeats returns the ids of the reservations of which every seat is locked. locked contains a
@@ -156,7 +156,7 @@ func withAllSeats(ids, locked []uuid.UUID, seats map[uuid.UUID][]reservation.Sea
 
 // lockRows locks and reads the rows of reservations. Their seats or sections must be locked before.
 func lockRows(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID, seats map[uuid.UUID][]reservation.Seat) (*Locked, error) {
-	rows, err := tx.LockReservations(ctx, db.LockReservationsParams{ReservationIds: ids, Now: tx.ClockTime()})
+	rows, err := postgres.LockReservations.Take(ctx, tx, db.LockReservationsParams{ReservationIds: ids, Now: tx.ClockTime()})
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +190,14 @@ func (l *Locked) Save(ctx context.Context, tx *postgres.Tx) ([]reservation.Event
 		return nil, err
 	}
 	for _, write := range []func(context.Context, *postgres.Queries, []*reservationChange) error{
-		updateReservations, updateSeats, endSeats, endGivenBackPlaces, updateGeneralCounters, issueTickets, updateSoldCounters,
+		updateReservations, updateSeats, endSeats, endGivenBackPlaces, updateGeneralCounters, issueTickets,
 	} {
 		if err := write(ctx, tx.Queries, changed); err != nil {
 			return nil, err
 		}
+	}
+	if err := updateSoldCounters(ctx, tx, changed); err != nil {
+		return nil, err
 	}
 	return takeEvents(changed), nil
 }

@@ -175,7 +175,7 @@ func updateGeneralCounters(ctx context.Context, q *postgres.Queries, changed []*
 
 // updateSoldCounters updates the counters of sections for seats that were just paid, and for all
 // places that were given back.
-func updateSoldCounters(ctx context.Context, q *postgres.Queries, changed []*reservationChange) error {
+func updateSoldCounters(ctx context.Context, tx *postgres.Tx, changed []*reservationChange) error {
 	deltas := make(postgres.CounterDeltas)
 	for _, c := range changed {
 		if c.before.Status != reservation.Confirmed && c.current.Status == reservation.Confirmed {
@@ -195,5 +195,5 @@ func updateSoldCounters(ctx context.Context, q *postgres.Queries, changed []*res
 			deltas.Add(c.before.EventID, name, delta)
 		}
 	}
-	return q.AddToCounters(ctx, deltas)
+	return tx.AddToCounters(ctx, deltas)
 }

@@ -36,7 +36,7 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		if err != nil {
 			return err
 		}
-		locked, err := tickets.Lock(ctx, tx.Queries, ticketIDs(&b))
+		locked, err := tickets.Lock(ctx, tx, ticketIDs(&b))
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 // lockEvent locks and reads an event. It is called before tickets are locked, so that the event
 // does not change while the transaction waits for them.
 func lockEvent(ctx context.Context, tx *postgres.Tx, id string) (checkin.Event, error) {
-	row, err := tx.LockDoor(ctx, db.LockDoorParams{EventID: id, Now: tx.ClockTime()})
+	row, err := postgres.LockDoor.Take(ctx, tx, db.LockDoorParams{EventID: id, Now: tx.ClockTime()})
 	if err != nil {
 		return checkin.Event{}, postgres.OrNotFound(err, event.ErrNotFound)
 	}
@@ -183,7 +183,7 @@ func (s *Store) Undo(ctx context.Context, eventID string, id uuid.UUID) (outcome
 		if len(rows) == 0 || checkin.Result(rows[0].Scan.Result).Conflict() {
 			return checkin.ErrScanNotFound
 		}
-		locked, err := tickets.Lock(ctx, tx.Queries, []uuid.UUID{rows[0].Scan.TicketID.UUID})
+		locked, err := tickets.Lock(ctx, tx, []uuid.UUID{rows[0].Scan.TicketID.UUID})
 		if err != nil {
 			return err
 		}

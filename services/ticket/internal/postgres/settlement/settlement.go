@@ -155,7 +155,7 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 		}
 	}
 	ids, transferIDs, membershipIDs := paidFor[purchase.Reservation], paidFor[purchase.Transfer], paidFor[purchase.Membership]
-	if l.claims, err = refunds.Lock(ctx, tx.Queries, refundIDs); err != nil {
+	if l.claims, err = refunds.Lock(ctx, tx, refundIDs); err != nil {
 		return l, err
 	}
 	if len(disputed) > 0 {
@@ -189,10 +189,10 @@ func lock(ctx context.Context, tx *postgres.Tx, events []settlement.PaymentEvent
 	for _, k := range keys {
 		ticketIDs = append(ticketIDs, k.TicketID)
 	}
-	if l.tickets, err = tickets.Lock(ctx, tx.Queries, ticketIDs); err != nil {
+	if l.tickets, err = tickets.Lock(ctx, tx, ticketIDs); err != nil {
 		return l, err
 	}
-	if l.transfers, err = transfers.Lock(ctx, tx.Queries, transferIDs); err != nil {
+	if l.transfers, err = transfers.Lock(ctx, tx, transferIDs); err != nil {
 		return l, err
 	}
 	l.memberships, err = memberships.LockWithOthers(ctx, tx, membershipIDs)

@@ -29,11 +29,11 @@ func (c *ticketChange) changed() bool {
 }
 
 // Lock locks and reads tickets. Missing tickets are left out.
-func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
+func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
 	}
-	rows, err := q.LockTickets(ctx, ids)
+	rows, err := postgres.LockTickets.Take(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -30,11 +30,11 @@ type transferChange struct {
 
 // Lock locks and reads transfers. Missing transfers are left out. Their tickets must be locked
 // before, unless the transaction ends only offers that nobody is paying for.
-func Lock(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) (*Locked, error) {
+func Lock(ctx context.Context, tx *postgres.Tx, ids []uuid.UUID) (*Locked, error) {
 	if len(ids) == 0 {
 		return &Locked{}, nil
 	}
-	rows, err := q.LockTransfers(ctx, ids)
+	rows, err := postgres.LockTransfers.Take(ctx, tx, ids)
 	return fromRows(rows), err
 }
 
@@ -103,7 +103,7 @@ func EndOffersOf(ctx context.Context, tx *postgres.Tx, locked *tickets.Locked, n
 			reasons[t.ID] = transfer.ReasonVoided
 		}
 	}
-	rows, err := tx.LockOffersOf(ctx, ids)
+	rows, err := postgres.LockOffersOf.Take(ctx, tx, ids)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -120,7 +120,7 @@ const eventBatch = 500
 // EndOffersOfEvent ends the offers of an event, except those whose buyer may have been charged.
 func EndOffersOfEvent(ctx context.Context, tx *postgres.Tx, eventID, reason string, now time.Time) error {
 	for {
-		rows, err := tx.LockOffersOfEvent(ctx, db.LockOffersOfEventParams{EventID: eventID, Max: eventBatch})
+		rows, err := postgres.LockOffersOfEvent.Take(ctx, tx, db.LockOffersOfEventParams{EventID: eventID, Max: eventBatch})
 		if err != nil || len(rows) == 0 {
 			return err
 		}

@@ -56,7 +56,7 @@ func (s *Store) Offer(
 
 // insert makes and stores the offer of a ticket.
 func insert(ctx context.Context, tx *postgres.Tx, req transfer.Request, claimHash []byte) (uuid.UUID, error) {
-	locked, err := tickets.Lock(ctx, tx.Queries, []uuid.UUID{req.TicketID})
+	locked, err := tickets.Lock(ctx, tx, []uuid.UUID{req.TicketID})
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -229,11 +229,11 @@ func (s *Store) change(
 				return err
 			}
 		}
-		lockedTickets, err := tickets.Lock(ctx, tx.Queries, []uuid.UUID{c.key.TicketID})
+		lockedTickets, err := tickets.Lock(ctx, tx, []uuid.UUID{c.key.TicketID})
 		if err != nil {
 			return err
 		}
-		locked, err := Lock(ctx, tx.Queries, []uuid.UUID{id})
+		locked, err := Lock(ctx, tx, []uuid.UUID{id})
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (c *changeTx) lockUsers(ctx context.Context, ids []string) error {
 	for i, id := range ids {
 		users[i] = postgres.User{EventID: c.key.EventID, SeriesID: c.key.SeriesID, UserID: id}
 	}
-	return c.LockUsers(ctx, postgres.LockKeys(users))
+	return c.LockPaymentsAndUsers(ctx, nil, users)
 }
 
 // buyer reads the facts that decide whether a user may get the ticket. The user must be locked.

@@ -88,14 +88,14 @@ func orderOf(ctx context.Context, tx *postgres.Tx, req void.Request) (uuid.UUID,
 // may be passed on, which adds new ones to the order. So it reads their ids again until it has all.
 func lockTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (*tickets.Locked, error) {
 	if req.TicketID != uuid.Nil {
-		return tickets.Lock(ctx, tx.Queries, []uuid.UUID{req.TicketID})
+		return tickets.Lock(ctx, tx, []uuid.UUID{req.TicketID})
 	}
 	for n := -1; ; {
 		ids, err := tx.TicketIDsOfOrder(ctx, req.ReservationID)
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tickets.Lock(ctx, tx.Queries, ids)
+		locked, err := tickets.Lock(ctx, tx, ids)
 		if err != nil || len(ids) == n {
 			return locked, err
 		}
