@@ -28,15 +28,10 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
-	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
-	"urr.guru/services/ticket/internal/postgres/refunds"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/postgres/scans"
-	payments "urr.guru/services/ticket/internal/postgres/settlement"
 	"urr.guru/services/ticket/internal/postgres/storetest"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
@@ -59,8 +54,8 @@ type Replica struct {
 	eventStore   *events.Store
 	reservations *reservation.Service
 	targets      purchase.Targets
-	payments     *payments.Store
-	refunds      *refunds.Store
+	payments     *purchases.Settlement
+	refunds      *purchases.Refunds
 	transfers    *transfer.Service
 	memberships  *membership.Service
 	codes        *ticket.Service
@@ -82,20 +77,20 @@ func New(pool *pgxpool.Pool, now func() time.Time, seed config.Secret) (*Replica
 	database := postgres.New(pool, postgres.Options{Now: now})
 	store := events.NewStore(database)
 	r := &Replica{
-		events: event.NewService(store, store, store), eventStore: store, refunds: refunds.NewStore(database), expirer: expiry.NewStore(database),
+		events: event.NewService(store, store, store), eventStore: store, refunds: purchases.NewRefunds(database), expirer: expiry.NewStore(database),
 		holds: holds.NewStore(database, holdConcurrency, storetest.HoldFor),
 	}
 	r.walker = &cancellation.Walker{Store: cancellations.NewStore(database), Holds: r.expirer, Log: slog.New(slog.DiscardHandler)}
-	members := memberships.NewStore(database)
+	members := purchases.NewMemberships(database)
 	r.memberships = membership.NewService(members, members, storetest.MaxExtension)
 	entitled := entitlement.NewService(r.events, r.memberships, entitlements.NewStore(database))
-	r.reservations = reservation.NewService(r.events, entitled, r.holds, reservations.NewStore(database), storetest.MaxExtension)
-	r.transfers = transfer.NewService(transfers.NewStore(database), entitled, storetest.MaxExtension)
+	r.reservations = reservation.NewService(r.events, entitled, r.holds, purchases.NewReservations(database), storetest.MaxExtension)
+	r.transfers = transfer.NewService(purchases.NewTransfers(database), entitled, storetest.MaxExtension)
 	r.targets = purchase.Targets{purchase.Reservation: r.reservations, purchase.Transfer: r.transfers, purchase.Membership: r.memberships}
-	r.codes = ticket.NewService(tickets.NewStore(database), keys)
+	r.codes = ticket.NewService(purchases.NewTickets(database), keys)
 	r.doors = checkin.NewService(scans.NewStore(database), r.codes)
 	r.orders, r.voids = order.NewService(orders.NewStore(database), r.codes), voids.NewStore(database)
-	r.payments = payments.NewStore(database, storetest.MaxExtension)
+	r.payments = purchases.NewSettlement(database, storetest.MaxExtension)
 	r.apply = ticketkafka.Handle(r.targets, r.payments)
 	return r, nil
 }

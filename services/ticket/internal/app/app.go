@@ -34,14 +34,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
-	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
-	"urr.guru/services/ticket/internal/postgres/refunds"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/postgres/scans"
-	payments "urr.guru/services/ticket/internal/postgres/settlement"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
@@ -69,10 +64,10 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	a.OnClose("holds", holder.Close)
 	membershipService := startMemberships(a, cfg, database, log)
 	entitlementService := startEntitlements(a, cfg, eventService, membershipService, database, log)
-	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), cfg.HoldMaxExtension)
+	reservationService := reservation.NewService(eventService, entitlementService, holder, purchases.NewReservations(database), cfg.HoldMaxExtension)
 	transferService := startTransfers(a, cfg, database, entitlementService, log)
 	targets := targetsOf(reservationService, transferService, membershipService)
-	paymentStore := payments.NewStore(database, cfg.HoldMaxExtension)
+	paymentStore := purchases.NewSettlement(database, cfg.HoldMaxExtension)
 	consumer, err := kafka.NewConsumer(cfg.Kafka, targets, paymentStore, log)
 	if err != nil {
 		return err
@@ -96,7 +91,7 @@ func Run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 	ticketv1.RegisterHoldServiceServer(server, rpc.NewHolds(reservationService))
 	ticketv1.RegisterReservationServiceServer(server, rpc.NewReservations(reservationService))
 	ticketv1.RegisterPayableServiceServer(server, rpc.NewPayables(
-		targets, refunds.NewStore(database), membershipService, commitAge, eventStore, paymentStore, cfg.HoldMaxExtension))
+		targets, purchases.NewRefunds(database), membershipService, commitAge, eventStore, paymentStore, cfg.HoldMaxExtension))
 	ticketv1.RegisterTransferServiceServer(server, rpc.NewTransfers(transferService))
 	registerMemberships(server, membershipService, entitlementService)
 	ticketService := registerTickets(server, database, cfg.keys)
@@ -157,7 +152,7 @@ func startEntitlements(
 
 // registerTickets registers the RPCs about tickets, and returns the service that signs their codes.
 func registerTickets(server grpc.ServiceRegistrar, database *postgres.Database, keys ticket.Keys) *ticket.Service {
-	s := ticket.NewService(tickets.NewStore(database), keys)
+	s := ticket.NewService(purchases.NewTickets(database), keys)
 	ticketv1.RegisterTicketServiceServer(server, rpc.NewTickets(s))
 	ticketv1.RegisterCheckInServiceServer(server, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), s)))
 	ticketv1.RegisterCompServiceServer(server, rpc.NewComps(comp.NewService(comps.NewStore(database))))
@@ -180,7 +175,7 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 	a.Go("seat changes", store.Pruner(log))
 	a.Go("acts on lines", store.ActPruner(log))
 	a.Go("check-ins", scans.NewStore(database).Counter(log))
-	a.Go("claims of refunds", refunds.NewStore(database).Pruner(log))
+	a.Go("claims of refunds", purchases.NewRefunds(database).Pruner(log))
 }
 
 // startTransfers starts the workers that end and count offers of tickets to other users, and
@@ -188,7 +183,7 @@ func startSweepers(a *lifecycle.App, cfg *Config, database *postgres.Database, s
 func startTransfers(
 	a *lifecycle.App, cfg *Config, database *postgres.Database, entitlements *entitlement.Service, log *slog.Logger,
 ) *transfer.Service {
-	store := transfers.NewStore(database)
+	store := purchases.NewTransfers(database)
 	s := transfer.NewService(store, entitlements, cfg.HoldMaxExtension)
 	a.Go("transfers", s.Sweeper(cfg.SweepInterval, log))
 	a.Go("offers of tickets", reportOffers(store.Count, log))
@@ -198,7 +193,7 @@ func startTransfers(
 // startMemberships starts the workers that end and count unpaid purchases of memberships, and
 // returns the service that sells memberships.
 func startMemberships(a *lifecycle.App, cfg *Config, database *postgres.Database, log *slog.Logger) *membership.Service {
-	store := memberships.NewStore(database)
+	store := purchases.NewMemberships(database)
 	s := membership.NewService(store, store, cfg.HoldMaxExtension)
 	a.Go("memberships", s.Sweeper(cfg.SweepInterval, log))
 	a.Go("purchases of memberships", reportPurchases(store.Count, log))

@@ -77,7 +77,7 @@ func reportOffers(count func(context.Context) (transfer.Counts, error), log *slo
 	}
 }
 
-var purchases = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
+var unpaidPurchases = promauto.NewGaugeVec(prometheus.GaugeOpts{ //nolint:gochecknoglobals // metrics are registered once per process
 	Name: "urr_memberships_unpaid",
 	Help: "Purchases of memberships: those that are to be paid (pending), and of them those whose time has been over for a minute (overdue). Every replica reports the same.",
 }, []string{"state"})
@@ -89,8 +89,8 @@ func reportPurchases(count func(context.Context) (membership.Counts, error), log
 		return loop.Try(ctx, updateInterval, log, "purchases of memberships not counted", func(ctx context.Context) error {
 			c, err := count(ctx)
 			if err == nil {
-				purchases.WithLabelValues("pending").Set(float64(c.Pending))
-				purchases.WithLabelValues("overdue").Set(float64(c.Overdue))
+				unpaidPurchases.WithLabelValues("pending").Set(float64(c.Pending))
+				unpaidPurchases.WithLabelValues("overdue").Set(float64(c.Overdue))
 			}
 			return err
 		})

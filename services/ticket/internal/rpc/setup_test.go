@@ -31,14 +31,10 @@ import (
 	"urr.guru/services/ticket/internal/postgres/entitlements"
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/holds"
-	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/notices"
 	"urr.guru/services/ticket/internal/postgres/orders"
-	"urr.guru/services/ticket/internal/postgres/refunds"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/postgres/scans"
-	payments "urr.guru/services/ticket/internal/postgres/settlement"
-	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
@@ -70,7 +66,7 @@ type client struct {
 
 	clock      *testkit.Clock
 	pool       *pgxpool.Pool
-	settlement *payments.Store
+	settlement *purchases.Settlement
 	keys       ticket.Keys
 }
 
@@ -89,10 +85,10 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })
 	eventStore := events.NewStore(database)
 	eventService := event.NewService(eventStore, eventStore, eventStore)
-	members := memberships.NewStore(database)
+	members := purchases.NewMemberships(database)
 	membershipService := membership.NewService(members, members, 30*time.Minute)
 	entitlementService := entitlement.NewService(eventService, members, entitlements.NewStore(database))
-	reservationService := reservation.NewService(eventService, entitlementService, holder, reservations.NewStore(database), 30*time.Minute)
+	reservationService := reservation.NewService(eventService, entitlementService, holder, purchases.NewReservations(database), 30*time.Minute)
 	targets := purchase.Targets{purchase.Reservation: reservationService, purchase.Membership: membershipService}
 	keys, err := ticket.ParseKeys(config.Secret(tokentest.Seed('k')))
 	require.NoError(t, err)
@@ -103,12 +99,12 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		ticketv1.RegisterEntitlementAdminServiceServer(r, rpc.NewEntitlementAdmin(entitlementService))
 		ticketv1.RegisterHoldServiceServer(r, rpc.NewHolds(reservationService))
 		ticketv1.RegisterReservationServiceServer(r, rpc.NewReservations(reservationService))
-		payables := rpc.NewPayables(targets, refunds.NewStore(database), membershipService, age(90*time.Second), eventStore, payments.NewStore(database, 30*time.Minute), 30*time.Minute)
+		payables := rpc.NewPayables(targets, purchases.NewRefunds(database), membershipService, age(90*time.Second), eventStore, purchases.NewSettlement(database, 30*time.Minute), 30*time.Minute)
 		ticketv1.RegisterPayableServiceServer(r, payables)
 		ticketv1.RegisterMembershipServiceServer(r, rpc.NewMemberships(membershipService))
 		ticketv1.RegisterMembershipAdminServiceServer(r, rpc.NewMembershipAdmin(membershipService))
 		ticketv1.RegisterWebhookServiceServer(r, rpc.NewWebhooks(notice.NewWebhooks(notices.NewStore(database, false), false)))
-		ticketService := ticket.NewService(tickets.NewStore(database), keys)
+		ticketService := ticket.NewService(purchases.NewTickets(database), keys)
 		ticketv1.RegisterTicketServiceServer(r, rpc.NewTickets(ticketService))
 		ticketv1.RegisterCheckInServiceServer(r, rpc.NewCheckIns(checkin.NewService(scans.NewStore(database), ticketService)))
 		ticketv1.RegisterOrderAdminServiceServer(r, rpc.NewOrders(order.NewService(orders.NewStore(database), ticketService), voids.NewStore(database)))
@@ -121,7 +117,7 @@ func serve(t *testing.T, opts ...rpctest.Option) *client {
 		EntitlementServiceClient: ticketv1.NewEntitlementServiceClient(conn), EntitlementAdminServiceClient: ticketv1.NewEntitlementAdminServiceClient(conn),
 		MembershipServiceClient: ticketv1.NewMembershipServiceClient(conn), MembershipAdminServiceClient: ticketv1.NewMembershipAdminServiceClient(conn),
 		WebhookServiceClient: ticketv1.NewWebhookServiceClient(conn),
-		clock:                clock, pool: pool, settlement: payments.NewStore(database, 30*time.Minute), keys: keys,
+		clock:                clock, pool: pool, settlement: purchases.NewSettlement(database, 30*time.Minute), keys: keys,
 	}
 }
 

@@ -15,10 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/notices"
-	"urr.guru/services/ticket/internal/postgres/refunds"
-	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/refund"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -69,7 +66,7 @@ func (s *Store) CancelOffers(ctx context.Context, eventID string) error {
 		if err != nil {
 			return err
 		}
-		return transfers.EndOffersOfEvent(ctx, tx, eventID, transfer.ReasonEventCancelled, now)
+		return purchases.EndOffersOfEvent(ctx, tx, eventID, transfer.ReasonEventCancelled, now)
 	})
 	if err == nil {
 		s.database.Published()
@@ -108,11 +105,11 @@ func (s *Store) Orders(ctx context.Context, at cancellation.Position, max int) (
 // that it inserts the claims last. Since their rows are new, nobody waits for them.
 func (s *Store) Refund(ctx context.Context, order cancellation.OwedOrder) error {
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) error {
-		locked, err := reservations.Lock(ctx, tx, []uuid.UUID{order.ReservationID})
+		locked, err := purchases.LockReservations(ctx, tx, []uuid.UUID{order.ReservationID})
 		if err != nil {
 			return err
 		}
-		owed, err := tickets.Lock(ctx, tx, order.TicketIDs)
+		owed, err := purchases.LockTickets(ctx, tx, order.TicketIDs)
 		if err != nil {
 			return err
 		}
@@ -152,9 +149,9 @@ func applyRefund(r *reservation.Reservation, claims []refund.Claim, free []*tick
 	r.GiveBack(places, now)
 }
 
-func saveRefundClaims(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *tickets.Locked, locked *reservations.Locked) error {
+func saveRefundClaims(ctx context.Context, tx *postgres.Tx, claims []refund.Claim, owed *purchases.LockedTickets, locked *purchases.LockedReservations) error {
 	for i := range claims {
-		if err := refunds.InsertBegun(ctx, tx.Queries, &claims[i]); err != nil {
+		if err := purchases.InsertBegunClaim(ctx, tx.Queries, &claims[i]); err != nil {
 			return err
 		}
 	}
@@ -165,7 +162,7 @@ func saveRefundClaims(ctx context.Context, tx *postgres.Tx, claims []refund.Clai
 	if err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, tx, events)
+	return purchases.InsertReservationEvents(ctx, tx, events)
 }
 
 func (s *Store) CountRemaining(ctx context.Context) (cancellation.Remaining, error) {

@@ -16,8 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/notices"
-	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/tickets"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
@@ -162,7 +161,7 @@ func (t *makeTx) save(ctx context.Context, r *reservation.Reservation, claimHash
 	if err := postgres.ExpectRows(n, len(r.Seats), "seats", err); err != nil {
 		return err
 	}
-	if err := tickets.Issue(ctx, t.Queries, []*reservation.Reservation{r}); err != nil {
+	if err := purchases.IssueTickets(ctx, t.Queries, []*reservation.Reservation{r}); err != nil {
 		return err
 	}
 	deltas := make(postgres.CounterDeltas)
@@ -176,7 +175,7 @@ func (t *makeTx) save(ctx context.Context, r *reservation.Reservation, claimHash
 	if err := t.AddToCounters(ctx, deltas); err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, t.Tx, r.TakeEvents())
+	return purchases.InsertReservationEvents(ctx, t.Tx, r.TakeEvents())
 }
 
 func (s *Store) List(ctx context.Context, eventID string, limit int, before uuid.UUID) ([]comp.Comp, error) {
@@ -194,7 +193,7 @@ func (s *Store) withSeats(ctx context.Context, rows []db.ListCompsRow) ([]comp.C
 	for i, r := range rows {
 		reservationRows[i] = r.Reservation
 	}
-	orders, err := reservations.FromRows(ctx, s.database.ReadQueries(), reservationRows)
+	orders, err := purchases.ReservationsOfRows(ctx, s.database.ReadQueries(), reservationRows)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +230,7 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to p
 		}
 		var given []ticket.Ticket
 		for _, r := range rows {
-			if t := tickets.FromRow(r.Ticket, r.Valid); t.Status == ticket.Valid {
+			if t := purchases.TicketOfRow(r.Ticket, r.Valid); t.Status == ticket.Valid {
 				given = append(given, t)
 			}
 		}
@@ -240,7 +239,7 @@ func (s *Store) Claim(ctx context.Context, claimHash []byte, userID string, to p
 	if err != nil {
 		return comp.Comp{}, err
 	}
-	found, _, err := reservations.Find(ctx, s.database.Queries(), id)
+	found, _, err := purchases.FindReservation(ctx, s.database.Queries(), id)
 	if err != nil {
 		return comp.Comp{}, err
 	}

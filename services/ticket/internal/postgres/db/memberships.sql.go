@@ -666,23 +666,23 @@ func (q *Queries) PaidMemberships(ctx context.Context, arg PaidMembershipsParams
 }
 
 const PayingMemberships = `-- name: PayingMemberships :many
-SELECT m.membership_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
+SELECT m.membership_id AS reference_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS membership_id, unnest($4::uuid[]) AS payment_id) p
 CROSS JOIN LATERAL (SELECT membership_id, user_id, plan_id, email, language, price, currency, months, status, pay_until, pay_ends_at, payment_id, begun, opens, activated_at, starts_at, ends_at, given, refund_id, version, created_at FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
 WHERE m.status = 'PENDING' AND m.payment_id = p.payment_id AND m.pay_until > coalesce($1::timestamptz, now())
 `
 
 type PayingMembershipsParams struct {
-	Now           *time.Time
-	ShortSeconds  int32
-	MembershipIds []uuid.UUID
-	PaymentIds    []uuid.UUID
+	Now          *time.Time
+	ShortSeconds int32
+	ReferenceIds []uuid.UUID
+	PaymentIds   []uuid.UUID
 }
 
 type PayingMembershipsRow struct {
-	MembershipID uuid.UUID
-	PaymentID    uuid.UUID
-	Short        bool
+	ReferenceID uuid.UUID
+	PaymentID   uuid.UUID
+	Short       bool
 }
 
 // Payments that are under way for memberships, and whether their time to pay is short.
@@ -690,7 +690,7 @@ func (q *Queries) PayingMemberships(ctx context.Context, arg PayingMembershipsPa
 	rows, err := q.db.Query(ctx, PayingMemberships,
 		arg.Now,
 		arg.ShortSeconds,
-		arg.MembershipIds,
+		arg.ReferenceIds,
 		arg.PaymentIds,
 	)
 	if err != nil {
@@ -700,7 +700,7 @@ func (q *Queries) PayingMemberships(ctx context.Context, arg PayingMembershipsPa
 	var items []PayingMembershipsRow
 	for rows.Next() {
 		var i PayingMembershipsRow
-		if err := rows.Scan(&i.MembershipID, &i.PaymentID, &i.Short); err != nil {
+		if err := rows.Scan(&i.ReferenceID, &i.PaymentID, &i.Short); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -469,25 +469,34 @@ func (q *Queries) PayTerms(ctx context.Context, arg PayTermsParams) (PayTermsRow
 }
 
 const PayingReservations = `-- name: PayingReservations :many
-SELECT reservation_id, payment_id, expires_at, coalesce($1::timestamptz, now())::timestamptz AS now
-FROM reservations
-WHERE reservation_id = ANY ($2::uuid[]) AND status = 'PAYING'
+SELECT r.reservation_id AS reference_id, p.payment_id::uuid AS payment_id,
+       (r.expires_at < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
+FROM (SELECT unnest($3::uuid[]) AS reservation_id, unnest($4::uuid[]) AS payment_id) p
+CROSS JOIN LATERAL (SELECT reservation_id, origin, event_id, user_id, slot_id, email, language, section, quantity, released, amount, fee, currency, status, reason, expires_at, hold_ends_at, payment_id, begun, opens, declines, charging, version, created_at, updated_at FROM reservations WHERE reservations.reservation_id = p.reservation_id OFFSET 0) r
+WHERE r.status = 'PAYING' AND r.payment_id = p.payment_id
 `
 
 type PayingReservationsParams struct {
-	Now            *time.Time
-	ReservationIds []uuid.UUID
+	Now          *time.Time
+	ShortSeconds int32
+	ReferenceIds []uuid.UUID
+	PaymentIds   []uuid.UUID
 }
 
 type PayingReservationsRow struct {
-	ReservationID uuid.UUID
-	PaymentID     uuid.NullUUID
-	ExpiresAt     time.Time
-	Now           time.Time
+	ReferenceID uuid.UUID
+	PaymentID   uuid.UUID
+	Short       bool
 }
 
+// Payments that are under way for reservations, and whether their time to pay is short.
 func (q *Queries) PayingReservations(ctx context.Context, arg PayingReservationsParams) ([]PayingReservationsRow, error) {
-	rows, err := q.db.Query(ctx, PayingReservations, arg.Now, arg.ReservationIds)
+	rows, err := q.db.Query(ctx, PayingReservations,
+		arg.Now,
+		arg.ShortSeconds,
+		arg.ReferenceIds,
+		arg.PaymentIds,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -495,12 +504,7 @@ func (q *Queries) PayingReservations(ctx context.Context, arg PayingReservations
 	var items []PayingReservationsRow
 	for rows.Next() {
 		var i PayingReservationsRow
-		if err := rows.Scan(
-			&i.ReservationID,
-			&i.PaymentID,
-			&i.ExpiresAt,
-			&i.Now,
-		); err != nil {
+		if err := rows.Scan(&i.ReferenceID, &i.PaymentID, &i.Short); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

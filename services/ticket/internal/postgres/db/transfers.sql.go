@@ -552,7 +552,7 @@ func (q *Queries) LockTransfers(ctx context.Context, transferIds []uuid.UUID) ([
 }
 
 const PayingTransfers = `-- name: PayingTransfers :many
-SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
+SELECT t.transfer_id AS reference_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce($1::timestamptz, now()) + make_interval(secs => $2::int))::boolean AS short
 FROM (SELECT unnest($3::uuid[]) AS transfer_id, unnest($4::uuid[]) AS payment_id) p
 CROSS JOIN LATERAL (SELECT transfer_id, ticket_id, event_id, seller, claim_hash, to_user, price, currency, status, reason, deadline, buyer, pay_until, pay_ends_at, unpaid, payment_id, charging, begun, opens, new_ticket, version, created_at FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce($1::timestamptz, now())
@@ -561,14 +561,14 @@ WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_un
 type PayingTransfersParams struct {
 	Now          *time.Time
 	ShortSeconds int32
-	TransferIds  []uuid.UUID
+	ReferenceIds []uuid.UUID
 	PaymentIds   []uuid.UUID
 }
 
 type PayingTransfersRow struct {
-	TransferID uuid.UUID
-	PaymentID  uuid.UUID
-	Short      bool
+	ReferenceID uuid.UUID
+	PaymentID   uuid.UUID
+	Short       bool
 }
 
 // Payments that are under way for transfers, and whether their time to pay is short.
@@ -576,7 +576,7 @@ func (q *Queries) PayingTransfers(ctx context.Context, arg PayingTransfersParams
 	rows, err := q.db.Query(ctx, PayingTransfers,
 		arg.Now,
 		arg.ShortSeconds,
-		arg.TransferIds,
+		arg.ReferenceIds,
 		arg.PaymentIds,
 	)
 	if err != nil {
@@ -586,7 +586,7 @@ func (q *Queries) PayingTransfers(ctx context.Context, arg PayingTransfersParams
 	var items []PayingTransfersRow
 	for rows.Next() {
 		var i PayingTransfersRow
-		if err := rows.Scan(&i.TransferID, &i.PaymentID, &i.Short); err != nil {
+		if err := rows.Scan(&i.ReferenceID, &i.PaymentID, &i.Short); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

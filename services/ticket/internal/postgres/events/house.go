@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 )
 
 const (
@@ -62,7 +62,7 @@ func (s *Store) ChangeHouse(ctx context.Context, id string, c event.HouseChange)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		if err := reservations.Expire(ctx, s.database, due); err != nil {
+		if err := purchases.ExpireReservations(ctx, s.database, due); err != nil {
 			return err
 		}
 	}

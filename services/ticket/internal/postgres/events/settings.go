@@ -10,8 +10,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 )
 
 const pruneActsEvery = 10 * time.Minute
@@ -77,10 +76,10 @@ func (s *Store) ChangeLine(ctx context.Context, eventID string, c event.LineChan
 // endUnpaid ends what a user who was blocked has not paid yet. It runs after the commit, so that it
 // takes no locks together with that of the line: whoever begins to pay meanwhile is refused.
 func (s *Store) endUnpaid(ctx context.Context, eventID, userID string) error {
-	if err := reservations.Block(ctx, s.database, eventID, userID); err != nil {
+	if err := purchases.BlockReservations(ctx, s.database, eventID, userID); err != nil {
 		return err
 	}
-	return transfers.NewStore(s.database).Block(ctx, eventID, userID)
+	return purchases.NewTransfers(s.database).Block(ctx, eventID, userID)
 }
 
 // storeActNumber stores the number of an operator's change (c.Act). isNewest is false if this

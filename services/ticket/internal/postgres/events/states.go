@@ -11,7 +11,7 @@ import (
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
 	"urr.guru/services/ticket/internal/postgres/notices"
-	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/transfer"
 )
 
@@ -109,6 +109,6 @@ func (s *Store) Postpone(ctx context.Context, id string, p event.Postponement) e
 		if err := notices.Insert(ctx, tx.Queries, []notice.New{notice.ForEvent(notice.EventPostponed, postponed)}); err != nil {
 			return err
 		}
-		return transfers.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())
+		return purchases.EndOffersOfEvent(ctx, tx, id, transfer.ReasonPostponed, row.Now.UTC())
 	})
 }

@@ -13,7 +13,7 @@ import (
 	pkgpostgres "urr.guru/pkg/postgres"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -46,7 +46,7 @@ func (s *Store) ExpireDue(ctx context.Context, max int) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	return s.endEach(ctx, ids, func(l *reservations.Locked) int { return len(l.Expire()) })
+	return s.endEach(ctx, ids, func(l *purchases.LockedReservations) int { return len(l.Expire()) })
 }
 
 // CancelWithEvent cancels up to max unpaid reservations of an event that has ended.
@@ -55,12 +55,12 @@ func (s *Store) CancelWithEvent(ctx context.Context, eventID string, max int) (i
 	if err != nil || len(ids) == 0 {
 		return 0, pkgpostgres.Err(err)
 	}
-	return s.endEach(ctx, ids, (*reservations.Locked).CancelWithEvent)
+	return s.endEach(ctx, ids, (*purchases.LockedReservations).CancelWithEvent)
 }
 
 // endEach calls end for reservations and saves them, all in one transaction. If one of them
 // contradicts other rows, it repeats this with a separate transaction for each.
-func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
+func (s *Store) endEach(ctx context.Context, ids []uuid.UUID, end func(*purchases.LockedReservations) int) (int, error) {
 	ended, err := s.endInTx(ctx, ids, end)
 	if !isContradiction(err) {
 		return ended, err
@@ -83,11 +83,11 @@ func (s *Store) Inconsistent() int { return s.failures.inconsistent() }
 
 // endInTx locks the reservations that no other transaction has locked, calls end to change them,
 // and saves them. It returns the number of reservations that have ended.
-func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservations.Locked) int) (int, error) {
+func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*purchases.LockedReservations) int) (int, error) {
 	ended := 0
-	var locked *reservations.Locked
+	var locked *purchases.LockedReservations
 	err := s.database.InTx(ctx, func(ctx context.Context, tx *postgres.Tx) (err error) {
-		if locked, err = reservations.LockAvailable(ctx, tx, ids); err != nil {
+		if locked, err = purchases.LockAvailableReservations(ctx, tx, ids); err != nil {
 			return err
 		}
 		ended = end(locked)
@@ -95,7 +95,7 @@ func (s *Store) endInTx(ctx context.Context, ids []uuid.UUID, end func(*reservat
 		if err != nil {
 			return err
 		}
-		return reservations.InsertEvents(ctx, tx, events)
+		return purchases.InsertReservationEvents(ctx, tx, events)
 	})
 	if err != nil {
 		return 0, err

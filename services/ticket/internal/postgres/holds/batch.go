@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -215,7 +215,7 @@ func (t *holdBatch) saveAnswersAndEvents(ctx context.Context, p *pipeline, held 
 	if err := answers.KeepAll(ctx, p, keys, replies); err != nil {
 		return err
 	}
-	if err := reservations.InsertEvents(ctx, p, t.events); err != nil {
+	if err := purchases.InsertReservationEvents(ctx, p, t.events); err != nil {
 		return err
 	}
 	if p.batch.Len() == 0 {

@@ -13,7 +13,7 @@ import (
 	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -108,7 +108,7 @@ func (t *generalTx) releaseDueHolds(ctx context.Context, pending []int) error {
 		wanted[t.reqs[i].Section] += int64(t.reqs[i].Quantity)
 	}
 	for len(t.due) > 0 {
-		locked, err := reservations.LockGeneral(ctx, t.Tx, t.due)
+		locked, err := purchases.LockGeneralReservations(ctx, t.Tx, t.due)
 		if err != nil {
 			return err
 		}

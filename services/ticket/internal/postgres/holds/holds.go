@@ -16,7 +16,7 @@ import (
 	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -136,7 +136,7 @@ func replayAnswer(ctx context.Context, tx *postgres.Tx, answer string) (*reserva
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := reservations.Find(ctx, tx.Queries, id)
+	r, _, err := purchases.FindReservation(ctx, tx.Queries, id)
 	if err != nil {
 		return nil, err
 	}

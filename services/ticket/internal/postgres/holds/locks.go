@@ -10,7 +10,7 @@ import (
 
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -85,7 +85,7 @@ func (t *seatsTx) refuse(pending []int, check func(reservation.SeatsRequest) err
 
 // findExpired finds the expired holds of the requested seats, with all of their seats. It refuses
 // requests for those in scarce sections, before they lock anything, and returns the other requests:
-// only the expiry of the hold, which lets its seats wait, may end it (see reservations.Locked.Save).
+// only the expiry of the hold, which lets its seats wait, may end it (see purchases.LockedReservations.Save).
 func (t *seatsTx) findExpired(ctx context.Context, pending []int) ([]int, error) {
 	requested := t.seatsOf(pending, func(int) bool { return true })
 	var expired []uuid.UUID
@@ -161,7 +161,7 @@ func (t *seatsTx) leaveScarce(ctx context.Context) error {
 // are locked before rows, nobody else can have these rows. A hold that is not due keeps its seats.
 func (t *seatsTx) lockExpiredHolds(ctx context.Context, expired []uuid.UUID) (err error) {
 	complete := slices.DeleteFunc(expired, func(id uuid.UUID) bool { return !t.sale.FullyLocked(id) })
-	if t.due, err = reservations.LockDue(ctx, t.Tx, complete); err != nil {
+	if t.due, err = purchases.LockDueReservations(ctx, t.Tx, complete); err != nil {
 		return err
 	}
 	for _, id := range complete {

@@ -14,7 +14,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/limit"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -68,7 +68,7 @@ type seatsTx struct {
 
 	reqs []reservation.SeatsRequest
 	sale reservation.SeatSale
-	due  *reservations.Locked // expired holds whose rows and seats are all locked
+	due  *purchases.LockedReservations // expired holds whose rows and seats are all locked
 }
 
 func (t *seatsTx) holdAll(ctx context.Context) error {

@@ -11,9 +11,8 @@ import (
 	"urr.guru/services/ticket/internal/order"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/postgres/scans"
-	"urr.guru/services/ticket/internal/postgres/tickets"
 	"urr.guru/services/ticket/internal/reservation"
 )
 
@@ -113,7 +112,7 @@ func readOrders(ctx context.Context, q *postgres.Queries, ids []uuid.UUID) ([]or
 	for i, r := range rows {
 		reservationRows[i] = r.Reservation
 	}
-	list, err := reservations.FromRows(ctx, q, reservationRows)
+	list, err := purchases.ReservationsOfRows(ctx, q, reservationRows)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func (s *Store) FindOrder(ctx context.Context, id uuid.UUID) (*order.Detail, err
 	ids := make([]uuid.UUID, len(rows))
 	for i, r := range rows {
 		ids[i] = r.Ticket.TicketID
-		d.Tickets = append(d.Tickets, order.Ticket{Ticket: tickets.FromRow(r.Ticket, r.Valid), Previous: r.Ticket.Prev.UUID})
+		d.Tickets = append(d.Tickets, order.Ticket{Ticket: purchases.TicketOfRow(r.Ticket, r.Valid), Previous: r.Ticket.Prev.UUID})
 	}
 	voidRows, err := q.VoidsOfTickets(ctx, ids)
 	if err != nil {

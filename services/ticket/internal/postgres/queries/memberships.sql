@@ -80,8 +80,8 @@ LIMIT @max::int;
 
 -- Payments that are under way for memberships, and whether their time to pay is short.
 -- name: PayingMemberships :many
-SELECT m.membership_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @short_seconds::int))::boolean AS short
-FROM (SELECT unnest(@membership_ids::uuid[]) AS membership_id, unnest(@payment_ids::uuid[]) AS payment_id) p
+SELECT m.membership_id AS reference_id, p.payment_id::uuid AS payment_id, (m.pay_until < coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @short_seconds::int))::boolean AS short
+FROM (SELECT unnest(@reference_ids::uuid[]) AS membership_id, unnest(@payment_ids::uuid[]) AS payment_id) p
 CROSS JOIN LATERAL (SELECT * FROM memberships WHERE memberships.membership_id = p.membership_id OFFSET 0) m
 WHERE m.status = 'PENDING' AND m.payment_id = p.payment_id AND m.pay_until > coalesce(sqlc.narg('now')::timestamptz, now());
 

@@ -113,10 +113,13 @@ FROM (SELECT l.event_id, l.section, n.held, n.sold, n.house, n.returns
       FOR UPDATE OF l) d
 WHERE s.event_id = d.event_id AND s.section = d.section;
 
+-- Payments that are under way for reservations, and whether their time to pay is short.
 -- name: PayingReservations :many
-SELECT reservation_id, payment_id, expires_at, coalesce(sqlc.narg('now')::timestamptz, now())::timestamptz AS now
-FROM reservations
-WHERE reservation_id = ANY (@reservation_ids::uuid[]) AND status = 'PAYING';
+SELECT r.reservation_id AS reference_id, p.payment_id::uuid AS payment_id,
+       (r.expires_at < coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @short_seconds::int))::boolean AS short
+FROM (SELECT unnest(@reference_ids::uuid[]) AS reservation_id, unnest(@payment_ids::uuid[]) AS payment_id) p
+CROSS JOIN LATERAL (SELECT * FROM reservations WHERE reservations.reservation_id = p.reservation_id OFFSET 0) r
+WHERE r.status = 'PAYING' AND r.payment_id = p.payment_id;
 
 -- Whether a user is blocked at the event of a reservation, and how many payment pages the user has opened lately for the event's other
 -- unpaid reservations, and how many of their payments were declined. UNION makes both parts use their index.

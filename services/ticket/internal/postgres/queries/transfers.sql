@@ -78,8 +78,8 @@ LIMIT @max::int;
 
 -- Payments that are under way for transfers, and whether their time to pay is short.
 -- name: PayingTransfers :many
-SELECT t.transfer_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @short_seconds::int))::boolean AS short
-FROM (SELECT unnest(@transfer_ids::uuid[]) AS transfer_id, unnest(@payment_ids::uuid[]) AS payment_id) p
+SELECT t.transfer_id AS reference_id, p.payment_id::uuid AS payment_id, (t.pay_until < coalesce(sqlc.narg('now')::timestamptz, now()) + make_interval(secs => @short_seconds::int))::boolean AS short
+FROM (SELECT unnest(@reference_ids::uuid[]) AS transfer_id, unnest(@payment_ids::uuid[]) AS payment_id) p
 CROSS JOIN LATERAL (SELECT * FROM transfers WHERE transfers.transfer_id = p.transfer_id OFFSET 0) t
 WHERE t.status = 'AWAITING_PAYMENT' AND t.payment_id = p.payment_id AND t.pay_until > coalesce(sqlc.narg('now')::timestamptz, now());
 

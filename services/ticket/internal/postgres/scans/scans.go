@@ -15,8 +15,7 @@ import (
 	"urr.guru/services/ticket/internal/event"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/ticket"
 )
 
@@ -36,7 +35,7 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		if err != nil {
 			return err
 		}
-		locked, err := tickets.Lock(ctx, tx, ticketIDs(&b))
+		locked, err := purchases.LockTickets(ctx, tx, ticketIDs(&b))
 		if err != nil {
 			return err
 		}
@@ -48,7 +47,7 @@ func (s *Store) Record(ctx context.Context, b checkin.Batch) (outcomes []checkin
 		if err := locked.Save(ctx, tx.Queries); err != nil {
 			return err
 		}
-		if err := transfers.EndOffersOf(ctx, tx, locked, e.Now); err != nil {
+		if err := purchases.EndOffersOf(ctx, tx, locked, e.Now); err != nil {
 			return err
 		}
 		if err := insertScans(ctx, tx, &e, &b, outcomes, recorded); err != nil || !b.Online() {
@@ -99,7 +98,7 @@ func findScans(ctx context.Context, tx *postgres.Tx, b *checkin.Batch) (map[uuid
 
 // decide returns the outcomes of all codes of a batch, in their order. A scan that is recorded
 // keeps its result. If codes have the same scan id, all get the result of the first one.
-func decide(e *checkin.Event, b *checkin.Batch, locked *tickets.Locked, recorded map[uuid.UUID]checkin.Scan) []checkin.Outcome {
+func decide(e *checkin.Event, b *checkin.Batch, locked *purchases.LockedTickets, recorded map[uuid.UUID]checkin.Scan) []checkin.Outcome {
 	outcomes := make([]checkin.Outcome, len(b.Reads))
 	decided := make(map[uuid.UUID]checkin.Scan)
 	for i, r := range b.Reads {
@@ -183,7 +182,7 @@ func (s *Store) Undo(ctx context.Context, eventID string, id uuid.UUID) (outcome
 		if len(rows) == 0 || checkin.Result(rows[0].Scan.Result).Conflict() {
 			return checkin.ErrScanNotFound
 		}
-		locked, err := tickets.Lock(ctx, tx, []uuid.UUID{rows[0].Scan.TicketID.UUID})
+		locked, err := purchases.LockTickets(ctx, tx, []uuid.UUID{rows[0].Scan.TicketID.UUID})
 		if err != nil {
 			return err
 		}

@@ -34,14 +34,9 @@ import (
 	"urr.guru/services/ticket/internal/postgres/events"
 	"urr.guru/services/ticket/internal/postgres/expiry"
 	"urr.guru/services/ticket/internal/postgres/holds"
-	"urr.guru/services/ticket/internal/postgres/memberships"
 	"urr.guru/services/ticket/internal/postgres/orders"
-	"urr.guru/services/ticket/internal/postgres/refunds"
-	"urr.guru/services/ticket/internal/postgres/reservations"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/postgres/scans"
-	payments "urr.guru/services/ticket/internal/postgres/settlement"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
 	"urr.guru/services/ticket/internal/postgres/voids"
 	"urr.guru/services/ticket/internal/purchase"
 	"urr.guru/services/ticket/internal/refund"
@@ -74,18 +69,18 @@ type Service struct {
 	EventStore       *events.Store
 	Holds            *holds.Store
 	Expiry           *expiry.Store
-	Tickets          *tickets.Store
-	ReservationStore *reservations.Store
-	Settlement       *payments.Store
-	Refunds          *refunds.Store
+	Tickets          *purchases.Tickets
+	ReservationStore *purchases.Reservations
+	Settlement       *purchases.Settlement
+	Refunds          *purchases.Refunds
 	Walker           *cancellation.Walker
 	Scans            *scans.Store
 	Comps            *comp.Service
 	Orders           *orders.Store
 	Voids            *voids.Store
-	TransferStore    *transfers.Store
+	TransferStore    *purchases.Transfers
 	Transfers        *transfer.Service
-	MembershipStore  *memberships.Store
+	MembershipStore  *purchases.Memberships
 	Memberships      *membership.Service
 	Events           *event.Service
 	Entitlements     *entitlement.Service
@@ -121,11 +116,11 @@ func (s *Service) Replica(t *testing.T) *Service {
 		Clock: s.Clock, Pool: s.Pool, Reads: s.Reads, Statements: s.Statements, Connections: s.Connections, Database: database,
 		EventStore: events.NewStore(database), Expiry: expiry.NewStore(database),
 		Holds:   holds.NewStore(database, 12, HoldFor, holds.WithTimeout(time.Minute)),
-		Tickets: tickets.NewStore(database), ReservationStore: reservations.NewStore(database), Settlement: payments.NewStore(database, MaxExtension),
-		Refunds: refunds.NewStore(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
+		Tickets: purchases.NewTickets(database), ReservationStore: purchases.NewReservations(database), Settlement: purchases.NewSettlement(database, MaxExtension),
+		Refunds: purchases.NewRefunds(database), Scans: scans.NewStore(database), Orders: orders.NewStore(database),
 		Voids: voids.NewStore(database),
-		Comps: comp.NewService(comps.NewStore(database)), TransferStore: transfers.NewStore(database),
-		MembershipStore: memberships.NewStore(database),
+		Comps: comp.NewService(comps.NewStore(database)), TransferStore: purchases.NewTransfers(database),
+		MembershipStore: purchases.NewMemberships(database),
 	}
 	other.Memberships = membership.NewService(other.MembershipStore, other.MembershipStore, MaxExtension)
 	other.Events = event.NewService(other.EventStore, other.EventStore, other.EventStore)

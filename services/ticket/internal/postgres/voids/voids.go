@@ -10,9 +10,7 @@ import (
 	"urr.guru/pkg/failpoint"
 	"urr.guru/services/ticket/internal/postgres"
 	"urr.guru/services/ticket/internal/postgres/db"
-	"urr.guru/services/ticket/internal/postgres/reservations"
-	"urr.guru/services/ticket/internal/postgres/tickets"
-	"urr.guru/services/ticket/internal/postgres/transfers"
+	"urr.guru/services/ticket/internal/postgres/purchases"
 	"urr.guru/services/ticket/internal/reservation"
 	"urr.guru/services/ticket/internal/ticket"
 	"urr.guru/services/ticket/internal/void"
@@ -46,7 +44,7 @@ func voidTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (void.V
 	if err != nil {
 		return void.Voided{}, err
 	}
-	lockedOrder, err := reservations.Lock(ctx, tx, []uuid.UUID{order})
+	lockedOrder, err := purchases.LockReservations(ctx, tx, []uuid.UUID{order})
 	if err != nil {
 		return void.Voided{}, err
 	}
@@ -86,16 +84,16 @@ func orderOf(ctx context.Context, tx *postgres.Tx, req void.Request) (uuid.UUID,
 
 // lockTickets locks the ticket of the request, or all tickets of its order. While it waits, tickets
 // may be passed on, which adds new ones to the order. So it reads their ids again until it has all.
-func lockTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (*tickets.Locked, error) {
+func lockTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (*purchases.LockedTickets, error) {
 	if req.TicketID != uuid.Nil {
-		return tickets.Lock(ctx, tx, []uuid.UUID{req.TicketID})
+		return purchases.LockTickets(ctx, tx, []uuid.UUID{req.TicketID})
 	}
 	for n := -1; ; {
 		ids, err := tx.TicketIDsOfOrder(ctx, req.ReservationID)
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tickets.Lock(ctx, tx, ids)
+		locked, err := purchases.LockTickets(ctx, tx, ids)
 		if err != nil || len(ids) == n {
 			return locked, err
 		}
@@ -104,7 +102,7 @@ func lockTickets(ctx context.Context, tx *postgres.Tx, req void.Request) (*ticke
 }
 
 func save(
-	ctx context.Context, tx *postgres.Tx, req void.Request, voided []uuid.UUID, order *reservations.Locked, locked *tickets.Locked, now time.Time,
+	ctx context.Context, tx *postgres.Tx, req void.Request, voided []uuid.UUID, order *purchases.LockedReservations, locked *purchases.LockedTickets, now time.Time,
 ) error {
 	if err := locked.Save(ctx, tx.Queries); err != nil {
 		return err
@@ -112,12 +110,12 @@ func save(
 	if err := tx.InsertVoids(ctx, db.InsertVoidsParams{TicketIds: voided, Operator: req.Operator, Reason: req.Reason, VoidedAt: now}); err != nil {
 		return err
 	}
-	if err := transfers.EndOffersOf(ctx, tx, locked, now); err != nil {
+	if err := purchases.EndOffersOf(ctx, tx, locked, now); err != nil {
 		return err
 	}
 	events, err := order.Save(ctx, tx)
 	if err != nil {
 		return err
 	}
-	return reservations.InsertEvents(ctx, tx, events)
+	return purchases.InsertReservationEvents(ctx, tx, events)
 }

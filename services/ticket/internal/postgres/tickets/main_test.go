@@ -1,9 +1,0 @@
-package tickets_test
-
-import (
-	"testing"
-
-	"urr.guru/pkg/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }

@@ -1,9 +1,0 @@
-package transfers_test
-
-import (
-	"testing"
-
-	"urr.guru/pkg/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.MainWithoutLeaks(m) }
