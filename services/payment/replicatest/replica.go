@@ -79,7 +79,7 @@ func (r *Replica) Sweep(ctx context.Context) { r.service.SweepOnce(ctx) }
 // RequestRefund asks for a refund of tickets of a payment; without tickets, of all its valid ones.
 // If an operator asks, the fees are refunded too.
 func (r *Replica) RequestRefund(ctx context.Context, paymentID uuid.UUID, cause, userID, key string, tickets []uuid.UUID) error {
-	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
+	_, _, err := r.service.RequestRefund(ctx, payment.RefundRequest{
 		PaymentID: paymentID, Cause: payment.Cause(cause), Reason: "test", Scope: payment.RefundScope{UserID: userID, TicketIDs: tickets}, IdempotencyKey: key,
 	})
 	return refusal(err)
@@ -106,7 +106,7 @@ func (r *Replica) ResolveRefund(ctx context.Context, id uuid.UUID, byHand bool) 
 // AssignByHand says, as an operator, that money given back by hand was for tickets, or without them
 // that this part of it was goodwill.
 func (r *Replica) AssignByHand(ctx context.Context, paymentID uuid.UUID, key string, tickets []uuid.UUID, goodwill int64) error {
-	_, err := r.service.RequestRefund(ctx, payment.RefundRequest{
+	_, _, err := r.service.RequestRefund(ctx, payment.RefundRequest{
 		PaymentID: paymentID, Cause: payment.ByHand, Reason: "test", IdempotencyKey: key,
 		Scope: payment.RefundScope{UserID: "op", TicketIDs: tickets, Goodwill: goodwill},
 	})

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"urr.guru/pkg/ids"
@@ -42,6 +43,9 @@ type Act struct {
 	Body      []byte
 	// ServedWithoutKafka: the act stops or slows a sale, or shuts users out.
 	ServedWithoutKafka bool
+
+	// acted is what actedEvent has made.
+	acted *eventsv1.AuditEvent
 }
 
 // Outcome is the answer that the operator gets.
@@ -54,8 +58,16 @@ type Outcome struct {
 	Entries *eventsv1.EntryCounts
 }
 
-// actedEvent returns the Kafka event that is published before the request is forwarded.
+// actedEvent returns the Kafka event that is published before the request is forwarded. It reads the
+// body once.
 func (a *Act) actedEvent() *eventsv1.AuditEvent {
+	if a.acted == nil {
+		a.acted = a.newActedEvent()
+	}
+	return a.acted
+}
+
+func (a *Act) newActedEvent() *eventsv1.AuditEvent {
 	e := &eventsv1.AuditEvent{
 		Type: events.OperatorActed, ActId: a.ID.String(), UserId: a.UserID, Address: a.Address, Method: a.Method, Route: a.Route, Path: a.Path,
 		EventId: a.EventID, RequestId: a.RequestID, OccurredAt: timestamppb.New(a.At),
@@ -82,7 +94,7 @@ func (a *Act) actedEvent() *eventsv1.AuditEvent {
 
 // endedEvent returns the Kafka event with the act's outcome. It is published after the response.
 func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
-	e := a.actedEvent()
+	e := proto.CloneOf(a.actedEvent())
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
 	if o.Code != "" {
 		e.Code = &o.Code

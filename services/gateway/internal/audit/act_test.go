@@ -29,11 +29,13 @@ func TestActsGoToKafka(t *testing.T) {
 	require.Equal(t, noon, e.GetOccurredAt().AsTime())
 
 	g.run()
+	a.Body = nil // it is read only once
 	g.RecordOutcome(a, audit.Outcome{Status: 409, Code: "CONFLICT"})
 	testkit.Until(t, func() bool { return len(b.acts(t, "OPERATOR_ACT_ENDED")) == 1 }, "the outcome")
 	outcome := b.recs[1]
 	require.NotEqual(t, r.Headers[kafka.HeaderID], outcome.Headers[kafka.HeaderID], "an event of its own")
 	require.Equal(t, a.ID.String(), decoded(t, outcome).GetActId())
+	require.Equal(t, e.GetBody(), decoded(t, outcome).GetBody())
 	require.EqualValues(t, 409, decoded(t, outcome).GetStatus())
 	require.Equal(t, "CONFLICT", decoded(t, outcome).GetCode())
 }

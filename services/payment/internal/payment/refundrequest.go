@@ -55,9 +55,9 @@ type DecideRequest func(p Payment, before EarlierRefunds, now time.Time) (*Chang
 // Errors: those of RequestRefund, ErrEventCancelled, ErrTicketsPending, ErrOnlyWholeOrder,
 // ErrAmountChanged.
 func (s *Service) AskRefund(ctx context.Context, q RefundRequest) (Refund, error) {
-	r, err := s.RequestRefund(ctx, q)
+	p, r, err := s.RequestRefund(ctx, q)
 	if err == nil && r.Status == RefundRequested {
-		r = s.tryBegin(ctx, r)
+		r = s.tryBegin(ctx, p, r)
 	}
 	if err == nil && r.Status == RefundRejected {
 		return Refund{}, r.rejection()
@@ -82,11 +82,8 @@ func (s *Service) RefundMembership(ctx context.Context, id uuid.UUID, q RefundRe
 }
 
 // tryBegin claims the tickets of a REQUESTED refund. After a failure the sweeper tries again.
-func (s *Service) tryBegin(ctx context.Context, r Refund) Refund {
-	p, err := s.store.Get(ctx, r.PaymentID)
-	if err == nil {
-		r, err = s.beginRefund(ctx, p, r)
-	}
+func (s *Service) tryBegin(ctx context.Context, p Payment, r Refund) Refund {
+	r, err := s.beginRefund(ctx, p, r)
 	if err != nil {
 		s.log.WarnContext(ctx, "tickets of a refund not claimed yet", "refund_id", r.ID, "payment_id", r.PaymentID, "error", err)
 		s.wakeSweeper(Claims)
@@ -122,12 +119,12 @@ func notRefundable(excluded []ExcludedTicket) *errs.Error {
 	return ErrNotRefundable.With("ticketIds", strings.Join(ids, ",")).With("ticketReasons", strings.Join(reasons, ","))
 }
 
-// RequestRefund stores a refund that a person asks for; the sweeper makes the refund. Errors: those
-// of idempotency, ErrNotFound (also if a user asks for another user's payment), ErrNotRefundable,
+// RequestRefund stores a refund that a person asks for, and returns it with its payment; the sweeper
+// makes the refund. Errors: those of idempotency, ErrNotFound (also if a user asks for another user's payment), ErrNotRefundable,
 // ErrTooManyRefunds, ErrNothingByHand.
-func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, error) {
+func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Payment, Refund, error) {
 	if _, err := idempotency.Require(q.Scope.UserID, "refund", q.IdempotencyKey); err != nil {
-		return Refund{}, err
+		return Payment{}, Refund{}, err
 	}
 	slices.SortFunc(q.Scope.TicketIDs, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	r := Refund{ID: newID(), PaymentID: q.PaymentID, Cause: q.Cause, Request: q.IdempotencyKey, Reason: q.Reason, Scope: q.Scope}
@@ -136,15 +133,15 @@ func (s *Service) RequestRefund(ctx context.Context, q RefundRequest) (Refund, e
 		r.Request = byOperator + r.Request
 		decide = assigned(r)
 	}
-	stored, err := s.store.AddRefund(ctx, r, decide)
+	p, stored, err := s.store.AddRefund(ctx, r, decide)
 	if err != nil {
-		return Refund{}, err
+		return Payment{}, Refund{}, err
 	}
 	if !stored.Scope.equal(q.Scope) {
-		return Refund{}, idempotency.ErrReused
+		return Payment{}, Refund{}, idempotency.ErrReused
 	}
 	failpoint.Hit("payment.refund.requested")
-	return stored, nil
+	return p, stored, nil
 }
 
 // requested returns the decision that inserts a refund that a person asks for.

@@ -213,9 +213,9 @@ type Refunds interface {
 	// ApplyOnce applies decide to a payment, as Apply does, at most once per event key. The decision
 	// gets the refunds that hold, and no times of requests.
 	ApplyOnce(ctx context.Context, eventKey string, paymentID uuid.UUID, decide DecideRequest) error
-	// AddRefund applies decide, which inserts r, to r's payment, and returns the stored refund of r's
-	// payment, cause and request. If an earlier request has stored one, decide is not called.
-	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Refund, error)
+	// AddRefund applies decide, which inserts r, to r's payment, and returns the payment and the stored
+	// refund of r's payment, cause and request. If an earlier request has stored one, decide is not called.
+	AddRefund(ctx context.Context, r Refund, decide DecideRequest) (Payment, Refund, error)
 	// ClaimRefunds leases up to n due refunds of a cause: with atTicket those that the ticket service
 	// handles next, otherwise those that the provider handles next.
 	ClaimRefunds(ctx context.Context, c Cause, atTicket bool, n int, lease time.Duration) ([]DueRefund, error)

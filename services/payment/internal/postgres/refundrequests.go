@@ -15,7 +15,9 @@ import (
 	"urr.guru/services/payment/internal/postgres/db"
 )
 
-func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.DecideRequest) (stored payment.Refund, err error) {
+func (s *Store) AddRefund(
+	ctx context.Context, r payment.Refund, decide payment.DecideRequest,
+) (of payment.Payment, stored payment.Refund, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx pgx.Tx, q *db.Queries) error {
 		asker := limitedUser(r)
 		if asker != "" { // lock in a fixed order: the user, then the payment
@@ -27,6 +29,7 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 		if err != nil {
 			return err
 		}
+		of = p.Payment
 		if stored, err = findRefund(ctx, q, r); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -38,7 +41,7 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 		if err != nil {
 			return err
 		}
-		if _, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
+		if of, _, err = s.apply(ctx, tx, q, p, func(p payment.Payment, now time.Time) (*payment.Change, error) {
 			return decide(p, payment.EarlierRefunds{Holding: holding, Asked: times}, now)
 		}); err != nil {
 			return err
@@ -46,7 +49,7 @@ func (s *Store) AddRefund(ctx context.Context, r payment.Refund, decide payment.
 		stored, err = findRefund(ctx, q, r)
 		return err
 	})
-	return stored, err
+	return of, stored, err
 }
 
 // findRefund returns the stored refund with r's payment, cause and Request, or pgx.ErrNoRows.

@@ -43,7 +43,7 @@ func (b *bundle) ask(p *paymentv1.PrepareResponse, cause payment.Cause, key stri
 	for _, i := range tickets {
 		q.Scope.TicketIDs = append(q.Scope.TicketIDs, uuid.MustParse(b.tickets.Of(p.GetPaymentId())[i].ID))
 	}
-	r, err := b.service.RequestRefund(b.t.Context(), q)
+	_, r, err := b.service.RequestRefund(b.t.Context(), q)
 	require.NoError(b.t, err)
 	return r
 }
@@ -136,7 +136,7 @@ func TestRefundByUserOfOneTicket(t *testing.T) {
 	require.Equal(t, payment.RefundRequested, r.Status)
 	again := b.ask(p, payment.ByUser, "k1", 0)
 	require.Equal(t, r.ID, again.ID, "a repeated request")
-	_, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
+	_, _, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
 		PaymentID: uuid.MustParse(p.GetPaymentId()), Cause: payment.ByUser, Scope: payment.RefundScope{UserID: user}, IdempotencyKey: "k1",
 	})
 	require.ErrorIs(t, err, idempotency.ErrReused)
@@ -167,7 +167,7 @@ func TestRefundRequestsAreChecked(t *testing.T) {
 	p, _ := b.paid(amount)
 	id := uuid.MustParse(p.GetPaymentId())
 	ask := func(id uuid.UUID, userID, key string) error {
-		_, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
+		_, _, err := b.service.RequestRefund(t.Context(), payment.RefundRequest{
 			PaymentID: id, Cause: payment.ByUser, Scope: payment.RefundScope{UserID: userID}, IdempotencyKey: key,
 		})
 		return err

@@ -100,7 +100,7 @@ func (w *refundWalk) request(p *paymentv1.PrepareResponse, key string, cause pay
 		tickets := w.tickets.Of(p.GetPaymentId())
 		q.Scope.TicketIDs = []uuid.UUID{uuid.MustParse(tickets[w.rand.IntN(len(tickets))].ID)}
 	}
-	if _, err := w.service.RequestRefund(w.t.Context(), q); err != nil {
+	if _, _, err := w.service.RequestRefund(w.t.Context(), q); err != nil {
 		require.ErrorIs(w.t, err, payment.ErrNotRefundable)
 	}
 }
@@ -134,9 +134,9 @@ func (w *refundWalk) assignByHand(p *paymentv1.PrepareResponse, key string) {
 	} else {
 		q.Scope.TicketIDs = []uuid.UUID{uuid.MustParse(w.ticketID(p, w.rand.IntN(3)))}
 	}
-	_, err := w.service.RequestRefund(w.t.Context(), q)
+	_, _, err := w.service.RequestRefund(w.t.Context(), q)
 	for range w.rand.IntN(2) { // again
-		_, err = w.service.RequestRefund(w.t.Context(), q)
+		_, _, err = w.service.RequestRefund(w.t.Context(), q)
 	}
 	if err != nil {
 		require.ErrorIs(w.t, err, payment.ErrNothingByHand)
