@@ -4,9 +4,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"urr.guru/pkg/charttest"
 	"urr.guru/services/gateway/internal/app"
+
+	commonv1 "urr.guru/proto/gen/urr/common/v1"
+	paymentv1 "urr.guru/proto/gen/urr/payment/v1"
 )
 
 // The settings in the Helm chart are those that the gateway reads.
@@ -33,7 +37,10 @@ func TestChartForProduction(t *testing.T) {
 		"--set", "config.TRUSTED_PROXIES={10.0.0.0/8,fd00::/8}", "--set", "secrets.CLOUDFRONT_SECRET.name=cdn",
 		"--set", "config.OIDC_ISSUER=https://accounts.example", "--set", "config.OIDC_CLIENT_ID=urr", "--set", "config.PUBLIC_URL=https://tickets.example",
 		"--set", "secrets.OIDC_CLIENT_SECRET.name=oidc", "--set", "config.LIMIT_REDIS_ADDRS={limits.example:6379}")
-	require.Greater(t, prod.ShutdownTimeout/2, app.ConfirmTimeout, "the share of requests in progress at the end of the drain")
+	confirm := paymentv1.File_urr_payment_v1_payment_proto.Services().ByName("PaymentService").Methods().ByName("Confirm")
+	option, ok := proto.GetExtension(confirm.Options(), commonv1.E_Edge).(*commonv1.Edge)
+	require.True(t, ok)
+	require.Greater(t, prod.ShutdownTimeout/2, option.GetTimeout().AsDuration(), "the share of requests in progress at the end of the drain")
 	require.Equal(t, "stats:9000", prod.Stats.Addr)
 	require.Empty(t, prod.VWR.Addr, "tier 2 alone")
 	require.Empty(t, prod.VWRTokenSecret)

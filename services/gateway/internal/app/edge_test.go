@@ -380,6 +380,7 @@ func TestContradictoryRoutesAreRefused(t *testing.T) {
 		"token for all":   {ID: "a", Method: "GET", Pattern: "/x", Access: edge.User, Event: edge.FromToken},
 		"wildcard":        {ID: "a", Method: "GET", Pattern: "/x/*", Access: edge.Public},
 		"no act":          {ID: "a", Method: "POST", Pattern: "/x", Access: edge.User, ServedWithoutKafka: true},
+		"personal or not": {ID: "a", Method: "GET", Pattern: "/x", Access: edge.Admin},
 		"endless act":     {ID: "a", Method: "POST", Pattern: "/x", Access: edge.Admin, Stream: true},
 	} {
 		_, err := edge.NewTable(bad)

@@ -53,7 +53,7 @@ type endpoints struct {
 }
 
 // routes returns the hand-written routes. The pass-through routes come from the HTTP rules of the
-// services and passThroughDetails. Package docs has the texts of the API reference.
+// services and their option urr.common.v1.edge. Package docs has the texts of the API reference.
 func (e *endpoints) routes() []*edge.Route {
 	return slices.Concat(
 		e.authRoutes(), routesIf(e.auth.Provider != nil, e.providerRoutes), routesIf(e.devLogin, e.devRoutes),
@@ -132,13 +132,13 @@ func (e *endpoints) roomRoutes() []*edge.Route {
 			ID: "vwr.assign", Method: http.MethodPost, Pattern: "/vwr-api/vwr/assign/{event_id}", Access: edge.Visitor, Handler: e.rooms.AssignPosition,
 			IssuesVisitorID: true, RefusalFromMemory: e.rooms.RefuseEarly, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.AssignBody{}),
 			Answer:  &vwrv1.Assigned{},
-			Headers: []edge.Header{docs.VWRProof, docs.VWRCaptcha},
+			Headers: []edge.Header{edge.VWRProof, edge.VWRCaptcha},
 		},
 		{
 			ID: "vwr.challenge", Method: http.MethodGet, Pattern: "/vwr-api/vwr/challenge/{event_id}", Access: edge.Visitor, Handler: e.rooms.Challenge,
 			IssuesVisitorID: true, RefusalFromMemory: e.rooms.RefuseEarly, Answer: &gatewayv1.Challenge{},
 		},
-		e.waitingPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, docs.VWRTicket),
+		e.waitingPoll("vwr.check", "/vwr-api/vwr/check/{event_id}/{request_id}", edge.Visitor, e.rooms.CheckPosition, &vwrv1.Checked{}, edge.VWRTicket),
 		e.waitingPoll("vwr.status", "/vwr-api/vwr/status/{event_id}", edge.Public, e.rooms.Status, &gatewayv1.WaitingRoomStatus{}),
 		e.waitingPoll("vwr.serving", "/vwr-api/vwr/serving/{event_id}", edge.Public, e.rooms.ServingCounter, &gatewayv1.ServingCounter{}),
 		{
@@ -172,7 +172,7 @@ func (e *endpoints) shuffleRoutes() (routes []*edge.Route) {
 
 // queueRoutes are the routes of tier 2. The queue service checks the tier-1 position of newcomers.
 func (e *endpoints) queueRoutes() []*edge.Route {
-	headers := []edge.Header{docs.QueueTicket, docs.EntryToken}
+	headers := []edge.Header{edge.QueueTicket, edge.EntryToken}
 	return []*edge.Route{
 		{
 			ID: "queue.check", Method: http.MethodPost, Pattern: "/api/v1/queue/check/{event_id}", Access: edge.User, Handler: e.line.Check,
@@ -202,16 +202,16 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "seats.changes", Method: http.MethodGet, Pattern: "/api/v1/seats/{event_id}/changes", Access: edge.Entry, Event: edge.FromPath,
-			Handler: e.changes.StreamChanges, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{docs.LastEventID},
+			Handler: e.changes.StreamChanges, Stream: true, Poll: true, Answer: &gatewayv1.SeatChanges{}, Headers: []edge.Header{edge.LastEventID},
 		},
 		{
 			ID: "seats.reserve", Method: http.MethodPost, Pattern: "/api/v1/seats/reserve", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.Reserve, Refusal: e.seats.Refusal,
-			Body: edge.RequiredBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Body: edge.RequiredBody(&ticketv1.HoldSeatsItem{}), Headers: []edge.Header{edge.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{
 			ID: "reservations.best", Method: http.MethodPost, Pattern: "/api/v1/reservations", Access: edge.Entry, Event: edge.FromBody, Handler: e.seats.ReserveBest, Refusal: e.seats.Refusal,
-			Body: edge.RequiredBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Body: edge.RequiredBody(&ticketv1.HoldBestItem{}), Headers: []edge.Header{edge.IdempotencyKey}, Status: http.StatusCreated,
 			Answer: &ticketv1.Reservation{},
 		},
 		{
@@ -219,7 +219,7 @@ func (e *endpoints) seatRoutes() []*edge.Route {
 		},
 		{
 			ID: "admin.qr", Method: http.MethodGet, Pattern: "/api/v1/admin/tickets/{ticket_id}/qr.svg", Access: edge.Admin, Handler: e.tickets.QR,
-			Personal: true,
+			Personal: new(true),
 		},
 		{
 			ID: "my.checkout", Method: http.MethodGet, Pattern: "/api/v1/my/reservations/{reservation_id}/payments/{payment_id}", Access: edge.User,
@@ -241,12 +241,12 @@ func (e *endpoints) rewardRoutes() []*edge.Route {
 	return []*edge.Route{
 		{
 			ID: "rewards.attend", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/attendance", Access: edge.User, Event: edge.FromPath,
-			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey}, Status: http.StatusCreated,
+			Handler: e.rewards.Attend, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{edge.IdempotencyKey}, Status: http.StatusCreated,
 			RepeatsAnswer: true, Answer: &rewardv1.Earned{},
 		},
 		{
 			ID: "rewards.draw", Method: http.MethodPost, Pattern: "/api/v1/rewards/{event_id}/draw", Access: edge.User, Event: edge.FromPath,
-			Handler: e.rewards.Draw, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.DrawKey}, Status: http.StatusCreated, RepeatsAnswer: true,
+			Handler: e.rewards.Draw, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{edge.DrawKey}, Status: http.StatusCreated, RepeatsAnswer: true,
 			Answer: &rewardv1.Earned{},
 		},
 	}
@@ -270,11 +270,11 @@ func (e *endpoints) promotionRoutes() []*edge.Route {
 		},
 		{
 			ID: "promotions.winners", Method: http.MethodGet, Pattern: "/api/v1/admin/promotions/{event_id}/winners.csv", Access: edge.Admin,
-			Handler: e.draws.Winners, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
+			Handler: e.draws.Winners, Poll: true, Personal: new(true), Timeout: handlers.ExportTimeout,
 		},
 		{
 			ID: "promotions.apply", Method: http.MethodPost, Pattern: "/api/v1/promotions/{event_id}/requests", Access: edge.User, Event: edge.FromPath,
-			Handler: e.promotions.Apply, RefusalFromMemory: e.promotions.RefusalFromMemory, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{docs.IdempotencyKey},
+			Handler: e.promotions.Apply, RefusalFromMemory: e.promotions.RefusalFromMemory, Timeout: 12 * time.Second, Body: edge.JSONBody(&gatewayv1.Nothing{}), Headers: []edge.Header{edge.IdempotencyKey},
 			Status: http.StatusAccepted, Answer: &ingestv1.Applied{},
 		},
 	}
@@ -286,13 +286,14 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 	csv := func(id, pattern string, access edge.Access, handler edge.Handler, timeout time.Duration) *edge.Route {
 		return &edge.Route{
 			ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Handler: handler, Poll: true, Timeout: timeout,
-			Costly: access == edge.Public, // anybody may ask for any period
+			Costly:   access == edge.Public, // anybody may ask for any period
+			Personal: new(false),
 		}
 	}
 	return []*edge.Route{
 		{
 			ID: "admin.live", Method: http.MethodGet, Pattern: "/api/v1/admin/live/{event_id}", Access: edge.Admin, Handler: e.live.StreamFigures,
-			Stream: true, Poll: true, Answer: &gatewayv1.LiveFigures{},
+			Stream: true, Poll: true, Personal: new(false), Answer: &gatewayv1.LiveFigures{},
 		},
 		{
 			ID: "entitlements.put", Method: http.MethodPut, Pattern: "/api/v1/admin/events/{event_id}/entitlements/{list}", Access: edge.Admin,
@@ -300,7 +301,7 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 		},
 		{
 			ID: "entitlements.version", Method: http.MethodGet, Pattern: "/api/v1/admin/events/{event_id}/entitlements/{list}/versions/{version_id}/users.csv",
-			Access: edge.Admin, Handler: e.entitlements.GetVersion, Poll: true, Personal: true, Timeout: handlers.ExportTimeout,
+			Access: edge.Admin, Handler: e.entitlements.GetVersion, Poll: true, Personal: new(true), Timeout: handlers.ExportTimeout,
 		},
 		csv("stats.series", "/api/v1/stats/events/{event_id}/series.csv", edge.Public, e.figures.Series, 0),
 		csv("admin.series", "/api/v1/admin/stats/events/{event_id}/series.csv", edge.Admin, e.figures.OperatorSeries, 0),
@@ -309,7 +310,10 @@ func (e *endpoints) operatorRoutes() []*edge.Route {
 }
 
 func pageRoute(id, pattern string, access edge.Access, event edge.EventSource, handler edge.Handler) *edge.Route {
-	return &edge.Route{ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Event: event, Handler: handler, Page: true, Poll: true}
+	return &edge.Route{
+		ID: id, Method: http.MethodGet, Pattern: pattern, Access: access, Event: event, Handler: handler, Page: true, Poll: true,
+		Personal: new(false), // the API has the data
+	}
 }
 
 func (e *endpoints) page(name string) edge.Handler { return handlers.FromHTTP(e.pages.Page(name)) }

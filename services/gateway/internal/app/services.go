@@ -178,7 +178,11 @@ func (p exposedAPI) registerRoutes(ctx context.Context, pass *api.Passthrough, c
 	if err != nil {
 		return nil, fmt.Errorf("register %s: %w", p.name, err)
 	}
-	return edge.FromService(d.(protoreflect.ServiceDescriptor), passThroughDetails, pass.Handle) //nolint:forcetypeassert // it is the name of a service
+	routes, err := edge.FromService(d.(protoreflect.ServiceDescriptor), pass.Handle) //nolint:forcetypeassert // it is the name of a service
+	for _, r := range routes {
+		r.Irreversible = irreversible[r.RPC]
+	}
+	return routes, err
 }
 
 // deadLettersAPI returns the API of dead letters. It asks all services that consume Kafka.

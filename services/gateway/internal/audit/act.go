@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -95,6 +96,7 @@ func (a *Act) newActedEvent() *eventsv1.AuditEvent {
 // endedEvent returns the Kafka event with the act's outcome. It is published after the response.
 func (a *Act) endedEvent(o Outcome, at time.Time) *eventsv1.AuditEvent {
 	e := proto.CloneOf(a.actedEvent())
+	e.EventId = cmp.Or(a.EventID, e.GetEventId())                                                    // it may have been found since
 	e.Type, e.Status, e.EndedAt = events.OperatorActEnded, new(int32(o.Status)), timestamppb.New(at) //nolint:gosec // an HTTP status
 	if o.Code != "" {
 		e.Code = &o.Code

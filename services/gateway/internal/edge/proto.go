@@ -2,10 +2,10 @@ package edge
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
@@ -16,23 +16,10 @@ import (
 	commonv1 "urr.guru/proto/gen/urr/common/v1"
 )
 
-// RouteDetails are the properties of a pass-through route that an HTTP rule cannot express. Its
-// fields mean the same as those of Route.
-type RouteDetails struct {
-	Status             int
-	Costly             bool
-	Timeout            time.Duration
-	Headers            []Header
-	ServedWithoutKafka bool
-	Irreversible       func(body []byte) bool
-	// Personal has an effect only on routes of operators.
-	Personal bool
-}
-
 // FromService returns the pass-through routes of a gRPC service, from the google.api.http rules of
-// its methods, their option urr.common.v1.edge, and details, by full method name. A method with a
-// rule but without the option is an error, since nothing says who may call it.
-func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDetails, handler Handler) ([]*Route, error) {
+// its methods and their option urr.common.v1.edge. A binding without the option is an error, since
+// nothing says who may call it.
+func FromService(sd protoreflect.ServiceDescriptor, handler Handler) ([]*Route, error) {
 	var routes []*Route
 	for i := range sd.Methods().Len() {
 		md := sd.Methods().Get(i)
@@ -40,14 +27,16 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDeta
 		if rule == nil || rule.GetPattern() == nil {
 			continue
 		}
-		if !proto.HasExtension(md.Options(), commonv1.E_Edge) {
-			return nil, fmt.Errorf("%s has an HTTP rule but does not say who may use it (option urr.common.v1.edge)", md.FullName())
+		option, _ := proto.GetExtension(md.Options(), commonv1.E_Edge).(*commonv1.Edge)
+		bindings := append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...)
+		options := append([]*commonv1.Edge{option}, option.GetAdditional()...)
+		if option == nil || len(bindings) != len(options) {
+			return nil, fmt.Errorf("%s has an HTTP rule but does not say who may use each of its bindings (option urr.common.v1.edge)", md.FullName())
 		}
-		edgeOption, _ := proto.GetExtension(md.Options(), commonv1.E_Edge).(*commonv1.Edge)
-		for n, binding := range append([]*annotations.HttpRule{rule}, rule.GetAdditionalBindings()...) {
-			r, err := fromRule(md, binding, edgeOption, details[fullMethod(md)])
+		for n, binding := range bindings {
+			r, err := fromRule(md, binding, options[n])
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", md.FullName(), err)
 			}
 			r.Handler = handler
 			if n > 0 {
@@ -59,12 +48,12 @@ func FromService(sd protoreflect.ServiceDescriptor, details map[string]RouteDeta
 	return routes, nil
 }
 
-func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, edgeOption *commonv1.Edge, details RouteDetails) (*Route, error) {
+func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, option *commonv1.Edge) (*Route, error) {
 	r := &Route{
 		ID:     string(md.Parent().Name()) + "." + string(md.Name()),
-		Access: Access(edgeOption.GetWho()),
-		Event:  EventSource(edgeOption.GetEvent()),
-		RPC:    fullMethod(md),
+		Access: Access(option.GetWho()), Event: EventSource(option.GetEvent()), RPC: fullMethod(md),
+		Status: cmp.Or(int(option.GetStatus()), successStatus(md)), Timeout: option.GetTimeout().AsDuration(), Costly: option.GetCostly(),
+		ServedWithoutKafka: option.GetServedWithoutKafka(), Personal: option.Personal,
 	}
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
@@ -76,21 +65,30 @@ func fromRule(md protoreflect.MethodDescriptor, rule *annotations.HttpRule, edge
 	case *annotations.HttpRule_Delete:
 		r.Method, r.Pattern = http.MethodDelete, p.Delete
 	default:
-		return nil, fmt.Errorf("%s: HTTP rule of an unknown kind", md.FullName())
+		return nil, errors.New("HTTP rule of an unknown kind")
 	}
 	switch rule.GetBody() {
 	case "":
 	case "*", specMember:
 		r.Body.JSON = true
 	default:
-		return nil, fmt.Errorf("%s: the body is %q, neither the whole request nor its %q", md.FullName(), rule.GetBody(), specMember)
+		return nil, fmt.Errorf("the body is %q, neither the whole request nor its %q", rule.GetBody(), specMember)
 	}
-	if strings.HasPrefix(r.Pattern, operatorPrefix) { // the operators' route of a method that users call too
-		r.Access = Admin
+	switch option.GetIdempotencyKey() {
+	case "":
+	case "optional":
+		r.Headers = append(r.Headers, IdempotencyKey)
+	case "required":
+		r.Headers = append(r.Headers, RequiredKey)
+	default:
+		return nil, fmt.Errorf(`idempotency_key is %q, neither "optional" nor "required"`, option.GetIdempotencyKey())
 	}
-	r.Status, r.Timeout = cmp.Or(details.Status, successStatus(md)), details.Timeout
-	r.Costly = details.Costly
-	r.Headers, r.ServedWithoutKafka, r.Irreversible, r.Personal = details.Headers, details.ServedWithoutKafka, details.Irreversible, details.Personal
+	if option.GetIfMatch() {
+		r.Headers = append(r.Headers, IfMatch)
+	}
+	if strings.HasPrefix(r.Pattern, operatorPrefix) && r.Access != Admin {
+		return nil, fmt.Errorf("%q may call %s, which is for operators", r.Access, r.Pattern)
+	}
 	return r, nil
 }
 

@@ -98,8 +98,9 @@ type Route struct {
 	// request is served as if ServedWithoutKafka were false. Nil: every act of the route can be
 	// undone.
 	Irreversible func(body []byte) bool
-	// Personal is set for operators' routes that show personal data: a read is recorded as an act.
-	Personal bool
+	// Personal says whether an operators' route shows personal data: then a read is recorded as an act.
+	// Nil: it is not said, as for all routes but the operators' reads.
+	Personal *bool
 	// EventOf finds the event of an operator's act that has no event id in its path or body; it
 	// returns "" if there is none. Nil: such acts of this route have no event.
 	EventOf func(context.Context, *Request) string
@@ -202,7 +203,9 @@ func (r *Route) Mutates() bool {
 
 // Audited reports whether requests of the route are operators' acts, which are recorded before they
 // are forwarded. That is so for all mutating routes of operators, so that none can be forgotten.
-func (r *Route) Audited() bool { return r.Access == Admin && (r.Mutates() || r.Personal) }
+func (r *Route) Audited() bool {
+	return r.Access == Admin && (r.Mutates() || r.Personal != nil && *r.Personal)
+}
 
 // servesUnready reports whether the route is served even before the states of the waiting rooms are
 // known. Pages without an event and operators' routes are.
@@ -241,6 +244,9 @@ func (r *Route) parsePattern() error {
 	}
 	if r.Stream && (r.FastPath || r.Mutates()) {
 		return fmt.Errorf("route %s: a stream is a GET outside the fast path", r)
+	}
+	if r.Access == Admin && r.Method == http.MethodGet && r.Personal == nil {
+		return fmt.Errorf("route %s: does not say whether it shows personal data (personal in the option urr.common.v1.edge)", r)
 	}
 	return r.checkEvent()
 }

@@ -1,6 +1,19 @@
 // Package handlers has the handlers of the hand-written routes, among them those with the most
 // load. They respond from memory where possible. Other calls are batched: all calls that arrive
 // within 150 µs (2 to 10 ms for the calls of a crowd) become one RPC.
+//
+// What stands between a route and its RPC, and why:
+//
+//	one batch        seats.reserve, reservations.best: one RPC holds places of many events
+//	newEventBatches  vwr.assign, vwr.lobby, promotions.apply, draws.*: a slow event delays no other
+//	newLineBatches   vwr.check, queue.check, queue.status, queue.heartbeat, slots of entry tokens:
+//	                 and made-up ids take no place of those that the service has listed
+//	newSharedRead    events, promotions, seats.layout, seats.availability, vwr.shuffle*: all who ask
+//	                 for the same get one answer, which is no older than their requests
+//	responseCache    events, promotions, seats.layout, draws.*, vwr.shuffle*: the same answer for a
+//	                 moment, also that there is none (package absence)
+//	backlog          seats.reserve, reservations.best: what would wait too long is refused at once
+//	EventExistence   pages of events: few calls tell which ones exist
 package handlers
 
 import (

@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -71,14 +72,37 @@ func (x *Access) GetCallers() []string {
 	return nil
 }
 
-// What the gateway requires of a request before it reaches a public method.
+// What the gateway requires of a request before it reaches a public method, and how it serves it. This
+// says what google.api.http cannot.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "public", "visitor", "user", "entry", "staff" or "admin".
 	Who string `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
 	// Where the event of the request is: "path" (eventId), "body" (eventId), "token" (that of the
 	// entry token) or "" (no event).
-	Event         string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
+	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
+	// The HTTP status of success. 0: 200, or 204 for a method without a response.
+	Status uint32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	// The longest time of a request; absent: 5 s.
+	Timeout *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Whether the route reads the header Idempotency-Key: "optional", "required" or "" (no).
+	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// Whether the route reads the header If-Match.
+	IfMatch bool `protobuf:"varint,6,opt,name=if_match,json=ifMatch,proto3" json:"if_match,omitempty"`
+	// Whether the method reads a database for anybody and each time, such as lists from any cursor, campaigns,
+	// sums and series of any event. Such reads are limited as changes are. A single event or promotion,
+	// whose page a crowd opens, is none.
+	Costly bool `protobuf:"varint,7,opt,name=costly,proto3" json:"costly,omitempty"`
+	// For operators' calls that pause or slow a sale, or shut users out: they work even while Kafka cannot
+	// store their records. All other changes by operators are refused then, also irrevocable ones, since the
+	// operator can pause the sale instead. A new threshold or new room settings let in more people or
+	// fewer. Only the service knows which, so these calls always have it.
+	ServedWithoutKafka bool `protobuf:"varint,8,opt,name=served_without_kafka,json=servedWithoutKafka,proto3" json:"served_without_kafka,omitempty"`
+	// Whether an operator's read shows personal data: then it is recorded as an act. Every GET of
+	// operators says it.
+	Personal *bool `protobuf:"varint,9,opt,name=personal,proto3,oneof" json:"personal,omitempty"`
+	// What applies to the additional bindings of the HTTP rule, in their order.
+	Additional    []*Edge `protobuf:"bytes,10,rep,name=additional,proto3" json:"additional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +151,62 @@ func (x *Edge) GetEvent() string {
 	return ""
 }
 
+func (x *Edge) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Edge) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Edge) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *Edge) GetIfMatch() bool {
+	if x != nil {
+		return x.IfMatch
+	}
+	return false
+}
+
+func (x *Edge) GetCostly() bool {
+	if x != nil {
+		return x.Costly
+	}
+	return false
+}
+
+func (x *Edge) GetServedWithoutKafka() bool {
+	if x != nil {
+		return x.ServedWithoutKafka
+	}
+	return false
+}
+
+func (x *Edge) GetPersonal() bool {
+	if x != nil && x.Personal != nil {
+		return *x.Personal
+	}
+	return false
+}
+
+func (x *Edge) GetAdditional() []*Edge {
+	if x != nil {
+		return x.Additional
+	}
+	return nil
+}
+
 var file_urr_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -158,12 +238,24 @@ var File_urr_common_v1_options_proto protoreflect.FileDescriptor
 
 const file_urr_common_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1burr/common/v1/options.proto\x12\rurr.common.v1\x1a google/protobuf/descriptor.proto\"\"\n" +
+	"\x1burr/common/v1/options.proto\x12\rurr.common.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\"\n" +
 	"\x06Access\x12\x18\n" +
-	"\acallers\x18\x01 \x03(\tR\acallers\".\n" +
+	"\acallers\x18\x01 \x03(\tR\acallers\"\xec\x02\n" +
 	"\x04Edge\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x14\n" +
-	"\x05event\x18\x02 \x01(\tR\x05event:O\n" +
+	"\x05event\x18\x02 \x01(\tR\x05event\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x123\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12'\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x19\n" +
+	"\bif_match\x18\x06 \x01(\bR\aifMatch\x12\x16\n" +
+	"\x06costly\x18\a \x01(\bR\x06costly\x120\n" +
+	"\x14served_without_kafka\x18\b \x01(\bR\x12servedWithoutKafka\x12\x1f\n" +
+	"\bpersonal\x18\t \x01(\bH\x00R\bpersonal\x88\x01\x01\x123\n" +
+	"\n" +
+	"additional\x18\n" +
+	" \x03(\v2\x13.urr.common.v1.EdgeR\n" +
+	"additionalB\v\n" +
+	"\t_personal:O\n" +
 	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18\xb4\x87\x03 \x01(\v2\x15.urr.common.v1.AccessR\x06access:I\n" +
 	"\x04edge\x12\x1e.google.protobuf.MethodOptions\x18\xb5\x87\x03 \x01(\v2\x13.urr.common.v1.EdgeR\x04edgeB+Z)urr.guru/proto/gen/urr/common/v1;commonv1b\x06proto3"
 
@@ -183,18 +275,21 @@ var file_urr_common_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_urr_common_v1_options_proto_goTypes = []any{
 	(*Access)(nil),                     // 0: urr.common.v1.Access
 	(*Edge)(nil),                       // 1: urr.common.v1.Edge
-	(*descriptorpb.MethodOptions)(nil), // 2: google.protobuf.MethodOptions
+	(*durationpb.Duration)(nil),        // 2: google.protobuf.Duration
+	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
 }
 var file_urr_common_v1_options_proto_depIdxs = []int32{
-	2, // 0: urr.common.v1.access:extendee -> google.protobuf.MethodOptions
-	2, // 1: urr.common.v1.edge:extendee -> google.protobuf.MethodOptions
-	0, // 2: urr.common.v1.access:type_name -> urr.common.v1.Access
-	1, // 3: urr.common.v1.edge:type_name -> urr.common.v1.Edge
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	2, // [2:4] is the sub-list for extension type_name
-	0, // [0:2] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: urr.common.v1.Edge.timeout:type_name -> google.protobuf.Duration
+	1, // 1: urr.common.v1.Edge.additional:type_name -> urr.common.v1.Edge
+	3, // 2: urr.common.v1.access:extendee -> google.protobuf.MethodOptions
+	3, // 3: urr.common.v1.edge:extendee -> google.protobuf.MethodOptions
+	0, // 4: urr.common.v1.access:type_name -> urr.common.v1.Access
+	1, // 5: urr.common.v1.edge:type_name -> urr.common.v1.Edge
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	4, // [4:6] is the sub-list for extension type_name
+	2, // [2:4] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_urr_common_v1_options_proto_init() }
@@ -202,6 +297,7 @@ func file_urr_common_v1_options_proto_init() {
 	if File_urr_common_v1_options_proto != nil {
 		return
 	}
+	file_urr_common_v1_options_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -3076,11 +3076,12 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\vResultCount\x12\x1f\n" +
 	"\vresult_code\x18\x01 \x01(\tR\n" +
 	"resultCode\x12\x1a\n" +
-	"\brequests\x18\x02 \x01(\x03R\brequests2\xb2\f\n" +
-	"\rIngestService\x12\x95\x01\n" +
-	"\x0eListPromotions\x12$.urr.ingest.v1.ListPromotionsRequest\x1a%.urr.ingest.v1.ListPromotionsResponse\"6\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/promotions\x90\x02\x01\x12\x9c\x01\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests2\xcb\f\n" +
+	"\rIngestService\x12\x97\x01\n" +
+	"\x0eListPromotions\x12$.urr.ingest.v1.ListPromotionsRequest\x1a%.urr.ingest.v1.ListPromotionsResponse\"8\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/promotions\x90\x02\x01\x12\x9c\x01\n" +
 	"\fGetPromotion\x12\".urr.ingest.v1.GetPromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"N\xa2\xbb\x18\x16\n" +
 	"\agateway\n" +
 	"\x06reward\n" +
@@ -3093,14 +3094,16 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\"\x12 /api/v1/promotions/{event_id}/me\x90\x02\x01\x12\x92\x01\n" +
 	"\x0eListMyRequests\x12$.urr.ingest.v1.ListMyRequestsRequest\x1a#.urr.ingest.v1.ListRequestsResponse\"5\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/my/requests\x90\x02\x01\x12\xb3\x01\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/my/requests\x90\x02\x01\x12\xbe\x01\n" +
 	"\n" +
-	"GetRequest\x12 .urr.ingest.v1.GetRequestRequest\x1a\x1b.urr.ingest.v1.EventRequest\"f\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/requests/{request_id}\x12\x1d/api/v1/requests/{request_id}\x90\x02\x01\x12\xc3\x01\n" +
-	"\vGetTimeline\x12!.urr.ingest.v1.GetTimelineRequest\x1a\x17.urr.ingest.v1.Timeline\"x\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02XZ.\x12,/api/v1/admin/requests/{request_id}/timeline\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x01\x12\x91\x01\n" +
+	"GetRequest\x12 .urr.ingest.v1.GetRequestRequest\x1a\x1b.urr.ingest.v1.EventRequest\"q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x11\n" +
+	"\x04userR\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/requests/{request_id}\x12\x1d/api/v1/requests/{request_id}\x90\x02\x01\x12\xcf\x01\n" +
+	"\vGetTimeline\x12!.urr.ingest.v1.GetTimelineRequest\x1a\x17.urr.ingest.v1.Timeline\"\x83\x01\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x11\n" +
+	"\x04userR\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02XZ.\x12,/api/v1/admin/requests/{request_id}/timeline\x12&/api/v1/requests/{request_id}/timeline\x90\x02\x01\x12\x91\x01\n" +
 	"\x0fWithdrawRequest\x12%.urr.ingest.v1.WithdrawRequestRequest\x1a\x16.google.protobuf.Empty\"?\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/requests/{request_id}\x90\x02\x02\x12Q\n" +
@@ -3110,17 +3113,17 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\agateway\x90\x02\x010\x01\x12\x9d\x01\n" +
 	"\fGetDrawProof\x12\".urr.ingest.v1.GetDrawProofRequest\x1a\x18.urr.ingest.v1.DrawProof\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02-\x12+/api/v1/draws/{event_id}/proof/{request_id}\x90\x02\x012\x8d\v\n" +
-	"\x12IngestAdminService\x12\x8f\x01\n" +
-	"\x0fCreatePromotion\x12%.urr.ingest.v1.CreatePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\";\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/admin/promotions\x12\xa1\x01\n" +
+	"\x06public\x82\xd3\xe4\x93\x02-\x12+/api/v1/draws/{event_id}/proof/{request_id}\x90\x02\x012\xa0\v\n" +
+	"\x12IngestAdminService\x12\x9c\x01\n" +
+	"\x0fCreatePromotion\x12%.urr.ingest.v1.CreatePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xc9\x01*\boptional\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/admin/promotions\x12\xa1\x01\n" +
 	"\x0eClosePromotion\x12$.urr.ingest.v1.ClosePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/close\x90\x02\x02\x12\xa1\x01\n" +
-	"\x0ePausePromotion\x12$.urr.ingest.v1.PausePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"O\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/pause\x90\x02\x02\x12\xa4\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/close\x90\x02\x02\x12\xa3\x01\n" +
+	"\x0ePausePromotion\x12$.urr.ingest.v1.PausePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/promotions/{event_id}/pause\x90\x02\x02\x12\xa4\x01\n" +
 	"\x0fResumePromotion\x12%.urr.ingest.v1.ResumePromotionRequest\x1a\x18.urr.ingest.v1.Promotion\"P\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/promotions/{event_id}/resume\x90\x02\x02\x12\x9e\x01\n" +
@@ -3131,14 +3134,14 @@ const file_urr_ingest_v1_ingest_proto_rawDesc = "" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/promotions/{event_id}/announce\x90\x02\x02\x12d\n" +
 	"\rExportWinners\x12#.urr.ingest.v1.ExportWinnersRequest\x1a\x1a.urr.ingest.v1.WinnersPart\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x010\x01\x12\xa8\x01\n" +
-	"\fListRequests\x12\".urr.ingest.v1.ListRequestsRequest\x1a#.urr.ingest.v1.ListRequestsResponse\"O\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/promotions/{event_id}/requests\x90\x02\x01\x12\x96\x01\n" +
+	"\agateway\x90\x02\x010\x01\x12\xaa\x01\n" +
+	"\fListRequests\x12\".urr.ingest.v1.ListRequestsRequest\x1a#.urr.ingest.v1.ListRequestsResponse\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/promotions/{event_id}/requests\x90\x02\x01\x12\x98\x01\n" +
 	"\n" +
-	"GetSummary\x12 .urr.ingest.v1.GetSummaryRequest\x1a\x16.urr.ingest.v1.Summary\"N\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02-\x12+/api/v1/admin/promotions/{event_id}/summary\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ingest/v1;ingestv1b\x06proto3"
+	"GetSummary\x12 .urr.ingest.v1.GetSummaryRequest\x1a\x16.urr.ingest.v1.Summary\"P\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02-\x12+/api/v1/admin/promotions/{event_id}/summary\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ingest/v1;ingestv1b\x06proto3"
 
 var (
 	file_urr_ingest_v1_ingest_proto_rawDescOnce sync.Once

@@ -467,14 +467,14 @@ const file_urr_kafka_v1_deadletters_proto_rawDesc = "" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12\x1f\n" +
 	"\vnext_cursor\x18\x04 \x01(\tR\n" +
 	"nextCursor\x12 \n" +
-	"\vunreachable\x18\x05 \x03(\tR\vunreachable2\xe2\x02\n" +
-	"\x11DeadLetterService\x12\xab\x01\n" +
-	"\x14ListTopicDeadLetters\x12).urr.kafka.v1.ListTopicDeadLettersRequest\x1a*.urr.kafka.v1.ListTopicDeadLettersResponse\"<\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/dlq/{topic}\x90\x02\x01\x12\x9e\x01\n" +
-	"\fRedriveTopic\x12!.urr.kafka.v1.RedriveTopicRequest\x1a\".urr.kafka.v1.RedriveTopicResponse\"G\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02&:\x01*\"!/api/v1/admin/dlq/{topic}/redrive\x90\x02\x02B)Z'urr.guru/proto/gen/urr/kafka/v1;kafkav1b\x06proto3"
+	"\vunreachable\x18\x05 \x03(\tR\vunreachable2\xec\x02\n" +
+	"\x11DeadLetterService\x12\xb1\x01\n" +
+	"\x14ListTopicDeadLetters\x12).urr.kafka.v1.ListTopicDeadLettersRequest\x1a*.urr.kafka.v1.ListTopicDeadLettersResponse\"B\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\r\n" +
+	"\x05admin\"\x02\b\x0fH\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/dlq/{topic}\x90\x02\x01\x12\xa2\x01\n" +
+	"\fRedriveTopic\x12!.urr.kafka.v1.RedriveTopicRequest\x1a\".urr.kafka.v1.RedriveTopicResponse\"K\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\v\n" +
+	"\x05admin\"\x02\b\x0f\x82\xd3\xe4\x93\x02&:\x01*\"!/api/v1/admin/dlq/{topic}/redrive\x90\x02\x02B)Z'urr.guru/proto/gen/urr/kafka/v1;kafkav1b\x06proto3"
 
 var (
 	file_urr_kafka_v1_deadletters_proto_rawDescOnce sync.Once

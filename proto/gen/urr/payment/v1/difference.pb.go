@@ -416,11 +416,11 @@ const file_urr_payment_v1_difference_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12-\n" +
 	"\rdifference_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\fdifferenceId\x12\x1e\n" +
 	"\x04note\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x04note2\xe7\x02\n" +
-	"\x16DifferenceAdminService\x12\xa0\x01\n" +
-	"\x0fListDifferences\x12&.urr.payment.v1.ListDifferencesRequest\x1a'.urr.payment.v1.ListDifferencesResponse\"<\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/differences\x90\x02\x01\x12\xa9\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x04note2\xe9\x02\n" +
+	"\x16DifferenceAdminService\x12\xa2\x01\n" +
+	"\x0fListDifferences\x12&.urr.payment.v1.ListDifferencesRequest\x1a'.urr.payment.v1.ListDifferencesResponse\">\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/differences\x90\x02\x01\x12\xa9\x01\n" +
 	"\x0fCloseDifference\x12&.urr.payment.v1.CloseDifferenceRequest\x1a\x1a.urr.payment.v1.Difference\"R\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x024:\x01*\"//api/v1/admin/differences/{difference_id}/closeB-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"

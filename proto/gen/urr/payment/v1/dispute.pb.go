@@ -329,11 +329,11 @@ const file_urr_payment_v1_dispute_proto_rawDesc = "" +
 	"\x0fevidence_due_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\revidenceDueAt\x127\n" +
 	"\twarned_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bwarnedAt\x12\x1d\n" +
 	"\n" +
-	"fraud_type\x18\r \x01(\tR\tfraudType2\xac\x01\n" +
-	"\x13DisputeAdminService\x12\x94\x01\n" +
-	"\fListDisputes\x12#.urr.payment.v1.ListDisputesRequest\x1a$.urr.payment.v1.ListDisputesResponse\"9\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/admin/disputes\x90\x02\x01B-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
+	"fraud_type\x18\r \x01(\tR\tfraudType2\xae\x01\n" +
+	"\x13DisputeAdminService\x12\x96\x01\n" +
+	"\fListDisputes\x12#.urr.payment.v1.ListDisputesRequest\x1a$.urr.payment.v1.ListDisputesResponse\";\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/admin/disputes\x90\x02\x01B-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
 
 var (
 	file_urr_payment_v1_dispute_proto_rawDescOnce sync.Once

@@ -1246,23 +1246,24 @@ const file_urr_payment_v1_payment_proto_rawDesc = "" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x17\n" +
-	"\x15HandleWebhookResponse2\xf3\a\n" +
-	"\x0ePaymentService\x12\x89\x01\n" +
-	"\aPrepare\x12\x1e.urr.payment.v1.PrepareRequest\x1a\x1f.urr.payment.v1.PrepareResponse\"=\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/prepare\x90\x02\x02\x12\x86\x01\n" +
-	"\aConfirm\x12\x1e.urr.payment.v1.ConfirmRequest\x1a\x1f.urr.payment.v1.ConfirmResponse\":\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/confirm\x12\x99\x01\n" +
+	"\x15HandleWebhookResponse2\x9d\b\n" +
+	"\x0ePaymentService\x12\x9a\x01\n" +
+	"\aPrepare\x12\x1e.urr.payment.v1.PrepareRequest\x1a\x1f.urr.payment.v1.PrepareResponse\"N\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x17\n" +
+	"\x04user\x18\xc9\x01\"\x02\b\x14*\brequired\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/prepare\x90\x02\x02\x12\x94\x01\n" +
+	"\aConfirm\x12\x1e.urr.payment.v1.ConfirmRequest\x1a\x1f.urr.payment.v1.ConfirmResponse\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x04user\"\x02\b\x14*\brequired\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/payments/confirm\x12\x99\x01\n" +
 	"\rCancelPayment\x12$.urr.payment.v1.CancelPaymentRequest\x1a\x17.urr.payment.v1.Payment\"I\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/cancel\x90\x02\x02\x12n\n" +
 	"\rReturnPayment\x12$.urr.payment.v1.ReturnPaymentRequest\x1a%.urr.payment.v1.ReturnPaymentResponse\"\x10\xa2\xbb\x18\t\n" +
-	"\agateway\x90\x02\x02\x12\xb0\x01\n" +
+	"\agateway\x90\x02\x02\x12\xbb\x01\n" +
 	"\n" +
-	"GetPayment\x12!.urr.payment.v1.GetPaymentRequest\x1a\x17.urr.payment.v1.Payment\"f\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/payments/{payment_id}\x12\x1d/api/v1/payments/{payment_id}\x90\x02\x01\x12\x9c\x01\n" +
+	"GetPayment\x12!.urr.payment.v1.GetPaymentRequest\x1a\x17.urr.payment.v1.Payment\"q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x11\n" +
+	"\x04userR\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02FZ%\x12#/api/v1/admin/payments/{payment_id}\x12\x1d/api/v1/payments/{payment_id}\x90\x02\x01\x12\x9c\x01\n" +
 	"\rListProviders\x12$.urr.payment.v1.ListProvidersRequest\x1a%.urr.payment.v1.ListProvidersResponse\">\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/payments/providers\x90\x02\x01\x12n\n" +

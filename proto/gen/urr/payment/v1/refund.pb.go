@@ -1183,34 +1183,37 @@ const file_urr_payment_v1_refund_proto_rawDesc = "" +
 	"\x0epaid_otherwise\x18\x03 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\rpaidOtherwise\x88\x01\x01\x12\x1e\n" +
 	"\x04note\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x04noteB\x11\n" +
-	"\x0f_paid_otherwise2\xaa\x01\n" +
-	"\rRefundService\x12\x98\x01\n" +
-	"\rRefundPayment\x12$.urr.payment.v1.RefundPaymentRequest\x1a\x16.urr.payment.v1.Refund\"I\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\xe9\b\n" +
-	"\x12RefundAdminService\x12\xa5\x01\n" +
-	"\x10RefundAnyPayment\x12'.urr.payment.v1.RefundAnyPaymentRequest\x1a\x16.urr.payment.v1.Refund\"P\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/payments/{payment_id}/refund\x90\x02\x02\x12\xab\x01\n" +
-	"\x10RefundMembership\x12'.urr.payment.v1.RefundMembershipRequest\x1a\x16.urr.payment.v1.Refund\"V\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x025:\x01*\"0/api/v1/admin/memberships/{membership_id}/refund\x90\x02\x02\x12\x9e\x01\n" +
-	"\fAssignByHand\x12#.urr.payment.v1.AssignByHandRequest\x1a\x16.urr.payment.v1.Refund\"Q\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/payments/{payment_id}/by-hand\x90\x02\x02\x12\x90\x01\n" +
-	"\vListRefunds\x12\".urr.payment.v1.ListRefundsRequest\x1a#.urr.payment.v1.ListRefundsResponse\"8\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/refunds\x90\x02\x01\x12\x92\x01\n" +
+	"\x0f_paid_otherwise2\xb7\x01\n" +
+	"\rRefundService\x12\xa5\x01\n" +
+	"\rRefundPayment\x12$.urr.payment.v1.RefundPaymentRequest\x1a\x16.urr.payment.v1.Refund\"V\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x13\n" +
+	"\x04user\x18\xca\x01*\brequired\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/payments/{payment_id}/refund\x90\x02\x022\x9b\t\n" +
+	"\x12RefundAdminService\x12\xb2\x01\n" +
+	"\x10RefundAnyPayment\x12'.urr.payment.v1.RefundAnyPaymentRequest\x1a\x16.urr.payment.v1.Refund\"]\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xca\x01*\brequired\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/payments/{payment_id}/refund\x90\x02\x02\x12\xb8\x01\n" +
+	"\x10RefundMembership\x12'.urr.payment.v1.RefundMembershipRequest\x1a\x16.urr.payment.v1.Refund\"c\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xca\x01*\brequired\x82\xd3\xe4\x93\x025:\x01*\"0/api/v1/admin/memberships/{membership_id}/refund\x90\x02\x02\x12\xab\x01\n" +
+	"\fAssignByHand\x12#.urr.payment.v1.AssignByHandRequest\x1a\x16.urr.payment.v1.Refund\"^\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xca\x01*\brequired\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/payments/{payment_id}/by-hand\x90\x02\x02\x12\x92\x01\n" +
+	"\vListRefunds\x12\".urr.payment.v1.ListRefundsRequest\x1a#.urr.payment.v1.ListRefundsResponse\":\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/refunds\x90\x02\x01\x12\x95\x01\n" +
 	"\n" +
-	"HoldRefund\x12!.urr.payment.v1.HoldRefundRequest\x1a\x16.urr.payment.v1.Refund\"I\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/refunds/{refund_id}/hold\x12\x95\x01\n" +
-	"\vRetryRefund\x12\".urr.payment.v1.RetryRefundRequest\x1a\x16.urr.payment.v1.Refund\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02,:\x01*\"'/api/v1/admin/refunds/{refund_id}/retry\x12\x9b\x01\n" +
-	"\rResolveRefund\x12$.urr.payment.v1.ResolveRefundRequest\x1a\x16.urr.payment.v1.Refund\"L\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/refunds/{refund_id}/resolveB-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
+	"HoldRefund\x12!.urr.payment.v1.HoldRefundRequest\x1a\x16.urr.payment.v1.Refund\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/refunds/{refund_id}/hold\x12\x98\x01\n" +
+	"\vRetryRefund\x12\".urr.payment.v1.RetryRefundRequest\x1a\x16.urr.payment.v1.Refund\"M\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/api/v1/admin/refunds/{refund_id}/retry\x12\x9e\x01\n" +
+	"\rResolveRefund\x12$.urr.payment.v1.ResolveRefundRequest\x1a\x16.urr.payment.v1.Refund\"O\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/admin/refunds/{refund_id}/resolveB-Z+urr.guru/proto/gen/urr/payment/v1;paymentv1b\x06proto3"
 
 var (
 	file_urr_payment_v1_refund_proto_rawDescOnce sync.Once

@@ -2157,26 +2157,26 @@ const file_urr_queue_v1_queue_proto_rawDesc = "" +
 	"\aGetLoad\x12\x1c.urr.queue.v1.GetLoadRequest\x1a\x1d.urr.queue.v1.GetLoadResponse\"\f\xa2\xbb\x18\x05\n" +
 	"\x03vwr\x90\x02\x01\x12T\n" +
 	"\aGetSale\x12\x1c.urr.queue.v1.GetSaleRequest\x1a\x1d.urr.queue.v1.GetSaleResponse\"\f\xa2\xbb\x18\x05\n" +
-	"\x03vwr\x90\x02\x012\x8c\b\n" +
-	"\x11QueueAdminService\x12\x9b\x01\n" +
-	"\fSetThreshold\x12!.urr.queue.v1.SetThresholdRequest\x1a\x18.urr.queue.v1.LineStatus\"N\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/v1/queue/admin/threshold/{event_id}\x90\x02\x02\x12\x84\x01\n" +
-	"\aGetLine\x12\x1c.urr.queue.v1.GetLineRequest\x1a\x18.urr.queue.v1.LineStatus\"A\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/queue/admin/{event_id}\x90\x02\x01\x12\x89\x01\n" +
-	"\x05Pause\x12\x1a.urr.queue.v1.PauseRequest\x1a\x18.urr.queue.v1.LineStatus\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/pause\x90\x02\x02\x12\x8c\x01\n" +
+	"\x03vwr\x90\x02\x012\x96\b\n" +
+	"\x11QueueAdminService\x12\x9d\x01\n" +
+	"\fSetThreshold\x12!.urr.queue.v1.SetThresholdRequest\x1a\x18.urr.queue.v1.LineStatus\"P\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/v1/queue/admin/threshold/{event_id}\x90\x02\x02\x12\x86\x01\n" +
+	"\aGetLine\x12\x1c.urr.queue.v1.GetLineRequest\x1a\x18.urr.queue.v1.LineStatus\"C\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02 \x12\x1e/api/v1/queue/admin/{event_id}\x90\x02\x01\x12\x8b\x01\n" +
+	"\x05Pause\x12\x1a.urr.queue.v1.PauseRequest\x1a\x18.urr.queue.v1.LineStatus\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/pause\x90\x02\x02\x12\x8c\x01\n" +
 	"\x06Resume\x12\x1b.urr.queue.v1.ResumeRequest\x1a\x18.urr.queue.v1.LineStatus\"K\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/resume\x90\x02\x02\x12\x90\x01\n" +
-	"\x06Revoke\x12\x1b.urr.queue.v1.RevokeRequest\x1a\x1c.urr.queue.v1.RevokeResponse\"K\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/revoke\x90\x02\x02\x12\x8c\x01\n" +
-	"\x05Block\x12\x1a.urr.queue.v1.BlockRequest\x1a\x1b.urr.queue.v1.BlockResponse\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/block\x90\x02\x02\x12\x94\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/resume\x90\x02\x02\x12\x92\x01\n" +
+	"\x06Revoke\x12\x1b.urr.queue.v1.RevokeRequest\x1a\x1c.urr.queue.v1.RevokeResponse\"M\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/queue/admin/{event_id}/revoke\x90\x02\x02\x12\x8e\x01\n" +
+	"\x05Block\x12\x1a.urr.queue.v1.BlockRequest\x1a\x1b.urr.queue.v1.BlockResponse\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/queue/admin/{event_id}/block\x90\x02\x02\x12\x94\x01\n" +
 	"\aUnblock\x12\x1c.urr.queue.v1.UnblockRequest\x1a\x1d.urr.queue.v1.UnblockResponse\"L\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/queue/admin/{event_id}/unblock\x90\x02\x02B)Z'urr.guru/proto/gen/urr/queue/v1;queuev1b\x06proto3"

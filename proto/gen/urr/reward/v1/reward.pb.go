@@ -2316,12 +2316,13 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name\"p\n" +
 	"\x15ResumeProviderRequest\x12-\n" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12(\n" +
-	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name2\xd5\x04\n" +
-	"\rRewardService\x12\x8e\x01\n" +
-	"\vGetCampaign\x12!.urr.reward.v1.GetCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"C\xa2\xbb\x18\x0e\n" +
+	"\x04name\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x05pointR\x06couponR\x04name2\xd7\x04\n" +
+	"\rRewardService\x12\x90\x01\n" +
+	"\vGetCampaign\x12!.urr.reward.v1.GetCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"E\xa2\xbb\x18\x0e\n" +
 	"\agateway\n" +
-	"\x03vwr\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/rewards/{event_id}\x90\x02\x01\x12O\n" +
+	"\x03vwr\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/rewards/{event_id}\x90\x02\x01\x12O\n" +
 	"\x06Attend\x12\x1c.urr.reward.v1.AttendRequest\x1a\x15.urr.reward.v1.Earned\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x02\x12H\n" +
 	"\x04Draw\x12\x1a.urr.reward.v1.DrawRequest\x1a\x15.urr.reward.v1.Earned\"\r\xa2\xbb\x18\t\n" +
@@ -2331,39 +2332,42 @@ const file_urr_reward_v1_reward_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/rewards/{event_id}/me\x90\x02\x01\x12\x90\x01\n" +
 	"\rListMyRewards\x12#.urr.reward.v1.ListMyRewardsRequest\x1a$.urr.reward.v1.ListMyRewardsResponse\"4\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/rewards\x90\x02\x012\xce\r\n" +
-	"\x12RewardAdminService\x12\x90\x01\n" +
-	"\x0eCreateCampaign\x12$.urr.reward.v1.CreateCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"?\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/api/v1/admin/rewards/events\x12\xa4\x01\n" +
-	"\x0eCancelCampaign\x12$.urr.reward.v1.CancelCampaignRequest\x1a\x16.google.protobuf.Empty\"T\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x023:\x01*\"./api/v1/admin/rewards/events/{event_id}/cancel\x90\x02\x02\x12\x9a\x01\n" +
+	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/rewards\x90\x02\x012\xec\r\n" +
+	"\x12RewardAdminService\x12\x9d\x01\n" +
+	"\x0eCreateCampaign\x12$.urr.reward.v1.CreateCampaignRequest\x1a\x17.urr.reward.v1.Campaign\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xc9\x01*\boptional\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/api/v1/admin/rewards/events\x12\xa7\x01\n" +
+	"\x0eCancelCampaign\x12$.urr.reward.v1.CancelCampaignRequest\x1a\x16.google.protobuf.Empty\"W\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
 	"\n" +
-	"GetSummary\x12 .urr.reward.v1.GetSummaryRequest\x1a\x16.urr.reward.v1.Summary\"R\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x021\x12//api/v1/admin/rewards/events/{event_id}/summary\x90\x02\x01\x12\x8e\x01\n" +
-	"\vListRewards\x12!.urr.reward.v1.ListRewardsRequest\x1a\".urr.reward.v1.ListRewardsResponse\"8\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/rewards\x90\x02\x01\x12\x93\x01\n" +
-	"\tGetReward\x12\x1f.urr.reward.v1.GetRewardRequest\x1a\x1b.urr.reward.v1.RewardDetail\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/rewards/{allocation_id}\x90\x02\x01\x12\x9b\x01\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x023:\x01*\"./api/v1/admin/rewards/events/{event_id}/cancel\x90\x02\x02\x12\x9c\x01\n" +
+	"\n" +
+	"GetSummary\x12 .urr.reward.v1.GetSummaryRequest\x1a\x16.urr.reward.v1.Summary\"T\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x021\x12//api/v1/admin/rewards/events/{event_id}/summary\x90\x02\x01\x12\x90\x01\n" +
+	"\vListRewards\x12!.urr.reward.v1.ListRewardsRequest\x1a\".urr.reward.v1.ListRewardsResponse\":\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/rewards\x90\x02\x01\x12\x95\x01\n" +
+	"\tGetReward\x12\x1f.urr.reward.v1.GetRewardRequest\x1a\x1b.urr.reward.v1.RewardDetail\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/rewards/{allocation_id}\x90\x02\x01\x12\x9b\x01\n" +
 	"\vRetryReward\x12!.urr.reward.v1.RetryRewardRequest\x1a\x16.google.protobuf.Empty\"Q\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/rewards/{allocation_id}/retry\x90\x02\x02\x12\x8d\x01\n" +
-	"\fRetryRewards\x12\".urr.reward.v1.RetryRewardsRequest\x1a\x16.google.protobuf.Empty\"A\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/admin/rewards/retry\x90\x02\x02\x12\x9e\x01\n" +
-	"\fCancelReward\x12\".urr.reward.v1.CancelRewardRequest\x1a\x16.google.protobuf.Empty\"R\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/rewards/{allocation_id}/cancel\x90\x02\x02\x12\xa1\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/rewards/{allocation_id}/retry\x90\x02\x02\x12\x90\x01\n" +
+	"\fRetryRewards\x12\".urr.reward.v1.RetryRewardsRequest\x1a\x16.google.protobuf.Empty\"D\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/v1/admin/rewards/retry\x90\x02\x02\x12\xa1\x01\n" +
+	"\fCancelReward\x12\".urr.reward.v1.CancelRewardRequest\x1a\x16.google.protobuf.Empty\"U\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x05admin\x18\xca\x01\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/rewards/{allocation_id}/cancel\x90\x02\x02\x12\xa1\x01\n" +
 	"\rResolveReward\x12#.urr.reward.v1.ResolveRewardRequest\x1a\x16.google.protobuf.Empty\"S\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/rewards/{allocation_id}/resolve\x90\x02\x02\x12\xa0\x01\n" +
-	"\rPauseProvider\x12#.urr.reward.v1.PauseProviderRequest\x1a\x16.google.protobuf.Empty\"R\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/rewards/providers/{name}/pause\x90\x02\x02\x12\xa3\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/rewards/{allocation_id}/resolve\x90\x02\x02\x12\xa2\x01\n" +
+	"\rPauseProvider\x12#.urr.reward.v1.PauseProviderRequest\x1a\x16.google.protobuf.Empty\"T\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/rewards/providers/{name}/pause\x90\x02\x02\x12\xa3\x01\n" +
 	"\x0eResumeProvider\x12$.urr.reward.v1.ResumeProviderRequest\x1a\x16.google.protobuf.Empty\"S\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/rewards/providers/{name}/resume\x90\x02\x02B+Z)urr.guru/proto/gen/urr/reward/v1;rewardv1b\x06proto3"

@@ -2164,26 +2164,28 @@ const file_urr_stats_v1_stats_proto_rawDesc = "" +
 	"membership\x18\t \x01(\x03R\n" +
 	"membership\x12+\n" +
 	"\x11membership_refund\x18\n" +
-	" \x01(\x03R\x10membershipRefund2\xcd\a\n" +
-	"\fStatsService\x12\x92\x01\n" +
-	"\rGetEventStats\x12\".urr.stats.v1.GetEventStatsRequest\x1a\x18.urr.stats.v1.EventStats\"C\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/stats/events/{event_id}\x90\x02\x01\x12\xb7\x01\n" +
-	"\x19GetEventStatsForOperators\x12..urr.stats.v1.GetEventStatsForOperatorsRequest\x1a .urr.stats.v1.OperatorEventStats\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01\x12\x9c\x01\n" +
-	"\x0eGetEventSeries\x12#.urr.stats.v1.GetEventSeriesRequest\x1a\x19.urr.stats.v1.EventSeries\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02(\x12&/api/v1/stats/events/{event_id}/series\x90\x02\x01\x12\xc1\x01\n" +
-	"\x1aGetEventSeriesForOperators\x12/.urr.stats.v1.GetEventSeriesForOperatorsRequest\x1a!.urr.stats.v1.OperatorEventSeries\"O\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/stats/events/{event_id}/series\x90\x02\x01\x12\x86\x01\n" +
-	"\bListDays\x12\x1d.urr.stats.v1.ListDaysRequest\x1a\x1e.urr.stats.v1.ListDaysResponse\";\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/admin/stats/days\x90\x02\x01\x12\x81\x01\n" +
-	"\bListActs\x12\x1d.urr.stats.v1.ListActsRequest\x1a\x1e.urr.stats.v1.ListActsResponse\"6\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/admin/audit\x90\x02\x01B)Z'urr.guru/proto/gen/urr/stats/v1;statsv1b\x06proto3"
+	" \x01(\x03R\x10membershipRefund2\xd9\a\n" +
+	"\fStatsService\x12\x94\x01\n" +
+	"\rGetEventStats\x12\".urr.stats.v1.GetEventStatsRequest\x1a\x18.urr.stats.v1.EventStats\"E\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/stats/events/{event_id}\x90\x02\x01\x12\xb9\x01\n" +
+	"\x19GetEventStatsForOperators\x12..urr.stats.v1.GetEventStatsForOperatorsRequest\x1a .urr.stats.v1.OperatorEventStats\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/stats/events/{event_id}\x90\x02\x01\x12\x9e\x01\n" +
+	"\x0eGetEventSeries\x12#.urr.stats.v1.GetEventSeriesRequest\x1a\x19.urr.stats.v1.EventSeries\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02(\x12&/api/v1/stats/events/{event_id}/series\x90\x02\x01\x12\xc3\x01\n" +
+	"\x1aGetEventSeriesForOperators\x12/.urr.stats.v1.GetEventSeriesForOperatorsRequest\x1a!.urr.stats.v1.OperatorEventSeries\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/stats/events/{event_id}/series\x90\x02\x01\x12\x88\x01\n" +
+	"\bListDays\x12\x1d.urr.stats.v1.ListDaysRequest\x1a\x1e.urr.stats.v1.ListDaysResponse\"=\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/admin/stats/days\x90\x02\x01\x12\x83\x01\n" +
+	"\bListActs\x12\x1d.urr.stats.v1.ListActsRequest\x1a\x1e.urr.stats.v1.ListActsResponse\"8\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/v1/admin/audit\x90\x02\x01B)Z'urr.guru/proto/gen/urr/stats/v1;statsv1b\x06proto3"
 
 var (
 	file_urr_stats_v1_stats_proto_rawDescOnce sync.Once

@@ -532,15 +532,15 @@ const file_urr_ticket_v1_comp_proto_rawDesc = "" +
 	"\x05claim\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\x05claim\"O\n" +
 	"\vClaimedComp\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x19\n" +
-	"\bevent_id\x18\x02 \x01(\tR\aeventId2\xc2\x03\n" +
-	"\vCompService\x12\x8d\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId2\xd1\x03\n" +
+	"\vCompService\x12\x9a\x01\n" +
 	"\n" +
-	"CreateComp\x12 .urr.ticket.v1.CreateCompRequest\x1a\x13.urr.ticket.v1.Comp\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/comps\x12\x98\x01\n" +
-	"\tListComps\x12\x1f.urr.ticket.v1.ListCompsRequest\x1a .urr.ticket.v1.ListCompsResponse\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/comps\x90\x02\x01\x12\x87\x01\n" +
+	"CreateComp\x12 .urr.ticket.v1.CreateCompRequest\x1a\x13.urr.ticket.v1.Comp\"U\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xc9\x01*\brequired\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/comps\x12\x9a\x01\n" +
+	"\tListComps\x12\x1f.urr.ticket.v1.ListCompsRequest\x1a .urr.ticket.v1.ListCompsResponse\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/comps\x90\x02\x01\x12\x87\x01\n" +
 	"\tClaimComp\x12\x1f.urr.ticket.v1.ClaimCompRequest\x1a\x1a.urr.ticket.v1.ClaimedComp\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/my/tickets/claim\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"

@@ -1571,24 +1571,24 @@ const file_urr_ticket_v1_entitlement_proto_rawDesc = "" +
 	"\x04user\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/events/{event_id}/me\x90\x02\x01\x12\x8e\x01\n" +
 	"\aUseCode\x12\x1d.urr.ticket.v1.UseCodeRequest\x1a\x1e.urr.ticket.v1.UseCodeResponse\"D\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/events/{event_id}/codes\x90\x02\x022\xc7\n" +
+	"\x04user\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/events/{event_id}/codes\x90\x02\x022\xcd\n" +
 	"\n" +
 	"\x17EntitlementAdminService\x12\x94\x01\n" +
 	"\vCreateCodes\x12!.urr.ticket.v1.CreateCodesRequest\x1a\x18.urr.ticket.v1.CodeBatch\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/codes\x12\x98\x01\n" +
-	"\tListCodes\x12\x1f.urr.ticket.v1.ListCodesRequest\x1a .urr.ticket.v1.ListCodesResponse\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/codes\x90\x02\x01\x12\xaf\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/codes\x12\x9a\x01\n" +
+	"\tListCodes\x12\x1f.urr.ticket.v1.ListCodesRequest\x1a .urr.ticket.v1.ListCodesResponse\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/codes\x90\x02\x01\x12\xaf\x01\n" +
 	"\rWithdrawCodes\x12#.urr.ticket.v1.WithdrawCodesRequest\x1a\x18.urr.ticket.v1.CodeBatch\"_\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02>:\x01*\"9/api/v1/admin/events/{event_id}/codes/{batch_id}/withdraw\x90\x02\x02\x12\xc0\x01\n" +
-	"\x14ListEntitlementLists\x12*.urr.ticket.v1.ListEntitlementListsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"O\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/events/{event_id}/entitlements\x90\x02\x01\x12\xd6\x01\n" +
-	"\x17ListEntitlementVersions\x12-.urr.ticket.v1.ListEntitlementVersionsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"_\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02>\x12</api/v1/admin/events/{event_id}/entitlements/{list}/versions\x90\x02\x01\x12y\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02>:\x01*\"9/api/v1/admin/events/{event_id}/codes/{batch_id}/withdraw\x90\x02\x02\x12\xc2\x01\n" +
+	"\x14ListEntitlementLists\x12*.urr.ticket.v1.ListEntitlementListsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"Q\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02.\x12,/api/v1/admin/events/{event_id}/entitlements\x90\x02\x01\x12\xd8\x01\n" +
+	"\x17ListEntitlementVersions\x12-.urr.ticket.v1.ListEntitlementVersionsRequest\x1a+.urr.ticket.v1.ListEntitlementListsResponse\"a\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02>\x12</api/v1/admin/events/{event_id}/entitlements/{list}/versions\x90\x02\x01\x12y\n" +
 	"\x16ReadEntitlementVersion\x12,.urr.ticket.v1.ReadEntitlementVersionRequest\x1a\x1f.urr.ticket.v1.EntitlementUsers\"\x10\xa2\xbb\x18\t\n" +
 	"\agateway\x90\x02\x01\x12c\n" +
 	"\vBeginUpload\x12!.urr.ticket.v1.BeginUploadRequest\x1a\".urr.ticket.v1.BeginUploadResponse\"\r\xa2\xbb\x18\t\n" +

@@ -3636,12 +3636,13 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x04sold\x18\x04 \x01(\x03R\x04sold\x12\x14\n" +
 	"\x05house\x18\x05 \x01(\x03R\x05house\x12\x1c\n" +
 	"\treturning\x18\x06 \x01(\x03R\treturning\x12\x14\n" +
-	"\x05comps\x18\a \x01(\x03R\x05comps2\xee\a\n" +
-	"\fEventService\x12\x85\x01\n" +
+	"\x05comps\x18\a \x01(\x03R\x05comps2\xf0\a\n" +
+	"\fEventService\x12\x87\x01\n" +
 	"\n" +
-	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"2\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/events\x90\x02\x01\x12\x7f\n" +
+	"ListEvents\x12 .urr.ticket.v1.ListEventsRequest\x1a!.urr.ticket.v1.ListEventsResponse\"4\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/events\x90\x02\x01\x12\x7f\n" +
 	"\bGetEvent\x12\x1e.urr.ticket.v1.GetEventRequest\x1a\x14.urr.ticket.v1.Event\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
 	"\x06public\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/events/{event_id}\x90\x02\x01\x12X\n" +
@@ -3661,27 +3662,27 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x0fPutLineSettings\x12%.urr.ticket.v1.PutLineSettingsRequest\x1a\x1b.urr.ticket.v1.LineSettings\"\x0e\xa2\xbb\x18\a\n" +
 	"\x05queue\x90\x02\x02\x12j\n" +
 	"\x0eMarkLineOpened\x12$.urr.ticket.v1.MarkLineOpenedRequest\x1a%.urr.ticket.v1.MarkLineOpenedResponse\"\v\xa2\xbb\x18\a\n" +
-	"\x05queue2\xa6\r\n" +
-	"\x11EventAdminService\x12\x82\x01\n" +
-	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\":\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1c:\x04spec\"\x14/api/v1/admin/events\x12\xa2\x01\n" +
-	"\x10GetEventSettings\x12&.urr.ticket.v1.GetEventSettingsRequest\x1a\x1c.urr.ticket.v1.EventSettings\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'b\x04spec\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x8a\x01\n" +
-	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02':\x04spec\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02\x12\x96\x01\n" +
+	"\x05queue2\xbd\r\n" +
+	"\x11EventAdminService\x12\x8f\x01\n" +
+	"\vCreateEvent\x12!.urr.ticket.v1.CreateEventRequest\x1a\x14.urr.ticket.v1.Event\"G\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xc9\x01*\boptional\x82\xd3\xe4\x93\x02\x1c:\x04spec\"\x14/api/v1/admin/events\x12\xa4\x01\n" +
+	"\x10GetEventSettings\x12&.urr.ticket.v1.GetEventSettingsRequest\x1a\x1c.urr.ticket.v1.EventSettings\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02'b\x04spec\x12\x1f/api/v1/admin/events/{event_id}\x90\x02\x01\x12\x8c\x01\n" +
+	"\bPutEvent\x12\x1e.urr.ticket.v1.PutEventRequest\x1a\x14.urr.ticket.v1.Event\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin0\x01\x82\xd3\xe4\x93\x02':\x04spec\x1a\x1f/api/v1/admin/events/{event_id}\x90\x02\x02\x12\x98\x01\n" +
 	"\n" +
-	"PauseEvent\x12 .urr.ticket.v1.PauseEventRequest\x1a\x19.urr.ticket.v1.EventState\"K\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/pause\x90\x02\x02\x12\x99\x01\n" +
+	"PauseEvent\x12 .urr.ticket.v1.PauseEventRequest\x1a\x19.urr.ticket.v1.EventState\"M\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/events/{event_id}/pause\x90\x02\x02\x12\x99\x01\n" +
 	"\vResumeEvent\x12!.urr.ticket.v1.ResumeEventRequest\x1a\x19.urr.ticket.v1.EventState\"L\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/resume\x90\x02\x02\x12\x99\x01\n" +
-	"\vCancelEvent\x12!.urr.ticket.v1.CancelEventRequest\x1a\x19.urr.ticket.v1.EventState\"L\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/cancel\x90\x02\x02\x12\xa6\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/resume\x90\x02\x02\x12\x9b\x01\n" +
+	"\vCancelEvent\x12!.urr.ticket.v1.CancelEventRequest\x1a\x19.urr.ticket.v1.EventState\"N\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02+:\x01*\"&/api/v1/admin/events/{event_id}/cancel\x90\x02\x02\x12\xa6\x01\n" +
 	"\x0fUndoCancelEvent\x12%.urr.ticket.v1.UndoCancelEventRequest\x1a\x19.urr.ticket.v1.EventState\"Q\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/events/{event_id}/cancel/undo\x90\x02\x02\x12\xa0\x01\n" +
@@ -3690,10 +3691,10 @@ const file_urr_ticket_v1_event_proto_rawDesc = "" +
 	"\x05admin\x82\xd3\xe4\x93\x022:\x01*\"-/api/v1/admin/events/{event_id}/cancel/refund\x90\x02\x02\x12\x9f\x01\n" +
 	"\rPostponeEvent\x12#.urr.ticket.v1.PostponeEventRequest\x1a\x19.urr.ticket.v1.EventState\"N\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/events/{event_id}/postpone\x90\x02\x02\x12\x8a\x01\n" +
-	"\bGetHouse\x12\x1e.urr.ticket.v1.GetHouseRequest\x1a\x14.urr.ticket.v1.House\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/house\x90\x02\x01\x12\x8d\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/events/{event_id}/postpone\x90\x02\x02\x12\x8c\x01\n" +
+	"\bGetHouse\x12\x1e.urr.ticket.v1.GetHouseRequest\x1a\x14.urr.ticket.v1.House\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/events/{event_id}/house\x90\x02\x01\x12\x8d\x01\n" +
 	"\bPutHouse\x12\x1e.urr.ticket.v1.PutHouseRequest\x1a\x14.urr.ticket.v1.House\"K\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\x1a%/api/v1/admin/events/{event_id}/house\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"

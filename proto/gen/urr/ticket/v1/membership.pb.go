@@ -919,35 +919,35 @@ const file_urr_ticket_v1_membership_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x15.urr.common.v1.CallerR\x06caller\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1f\n" +
 	"\x05limit\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor2\xf0\x04\n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x06cursor2\xf3\x04\n" +
 	"\x11MembershipService\x12\x8d\x01\n" +
 	"\tListPlans\x12\x1f.urr.ticket.v1.ListPlansRequest\x1a .urr.ticket.v1.ListPlansResponse\"=\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/memberships/plans\x90\x02\x01\x12\x89\x01\n" +
-	"\rBuyMembership\x12#.urr.ticket.v1.BuyMembershipRequest\x1a\x19.urr.ticket.v1.Membership\"8\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/v1/memberships\x90\x02\x02\x12\x9e\x01\n" +
+	"\x06public\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/memberships/plans\x90\x02\x01\x12\x8c\x01\n" +
+	"\rBuyMembership\x12#.urr.ticket.v1.BuyMembershipRequest\x1a\x19.urr.ticket.v1.Membership\";\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x04user\x18\xc9\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/v1/memberships\x90\x02\x02\x12\x9e\x01\n" +
 	"\x11ListMyMemberships\x12'.urr.ticket.v1.ListMyMembershipsRequest\x1a&.urr.ticket.v1.ListMembershipsResponse\"8\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/my/memberships\x90\x02\x01\x12\x9d\x01\n" +
 	"\x0fGetMyMembership\x12%.urr.ticket.v1.GetMyMembershipRequest\x1a\x19.urr.ticket.v1.Membership\"H\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/my/memberships/{membership_id}\x90\x02\x012\xf9\x04\n" +
-	"\x16MembershipAdminService\x12\x87\x01\n" +
+	"\x04user\x82\xd3\xe4\x93\x02(\x12&/api/v1/my/memberships/{membership_id}\x90\x02\x012\x8a\x05\n" +
+	"\x16MembershipAdminService\x12\x94\x01\n" +
 	"\n" +
-	"CreatePlan\x12 .urr.ticket.v1.CreatePlanRequest\x1a\x13.urr.ticket.v1.Plan\"B\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/admin/memberships/plans\x12\x94\x01\n" +
+	"CreatePlan\x12 .urr.ticket.v1.CreatePlanRequest\x1a\x13.urr.ticket.v1.Plan\"O\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x14\n" +
+	"\x05admin\x18\xc9\x01*\brequired\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/api/v1/admin/memberships/plans\x12\x94\x01\n" +
 	"\n" +
 	"UpdatePlan\x12 .urr.ticket.v1.UpdatePlanRequest\x1a\x13.urr.ticket.v1.Plan\"O\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/memberships/plans/{plan_id}\x90\x02\x02\x12\x98\x01\n" +
-	"\fListAllPlans\x12\".urr.ticket.v1.ListAllPlansRequest\x1a .urr.ticket.v1.ListPlansResponse\"B\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/admin/memberships/plans\x90\x02\x01\x12\xa2\x01\n" +
-	"\x11ListMembershipsOf\x12'.urr.ticket.v1.ListMembershipsOfRequest\x1a&.urr.ticket.v1.ListMembershipsResponse\"<\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/memberships\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/memberships/plans/{plan_id}\x90\x02\x02\x12\x9a\x01\n" +
+	"\fListAllPlans\x12\".urr.ticket.v1.ListAllPlansRequest\x1a .urr.ticket.v1.ListPlansResponse\"D\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02!\x12\x1f/api/v1/admin/memberships/plans\x90\x02\x01\x12\xa4\x01\n" +
+	"\x11ListMembershipsOf\x12'.urr.ticket.v1.ListMembershipsOfRequest\x1a&.urr.ticket.v1.ListMembershipsResponse\">\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/admin/memberships\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_membership_proto_rawDescOnce sync.Once

@@ -1255,14 +1255,14 @@ const file_urr_ticket_v1_order_proto_rawDesc = "" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note2\xf5\x04\n" +
-	"\x11OrderAdminService\x12\x90\x01\n" +
-	"\fSearchOrders\x12\".urr.ticket.v1.SearchOrdersRequest\x1a#.urr.ticket.v1.SearchOrdersResponse\"7\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/admin/orders\x90\x02\x01\x12\x90\x01\n" +
-	"\bGetOrder\x12\x1e.urr.ticket.v1.GetOrderRequest\x1a\x1a.urr.ticket.v1.OrderDetail\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/orders/{reservation_id}\x90\x02\x01\x12\x9a\x01\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note2\xf9\x04\n" +
+	"\x11OrderAdminService\x12\x92\x01\n" +
+	"\fSearchOrders\x12\".urr.ticket.v1.SearchOrdersRequest\x1a#.urr.ticket.v1.SearchOrdersResponse\"9\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/api/v1/admin/orders\x90\x02\x01\x12\x92\x01\n" +
+	"\bGetOrder\x12\x1e.urr.ticket.v1.GetOrderRequest\x1a\x1a.urr.ticket.v1.OrderDetail\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/orders/{reservation_id}\x90\x02\x01\x12\x9a\x01\n" +
 	"\n" +
 	"VoidTicket\x12 .urr.ticket.v1.VoidTicketRequest\x1a\x1c.urr.ticket.v1.VoidedTickets\"L\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +

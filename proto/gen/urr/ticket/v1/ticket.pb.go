@@ -549,14 +549,15 @@ const file_urr_ticket_v1_ticket_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n" +
 	"\n" +
 	"full_until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tfullUntilB\t\n" +
-	"\a_reason2\xd3\x02\n" +
+	"\a_reason2\xde\x02\n" +
 	"\rTicketService\x12\x90\x01\n" +
 	"\rListMyTickets\x12#.urr.ticket.v1.ListMyTicketsRequest\x1a$.urr.ticket.v1.ListMyTicketsResponse\"4\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/tickets\x90\x02\x01\x12\xae\x01\n" +
-	"\vGetMyTicket\x12!.urr.ticket.v1.GetMyTicketRequest\x1a\x15.urr.ticket.v1.Ticket\"e\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02EZ#\x12!/api/v1/admin/tickets/{ticket_id}\x12\x1e/api/v1/my/tickets/{ticket_id}\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
+	"\x04user\x82\xd3\xe4\x93\x02\x14\x12\x12/api/v1/my/tickets\x90\x02\x01\x12\xb9\x01\n" +
+	"\vGetMyTicket\x12!.urr.ticket.v1.GetMyTicketRequest\x1a\x15.urr.ticket.v1.Ticket\"p\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x11\n" +
+	"\x04userR\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02EZ#\x12!/api/v1/admin/tickets/{ticket_id}\x12\x1e/api/v1/my/tickets/{ticket_id}\x90\x02\x01B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"
 
 var (
 	file_urr_ticket_v1_ticket_proto_rawDescOnce sync.Once

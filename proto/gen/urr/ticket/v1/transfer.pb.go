@@ -681,11 +681,11 @@ const file_urr_ticket_v1_transfer_proto_rawDesc = "" +
 	"\x06_claimB\f\n" +
 	"\n" +
 	"_claim_urlB\r\n" +
-	"\v_payment_id2\x86\x06\n" +
-	"\x0fTransferService\x12\x95\x01\n" +
-	"\vOfferTicket\x12!.urr.ticket.v1.OfferTicketRequest\x1a\x17.urr.ticket.v1.Transfer\"J\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\x06\n" +
-	"\x04user\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/my/tickets/{ticket_id}/transfers\x12\x9f\x01\n" +
+	"\v_payment_id2\x93\x06\n" +
+	"\x0fTransferService\x12\xa2\x01\n" +
+	"\vOfferTicket\x12!.urr.ticket.v1.OfferTicketRequest\x1a\x17.urr.ticket.v1.Transfer\"W\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\x13\n" +
+	"\x04user\x18\xc9\x01*\brequired\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/my/tickets/{ticket_id}/transfers\x12\x9f\x01\n" +
 	"\x0eCancelTransfer\x12$.urr.ticket.v1.CancelTransferRequest\x1a\x17.urr.ticket.v1.Transfer\"N\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\x06\n" +
 	"\x04user\x82\xd3\xe4\x93\x02.:\x01*\")/api/v1/my/transfers/{transfer_id}/cancel\x90\x02\x02\x12\x98\x01\n" +

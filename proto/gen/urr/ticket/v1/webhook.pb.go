@@ -760,21 +760,21 @@ const file_urr_ticket_v1_webhook_proto_rawDesc = "" +
 	"\x15ReplayWebhookResponse\x12\x16\n" +
 	"\x06queued\x18\x01 \x01(\x05R\x06queued\x129\n" +
 	"\n" +
-	"next_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextSince2\x9a\x06\n" +
+	"next_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tnextSince2\x9e\x06\n" +
 	"\x0eWebhookService\x12\x8b\x01\n" +
 	"\n" +
 	"PutWebhook\x12 .urr.ticket.v1.PutWebhookRequest\x1a\x16.urr.ticket.v1.Webhook\"C\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\":\x01*\x1a\x1d/api/v1/admin/webhooks/{name}\x90\x02\x02\x12\x92\x01\n" +
-	"\fListWebhooks\x12\".urr.ticket.v1.ListWebhooksRequest\x1a#.urr.ticket.v1.ListWebhooksResponse\"9\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/admin/webhooks\x90\x02\x01\x12\x8e\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\":\x01*\x1a\x1d/api/v1/admin/webhooks/{name}\x90\x02\x02\x12\x94\x01\n" +
+	"\fListWebhooks\x12\".urr.ticket.v1.ListWebhooksRequest\x1a#.urr.ticket.v1.ListWebhooksResponse\";\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/admin/webhooks\x90\x02\x01\x12\x8e\x01\n" +
 	"\rDeleteWebhook\x12#.urr.ticket.v1.DeleteWebhookRequest\x1a\x16.google.protobuf.Empty\"@\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/admin/webhooks/{name}\x90\x02\x02\x12\xaa\x01\n" +
-	"\x0eListDeliveries\x12$.urr.ticket.v1.ListDeliveriesRequest\x1a%.urr.ticket.v1.ListDeliveriesResponse\"K\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*\x12(/api/v1/admin/webhooks/{name}/deliveries\x90\x02\x01\x12\xa6\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/admin/webhooks/{name}\x90\x02\x02\x12\xac\x01\n" +
+	"\x0eListDeliveries\x12$.urr.ticket.v1.ListDeliveriesRequest\x1a%.urr.ticket.v1.ListDeliveriesResponse\"M\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02*\x12(/api/v1/admin/webhooks/{name}/deliveries\x90\x02\x01\x12\xa6\x01\n" +
 	"\rReplayWebhook\x12#.urr.ticket.v1.ReplayWebhookRequest\x1a$.urr.ticket.v1.ReplayWebhookResponse\"J\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/webhooks/{name}/replay\x90\x02\x02B+Z)urr.guru/proto/gen/urr/ticket/v1;ticketv1b\x06proto3"

@@ -2982,7 +2982,7 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\t_expectedB\v\n" +
 	"\t_ask_rateB\f\n" +
 	"\n" +
-	"_spread_msJ\x04\b\x13\x10\x14R\x06shards2\xd4\a\n" +
+	"_spread_msJ\x04\b\x13\x10\x14R\x06shards2\xd6\a\n" +
 	"\n" +
 	"VwrService\x12W\n" +
 	"\x06Assign\x12\x19.urr.vwr.v1.AssignRequest\x1a\x1a.urr.vwr.v1.AssignResponse\"\x16\xa2\xbb\x18\x0f\n" +
@@ -2997,11 +2997,12 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\n" +
 	"GetShuffle\x12\x1d.urr.vwr.v1.GetShuffleRequest\x1a\x1e.urr.vwr.v1.GetShuffleResponse\"\x16\xa2\xbb\x18\x0f\n" +
 	"\agateway\n" +
-	"\x04room\x90\x02\x01\x12\xa3\x01\n" +
-	"\fListShuffles\x12\x1f.urr.vwr.v1.ListShufflesRequest\x1a .urr.vwr.v1.ListShufflesResponse\"P\xa2\xbb\x18\x0f\n" +
+	"\x04room\x90\x02\x01\x12\xa5\x01\n" +
+	"\fListShuffles\x12\x1f.urr.vwr.v1.ListShufflesRequest\x1a .urr.vwr.v1.ListShufflesResponse\"R\xa2\xbb\x18\x0f\n" +
 	"\agateway\n" +
-	"\x04room\xaa\xbb\x18\b\n" +
-	"\x06public\x82\xd3\xe4\x93\x02(\x12&/vwr-api/vwr/shuffle/{event_id}/rounds\x90\x02\x01\x12x\n" +
+	"\x04room\xaa\xbb\x18\n" +
+	"\n" +
+	"\x06public8\x01\x82\xd3\xe4\x93\x02(\x12&/vwr-api/vwr/shuffle/{event_id}/rounds\x90\x02\x01\x12x\n" +
 	"\x11GetShuffleEntries\x12$.urr.vwr.v1.GetShuffleEntriesRequest\x1a%.urr.vwr.v1.GetShuffleEntriesResponse\"\x16\xa2\xbb\x18\x0f\n" +
 	"\agateway\n" +
 	"\x04room\x90\x02\x01\x12g\n" +
@@ -3013,21 +3014,21 @@ const file_urr_vwr_v1_vwr_proto_rawDesc = "" +
 	"\x04room\x90\x02\x010\x01\x12f\n" +
 	"\vGetCounters\x12\x1e.urr.vwr.v1.GetCountersRequest\x1a\x1f.urr.vwr.v1.GetCountersResponse\"\x16\xa2\xbb\x18\x0f\n" +
 	"\agateway\n" +
-	"\x04room\x90\x02\x012\xc3\x04\n" +
-	"\x0fVwrAdminService\x12\x88\x01\n" +
-	"\bActivate\x12\x1b.urr.vwr.v1.ActivateRequest\x1a\x15.urr.vwr.v1.VwrStatus\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/vwr/activate/{event_id}\x12\x91\x01\n" +
+	"\x04room\x90\x02\x012\xc7\x04\n" +
+	"\x0fVwrAdminService\x12\x8a\x01\n" +
+	"\bActivate\x12\x1b.urr.vwr.v1.ActivateRequest\x1a\x15.urr.vwr.v1.VwrStatus\"J\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05admin@\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/api/v1/admin/vwr/activate/{event_id}\x12\x91\x01\n" +
 	"\n" +
 	"Deactivate\x12\x1d.urr.vwr.v1.DeactivateRequest\x1a\x15.urr.vwr.v1.VwrStatus\"M\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02,:\x01*\"'/api/v1/admin/vwr/deactivate/{event_id}\x90\x02\x02\x12\x85\x01\n" +
 	"\aAdvance\x12\x1a.urr.vwr.v1.AdvanceRequest\x1a\x15.urr.vwr.v1.VwrStatus\"G\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/vwr/advance/{event_id}\x12\x88\x01\n" +
-	"\tGetStatus\x12\x1c.urr.vwr.v1.GetStatusRequest\x1a\x15.urr.vwr.v1.VwrStatus\"F\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/vwr/status/{event_id}\x90\x02\x01B%Z#urr.guru/proto/gen/urr/vwr/v1;vwrv1b\x06proto3"
+	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/vwr/advance/{event_id}\x12\x8a\x01\n" +
+	"\tGetStatus\x12\x1c.urr.vwr.v1.GetStatusRequest\x1a\x15.urr.vwr.v1.VwrStatus\"H\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x00\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/vwr/status/{event_id}\x90\x02\x01B%Z#urr.guru/proto/gen/urr/vwr/v1;vwrv1b\x06proto3"
 
 var (
 	file_urr_vwr_v1_vwr_proto_rawDescOnce sync.Once

@@ -1091,20 +1091,20 @@ const file_urr_worker_v1_worker_proto_rawDesc = "" +
 	"_voided_at2m\n" +
 	"\rWorkerService\x12\\\n" +
 	"\bOpenDraw\x12\x1e.urr.worker.v1.OpenDrawRequest\x1a\x1f.urr.worker.v1.OpenDrawResponse\"\x0f\xa2\xbb\x18\b\n" +
-	"\x06ingest\x90\x02\x012\x97\b\n" +
-	"\x12WorkerAdminService\x12\xbc\x01\n" +
-	"\x18ListAdmissionDeadLetters\x12..urr.worker.v1.ListAdmissionDeadLettersRequest\x1a/.urr.worker.v1.ListAdmissionDeadLettersResponse\"?\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/dlq/admissions\x90\x02\x01\x12\xb2\x01\n" +
+	"\x06ingest\x90\x02\x012\x9f\b\n" +
+	"\x12WorkerAdminService\x12\xbe\x01\n" +
+	"\x18ListAdmissionDeadLetters\x12..urr.worker.v1.ListAdmissionDeadLettersRequest\x1a/.urr.worker.v1.ListAdmissionDeadLettersResponse\"A\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/dlq/admissions\x90\x02\x01\x12\xb2\x01\n" +
 	"\x11RedriveAdmissions\x12'.urr.worker.v1.RedriveAdmissionsRequest\x1a(.urr.worker.v1.RedriveAdmissionsResponse\"J\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/dlq/admissions/redrive\x90\x02\x02\x12\x9f\x01\n" +
-	"\x0fListDeadLetters\x12%.urr.worker.v1.ListDeadLettersRequest\x1a&.urr.worker.v1.ListDeadLettersResponse\"=\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/admin/dlq/requests\x90\x02\x01\x12\xaa\x01\n" +
-	"\x0fRedriveRequests\x12%.urr.worker.v1.RedriveRequestsRequest\x1a&.urr.worker.v1.RedriveRequestsResponse\"H\xa2\xbb\x18\t\n" +
-	"\agateway\xaa\xbb\x18\a\n" +
-	"\x05admin\x82\xd3\xe4\x93\x02':\x01*\"\"/api/v1/admin/dlq/requests/redrive\x90\x02\x02\x12\x9c\x01\n" +
+	"\x05admin\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/admin/dlq/admissions/redrive\x90\x02\x02\x12\xa1\x01\n" +
+	"\x0fListDeadLetters\x12%.urr.worker.v1.ListDeadLettersRequest\x1a&.urr.worker.v1.ListDeadLettersResponse\"?\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\t\n" +
+	"\x05adminH\x01\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/admin/dlq/requests\x90\x02\x01\x12\xae\x01\n" +
+	"\x0fRedriveRequests\x12%.urr.worker.v1.RedriveRequestsRequest\x1a&.urr.worker.v1.RedriveRequestsResponse\"L\xa2\xbb\x18\t\n" +
+	"\agateway\xaa\xbb\x18\v\n" +
+	"\x05admin\"\x02\b\x0f\x82\xd3\xe4\x93\x02':\x01*\"\"/api/v1/admin/dlq/requests/redrive\x90\x02\x02\x12\x9c\x01\n" +
 	"\fSubmitBeacon\x12\".urr.worker.v1.SubmitBeaconRequest\x1a\x18.urr.worker.v1.DrawState\"N\xa2\xbb\x18\t\n" +
 	"\agateway\xaa\xbb\x18\a\n" +
 	"\x05admin\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/promotions/{event_id}/draw\x90\x02\x02\x12\x9e\x01\n" +
